@@ -1,0 +1,55 @@
+"""Statistical models with differential privacy: formulas in, honest standard errors out.
+
+    import dpmodels as dp
+    fit = dp.dp_ols("quality ~ alcohol + pH", wine, eps=1, delta=1e-6, method="eptr")
+    print(fit.summary())
+
+Importing the package imports numpy and the standard library only; pandas, scipy, formulaic and
+the rest are imported when first needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from dpmodels._version import __version__
+
+#: public name -> module that holds it
+_EXPORTS = {
+    "dp_ols": "dpmodels.api",
+    "plan": "dpmodels.api",
+    "methods": "dpmodels.registry",
+    "register_method": "dpmodels.registry",
+    "Method": "dpmodels.registry",
+    "Option": "dpmodels.registry",
+    "Schema": "dpmodels.schema",
+    "Real": "dpmodels.schema",
+    "Levels": "dpmodels.schema",
+    "Ordered": "dpmodels.schema",
+    "Binary": "dpmodels.schema",
+    "Count": "dpmodels.schema",
+    "Budget": "dpmodels.privacy.ledger",
+    "load": "dpmodels.results",
+    "etable": "dpmodels.results",
+    "modelsummary": "dpmodels.results",
+    "describe": "dpmodels.formula",
+    "register_rowwise": "dpmodels.formula",
+}
+_MODULES = ("datasets", "errors", "privacy", "results", "formula", "interop")
+
+__all__ = [*_EXPORTS, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(_EXPORTS[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"dpmodels.{name}")
+    from dpmodels.errors import did_you_mean
+
+    raise AttributeError(f"module 'dpmodels' has no attribute {name!r}.{did_you_mean(name, __all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES])

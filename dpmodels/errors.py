@@ -1,0 +1,131 @@
+"""Every error and warning of the package, and the did-you-mean that fills their messages.
+
+An error says what is wrong, where, why it matters for privacy, and a line that can be pasted.
+It never contains a private value, and whether it is raised never depends on private cells.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "BudgetError",
+    "BudgetExceededError",
+    "DPModelsError",
+    "DPModelsWarning",
+    "DegenerateBoundWarning",
+    "FormulaError",
+    "FormulaPrivacyError",
+    "NoReplyError",
+    "NoReplyWarning",
+    "NotPrivateWarning",
+    "NotReleasedError",
+    "PrivacyBugError",
+    "PrivateStageError",
+    "RequestError",
+    "SchemaError",
+    "SchemaNeededError",
+    "SourceError",
+    "UnknownMethodError",
+    "UnknownOptionError",
+    "UtilityWarning",
+    "did_you_mean",
+]
+
+
+class DPModelsError(Exception):
+    """Base class of everything this package raises on purpose."""
+
+
+class RequestError(DPModelsError, ValueError):
+    """An argument of the call is not usable (``eps <= 0``, ``delta >= 1``, a bad split, ...)."""
+
+
+class FormulaError(DPModelsError, ValueError):
+    """The formula cannot be read."""
+
+
+class FormulaPrivacyError(FormulaError):
+    """The formula asks for something that would have to be learnt from private rows."""
+
+
+class SchemaError(DPModelsError, ValueError):
+    """A declared fact about a variable is missing or contradictory."""
+
+
+class SchemaNeededError(SchemaError):
+    """A fact must be declared that cannot be bought; the message holds a template to paste."""
+
+
+class SourceError(DPModelsError, ValueError):
+    """The data object cannot be used as a source of rows (decided without reading a cell)."""
+
+
+class BudgetError(DPModelsError, ValueError):
+    """A privacy budget or its ledger file cannot be used as asked."""
+
+
+class BudgetExceededError(BudgetError):
+    """A charge would overrun the budget. Nothing was read and nothing was charged."""
+
+
+class UnknownOptionError(DPModelsError, ValueError, KeyError):
+    """An option the chosen method does not have."""
+
+    # KeyError.__str__ prints repr(message); we want the message.
+    __str__ = Exception.__str__
+
+
+class UnknownMethodError(UnknownOptionError):
+    """A method name that is not in the registry for this verb."""
+
+
+class NoReplyError(DPModelsError):
+    """Raised for a no-reply only when the caller asked for it (``on_no_reply="raise"``)."""
+
+
+class NotReleasedError(DPModelsError, AttributeError):
+    """A quantity nothing was spent on. An ``AttributeError``, so ``hasattr`` is False."""
+
+
+class PrivateStageError(DPModelsError):
+    """The stage that reads private rows failed. Says nothing about the rows; the charge stands."""
+
+
+class PrivacyBugError(DPModelsError):
+    """An internal privacy invariant is broken (undeclared release, step drawn twice, ...)."""
+
+
+class DPModelsWarning(UserWarning):
+    """Base class of the package's warnings, all of them functions of public inputs."""
+
+
+class NotPrivateWarning(DPModelsWarning):
+    """The result is not private (seeded noise)."""
+
+
+class UtilityWarning(DPModelsWarning):
+    """The planned noise is so large that the answer will say little."""
+
+
+class DegenerateBoundWarning(DPModelsWarning):
+    """A declared range is so wide that noise dominates."""
+
+
+class NoReplyWarning(DPModelsWarning):
+    """The private test did not pass; a valid private outcome that was paid for."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the closest public name, or an empty string.
+
+    Parameters
+    ----------
+    word : str
+        What was typed.
+    known : iterable of str
+        Public names only: methods, options, schema variables.
+    """
+    close = difflib.get_close_matches(str(word), [str(k) for k in known], n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

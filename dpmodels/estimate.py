@@ -1,0 +1,50 @@
+"""An estimate: post-processing of a release, in the user's units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+__all__ = ["Estimate"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Coefficients and what is known of their errors.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Coefficient names ("Intercept" first), length p.
+    params : (p,) array
+        NaN after a no-reply.
+    vcov_sampling, vcov_privacy : (p, p) array or None
+        The two parts; None where not released.
+    released : bool
+    stats : mapping
+        Released or public scalars ("sigma", "ridge", ...), for ``glance`` and the summary.
+    notes : tuple of str
+        Sentences for the summary, from released and public numbers only.
+    warnings : tuple of str
+        Shown as warnings too ("the fit is noise-dominated").
+    arrays : mapping
+        Released arrays worth keeping (the noisy moment matrix, draws of a bootstrap, ...).
+    use_t : float or None
+        Degrees of freedom if a t reference is right; None: normal.
+    """
+
+    names: tuple[str, ...]
+    params: Array
+    vcov_sampling: Array | None = None
+    vcov_privacy: Array | None = None
+    released: bool = True
+    stats: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    use_t: float | None = None

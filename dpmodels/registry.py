@@ -1,0 +1,267 @@
+"""The methods as data: what each serves, needs, proves and accepts.
+
+The registry feeds validation, ``dp.methods()``, the documentation and the command line. A third
+party registers a method with :func:`register_method`; nothing else in the package branches on a
+method's name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dpmodels.errors import RequestError, UnknownMethodError, UnknownOptionError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.estimate import Estimate
+    from dpmodels.formula.design import Design
+    from dpmodels.plan import Plan
+    from dpmodels.privacy.run import Run
+    from dpmodels.release import Release
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["Backend", "Method", "Option", "method_names", "methods", "register_method", "resolve"]
+
+
+class Backend(Protocol):
+    """The three functions a method supplies. Module-level functions will do."""
+
+    def plan(self, request: Request, design: Design, n: int) -> Plan:
+        """Decide everything public: steps, scales, shares. Reads no row."""
+        ...
+
+    def release(self, plan: Plan, rows: Rows, run: Run) -> Release:
+        """Turn rows into released numbers, through ``run`` only. The only function that sees rows."""
+        ...
+
+    def estimate(self, plan: Plan, release: Release) -> Estimate:
+        """Post-process released and public numbers. Sees no row."""
+        ...
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a method.
+
+    Attributes
+    ----------
+    name, doc : str
+    default : object
+        The default; it need not pass ``check`` (``None`` often means "by rule").
+    kind : type or tuple of types
+        Accepted types (an ``int`` is accepted where ``float`` is asked).
+    choices : tuple
+        If given, the accepted values.
+    lower, upper : float or None
+        Exclusive bounds of a number (``lower=0`` means ``> 0``).
+    """
+
+    name: str
+    doc: str
+    default: Any = None
+    kind: type | tuple[type, ...] = object
+    choices: tuple[Any, ...] = ()
+    lower: float | None = None
+    upper: float | None = None
+
+    def validate(self, value: Any) -> Any:
+        """Return ``value`` or raise ``RequestError`` naming the option."""
+        if value is None and self.default is None:
+            return value
+        kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
+        numeric = float in kinds or int in kinds
+        if isinstance(value, bool) and bool not in kinds and object not in kinds:
+            raise RequestError(f"{self.name}= takes {self._wanted()}, got {value!r}")
+        if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if self.choices and isinstance(value, (str, bool)) and value not in self.choices:
+            raise RequestError(
+                f"{self.name}={value!r} is not one of {list(self.choices)}."
+                + did_you_mean(str(value), [str(c) for c in self.choices])
+            )
+        if object not in kinds and not isinstance(value, kinds):
+            raise RequestError(f"{self.name}= takes {self._wanted()}, got {value!r}")
+        if numeric and isinstance(value, (int, float)) and not isinstance(value, bool):
+            bad = value != value
+            bad = bad or (self.lower is not None and not value > self.lower)
+            bad = bad or (self.upper is not None and not value < self.upper)
+            if bad:
+                raise RequestError(f"{self.name}={value!r}: must be {self._wanted()}")
+        return value
+
+    def _wanted(self) -> str:
+        kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
+        text = " or ".join(k.__name__ for k in kinds)
+        if self.choices:
+            text += f" out of {list(self.choices)}"
+        if self.lower is not None:
+            text += f" > {self.lower:g}"
+        if self.upper is not None:
+            text += f" < {self.upper:g}"
+        return text
+
+
+@dataclass(frozen=True)
+class Method:
+    """One entry of the registry.
+
+    Attributes
+    ----------
+    name, verb : str
+        ``("eptr", "dp_ols")``.
+    title : str
+        As printed in the summary ("ePTR least squares").
+    backend : str
+        ``"package.module"`` with functions ``plan, release, estimate``; imported on first use.
+    needs : tuple of str
+        Words such as "delta > 0", "two passes", "public", "ranges", "one pass".
+    relations : tuple of str
+        Neighbouring relations with a proof; the first is the default.
+    options : tuple of Option
+    inference : str
+        "yes", "no", or a short sentence.
+    privacy_se : str
+        "public", "released" or "unavailable" (user-facing meaning of ``bse_privacy``).
+    reference : str
+    comparison_only : bool
+        True for methods that exist to be compared with.
+    """
+
+    name: str
+    verb: str
+    title: str
+    backend: str
+    needs: tuple[str, ...] = ()
+    relations: tuple[str, ...] = ("replace",)
+    options: tuple[Option, ...] = ()
+    inference: str = "yes"
+    privacy_se: str = "released"
+    reference: str = ""
+    comparison_only: bool = False
+    accepts: tuple[str, ...] = field(default=())
+
+    def load(self) -> Backend:
+        """Import the backend."""
+        module: Any = importlib.import_module(self.backend)
+        return module
+
+    def resolve_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return every option with its value; unknown names raise with a suggestion."""
+        known = {o.name: o for o in self.options}
+        for name in given:
+            if name not in known:
+                raise UnknownOptionError(
+                    f"{self.verb}(method={self.name!r}) has no option {name!r}."
+                    f"{did_you_mean(name, known)}\n  Its options: "
+                    + (", ".join(known) or "none")
+                    + f". See dp.methods({self.name!r})."
+                )
+        return {
+            name: option.validate(given[name]) if name in given else option.default
+            for name, option in known.items()
+        }
+
+
+#: (verb, name) -> Method, in the order of preference within a verb.
+_REGISTRY: dict[tuple[str, str], Method] = {}
+#: Modules that register methods when imported; data, so that a room can be added in one line.
+_ROOMS: tuple[str, ...] = ("dpmodels.ptr.methods",)
+_loaded = False
+
+
+def register_method(method: Method) -> Method:
+    """Add a method to the registry (or replace one of the same verb and name).
+
+    Parameters
+    ----------
+    method : Method
+
+    Privacy
+    -------
+    Reads no data. A registered method carries its own proof: the audit kit
+    (``dpmodels.privacy.audit``) runs on it by name.
+    """
+    _REGISTRY[(method.verb, method.name)] = method
+    return method
+
+
+def _entries() -> dict[tuple[str, str], Method]:
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        for room in _ROOMS:
+            importlib.import_module(room)
+    return _REGISTRY
+
+
+def method_names(verb: str) -> list[str]:
+    """Return the names of the methods of a verb, default first."""
+    return [name for (v, name) in _entries() if v == verb]
+
+
+def resolve(verb: str, name: str) -> Method:
+    """Look a method up; raise ``UnknownMethodError`` with a suggestion."""
+    entry = _entries().get((verb, name))
+    if entry is None:
+        names = method_names(verb)
+        raise UnknownMethodError(
+            f"Unknown method: {name!r}.{did_you_mean(name, names)}\n"
+            f"  Methods for {verb}: {', '.join(map(repr, names))}. See dp.methods()."
+        )
+    return entry
+
+
+def methods(name: str | None = None) -> pd.DataFrame:
+    """Return the registry as a data frame, or one method's options.
+
+    Parameters
+    ----------
+    name : str, optional
+        A method: one row an option (columns ``verb, option, default, type, doc``). Without it,
+        one row a method (``verb, method, title, needs, relations, inference, reference``).
+
+    Privacy
+    -------
+    Public: reads no data, costs nothing.
+    """
+    import pandas as pd
+
+    entries: Callable[[], dict[tuple[str, str], Method]] = _entries
+    if name is None:
+        rows = [
+            {
+                "verb": m.verb,
+                "method": m.name,
+                "title": m.title,
+                "needs": ", ".join(m.needs),
+                "relations": ", ".join(m.relations),
+                "inference": m.inference,
+                "comparison_only": m.comparison_only,
+                "reference": m.reference,
+            }
+            for m in entries().values()
+        ]
+        return pd.DataFrame(rows)
+    chosen = [m for m in entries().values() if m.name == name]
+    if not chosen:
+        known = sorted({m.name for m in entries().values()})
+        raise UnknownMethodError(
+            f"Unknown method: {name!r}.{did_you_mean(name, known)}\n  Known: {', '.join(known)}."
+        )
+    rows = [
+        {
+            "verb": m.verb,
+            "option": o.name,
+            "default": o.default,
+            "type": o._wanted(),
+            "doc": o.doc,
+        }
+        for m in chosen
+        for o in m.options
+    ]
+    return pd.DataFrame(rows, columns=["verb", "option", "default", "type", "doc"])

@@ -1,0 +1,89 @@
+"""A call, frozen: what was asked, checked, and nothing of the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.errors import RequestError
+
+if TYPE_CHECKING:
+    from dpmodels.registry import Method
+    from dpmodels.schema import Schema
+
+__all__ = ["Request", "check_eps_delta"]
+
+
+def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[float, float]:
+    """Return (eps, delta) as floats or raise ``RequestError`` naming the argument."""
+    for name, value in (("eps", eps), ("delta", delta)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            try:
+                value = float(value)
+            except (TypeError, ValueError):
+                raise RequestError(f"{name} must be a number, got {value!r}") from None
+        if math.isnan(value):
+            raise RequestError(f"{name} must be a number, got nan")
+    eps, delta = float(eps), float(delta)
+    if not (eps > 0 and math.isfinite(eps)):
+        raise RequestError(f"eps must be positive and finite, got {eps!r}. For example eps=1")
+    if delta == 0 and not allow_pure:
+        raise RequestError(
+            "delta = 0: this method needs delta > 0. A usual choice is well below 1/n, "
+            "for example delta=1e-6"
+        )
+    if not 0 <= delta < 1:
+        raise RequestError(
+            f"delta must lie in (0, 1), got {delta!r}. A usual choice is well below 1/n, "
+            "for example delta=1e-6"
+        )
+    return eps, delta
+
+
+@dataclass(frozen=True)
+class Request:
+    """One validated call of a verb. Holds no data.
+
+    Attributes
+    ----------
+    verb : str
+        "dp_ols", ...
+    formula : str
+    method : Method
+    eps, delta : float
+        The guarantee of the whole call.
+    schema : Schema
+        Declared facts; variables without a range are bought where the method can.
+    buy : {"undeclared", "all"}
+        "all" is ``bounds="private"``.
+    options : mapping
+        The method's own options, resolved.
+    """
+
+    verb: str
+    formula: str
+    method: Method
+    eps: float
+    delta: float
+    schema: Schema
+    buy: str = "undeclared"
+    inference: bool = True
+    split: Mapping[str, float] | None = None
+    level: float = 0.95
+    relation: str = "replace"
+    na: str = "zero-row"
+    on_no_reply: str = "return"
+    engine: str = "formulaic"
+    subset: str | None = None
+    weights: str | None = None
+    seed: int | None = None
+    progress: bool | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    public: Any = None
+    reasons: tuple[str, ...] = ()
+
+    def __getitem__(self, option: str) -> Any:
+        """Return the value of a method option."""
+        return self.options[option]
