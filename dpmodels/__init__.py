@@ -48,7 +48,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"dpmodels.{name}")
     from dpmodels.errors import did_you_mean
 
-    raise AttributeError(f"module 'dpmodels' has no attribute {name!r}.{did_you_mean(name, __all__)}")
+    hint = did_you_mean(name, __all__)
+    raise AttributeError(f"module 'dpmodels' has no attribute {name!r}.{hint}")
 
 
 def __dir__() -> list[str]:

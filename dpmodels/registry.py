@@ -36,7 +36,7 @@ class Backend(Protocol):
         ...
 
     def release(self, plan: Plan, rows: Rows, run: Run) -> Release:
-        """Turn rows into released numbers, through ``run`` only. The only function that sees rows."""
+        """Turn rows into released numbers, through ``run`` only. Alone in seeing rows."""
         ...
 
     def estimate(self, plan: Plan, release: Release) -> Estimate:

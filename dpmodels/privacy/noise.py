@@ -125,7 +125,7 @@ class SeededNoise:
     def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
         """Draw rounded normals."""
         sd = math.sqrt(sigma2)
-        return [int(round(v)) for v in self._rng.normal(0.0, sd, size).tolist()]
+        return [round(v) for v in self._rng.normal(0.0, sd, size).tolist()]
 
     def normals(self, size: int) -> npt.NDArray[np.float64]:
         """Draw standard normals."""

@@ -80,8 +80,9 @@ class Run:
         flat = [int(v) for v in value.ravel()]
         w = np.broadcast_to(np.asarray(weights, dtype=float), value.shape).ravel()
         out = np.empty(len(flat))
-        for sd in sorted({sensitivity / (mu * wj) * ROUND_UP for wj in w.tolist()}):
-            index = [j for j, wj in enumerate(w.tolist()) if sensitivity / (mu * wj) * ROUND_UP == sd]
+        sds = [sensitivity / (mu * wj) * ROUND_UP for wj in w.tolist()]
+        for sd in sorted(set(sds)):
+            index = [j for j, sd_j in enumerate(sds) if sd_j == sd]
             fine = max(0, math.ceil(math.log2(_FINE / sd))) if sd < _FINE else 0
             sigma2 = Fraction(sd * 2.0**fine) ** 2
             draws = self.noise.discrete_gaussian(sigma2, len(index))

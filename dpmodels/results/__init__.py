@@ -1,0 +1,31 @@
+"""Fits, tables, plots and files, made from released and public numbers only.
+
+Nothing in this room can reach a row: it imports nothing from ``dpmodels.sources``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_EXPORTS = {
+    "Fit": "dpmodels.results.fit",
+    "load": "dpmodels.results.fit",
+    "Summary": "dpmodels.results.summary",
+    "etable": "dpmodels.results.etable",
+    "modelsummary": "dpmodels.results.etable",
+    "Kind": "dpmodels.results.kinds",
+    "register_kind": "dpmodels.results.kinds",
+}
+
+__all__ = list(_EXPORTS)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module 'dpmodels.results' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,56 @@
+"""How numbers look in a summary. Pure functions from a float to a short text."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["interval", "number", "p_value", "percent", "share"]
+
+MISSING = "n/a"
+
+
+def number(x: float, decimals: int) -> str:
+    """Return ``x`` with ``decimals`` decimals; fewer when it is large, ``1.23e-05`` when tiny."""
+    if math.isnan(x):
+        return MISSING
+    if math.isinf(x):
+        return "inf" if x > 0 else "-inf"
+    size = abs(x)
+    if size >= 1e7 or 0 < size < 10.0 ** (1 - max(decimals, 3)):
+        return f"{x:.2e}"
+    whole = len(str(int(size)))
+    text = f"{x:.{max(0, min(decimals, decimals + 3 - whole))}f}"
+    return text[1:] if float(text) == 0 and text.startswith("-") else text
+
+
+def p_value(p: float) -> str:
+    """Return a p-value: ``< 1e-16``, three digits below 1e-4, else four decimals."""
+    if math.isnan(p):
+        return MISSING
+    if p < 1e-16:
+        return "< 1e-16"
+    return f"{p:.2e}" if p < 1e-4 else f"{p:.4f}"
+
+
+def share(x: float) -> str:
+    """Return a share of a budget as ``.20``."""
+    text = f"{x:.2f}"
+    return text[1:] if text.startswith("0.") else text
+
+
+def percent(x: float) -> str:
+    """Return a share as ``62 %``."""
+    return MISSING if math.isnan(x) else f"{100 * x:.0f} %"
+
+
+def stars(p: float) -> str:
+    """Return R's significance stars."""
+    if math.isnan(p):
+        return ""
+    cuts = ((1e-3, "***"), (1e-2, "**"), (5e-2, "*"), (0.1, "."))
+    return next((mark for cut, mark in cuts if p < cut), "")
+
+
+def interval(bounds: tuple[float, float]) -> str:
+    """Return ``[8, 15]``."""
+    return f"[{bounds[0]:.6g}, {bounds[1]:.6g}]"

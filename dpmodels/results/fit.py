@@ -1,0 +1,518 @@
+"""The result of a verb: a frozen face on released and public numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dpmodels.errors import NotReleasedError
+from dpmodels.results import _tables
+from dpmodels.results._record import Record
+from dpmodels.results.kinds import Kind, kind_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from dpmodels.estimate import Estimate
+    from dpmodels.plan import Plan
+    from dpmodels.privacy.guarantee import Guarantee
+    from dpmodels.privacy.ledger import Ledger
+    from dpmodels.release import Release
+    from dpmodels.results.summary import Summary
+
+__all__ = ["Fit", "load"]
+
+#: Names that readers of statsmodels or R try, and what each would take.
+_NOT_RELEASED = {
+    "resid": "Residuals are one number a row; no budget makes them private.",
+    "residuals": "Residuals are one number a row; no budget makes them private.",
+    "fittedvalues": "Fitted values are one number a row. Use predict(new) on public rows.",
+    "rsquared": "R-squared is a function of the data; it would need a release of its own.",
+    "rsquared_adj": "R-squared is a function of the data; it would need a release of its own.",
+    "fvalue": "The F statistic is a function of the data; it would need a release of its own.",
+    "f_pvalue": "The F statistic is a function of the data; it would need a release of its own.",
+    "llf": "The log-likelihood is a function of the data; it would need a release of its own.",
+    "aic": "The log-likelihood is a function of the data; it would need a release of its own.",
+    "bic": "The log-likelihood is a function of the data; it would need a release of its own.",
+    "get_influence": "Influence measures are one number a row; no budget makes them private.",
+    "data": "A fit keeps no data.",
+    "exog": "A fit keeps no data.",
+    "endog": "A fit keeps no data.",
+}
+
+
+class Fit:
+    """A differentially private fit.
+
+    Frozen; holds released numbers, public facts and the guarantee, and no row of the data: its
+    pickle and its JSON have the same size at any number of rows.
+
+    Parameters
+    ----------
+    plan : Plan
+    release : Release
+    estimate : Estimate
+
+    Privacy
+    -------
+    Post-processing of a release: costs nothing. What the release cost is ``fit.privacy``, step
+    by step in ``fit.ledger``.
+
+    Notes
+    -----
+    Residuals, fitted values, R-squared and influence measures are absent: they are functions of
+    private rows on which nothing was spent. Asking for one raises ``NotReleasedError``.
+    """
+
+    __slots__ = ("_record",)
+    _record: Record
+
+    def __init__(self, plan: Plan, release: Release, estimate: Estimate) -> None:
+        object.__setattr__(self, "_record", Record.of(plan, release, estimate))
+
+    @classmethod
+    def _of(cls, record: Record) -> Fit:
+        self = cls.__new__(cls)
+        object.__setattr__(self, "_record", record)
+        return self
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a fit is frozen: cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a fit is frozen: cannot delete {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fit._of, (self._record,)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NOT_RELEASED:
+            raise NotReleasedError(f"{name} was not released. {_NOT_RELEASED[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # -- public facts ----------------------------------------------------------------------
+
+    @property
+    def kind(self) -> Kind:
+        """What this family of fits looks like (title, predict, ...)."""
+        return kind_of(self._record.call.verb)
+
+    @property
+    def model(self) -> str:
+        """The verb that made the fit, ``"dp_ols"``."""
+        return self._record.call.verb
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return self._record.call.method
+
+    @property
+    def formula(self) -> str:
+        """The formula as typed."""
+        return self._record.call.formula
+
+    @property
+    def level(self) -> float:
+        """Confidence level of the summary."""
+        return self._record.call.level
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the method, as used."""
+        return dict(self._record.call.options)
+
+    @property
+    def nobs(self) -> int | None:
+        """Public number of rows; None where it is private."""
+        return self._record.n
+
+    @property
+    def df_model(self) -> int:
+        """Number of coefficients, the intercept not counted (as statsmodels does)."""
+        names = self._record.estimate.names
+        return len(names) - ("Intercept" in names)
+
+    @property
+    def use_t(self) -> bool:
+        """True if tests and intervals use a t reference."""
+        return self._record.estimate.use_t is not None
+
+    @property
+    def design(self) -> Any:
+        """The design: columns, intervals in force (bought ones included), row norm. Public."""
+        return self._record.design
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the budget by part of the method."""
+        return dict(self._record.shares)
+
+    @property
+    def scales(self) -> dict[str, float]:
+        """Public noise scales and radii of the plan."""
+        return dict(self._record.scales)
+
+    # -- privacy ---------------------------------------------------------------------------
+
+    @property
+    def released(self) -> bool:
+        """False after a no-reply."""
+        return self._record.estimate.released
+
+    @property
+    def privacy(self) -> Guarantee:
+        """The guarantee: ``.eps .delta .relation .unit .statement() .delta_at() .eps_at()``."""
+        return self._record.guarantee
+
+    @property
+    def ledger(self) -> Ledger:
+        """The charges of this call, one line a step; prints as a table."""
+        from dpmodels.results._ledger import ledger_of
+
+        return ledger_of(self._record)
+
+    # -- estimates and their errors -----------------------------------------------------------
+
+    @property
+    def params(self) -> pd.Series[float]:
+        """Released estimates by coefficient name; all NaN after a no-reply."""
+        est = self._record.estimate
+        return _tables.series(est.params, est.names, "params")
+
+    @property
+    def bse(self) -> pd.Series[float]:
+        """Total standard error, sqrt(sampling^2 + privacy^2)."""
+        return self._errors("total", "bse")
+
+    @property
+    def bse_sampling(self) -> pd.Series[float]:
+        """Sampling part of the standard error; NaN where nothing was spent on it."""
+        return self._errors("sampling", "bse_sampling")
+
+    @property
+    def bse_privacy(self) -> pd.Series[float]:
+        """Privacy part of the standard error; NaN where it is not known."""
+        return self._errors("privacy", "bse_privacy")
+
+    def _errors(self, kind: str, title: str) -> pd.Series[float]:
+        est = self._record.estimate
+        return _tables.series(_tables.standard_errors(est, kind), est.names, title)
+
+    @property
+    def zvalues(self) -> pd.Series[float]:
+        """Estimate over total standard error."""
+        est = self._record.estimate
+        return _tables.series(_tables.statistics(est), est.names, "zvalues")
+
+    @property
+    def tvalues(self) -> pd.Series[float]:
+        """Alias of :attr:`zvalues` (statsmodels' word)."""
+        return self.zvalues.rename("tvalues")
+
+    @property
+    def pvalues(self) -> pd.Series[float]:
+        """Two-sided p-values, normal reference unless ``use_t``."""
+        est = self._record.estimate
+        return _tables.series(_tables.p_values(est), est.names, "pvalues")
+
+    def conf_int(
+        self,
+        level: float | None = None,
+        *,
+        alpha: float | None = None,
+        method: str | None = None,
+    ) -> pd.DataFrame:
+        """Confidence intervals from the total standard error.
+
+        Parameters
+        ----------
+        level : float, optional
+            Default: the ``level`` of the fit.
+        alpha : float, optional
+            ``1 - level``, as statsmodels writes it.
+        method : {"normal"}, optional
+            How; None: the method's own (normal, or t where ``use_t``).
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient, columns such as ``2.5 %`` and ``97.5 %``.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        import pandas as pd
+
+        from dpmodels.errors import RequestError
+
+        if alpha is not None:
+            if level is not None:
+                raise RequestError("conf_int takes level= or alpha=, not both")
+            level = 1 - alpha
+        if method not in (None, "normal"):
+            raise RequestError(f"method={method!r}: this fit knows method='normal' only")
+        level = self.level if level is None else level
+        est = self._record.estimate
+        low, high = _tables.conf_int(est, level)
+        names = _tables.bound_names(level)
+        return pd.DataFrame({names[0]: low, names[1]: high}, index=pd.Index(list(est.names)))
+
+    def vcov(self, kind: str = "total") -> pd.DataFrame:
+        """Covariance of the estimates.
+
+        Parameters
+        ----------
+        kind : {"total", "sampling", "privacy"}
+
+        Privacy
+        -------
+        Post-processing: costs nothing. NaN where the part was not released.
+        """
+        import pandas as pd
+
+        est = self._record.estimate
+        names = list(est.names)
+        return pd.DataFrame(_tables.covariance(est, kind), index=names, columns=names)
+
+    def cov_params(self) -> pd.DataFrame:
+        """Alias of ``vcov()`` (statsmodels' word)."""
+        return self.vcov()
+
+    def coef(self) -> pd.Series[float]:
+        """Alias of :attr:`params`."""
+        return self.params
+
+    def se(self) -> pd.Series[float]:
+        """Alias of :attr:`bse`."""
+        return self.bse
+
+    def pvalue(self) -> pd.Series[float]:
+        """Alias of :attr:`pvalues`."""
+        return self.pvalues
+
+    def confint(self, level: float | None = None) -> pd.DataFrame:
+        """Alias of :meth:`conf_int`."""
+        return self.conf_int(level)
+
+    @property
+    def stats(self) -> dict[str, float]:
+        """Released scalars besides the coefficients (``sigma``, ...)."""
+        return dict(self._record.estimate.stats)
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """Released arrays besides the coefficients; read-only."""
+        return dict(self._record.estimate.arrays)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences of the method about this fit."""
+        return self._record.estimate.notes
+
+    # -- tables, prediction, plots, files --------------------------------------------------------
+
+    def summary(
+        self,
+        fmt: str | None = None,
+        digits: int = 4,
+        stars: bool = False,
+        *,
+        notes: bool = True,
+        level: float | None = None,
+    ) -> Summary:
+        """Summary table; ``print`` it, or ask it for HTML, LaTeX, markdown or typst.
+
+        Parameters
+        ----------
+        fmt : {"text", "md", "html", "tex", "typst"}, optional
+            Format of ``str()``.
+        digits : int
+            Decimals of estimates and standard errors.
+        stars, notes : bool
+            Significance stars (off by default, with their legend); the notes.
+        level : float, optional
+            Confidence level; default: that of the fit.
+
+        Privacy
+        -------
+        Post-processing: costs nothing. Every number is public or released.
+        """
+        from dpmodels.results.summary import build
+
+        return build(self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, level=level)
+
+    def tidy(
+        self, conf_int: bool = True, level: float | None = None, style: str = "python"
+    ) -> pd.DataFrame:
+        """One row a coefficient, with the column names of R's broom.
+
+        Parameters
+        ----------
+        conf_int : bool
+            Add ``conf_low, conf_high``.
+        level : float, optional
+            Confidence level; default: that of the fit.
+        style : {"python", "r"}
+            ``"r"`` writes ``std.error`` for ``std_error``.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        level = self.level if level is None else level
+        return _tables.tidy(self._record.estimate, conf_int_=conf_int, level=level, style=style)
+
+    def glance(self, style: str = "python") -> pd.DataFrame:
+        """One row: public facts, the guarantee and released statistics (NaN if not released).
+
+        Parameters
+        ----------
+        style : {"python", "r"}
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return _tables.glance(self._record, style=style)
+
+    def predict(
+        self,
+        new: Any,
+        interval: str | None = None,
+        level: float | None = None,
+        what: str = "mean",
+        *,
+        se_fit: bool = False,
+        outside: str = "clip",
+    ) -> Any:
+        """Predict at new rows.
+
+        Parameters
+        ----------
+        new : DataFrame or mapping of columns
+            Rows with the variables of the formula. There is no default: a fit keeps no rows.
+        interval : {None, "confidence", "prediction"}
+            As ``predict.lm`` in R.
+        level : float, optional
+            Default: the ``level`` of the fit.
+        what : str
+            ``"mean"``; families add their own (``"link"``, ``"class"``, ``"prob"``).
+        se_fit : bool
+            Add a column ``se_fit``.
+        outside : {"clip", "nan", "extrapolate"}
+            Cells outside the ranges in force: moved to the bound, answered by NaN, or used as
+            they are.
+
+        Returns
+        -------
+        Series, or DataFrame with ``fit, lwr, upr`` (and ``se_fit``)
+
+        Privacy
+        -------
+        Post-processing of released coefficients: costs nothing. But a prediction *computed from
+        a private row* is as private as that row; the guarantee does not cover it.
+        """
+        function = self.kind.load_predict()
+        if function is None:
+            raise NotReleasedError(f"{self.model} has no predict")
+        level = self.level if level is None else level
+        return function(
+            self,
+            new,
+            what=what,
+            interval=interval,
+            level=level,
+            se_fit=se_fit,
+            outside=outside,
+        )
+
+    def plot(self, ax: Axes | None = None, *, level: float | None = None, **style: Any) -> Axes:
+        """Coefficient plot: inner bar sampling error only, outer bar total (needs matplotlib).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        level : float, optional
+            Default: the ``level`` of the fit.
+        **style
+            ``intercept=True`` shows the intercept too; ``color=``.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.plot import coefplot
+
+        return coefplot(self, ax, level=self.level if level is None else level, **style)
+
+    coefplot = plot
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fit as plain lists and numbers, with a format version."""
+        from dpmodels.results._json import to_dict
+
+        return to_dict(self._record)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return the fit as JSON text, and write it to ``path`` if one is given.
+
+        Privacy
+        -------
+        The file holds public and released numbers only; its size does not grow with the data.
+        """
+        from dpmodels.results._json import dumps
+
+        text = dumps(self._record)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Fit:
+        """Restore a fit from :meth:`to_dict`."""
+        from dpmodels.results._json import from_dict
+
+        return cls._of(from_dict(saved))
+
+    @classmethod
+    def from_json(cls, text: str) -> Fit:
+        """Restore a fit from :meth:`to_json`."""
+        from dpmodels.results._json import loads
+
+        return cls._of(loads(text))
+
+    def __repr__(self) -> str:
+        call, promise = self._record.call, self._record.guarantee
+        if promise.seeded:
+            privacy = "NOT PRIVATE (seeded)"
+        else:
+            privacy = f"(eps = {promise.eps:g}, delta = {promise.delta:g})-DP"
+        reply = "released" if self.released else "NO REPLY"
+        n = "private" if self.nobs is None else self.nobs
+        return (
+            f"<{call.verb}: {call.formula} | {call.method} | n = {n} | {privacy} | {reply}>\n"
+            "fit.summary() for the table, fit.ledger for the charges"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def _repr_latex_(self) -> str:
+        return self.summary().as_latex()
+
+
+def load(path: str | Path) -> Fit:
+    """Load a fit that ``fit.to_json(path)`` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Privacy
+    -------
+    Costs nothing: the file holds public and released numbers.
+    """
+    return Fit.from_json(Path(path).read_text(encoding="utf-8"))

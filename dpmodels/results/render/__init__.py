@@ -1,0 +1,1 @@
+"""Renderers of a summary. Each module has ``render(summary) -> str``; none computes a number."""

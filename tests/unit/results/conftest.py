@@ -1,0 +1,90 @@
+"""Hand-made plans, releases and estimates: fits without a method and without data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from dpmodels.estimate import Estimate
+from dpmodels.plan import Plan, Purchase
+from dpmodels.privacy.gdp import mu_gdp
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.steps import Step
+from dpmodels.registry import Method
+from dpmodels.release import Release
+from dpmodels.request import Request
+from dpmodels.results.fit import Fit
+
+FORMULA = "quality ~ alcohol + volatile_acidity + sulphates + pH"
+NAMES = ("Intercept", "alcohol", "volatile_acidity", "sulphates", "pH")
+PARAMS = np.array([2.613, 0.3412, -1.238, 0.641, -0.304])
+SAMPLING = np.array([0.2310, 0.0164, 0.0973, 0.1003, 0.1165])
+PRIVACY = np.array([0.1180, 0.0121, 0.0652, 0.0887, 0.1502])
+SHARES = {"scale": 0.20, "bound": 0.12, "coef": 0.60, "variance": 0.08}
+
+
+@dataclass(frozen=True)
+class StubDesign:
+    names: tuple[str, ...] = NAMES
+    response: str = "quality"
+    row_norm: float = 2.2361
+    intervals: dict = field(default_factory=dict)
+
+
+def make_parts(
+    *, eps=1.0, delta=1e-6, n=1599, seeded=False, inference=True, reply=True, why="test", bought=()
+):
+    method = Method("eptr", "dp_ols", "ePTR least squares", "none", privacy_se="public")
+    request = Request("dp_ols", FORMULA, method, eps, delta, None, inference=inference)
+    mu = mu_gdp(eps, delta * 0.9)
+    steps = tuple(
+        Step(
+            name,
+            Gaussian(mu * share**0.5),
+            share=share,
+            failure=delta * 0.1 if name == "bound" else 0.0,
+            reply_test=name == "bound",
+        )
+        for name, share in SHARES.items()
+    )
+    guarantee = Guarantee(steps, eps, delta, seeded=seeded)
+    design = StubDesign(
+        intervals={"alcohol": (8.0, 14.0), "pH": (2.75, 3.75)} if bought else {},
+    )
+    purchase = Purchase(tuple(bought), 0.1, delta * 0.05) if bought else None
+    plan = Plan(request, design, n, steps, guarantee, SHARES, purchase=purchase)
+    release = Release({}, guarantee, design, reply=reply, why="" if reply else why, detail=object())
+    estimate = Estimate(
+        NAMES,
+        PARAMS if reply else np.full(5, np.nan),
+        np.diag(SAMPLING**2) if inference and reply else None,
+        np.diag(PRIVACY**2) if reply else None,
+        released=reply,
+        stats={"sigma": 0.65} if inference and reply else {},
+    )
+    return plan, release, estimate
+
+
+@pytest.fixture
+def parts():
+    """The factory of (plan, release, estimate)."""
+    return make_parts
+
+
+@pytest.fixture
+def make_fit():
+    """The factory of fits; ``estimate=`` replaces fields of the estimate."""
+
+    def make(estimate=None, **kwargs):
+        plan, release, est = make_parts(**kwargs)
+        return Fit(plan, release, replace(est, **(estimate or {})))
+
+    return make
+
+
+@pytest.fixture
+def fit(make_fit):
+    return make_fit()
