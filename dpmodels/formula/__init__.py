@@ -1,0 +1,25 @@
+"""The formula front end: text and public schema in, a design with public bounds out.
+
+No row is read here except to be mapped by itself; everything that would have to be learnt from
+rows is refused with a correction to paste. ``theory.md`` beside this file states and proves what
+that buys.
+"""
+
+from __future__ import annotations
+
+from dpmodels.formula.build import build_design, build_mean_design
+from dpmodels.formula.coerce import coerce
+from dpmodels.formula.design import Column, Design, TermInfo
+from dpmodels.formula.functions import register_rowwise
+from dpmodels.formula.walk import needed_variables
+
+__all__ = [
+    "Column",
+    "Design",
+    "TermInfo",
+    "build_design",
+    "build_mean_design",
+    "coerce",
+    "needed_variables",
+    "register_rowwise",
+]

@@ -1,0 +1,270 @@
+"""Everything taken from formulaic (and patsy's parser), in one place, checked when first used.
+
+formulaic does what it is best at: grammar, term order, full-rank coding and column names. It never
+sees a private row and never runs user text: every factor is handed to it as a *lookup* whose name
+is the text of the factor and whose value is a two-row canary made from the public schema.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmodels.errors import FormulaError
+from dpmodels.formula.nodes import Basis, Cat, Factor
+
+__all__ = ["Coding", "Parsed", "Part", "TermLayout", "coding", "contrast", "layout", "parse"]
+
+#: (text, is a number) of each factor of a term
+TermText = tuple[tuple[str, bool], ...]
+_ANSI = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Terms of both sides, in order; ``lhs`` is ``None`` for a one-sided formula."""
+
+    lhs: tuple[TermText, ...] | None
+    rhs: tuple[TermText, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One scoped product of a term: a constant times factors, each in full or reduced coding."""
+
+    scale: float
+    factors: tuple[tuple[str, bool], ...]  # (text, reduced)
+
+
+@dataclass(frozen=True)
+class TermLayout:
+    """Columns of one term, as formulaic lays them out."""
+
+    name: str
+    parts: tuple[Part, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Coding:
+    """Coding of a factor: column labels and the (levels, columns) matrix."""
+
+    fields: tuple[Any, ...]
+    matrix: Any
+    format: str
+
+
+@functools.cache
+def _library() -> Any:
+    """Import formulaic once and check every name used below."""
+    try:
+        import formulaic
+        import formulaic.errors
+        from formulaic.materializers.types import FactorValues
+        from formulaic.parser import DefaultFormulaParser
+        from formulaic.parser.types import Factor as FFactor
+        from formulaic.parser.types import Term
+        from formulaic.transforms import contrasts
+    except ImportError as error:  # pragma: no cover
+        raise FormulaError(f"formulas need formulaic >=1.2,<1.3: {error}") from None
+    version = tuple(int(x) for x in formulaic.__version__.split(".")[:2])
+    if not (1, 2) <= version < (1, 3):
+        raise FormulaError(f"formulas need formulaic >=1.2,<1.3, found {formulaic.__version__}")
+    needed = {
+        contrasts: "C TreatmentContrasts SumContrasts HelmertContrasts PolyContrasts "
+        "DiffContrasts SASContrasts CustomContrasts",
+        formulaic: "Formula SimpleFormula",
+        formulaic.errors: "FormulaicError",
+    }
+    for module, names in needed.items():
+        for name in names.split():
+            if not hasattr(module, name):  # pragma: no cover
+                raise FormulaError(f"this formulaic lacks {module.__name__}.{name}; pin 1.2.x")
+
+    class Library:
+        """The names used, and nothing else."""
+
+        Formula = formulaic.Formula
+        SimpleFormula = formulaic.SimpleFormula
+        Error = formulaic.errors.FormulaicError
+
+    Library.FactorValues = FactorValues  # type: ignore[attr-defined]
+    Library.Parser = DefaultFormulaParser  # type: ignore[attr-defined]
+    Library.Factor = FFactor  # type: ignore[attr-defined]
+    Library.Term = Term  # type: ignore[attr-defined]
+    Library.contrasts = contrasts  # type: ignore[attr-defined]
+    return Library
+
+
+# -- parse ---------------------------------------------------------------------------------
+
+
+def parse(text: str, available: Iterable[str] | None, engine: str = "formulaic") -> Parsed:
+    """Return the terms of a formula; ``.`` stands for the ``available`` variables."""
+    if not isinstance(text, str) or not text.strip():
+        raise FormulaError('the formula is empty. For example "quality ~ alcohol + pH"')
+    if engine == "patsy":
+        return _parse_patsy(text)
+    if engine != "formulaic":
+        raise FormulaError(f"unknown engine {engine!r}. Use 'formulaic' or 'patsy'")
+    lib = _library()
+    context = {} if available is None else {"__formulaic_variables_available__": list(available)}
+    problem = ""
+    formula: Any = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parser = lib.Parser(feature_flags={"twosided"})
+            formula = lib.Formula.from_spec(text, parser=parser, context=context)
+    except (lib.Error, SyntaxError, ValueError, TypeError, KeyError, RecursionError) as error:
+        problem = _ANSI.sub("", str(error)) or type(error).__name__
+    if formula is None:
+        if "__formulaic_variables_available__" in problem:
+            problem = "'.' stands for all other variables: the data or a schema must name them"
+        raise FormulaError(f'cannot read the formula "{text}"\n  {problem}')
+    lhs = getattr(formula, "lhs", None) if hasattr(formula, "rhs") else None
+    rhs = formula.rhs if hasattr(formula, "rhs") else formula
+    if not isinstance(rhs, lib.SimpleFormula) or not isinstance(
+        lhs, (type(None), lib.SimpleFormula)
+    ):
+        raise FormulaError(
+            f'"{text}" has several parts; one left-hand and one right-hand side only'
+        )
+    return Parsed(None if lhs is None else _texts(lhs), _texts(rhs))
+
+
+def _texts(terms: Any) -> tuple[TermText, ...]:
+    return tuple(
+        tuple((f.expr, f.eval_method.value == "literal") for f in t.factors) for t in terms
+    )
+
+
+def _parse_patsy(text: str) -> Parsed:
+    """Use patsy as a parser only; nothing is evaluated."""
+    try:
+        import patsy
+    except ImportError:
+        raise FormulaError(
+            "engine='patsy' needs patsy installed; engine='formulaic' does not"
+        ) from None
+    problem = ""
+    desc: Any = None
+    try:
+        desc = patsy.ModelDesc.from_formula(text)
+    except (patsy.PatsyError, SyntaxError, ValueError, TypeError) as error:
+        problem = str(error)
+    if desc is None:
+        raise FormulaError(f'cannot read the formula "{text}"\n  {problem}')
+
+    def term(t: Any) -> TermText:
+        return tuple((f.code, False) for f in t.factors) or (("1", True),)
+
+    lhs = tuple(term(t) for t in desc.lhs_termlist)
+    return Parsed(lhs or None, tuple(term(t) for t in desc.rhs_termlist))
+
+
+# -- contrasts -----------------------------------------------------------------------------
+
+_CONTRASTS = {
+    "treatment": "TreatmentContrasts",
+    "sas": "SASContrasts",
+    "sum": "SumContrasts",
+    "helmert": "HelmertContrasts",
+    "poly": "PolyContrasts",
+    "diff": "DiffContrasts",
+}
+
+
+def contrast(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Return a contrast object by name ("treatment", "sum", "helmert", "poly", "diff", "sas")."""
+    cls = getattr(_library().contrasts, _CONTRASTS[name])
+    problem = ""
+    try:
+        return cls(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        problem = str(error)
+    raise FormulaError(f"contrast {name}: {problem}")
+
+
+def custom_contrast(matrix: Any) -> Any:
+    """Return a contrast given by its matrix (levels x columns)."""
+    return _library().contrasts.CustomContrasts(np.asarray(matrix, dtype=float))
+
+
+def coding(spec: Any, levels: Sequence[Any], reduced: bool) -> Coding:
+    """Return the coding matrix of a factor in full or reduced rank."""
+    obj = contrast("treatment") if spec is None else spec
+    levels = list(levels)
+    if len(levels) == 1 and reduced:
+        return Coding((), np.empty((1, 0)), obj.get_factor_format(levels, reduced_rank=True))
+    problem = ""
+    try:
+        matrix = np.asarray(obj.get_coding_matrix(levels, reduced_rank=reduced), dtype=float)
+        names = tuple(obj.get_coding_column_names(levels, reduced_rank=reduced))
+        return Coding(names, matrix, obj.get_factor_format(levels, reduced_rank=reduced))
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        problem = str(error)
+    raise FormulaError(f"contrast over levels {levels!r}: {problem}")
+
+
+# -- layout --------------------------------------------------------------------------------
+
+
+def layout(
+    terms: Sequence[TermText], factors: Mapping[str, Factor], clustered: bool
+) -> tuple[TermLayout, ...]:
+    """Return formulaic's full-rank layout of the right-hand side, from the canary."""
+    import pandas as pd
+
+    lib = _library()
+    zeros = pd.Series([0.0, 1.0])
+    context: dict[str, Any] = {}
+    for text, f in factors.items():
+        if isinstance(f, Cat):
+            canary = pd.Series(pd.Categorical.from_codes([0, 0], categories=list(f.levels)))
+            context[text] = lib.contrasts.C(
+                canary,
+                contrasts=f.contrast,
+                levels=list(f.levels),
+                spans_intercept=f.spans_intercept,
+            )
+        elif isinstance(f, Basis):
+            context[text] = lib.FactorValues(
+                {name: zeros for name in f.fields},
+                kind="numerical",
+                spans_intercept=f.spans_intercept,
+                drop_field=f.fields[0] if f.spans_intercept else None,
+                format="{name}[{field}]",
+            )
+        else:
+            context[text] = lib.FactorValues(zeros, kind="numerical", spans_intercept=False)
+    rebuilt = [
+        lib.Term([lib.Factor(e, eval_method="literal" if lit else "lookup") for e, lit in t])
+        for t in terms
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        matrix = lib.SimpleFormula(rebuilt, _ordering="none").get_model_matrix(
+            pd.DataFrame(index=[0, 1]),
+            context=context,
+            na_action="ignore",
+            output="pandas",
+            cluster_by="numerical_factors" if clustered else "none",
+        )
+    return tuple(
+        TermLayout(
+            name="Intercept" if str(s.term) == "1" else str(s.term),
+            parts=tuple(
+                Part(float(st.scale), tuple((f.factor.expr, bool(f.reduced)) for f in st.factors))
+                for st in s.scoped_terms
+            ),
+            columns=tuple(str(c) for c in s.columns),
+        )
+        for s in matrix.model_spec.structure
+    )

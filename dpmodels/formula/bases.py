@@ -1,0 +1,1 @@
+"""Several columns from one number: splines with public knots, polynomials."""

@@ -1,0 +1,306 @@
+"""Cells of any column type to float64 or to codes. Never raises or warns because of a cell.
+
+A cell that cannot be read as what its variable is declared to be is missing (NaN, or code -1).
+Which branch is taken depends on the *type* of the column, which is public; inside a branch every
+cell is mapped by itself.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from dpmodels.schema import Binary, Levels, Text, Variable
+
+__all__ = ["coerce"]
+
+_TRUE = {"true": 1.0, "false": 0.0}
+
+
+def coerce(column: Any, variable: Variable) -> Any:
+    """Return the cells of a column as its variable wants them.
+
+    Parameters
+    ----------
+    column : array, pandas or polars Series, pyarrow Array or ChunkedArray
+    variable : schema variable
+
+    Returns
+    -------
+    array
+        float64 with NaN for missing (Real, Count, Binary); int32 codes with -1 for missing or
+        undeclared (Levels, Ordered; undeclared counts as ``other=`` if there is one); int64
+        hashes with -1 for missing (Text). A float64 input is returned as it is, not copied.
+
+    Notes
+    -----
+    **Privacy.** Row by row; never raises or warns because of a cell.
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        kind, payload = _open(column)
+        if isinstance(variable, Levels):
+            return _mapped(kind, payload, _level_map(variable), -1, np.int32)
+        if isinstance(variable, Text):
+            return _mapped(kind, payload, _hash, -1, np.int64)
+        if isinstance(variable, Binary):
+            return _binary(kind, payload, variable)
+        return _numbers(kind, payload)
+
+
+# -- opening a column ----------------------------------------------------------------------
+
+
+def _open(column: Any) -> tuple[str, Any]:
+    """Return ("numpy", array), or ("dictionary", (codes, values)), codes < 0 for missing."""
+    module = type(column).__module__.split(".")[0]
+    if module == "pandas":
+        return _open_pandas(column)
+    if module == "polars":
+        return _open_polars(column)
+    if module == "pyarrow":
+        return _open_arrow(column)
+    array = column if isinstance(column, np.ndarray) else _object_array(column)
+    if isinstance(array, np.ma.MaskedArray):
+        cells = array.astype(object)
+        return "numpy", cells.filled(None)
+    return "numpy", array.reshape(-1) if array.ndim != 1 else array
+
+
+def _object_array(cells: Any) -> Any:
+    items = list(cells)
+    out = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        out[i] = item
+    return out
+
+
+def _open_pandas(column: Any) -> tuple[str, Any]:
+    import pandas as pd
+
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        cat = column.cat if hasattr(column, "cat") else column
+        return "dictionary", (np.asarray(cat.codes), _plain(cat.categories))
+    if isinstance(dtype, np.dtype):
+        return "numpy", column.to_numpy()
+    if isinstance(dtype, getattr(pd, "SparseDtype", ())):
+        return "numpy", np.asarray(column)
+    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
+        return "numpy", column.to_numpy(dtype=float, na_value=np.nan)
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        return "numpy", column.dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
+    return _encoded(column.to_numpy(dtype=object))
+
+
+def _plain(index: Any) -> Any:
+    return np.asarray(index, dtype=object)
+
+
+def _encoded(cells: Any) -> tuple[str, Any]:
+    """Dictionary-encode objects: each distinct cell is read once (a speed-up, nothing else)."""
+    import pandas as pd
+
+    codes = values = None
+    try:
+        codes, values = pd.factorize(cells)
+    except Exception:
+        codes = None  # an unhashable cell: read them one by one
+    if codes is None:
+        return "numpy", cells
+    return "dictionary", (codes, np.asarray(values, dtype=object))
+
+
+def _open_polars(column: Any) -> tuple[str, Any]:
+    import polars as pl
+
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype == pl.Boolean:
+        if column.null_count():
+            return "numpy", column.cast(pl.Float64, strict=False).to_numpy()
+        return "numpy", column.to_numpy()
+    if dtype in (pl.Categorical, pl.Enum):
+        values = column.cat.get_categories().to_list()
+        codes = column.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+        return "dictionary", (codes, _object_array(values))
+    if dtype == pl.String:
+        ranks = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
+        values = column.drop_nulls().unique().sort().to_list()
+        return "dictionary", (ranks, _object_array(values))
+    return "numpy", _object_array(column.to_list())
+
+
+def _open_arrow(column: Any) -> tuple[str, Any]:
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # no chunks, or too large for one
+            column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([])
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        codes = column.indices.to_numpy(zero_copy_only=False)
+        if column.indices.null_count:
+            codes = np.where(np.isnan(codes), -1, codes)
+        values = _object_array(column.dictionary.to_pylist())
+        return "dictionary", (codes.astype(np.int64), values)
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        return "numpy", column.to_numpy(zero_copy_only=False)
+    if pa.types.is_boolean(kind):
+        return "numpy", column.cast(pa.int8()).to_numpy(zero_copy_only=False)
+    if pa.types.is_null(kind):
+        return "numpy", np.full(len(column), np.nan)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _open_arrow(column.dictionary_encode())
+    if pa.types.is_temporal(kind):
+        return "numpy", column.to_numpy(zero_copy_only=False)
+    return "numpy", _object_array(column.to_pylist())
+
+
+# -- numbers -------------------------------------------------------------------------------
+
+
+def _numbers(kind: str, payload: Any) -> Any:
+    if kind == "dictionary":
+        codes, values = payload
+        table = np.append(_array_numbers(values), np.nan)
+        return table[_safe(codes, len(values))]
+    return _array_numbers(payload)
+
+
+def _safe(codes: Any, size: int) -> Any:
+    """Codes with every missing one pointing at the last place of a table of ``size + 1``."""
+    return np.where((codes < 0) | (codes >= size), size, codes).astype(np.intp)
+
+
+def _array_numbers(cells: Any) -> Any:
+    if cells.dtype == np.float64:
+        return cells
+    kind = cells.dtype.kind
+    if kind in "fiub":
+        return cells.astype(np.float64)
+    if kind in "Mm":
+        unit = "datetime64[ns]" if kind == "M" else "timedelta64[ns]"
+        whole = cells.astype(unit)
+        return np.where(np.isnat(whole), np.nan, whole.astype(np.int64) * 1e-9)
+    if kind in "USO":
+        out = np.empty(cells.shape[0])
+        for i, cell in enumerate(cells):
+            out[i] = _number(cell)
+        return out
+    return np.full(cells.shape[0], np.nan)
+
+
+def _number(cell: Any) -> float:
+    """Read one cell: a number, text that is a number, or missing."""
+    if type(cell) is float:
+        return cell
+    try:
+        if isinstance(cell, (datetime.datetime, datetime.date)):
+            return _seconds(cell)
+        if isinstance(cell, (np.datetime64, np.timedelta64)):
+            return float(_array_numbers(np.array([cell]))[0])
+        if isinstance(cell, datetime.timedelta):
+            return cell.total_seconds()
+        if isinstance(cell, (complex, np.complexfloating)):
+            return np.nan
+        return float(cell)
+    except Exception:  # whatever the cell is, it is missing; nothing of it is kept
+        return np.nan
+
+
+def _seconds(cell: Any) -> float:
+    if not isinstance(cell, datetime.datetime):
+        cell = datetime.datetime(cell.year, cell.month, cell.day)
+    naive = cell.replace(tzinfo=datetime.timezone.utc) if cell.tzinfo is None else cell
+    return float(naive.timestamp())
+
+
+# -- categories ----------------------------------------------------------------------------
+
+
+def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
+    if kind == "numpy" and payload.dtype.kind in "biufUSO":
+        if payload.dtype.kind in "biu":
+            values, codes = np.unique(payload, return_inverse=True)
+            kind, payload = "dictionary", (codes, values.astype(object))
+        else:
+            kind, payload = _encoded(payload.astype(object))
+    if kind == "dictionary":
+        codes, values = payload
+        table = np.array([*(_try(one, v, missing) for v in values), missing], dtype=dtype)
+        return table[_safe(codes, len(values))]
+    return np.array([_try(one, v, missing) for v in payload.tolist()], dtype=dtype)
+
+
+def _try(one: Callable[[Any], int], cell: Any, missing: int) -> int:
+    try:
+        return missing if _absent(cell) else one(cell)
+    except Exception:  # an odd object: missing
+        return missing
+
+
+def _absent(cell: Any) -> bool:
+    if cell is None:
+        return True
+    if type(cell).__module__.startswith("pandas") and type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(cell != cell) if isinstance(cell, (float, np.floating)) else False
+
+
+def _level_map(variable: Levels) -> Callable[[Any], int]:
+    """Return cell -> code. Text levels also match by ``str``; number levels also by value."""
+    exact: dict[Any, int] = {}
+    for code, level in enumerate(variable.levels):
+        exact.setdefault(level, code)
+    text = {x: c for x, c in exact.items() if isinstance(x, str)}
+    numbers = {float(x): c for x, c in exact.items() if not isinstance(x, str)}
+    other = -1 if variable.other is None else variable.levels.index(variable.other)
+
+    def one(cell: Any) -> int:
+        if isinstance(cell, (bytes, np.bytes_)):
+            cell = cell.decode("utf-8", "replace")
+        if isinstance(cell, str):
+            code = text.get(cell)
+            if code is None and numbers:
+                code = numbers.get(_number(cell))
+        else:
+            code = numbers.get(_number(cell)) if numbers else None
+            if code is None and text:
+                code = text.get(str(cell))
+        return other if code is None else code
+
+    return one
+
+
+def _binary(kind: str, payload: Any, variable: Binary) -> Any:
+    if variable.levels is not None:
+        codes = _mapped(kind, payload, _level_map(Levels(variable.levels)), -1, np.int32)
+        return np.where(codes < 0, np.nan, codes.astype(np.float64))
+    if kind == "numpy" and payload.dtype.kind not in "USO":
+        x = _array_numbers(payload)
+    else:
+        values: Iterable[Any] = payload[1] if kind == "dictionary" else payload
+        read = np.array([_bit(v) for v in values], dtype=float)
+        if kind == "dictionary":
+            read = np.append(read, np.nan)[_safe(payload[0], len(payload[1]))]
+        x = read
+    odd = (x != 0.0) & (x != 1.0) & ~np.isnan(x)
+    return np.where(odd, np.nan, x) if odd.any() else x
+
+
+def _bit(cell: Any) -> float:
+    if isinstance(cell, str) and cell.strip().lower() in _TRUE:
+        return _TRUE[cell.strip().lower()]
+    return _number(cell)
+
+
+def _hash(cell: Any) -> int:
+    text = cell if isinstance(cell, str) else str(cell)
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

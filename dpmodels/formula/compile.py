@@ -1,0 +1,386 @@
+"""From the text of one factor to a node: ``ast.parse`` and an allow-list. Nothing is evaluated.
+
+The walk below handles the grammar of expressions (numbers, names, arithmetic, comparisons);
+calls are in :mod:`dpmodels.formula.calls`. What is not on the list is refused with a correction.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmodels.errors import FormulaError, FormulaPrivacyError, did_you_mean
+from dpmodels.formula import intervals as iv
+from dpmodels.formula.nodes import Array, Cat, Env, Factor, Node, constant
+from dpmodels.schema import Levels, Schema, Text
+
+__all__ = ["Context", "compile_factor", "compile_scalar", "literal", "parse_expression", "pretty"]
+
+_BACKTICK = re.compile(r"`([^`]*)`")
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where an expression stands, for messages and look-ups. All public."""
+
+    formula: str
+    schema: Schema
+    term: str
+    names: Mapping[str, str]  # placeholder identifier -> back-ticked name
+
+    def fail(self, what: str, *lines: str, privacy: bool = False) -> FormulaError:
+        """Return the error for this term: what is wrong, then how to fix it."""
+        cls = FormulaPrivacyError if privacy else FormulaError
+        body = "".join(f"\n  {line}" for line in (what, *lines))
+        return cls(f'term `{self.term}` in "{self.formula}"{body}')
+
+    def refuse(self, what: str, *lines: str) -> FormulaError:
+        """Return a refusal on grounds of privacy."""
+        return self.fail(what, *lines, privacy=True)
+
+    def range_of(self, interval: iv.Interval) -> str:
+        """Return an interval for a message."""
+        return "unknown" if interval is None else f"[{interval[0]:g}, {interval[1]:g}]"
+
+
+def parse_expression(text: str, formula: str) -> tuple[ast.expr, dict[str, str]]:
+    """Return the syntax tree of a factor and the back-ticked names in it."""
+    names: dict[str, str] = {}
+
+    def replace(match: re.Match[str]) -> str:
+        key = f"_quoted_{len(names)}_"
+        names[key] = match.group(1)
+        return key
+
+    code = _BACKTICK.sub(replace, text)
+    problem = ""
+    tree: ast.Expression | None = None
+    try:
+        tree = ast.parse(code.strip(), mode="eval")
+    except SyntaxError as error:
+        at = (error.offset or 1) - 1
+        problem = f"{error.msg} at position {at + 1}: {code[:at]} >>> {code[at:]}"
+    except (ValueError, RecursionError, MemoryError):
+        problem = "it is too deeply nested, or holds a null byte"
+    if tree is None:
+        raise FormulaError(f'cannot read `{text}` in "{formula}"\n  {problem}')
+    return tree.body, names
+
+
+def pretty(node: ast.AST, ctx: Context) -> str:
+    """Return the source of a piece of an expression, back-ticks restored."""
+    text = ast.unparse(node)
+    for key, name in ctx.names.items():
+        text = text.replace(key, f"`{name}`")
+    return text
+
+
+def literal(node: ast.expr) -> Any:
+    """Return the value of a literal (number, text, list ...), or ``...`` if it is not one."""
+    if isinstance(node, ast.Constant) and not isinstance(node.value, (bytes, complex)):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        value = literal(node.operand)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return -value if isinstance(node.op, ast.USub) else value
+    if isinstance(node, (ast.List, ast.Tuple)):
+        items = [literal(x) for x in node.elts]
+        if all(x is not ... for x in items):
+            return items
+    return ...
+
+
+def variable_name(node: ast.expr, ctx: Context) -> str | None:
+    """Return the schema variable a bare name stands for, or ``None`` if it is not a bare name."""
+    if not isinstance(node, ast.Name):
+        return None
+    name = ctx.names.get(node.id, node.id)
+    if name not in ctx.schema:
+        raise ctx.fail(
+            f"{name!r} is not a variable.{did_you_mean(name, ctx.schema)}",
+            "A formula knows the columns of the data and the functions of the formula language; "
+            "nothing is looked up in the caller's program.",
+        )
+    return name
+
+
+# -- numbers -------------------------------------------------------------------------------
+
+
+def compile_factor(node: ast.expr, ctx: Context) -> Factor:
+    """Compile a whole factor: a number, a basis or a category."""
+    from dpmodels.formula.calls import compile_call
+
+    if isinstance(node, ast.Name):
+        name = variable_name(node, ctx)
+        assert name is not None
+        variable = ctx.schema[name]
+        if isinstance(variable, Levels):
+            return variable_cat(name, variable)
+    if isinstance(node, ast.Call):
+        return compile_call(node, ctx)
+    return compile_scalar(node, ctx)
+
+
+def variable_cat(name: str, variable: Levels) -> Cat:
+    """Return the factor of a declared variable, treatment coded."""
+    return Cat(variable.levels, lambda env: env.code(name), variables=frozenset([name]))
+
+
+def compile_scalar(node: ast.expr, ctx: Context) -> Node:
+    """Compile an expression that must be one number per row."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, bool):
+            return constant(float(node.value))
+        if isinstance(node.value, (int, float)) and math.isfinite(node.value):
+            return constant(node.value)
+        raise ctx.fail(f"{pretty(node, ctx)} is not a finite number")
+    if isinstance(node, ast.Name):
+        return _variable(node, ctx)
+    if isinstance(node, ast.UnaryOp):
+        return _unary(node, ctx)
+    if isinstance(node, ast.BinOp):
+        return _binary(node, ctx)
+    if isinstance(node, ast.Compare):
+        return _compare(node, ctx)
+    if isinstance(node, ast.BoolOp):
+        parts = [compile_scalar(v, ctx) for v in node.values]
+        out = parts[0]
+        for part in parts[1:]:
+            out = _logical(out, part, isinstance(node.op, ast.And), ctx)
+        return out
+    if isinstance(node, ast.Call):
+        from dpmodels.formula.calls import compile_call
+
+        value = compile_call(node, ctx)
+        if isinstance(value, Node):
+            return value
+        raise ctx.fail(
+            f"{pretty(node, ctx)} gives several columns or a category, and cannot be used inside "
+            "an expression. Write it as a term of its own"
+        )
+    from dpmodels.formula.refuse import refused_node
+
+    raise refused_node(node, ctx)
+
+
+def _variable(node: ast.Name, ctx: Context) -> Node:
+    name = variable_name(node, ctx)
+    assert name is not None
+    variable = ctx.schema[name]
+    if isinstance(variable, (Levels, Text)):
+        raise ctx.fail(
+            f"{name!r} is declared {type(variable).__name__} and has no numeric value.",
+            f"Compare it with a level ({name} == {_first(variable)!r}), or use it as a term",
+        )
+    return Node(variable.interval, lambda env: env.number(name), frozenset([name]), raw=name)
+
+
+def _first(variable: Levels | Text) -> Any:
+    return variable.levels[0] if isinstance(variable, Levels) else "level"
+
+
+def _unary(node: ast.UnaryOp, ctx: Context) -> Node:
+    a = compile_scalar(node.operand, ctx)
+    if isinstance(node.op, ast.UAdd):
+        return a
+    if isinstance(node.op, ast.USub):
+        if a.constant is not None:
+            return constant(-a.constant)
+        return Node(iv.negate(a.interval), lambda env: -a.evaluate(env), a.variables)
+    if a.boolean:  # not, ~
+        return Node((0.0, 1.0), lambda env: 1.0 - a.evaluate(env), a.variables, boolean=True)
+    raise ctx.fail(f"{pretty(node, ctx)}: 'not' and '~' need a comparison, for example ~(x > 3)")
+
+
+_ARITHMETIC: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], iv.Interval]]] = {
+    ast.Add: (operator.add, iv.add),
+    ast.Sub: (operator.sub, iv.subtract),
+    ast.Mult: (operator.mul, iv.multiply),
+}
+
+
+def _binary(node: ast.BinOp, ctx: Context) -> Node:
+    if isinstance(node.op, (ast.BitAnd, ast.BitOr)):
+        a, b = compile_scalar(node.left, ctx), compile_scalar(node.right, ctx)
+        return _logical(a, b, isinstance(node.op, ast.BitAnd), ctx)
+    if isinstance(node.op, ast.Pow):
+        return _power(node, ctx)
+    if isinstance(node.op, ast.Div):
+        return _quotient(node, ctx)
+    if type(node.op) not in _ARITHMETIC:
+        raise ctx.fail(
+            f"the operator of {pretty(node, ctx)} is not part of the formula language",
+            "Use + - * / and powers with a constant exponent",
+        )
+    values, image = _ARITHMETIC[type(node.op)]
+    a, b = compile_scalar(node.left, ctx), compile_scalar(node.right, ctx)
+    return combine(values, image(a.interval, b.interval), a, b, node, ctx)
+
+
+def combine(
+    values: Callable[[Any, Any], Any],
+    interval: iv.Interval,
+    a: Node,
+    b: Node,
+    node: ast.AST,
+    ctx: Context,
+) -> Node:
+    """Return the node of an elementwise function of two numbers."""
+    if interval is None and a.interval is not None and b.interval is not None:
+        raise overflow(node, ctx)
+    if a.constant is not None and b.constant is not None:
+        return constant(float(values(a.constant, b.constant)))
+    return Node(
+        interval,
+        lambda env: values(a.evaluate(env), b.evaluate(env)),
+        a.variables | b.variables,
+    )
+
+
+def overflow(node: ast.AST, ctx: Context) -> FormulaError:
+    """Return the refusal of an expression whose range is not finite in floating point."""
+    return ctx.fail(
+        f"{pretty(node, ctx)} is not finite on the whole declared range",
+        "Narrow the declared range of its variables, or wrap the argument: clip(x, a, b)",
+    )
+
+
+def _quotient(node: ast.BinOp, ctx: Context) -> Node:
+    a, b = compile_scalar(node.left, ctx), compile_scalar(node.right, ctx)
+    d = b.interval
+    if d is not None and d[0] <= 0 <= d[1]:
+        raise ctx.fail(
+            f"the denominator {pretty(node.right, ctx)} has range {ctx.range_of(d)}, which "
+            "contains 0",
+            "Keep it away from 0: declare a range that excludes 0, or write "
+            f"{pretty(node.left, ctx)} / clip({pretty(node.right, ctx)}, 0.1, {max(d[1], 1):g})",
+        )
+    interval = None if d is None else iv.divide(a.interval, d)
+
+    def values(x: Array, y: Array) -> Array:
+        return x / np.where(y == 0, np.nan, y) if d is None else x / y
+
+    return combine(values, interval, a, b, node, ctx)
+
+
+def _power(node: ast.BinOp, ctx: Context) -> Node:
+    a, e = compile_scalar(node.left, ctx), compile_scalar(node.right, ctx)
+    k = e.constant
+    if k is None:
+        raise ctx.fail(
+            f"the exponent of {pretty(node, ctx)} is not a constant",
+            "Use a constant exponent, as in x**2, or exp(b * log(x))",
+        )
+    whole = k == int(k)
+    natural = whole and k >= 0
+    if a.interval is not None and not natural:
+        low = a.interval[0]
+        if low < 0 or (low == 0 and k < 0):
+            raise ctx.fail(
+                f"{pretty(node, ctx)} needs a positive base; {pretty(node.left, ctx)} has range "
+                f"{ctx.range_of(a.interval)}",
+                "Declare a positive range, or use an integer exponent >= 0",
+            )
+    interval = iv.power(a.interval, k)
+    if interval is None and a.interval is not None:
+        raise overflow(node, ctx)
+    if a.constant is not None:
+        return constant(float(a.constant**k))
+    exponent = int(k) if whole else k
+
+    def values(env: Env) -> Array:
+        x = a.evaluate(env)
+        if k == 0:
+            return np.where(np.isnan(x), np.nan, 1.0)
+        if natural:
+            return x * x if k == 2 else x**exponent
+        safe = x > 0 if k < 0 else x >= 0
+        return np.where(safe, np.where(safe, x, 1.0) ** exponent, np.nan)
+
+    return Node(interval, values, a.variables)
+
+
+# -- comparisons ---------------------------------------------------------------------------
+
+_COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+
+def _compare(node: ast.Compare, ctx: Context) -> Node:
+    out: Node | None = None
+    left = node.left
+    for op, right in zip(node.ops, node.comparators, strict=True):
+        part = _level_test(left, op, right, ctx) or _number_test(left, op, right, node, ctx)
+        out = part if out is None else _logical(out, part, True, ctx)
+        left = right
+    assert out is not None
+    return out
+
+
+def _number_test(
+    left: ast.expr, op: ast.cmpop, right: ast.expr, node: ast.AST, ctx: Context
+) -> Node:
+    if type(op) not in _COMPARE:
+        raise ctx.fail(
+            f"the comparison in {pretty(node, ctx)} is not part of the formula language",
+            "Use < <= > >= == != between numbers",
+        )
+    test = _COMPARE[type(op)]
+    a, b = compile_scalar(left, ctx), compile_scalar(right, ctx)
+
+    def values(env: Env) -> Array:
+        x, y = a.evaluate(env), b.evaluate(env)
+        return np.where(np.isnan(x) | np.isnan(y), np.nan, test(x, y))
+
+    return Node((0.0, 1.0), values, a.variables | b.variables, boolean=True)
+
+
+def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) -> Node | None:
+    """``region == "north"``, ``region != "north"``, ``region in ["north", "south"]``."""
+    name = variable_name(left, ctx) if isinstance(left, ast.Name) else None
+    variable = ctx.schema[name] if name is not None else None
+    if name is None or not isinstance(variable, Levels):
+        return None
+    value = literal(right)
+    wanted = value if isinstance(op, (ast.In, ast.NotIn)) and isinstance(value, list) else [value]
+    if not isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) or value is ...:
+        raise ctx.fail(
+            f"a category can be compared with == != or in, for example {name} == "
+            f"{variable.levels[0]!r}"
+        )
+    for level in wanted:
+        if level not in variable.levels:
+            close = did_you_mean(str(level), [str(x) for x in variable.levels])
+            raise ctx.fail(
+                f"{level!r} is not a declared level of {name!r}.{close} "
+                f"Levels: {list(variable.levels)!r}"
+            )
+    positive = isinstance(op, (ast.Eq, ast.In))
+    table = np.array([float((x in wanted) == positive) for x in variable.levels] + [np.nan])
+    return Node((0.0, 1.0), lambda env: table[env.code(name)], frozenset([name]), boolean=True)
+
+
+def _logical(a: Node, b: Node, both: bool, ctx: Context) -> Node:
+    if not (a.boolean and b.boolean):
+        raise ctx.fail("and, or, & and | join comparisons, for example (x > 3) & (z < 1)")
+    pick = np.minimum if both else np.maximum  # NaN (missing) wins in either
+    return Node(
+        (0.0, 1.0),
+        lambda env: pick(a.evaluate(env), b.evaluate(env)),
+        a.variables | b.variables,
+        boolean=True,
+    )

@@ -1,0 +1,177 @@
+"""The allow-list: elementwise functions with the interval they map to.
+
+``register_rowwise`` adds to it; a registration is a claim, made by the caller, that the function
+is elementwise and stays inside the interval. We clip its values to that interval in any case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmodels.errors import FormulaError
+from dpmodels.formula.intervals import Interval, finite, magnitude, monotone
+
+__all__ = ["FUNCTIONS", "REGISTERED", "RESERVED", "Elementwise", "Rowwise", "register_rowwise"]
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """A function of one number.
+
+    Attributes
+    ----------
+    values : callable
+        On arrays; outside its domain the value is NaN (missing), never infinite by a pole.
+    image : callable
+        Interval -> interval.
+    domain : (float, float, bool)
+        Open or closed lower end of the domain: ``(lower, upper, open)``.
+    range : interval
+        Image of the whole line, for an argument whose range is not declared.
+    """
+
+    values: Callable[[Any], Any]
+    image: Callable[[Interval], Interval]
+    domain: tuple[float, bool] | None = None
+    range: Interval = None
+
+
+def _masked(f: Callable[[Any], Any], low: float, strict: bool) -> Callable[[Any], Any]:
+    """Return f with NaN outside ``x > low`` (or ``x >= low``)."""
+
+    def values(x: Any) -> Any:
+        inside = x > low if strict else x >= low
+        return np.where(inside, f(np.where(inside, x, 1.0)), np.nan)
+
+    return values
+
+
+def _logistic(x: Any) -> Any:
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0 / (1.0 + e), e / (1.0 + e))
+
+
+def _logistic1(x: float) -> float:
+    e = math.exp(-abs(x))
+    return 1.0 / (1.0 + e) if x >= 0 else e / (1.0 + e)
+
+
+def _abs_image(a: Interval) -> Interval:
+    if a is None:
+        return None
+    top = magnitude(a)
+    assert top is not None
+    return (0.0 if a[0] <= 0 <= a[1] else min(abs(a[0]), abs(a[1])), top)
+
+
+def _wave_image(phase: float) -> Callable[[Interval], Interval]:
+    """Image of sin(x + phase): end points, and +-1 where a crest or trough lies inside."""
+
+    def image(a: Interval) -> Interval:
+        if a is None or a[1] - a[0] >= 2 * math.pi:
+            return (-1.0, 1.0)
+        lo, hi = a[0] + phase, a[1] + phase
+        ends = (math.sin(lo), math.sin(hi))
+        crest = math.ceil((lo - math.pi / 2) / (2 * math.pi)) * 2 * math.pi + math.pi / 2
+        trough = math.ceil((lo + math.pi / 2) / (2 * math.pi)) * 2 * math.pi - math.pi / 2
+        return (
+            -1.0 if trough <= hi else min(ends),
+            1.0 if crest <= hi else max(ends),
+        )
+
+    return image
+
+
+def _mono(f: Callable[[float], float]) -> Callable[[Interval], Interval]:
+    return lambda a: monotone(f, a)
+
+
+#: name -> elementwise function; also reachable as ``np.name`` where numpy has it
+FUNCTIONS: dict[str, Elementwise] = {
+    "log": Elementwise(_masked(np.log, 0.0, True), _mono(math.log), (0.0, True)),
+    "log2": Elementwise(_masked(np.log2, 0.0, True), _mono(math.log2), (0.0, True)),
+    "log10": Elementwise(_masked(np.log10, 0.0, True), _mono(math.log10), (0.0, True)),
+    "log1p": Elementwise(_masked(np.log1p, -1.0, True), _mono(math.log1p), (-1.0, True)),
+    "exp": Elementwise(np.exp, _mono(math.exp)),
+    "expm1": Elementwise(np.expm1, _mono(math.expm1)),
+    "sqrt": Elementwise(_masked(np.sqrt, 0.0, False), _mono(math.sqrt), (0.0, False)),
+    "abs": Elementwise(np.abs, _abs_image),
+    "sin": Elementwise(np.sin, _wave_image(0.0), range=(-1.0, 1.0)),
+    "cos": Elementwise(np.cos, _wave_image(math.pi / 2), range=(-1.0, 1.0)),
+    "tanh": Elementwise(np.tanh, _mono(math.tanh), range=(-1.0, 1.0)),
+    "arctan": Elementwise(np.arctan, _mono(math.atan), range=(-math.pi / 2, math.pi / 2)),
+    "logistic": Elementwise(_logistic, _mono(_logistic1), range=(0.0, 1.0)),
+}
+
+#: names with a meaning of their own in a formula; a variable may not be called like one
+RESERVED: frozenset[str] = frozenset(
+    {*FUNCTIONS, "I", "C", "clip", "cut", "minimum", "maximum", "bs", "poly", "legendre"}
+    | {"scale", "center", "unit", "hashed", "offset", "np", "contr", "dp"}
+)
+
+
+@dataclass(frozen=True)
+class Rowwise:
+    """A user's elementwise function: one or more numbers in, one number out."""
+
+    name: str
+    func: Callable[..., Any]
+    interval: Interval | Callable[..., Any]
+
+    def image(self, arguments: tuple[Interval, ...]) -> Interval:
+        """Return the declared interval (a callable receives the argument intervals)."""
+        if not callable(self.interval):
+            return self.interval
+        if any(a is None for a in arguments):
+            return None
+        lo, hi = self.interval(*arguments)
+        return finite((float(lo), float(hi)))
+
+
+REGISTERED: dict[str, Rowwise] = {}
+
+
+def register_rowwise(name: str, func: Callable[..., Any], interval: Any) -> None:
+    """Allow ``name(x, ...)`` in formulas.
+
+    Parameters
+    ----------
+    name : str
+        Identifier; must not be one of the language's own words.
+    func : callable
+        Elementwise: arrays of the block's numbers in, an array of the same length out, and
+        element ``i`` of the result must depend on element ``i`` of the arguments only.
+    interval : (lo, hi) or callable
+        Range of the values, or a function of the argument intervals that returns it. Values are
+        clipped to it.
+
+    Notes
+    -----
+    **Privacy.** Registering is a *claim* by the caller that ``func`` is elementwise; a function
+    that looks at other rows (a mean, a rank) breaks the guarantee of every fit that uses it.
+    It cannot be checked by running it. If it raises, or returns the wrong shape, the block is
+    evaluated again one row at a time, and only the rows that fail by themselves are missing.
+
+    Examples
+    --------
+    >>> register_rowwise("softplus", lambda x: np.logaddexp(0, x), lambda a: (0, a[1] + 1))
+    """
+    if not (isinstance(name, str) and name.isidentifier()):
+        raise FormulaError(f"register_rowwise: the name must be an identifier, got {name!r}")
+    if name in RESERVED:
+        raise FormulaError(f"register_rowwise: {name!r} is a word of the formula language already")
+    if not callable(func):
+        raise FormulaError(f"register_rowwise({name!r}): func must be callable")
+    if not callable(interval):
+        pair = finite((float(interval[0]), float(interval[1])))
+        if pair is None or pair[0] > pair[1]:
+            raise FormulaError(
+                f"register_rowwise({name!r}): interval must be a finite (lo, hi), got {interval!r}"
+            )
+        interval = pair
+    REGISTERED[name] = Rowwise(name, func, interval)

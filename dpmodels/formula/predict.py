@@ -1,0 +1,73 @@
+"""The design matrix of new rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import FormulaError, did_you_mean
+from dpmodels.formula.coerce import coerce
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+__all__ = ["matrix"]
+
+_OUTSIDE = ("clip", "nan", "extrapolate")
+
+
+def matrix(design: Design, new: Any, outside: str) -> Any:
+    """Return the (k, p) matrix; see :meth:`Design.matrix`."""
+    if outside not in _OUTSIDE:
+        raise FormulaError(f"outside must be one of {', '.join(_OUTSIDE)}, got {outside!r}")
+    program = design.program
+    assert program is not None
+    used: set[str] = set()
+    for product in program.products:
+        for atom in product.atoms:
+            used |= atom.source.variables
+    columns = list(new.keys() if hasattr(new, "keys") else new.columns)
+    chunk: dict[str, Any] = {}
+    rows: int | None = None
+    for name in design.variables:
+        if name not in used:
+            continue
+        if name not in columns:
+            raise FormulaError(f"the new data has no column {name!r}.{did_you_mean(name, columns)}")
+        variable = design.schema[name]
+        cells = coerce(_listed(new[name]), variable)
+        if outside == "nan" and variable.interval is not None:
+            lo, hi = variable.interval
+            with np.errstate(invalid="ignore"):
+                cells = np.where((cells < lo) | (cells > hi), np.nan, cells)
+        chunk[name] = cells
+        rows = len(cells) if rows is None else rows
+        if len(cells) != rows:
+            raise FormulaError("the columns of the new data differ in length")
+    if rows is None:
+        rows = len(_listed(new[columns[0]])) if columns else 1
+    x = program.matrix(chunk, rows, clip=outside != "extrapolate")
+    for name, lo, hi in design.bought:
+        if name not in design.names or outside == "extrapolate":
+            continue
+        j = design.names.index(name)
+        if outside == "clip":
+            x[:, j] = np.clip(x[:, j], lo, hi)
+        else:
+            with np.errstate(invalid="ignore"):
+                x[(x[:, j] < lo) | (x[:, j] > hi)] = np.nan
+    return x
+
+
+def _listed(column: Any) -> Any:
+    """Return a column; a scalar is one row."""
+    if isinstance(column, (str, bytes)) or (
+        np.ndim(column) == 0 and not hasattr(column, "__len__")
+    ):
+        return np.array([column], dtype=object)
+    return (
+        column
+        if hasattr(column, "dtype") or hasattr(column, "type")
+        else np.asarray(list(column), dtype=object)
+    )

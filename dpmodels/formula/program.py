@@ -1,0 +1,366 @@
+"""The block program: fills a buffer with one row per design column, a block of rows at a time.
+
+Row ``i`` of the block depends on row ``i`` of the chunk and on public constants only: every
+operation below is elementwise along the last axis. Nothing here raises or warns because of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpmodels.formula.intervals import Interval
+from dpmodels.formula.nodes import Array, Basis, Cat, Node
+from dpmodels.schema import Levels, Schema
+
+__all__ = ["Atom", "Block", "Product", "Program"]
+
+
+class Block:
+    """The cells of one block, prepared on demand: clipped numbers, codes, and missing rows."""
+
+    def __init__(
+        self, chunk: Mapping[str, Array], m: int, rules: Mapping[str, Rule], clip: bool = True
+    ) -> None:
+        self.chunk = chunk
+        self.m = m
+        self.rules = rules
+        self.clip = clip
+        self.bad: Array | None = None
+        self.numbers: dict[str, Array] = {}
+        self.coded: dict[int, Array] = {}
+
+    def number(self, name: str) -> Array:
+        """Return the clipped cells of a variable."""
+        if name not in self.numbers:
+            self.numbers[name] = self.fill_number(name, np.empty(self.m))
+        return self.numbers[name]
+
+    def fill_number(self, name: str, out: Array) -> Array:
+        """Write the clipped cells of a variable into ``out`` and remember it."""
+        rule = self.rules[name]
+        cells = self.chunk[name]
+        if rule.interval is not None and self.clip:
+            np.clip(cells, rule.interval[0], rule.interval[1], out=out)
+        else:
+            out[...] = cells
+        if rule.fill is not None and np.isnan(out.sum()):
+            out[np.isnan(out)] = rule.fill
+        self.numbers[name] = out
+        return out
+
+    def code(self, name: str) -> Array:
+        """Return the codes of a factor variable; -1 is missing."""
+        codes = self.chunk[name]
+        fill = self.rules[name].fill
+        return codes if fill is None else np.where(codes < 0, int(fill), codes)
+
+    def codes(self, cat: Cat) -> Array:
+        """Return the codes of a factor; rows without a level are marked missing."""
+        key = id(cat)
+        if key not in self.coded:
+            codes = cat.evaluate(self)
+            if codes.size and codes.min() < 0:
+                self.mark(codes < 0)
+            self.coded[key] = codes
+        return self.coded[key]
+
+    def mark(self, rows: Array) -> None:
+        """Mark rows as missing."""
+        self.bad = rows if self.bad is None else self.bad | rows
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What happens to the cells of a variable: its range, and what stands for a missing cell."""
+
+    interval: Interval
+    fill: float | None
+
+
+def rules(schema: Schema, na: str) -> dict[str, Rule]:
+    """Return the rule of each variable under a missing-value policy (see ``theory.md``)."""
+    out = {}
+    for name, v in schema.items():
+        declared = getattr(v, "na", None)
+        if isinstance(v, Levels):
+            level = declared if declared is not None else v.other
+            code = None if level is None else float(v.levels.index(level))
+            middle: float | None = 0.0
+        else:
+            code = declared
+            middle = None if v.interval is None else 0.5 * (v.interval[0] + v.interval[1])
+            if v.kind in ("binary", "count") and middle is not None:
+                middle = float(int(middle))
+        fill = {
+            "zero-row": None,
+            "declared": code,
+            "impute-midpoint": code if code is not None else middle,
+        }[na]
+        out[name] = Rule(v.interval, fill)
+    return out
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A factor in one coding: one or more columns of which products are made.
+
+    Attributes
+    ----------
+    source : Node, Basis or Cat
+    matrix : (levels, c) array or None
+        Coding matrix of a category.
+    target : (levels + 1,) int array or None
+        For dummies: local column of each code, -1 for none (the last entry is the missing code).
+    """
+
+    source: Node | Basis | Cat
+    names: tuple[str, ...]
+    intervals: tuple[Interval, ...]
+    norms: Mapping[str, float | None]
+    matrix: Any = None
+    target: Any = None
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def fill(self, block: Block, out: Array, clip: bool) -> None:
+        """Write the columns of the atom into ``out`` of shape (width, m)."""
+        s = self.source
+        if isinstance(s, Cat):
+            codes = block.codes(s)
+            if self.target is not None:
+                scatter(out, self.target[codes], 1.0)
+            else:
+                np.take(self.matrix.T, codes, axis=1, out=out, mode="clip")
+            return
+        if isinstance(s, Basis):
+            out[...] = s.evaluate(block)
+        elif s.raw is not None:
+            cached = block.numbers.get(s.raw)
+            if cached is None:
+                block.fill_number(s.raw, out[0])
+            else:
+                out[0] = cached
+            return
+        else:
+            out[0] = s.evaluate(block)
+        if clip:
+            for row, interval in zip(out, self.intervals, strict=True):
+                if interval is not None:
+                    np.clip(row, interval[0], interval[1], out=row)
+
+    def values(self, block: Block, store: dict[int, Array], clip: bool) -> Array:
+        """Return the columns, from ``store`` if they are there already."""
+        key = id(self)
+        if key not in store:
+            out = np.empty((self.width, block.m))
+            self.fill(block, out, clip)
+            store[key] = out
+        return store[key]
+
+
+def scatter(out: Array, columns: Array, values: Any) -> None:
+    """Set ``out[columns[i], i] = values[i]`` and 0 elsewhere; negative columns are skipped."""
+    out[...] = 0.0
+    m = columns.shape[0]
+    if not m or not out.shape[0]:
+        return
+    rows = np.arange(m)
+    keep = columns >= 0
+    if not keep.all():
+        rows, columns = rows[keep], columns[keep]
+        if np.ndim(values):
+            values = values[keep]
+    out[columns, rows] = values
+
+
+@dataclass(frozen=True)
+class Product:
+    """One part of a term: rows ``start:start+width`` are products of the atoms' columns.
+
+    The first atom's column runs fastest, as in R, patsy and formulaic.
+    """
+
+    start: int
+    scale: float
+    atoms: tuple[Atom, ...]
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        width = 1
+        for a in self.atoms:
+            width *= a.width
+        return width
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one atom as it stands."""
+        return len(self.atoms) == 1 and self.scale == 1.0
+
+    def fill(self, block: Block, out: Array, store: dict[int, Array], clip: bool) -> None:
+        """Write the products into ``out`` of shape (width, m)."""
+        if not self.atoms:
+            out[...] = self.scale
+            return
+        if self.single:
+            self.atoms[0].fill(block, out, clip)
+            store[id(self.atoms[0])] = out
+            return
+        dummies = [a for a in self.atoms if a.target is not None]
+        others = [a for a in self.atoms if a.target is None]
+        if dummies and all(a.width == 1 for a in others):
+            self._scatter(block, out, store, clip)
+            return
+        parts = [a.values(block, store, clip) for a in self.atoms]
+        index = [0] * len(parts)
+        for row in out:
+            np.multiply(
+                parts[0][index[0]], parts[1][index[1]] if len(parts) > 1 else self.scale, out=row
+            )
+            for k in range(2, len(parts)):
+                row *= parts[k][index[k]]
+            if self.scale != 1.0 and len(parts) > 1:
+                row *= self.scale
+            for k, a in enumerate(self.atoms):
+                index[k] += 1
+                if index[k] < a.width:
+                    break
+                index[k] = 0
+
+    def _scatter(self, block: Block, out: Array, store: dict[int, Array], clip: bool) -> None:
+        """Dummies times numbers: at most one nonzero a row, so write only that one."""
+        column: Any = np.zeros(block.m, dtype=np.intp)
+        value: Any = None
+        stride = 1
+        for a in self.atoms:
+            if a.target is None:
+                x = a.values(block, store, clip)[0]
+                value = x if value is None else value * x
+                continue
+            assert isinstance(a.source, Cat)
+            local = a.target[block.codes(a.source)]
+            column = np.where((local < 0) | (column < 0), -1, column + stride * local)
+            stride *= a.width
+        if value is None:
+            value = 1.0
+        if self.scale != 1.0:
+            value = value * self.scale
+        if np.ndim(value) and not np.isfinite(value.sum()):
+            block.mark(np.isnan(value))  # the reference level would hide a missing number
+        scatter(out, column, value)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything ``Design.fill`` does.
+
+    Attributes
+    ----------
+    products : tuple of Product
+        In column order.
+    rules : mapping
+        Variable -> Rule.
+    response : Node, Cat or None
+        Cat: a class response, written as its code.
+    offset, subset, weights : Node or None
+    columns : int
+        p.
+    numeric : tuple of slice
+        Rows of the buffer that can hold NaN.
+    """
+
+    products: tuple[Product, ...]
+    rules: Mapping[str, Rule]
+    columns: int
+    numeric: tuple[slice, ...]
+    response: Node | Cat | None = None
+    response_interval: Interval = None
+    offset: Node | None = None
+    subset: Node | None = None
+    weights: Node | None = None
+    impute: bool = False
+    order: tuple[int, ...] = field(default=())
+
+    def fill(
+        self,
+        chunk: Mapping[str, Array],
+        out: Array,
+        clips: Sequence[Interval],
+        finals: Sequence[tuple[int, float, float]],
+    ) -> None:
+        """Fill ``out`` of shape (q, m)."""
+        with np.errstate(all="ignore"):
+            block = Block(chunk, out.shape[1], self.rules)
+            self._predictors(block, out, True)
+            last = self.columns
+            if self.response is not None:
+                self._response(block, out[last])
+            if self.weights is not None:
+                out *= np.sqrt(self.weights.evaluate(block))
+            for row, lo, hi in finals:
+                np.clip(out[row], lo, hi, out=out[row])
+            if self.impute:
+                self._impute(out, clips)
+            if self.subset is not None:
+                block.mark(~(np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0))
+            mark = last if self.response is not None else 0
+            for rows in self.numeric:
+                part = out[rows]
+                if not np.isfinite(part.sum()):
+                    block.mark(np.isnan(part).any(axis=0))
+            if block.bad is not None:
+                out[mark, block.bad] = np.nan
+
+    def matrix(self, chunk: Mapping[str, Array], m: int, clip: bool) -> Array:
+        """Return the (m, p) design of new rows; rows with a missing cell are NaN."""
+        out = np.empty((self.columns, m))
+        with np.errstate(all="ignore"):
+            block = Block(chunk, m, self.rules, clip=clip)
+            self._predictors(block, out, clip)
+            bad = np.isnan(out).any(axis=0)
+            if block.bad is not None:
+                bad |= block.bad
+            out[:, bad] = np.nan
+        return np.ascontiguousarray(out.T)
+
+    def _predictors(self, block: Block, out: Array, clip: bool) -> None:
+        store: dict[int, Array] = {}
+        for single in (True, False):  # products reuse the rows of their factors
+            for p in self.products:
+                if p.single == single:
+                    p.fill(block, out[p.start : p.start + p.width], store, clip)
+
+    def _response(self, block: Block, out: Array) -> None:
+        r = self.response
+        if isinstance(r, Cat):
+            out[...] = block.codes(r)
+            return
+        assert r is not None
+        if r.raw is not None:
+            cached = block.numbers.get(r.raw)
+            if cached is None and self.offset is None:
+                block.fill_number(r.raw, out)
+            else:
+                out[...] = block.number(r.raw)
+        else:
+            out[...] = r.evaluate(block)
+        if self.offset is not None:
+            out -= self.offset.evaluate(block)
+        i = self.response_interval
+        if i is not None and (r.raw is None or self.offset is not None):
+            np.clip(out, i[0], i[1], out=out)
+
+    def _impute(self, out: Array, clips: Sequence[Interval]) -> None:
+        """Give a cell still missing the middle of its column's interval (see ``theory.md``)."""
+        if np.isfinite(out.sum()):
+            return
+        for row, interval in zip(out, clips, strict=True):
+            if interval is not None:
+                row[np.isnan(row)] = 0.5 * (interval[0] + interval[1])

@@ -1,0 +1,130 @@
+"""Which raw columns a formula uses: our own walk over the expressions, before a schema exists."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+
+from dpmodels.errors import FormulaError, did_you_mean
+from dpmodels.formula._formulaic import parse
+from dpmodels.formula.compile import literal, parse_expression
+from dpmodels.schema import Levels, Text, Variable
+
+__all__ = ["expressions", "inline_variables", "names_in", "needed_variables"]
+
+#: names that stand for functions or modules when they are called or dotted, or for contrasts
+_WORDS = frozenset({"contr", "Treatment", "Sum", "Helmert", "Poly", "Diff", "np", "numpy", "dp"})
+
+
+def expressions(
+    formula: str, available: Iterable[str] | None, engine: str = "formulaic"
+) -> tuple[str, ...]:
+    """Return the text of every factor of both sides, once each, in order."""
+    parsed = parse(formula, available, engine)
+    texts = [e for t in (*(parsed.lhs or ()), *parsed.rhs) for e, lit in t if not lit]
+    return tuple(dict.fromkeys(texts))
+
+
+def names_in(text: str, formula: str) -> Iterator[str]:
+    """Yield the variables of one expression, in order of appearance (with repeats)."""
+    if text.isidentifier() or not _looks_like_code(text):
+        yield text
+        return
+    tree, quoted = parse_expression(text, formula)
+    yield from _names(tree, quoted)
+
+
+def _looks_like_code(text: str) -> bool:
+    try:
+        ast.parse(text.replace("`", "_"), mode="eval")
+    except (SyntaxError, ValueError):
+        return any(c in text for c in "()`+-*/<>=[]{}")
+    return True
+
+
+def _names(node: ast.AST, quoted: Mapping[str, str]) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        name = quoted.get(node.id, node.id)
+        if name not in _WORDS:
+            yield name
+        return
+    if isinstance(node, ast.Call):
+        if not isinstance(node.func, (ast.Name, ast.Attribute)):
+            yield from _names(node.func, quoted)
+        elif isinstance(node.func, ast.Attribute):
+            yield from _names(node.func.value, quoted)
+        for child in (*node.args, *(k.value for k in node.keywords)):
+            yield from _names(child, quoted)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _names(child, quoted)
+
+
+def needed_variables(
+    formula: str,
+    available: Iterable[str] | None,
+    *,
+    engine: str = "formulaic",
+    subset: str | None = None,
+    weights: str | None = None,
+) -> tuple[str, ...]:
+    """Return the raw columns a formula (with ``subset=`` and ``weights=``) uses.
+
+    Parameters
+    ----------
+    formula : str
+    available : iterable of str or None
+        Public column names; ``.`` expands to them. ``None``: unknown, names are not checked.
+    engine : {"formulaic", "patsy"}
+    subset, weights : str, optional
+        Further expressions whose variables are needed.
+
+    Returns
+    -------
+    tuple of str
+        Names in order of appearance, response first.
+
+    Notes
+    -----
+    **Privacy.** Reads the text and the column names only.
+    """
+    known = None if available is None else list(available)
+    texts = [*expressions(formula, known, engine), *(t for t in (subset, weights) if t)]
+    names = list(dict.fromkeys(n for text in texts for n in names_in(text, formula)))
+    if known is not None:
+        for name in names:
+            if name not in known:
+                shown = ", ".join(map(str, known[:12])) + (", ..." if len(known) > 12 else "")
+                raise FormulaError(
+                    f'{name!r} in "{formula}" is not a column.{did_you_mean(name, known)} '
+                    f"Columns: {shown}"
+                )
+    return tuple(names)
+
+
+def inline_variables(formula: str) -> dict[str, Variable]:
+    """Return what the formula itself declares: ``C(x, levels=[...])`` and ``hashed(x, ...)``."""
+    out: dict[str, Variable] = {}
+    try:
+        texts = expressions(formula, ())
+    except FormulaError:
+        return out
+    for text in texts:
+        try:
+            tree, quoted = parse_expression(text, formula)
+        except FormulaError:
+            continue
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
+                continue
+            first = node.args[0]
+            if not isinstance(first, ast.Name):
+                continue
+            name = quoted.get(first.id, first.id)
+            if node.func.id == "C":
+                levels = [literal(k.value) for k in node.keywords if k.arg == "levels"]
+                if levels and isinstance(levels[0], list):
+                    out[name] = Levels(levels[0])
+            elif node.func.id == "hashed":
+                out.setdefault(name, Text())
+    return out
