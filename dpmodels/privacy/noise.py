@@ -108,6 +108,13 @@ class ExactNoise:
         u = (np.frombuffer(os.urandom(8 * size), dtype=np.uint64) >> np.uint64(11)).astype(float)
         return (u + 0.5) * 2.0**-53
 
+    def bernoulli(self, p: float) -> bool:
+        """Draw an event of probability ``p`` exactly: ``p`` is a fraction with denominator 2^k."""
+        if p <= 0.0:
+            return False
+        num, den = p.as_integer_ratio()
+        return self._bits.below(den) < num
+
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Uniform permutation of 0..n-1 (ties of 64-bit keys have probability below n^2 2^-65)."""
         keys = np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
@@ -134,6 +141,10 @@ class SeededNoise:
     def uniforms(self, size: int) -> npt.NDArray[np.float64]:
         """Draw uniforms."""
         return self._rng.random(size)
+
+    def bernoulli(self, p: float) -> bool:
+        """Draw an event of probability ``p``."""
+        return bool(self._rng.random() < p)
 
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Draw a uniform permutation."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError
-from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.mechanisms import Approximate, Gaussian
 from dpmodels.privacy.noise import NoiseSource
 from dpmodels.privacy.steps import Step
 
@@ -102,3 +102,21 @@ class Run:
         value = np.asarray(value, dtype=float)
         k = np.array([round(v / grid) for v in value.ravel().tolist()], dtype=object)
         return self.gaussian(name, k.reshape(value.shape), 2.0**30, unit=grid)
+
+    def coin_gaussian(
+        self, name: str, probability: float, value: npt.ArrayLike, sd: float
+    ) -> npt.NDArray[np.float64] | None:
+        """Reply with the given probability, then with Gaussian noise of sd ``sd`` on ``value``.
+
+        The accounting of the pair is the method's own proof (efficient Propose-Test-Release).
+        Returns None for "no reply".
+        """
+        self._take(name, Approximate)
+        if not self.noise.bernoulli(probability):
+            return None
+        value = np.asarray(value, dtype=float)
+        grid = sd * 2.0**-30
+        sigma2 = Fraction(2.0**30 * ROUND_UP) ** 2
+        draws = self.noise.discrete_gaussian(sigma2, value.size)
+        flat = [(round(v / grid) + k) * grid for v, k in zip(value.ravel().tolist(), draws, strict=True)]
+        return np.array(flat).reshape(value.shape)

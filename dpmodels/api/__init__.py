@@ -1,0 +1,6 @@
+"""The verbs: what a statistician types. They turn a call into a frozen request and run it."""
+
+from dpmodels.api.ols import dp_ols
+from dpmodels.api.planning import plan
+
+__all__ = ["dp_ols", "plan"]

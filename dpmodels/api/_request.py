@@ -1,0 +1,194 @@
+"""From the arguments of a call to a frozen request and a design. Reads no row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.registry import Method, resolve
+from dpmodels.request import Request, check_eps_delta
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.schema import Schema
+
+__all__ = ["COMMON_OPTIONS", "Call", "build_request", "check_split"]
+
+#: Arguments that every formula verb takes beside its method's own options.
+COMMON_OPTIONS: dict[str, Any] = {
+    "split": None,
+    "level": 0.95,
+    "relation": None,
+    "na": "zero-row",
+    "on_no_reply": "return",
+    "engine": "formulaic",
+    "subset": None,
+    "weights": None,
+    "n": None,
+}
+_CHOICES = {
+    "relation": ("replace", "add-remove"),
+    "na": ("zero-row", "impute-midpoint", "declared"),
+    "on_no_reply": ("return", "raise", "default"),
+    "engine": ("formulaic", "patsy"),
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request with its design and the declared row count (if any)."""
+
+    request: Request
+    design: Design
+    n: int | None
+
+
+def check_split(split: Any) -> Mapping[str, float] | None:
+    """Return a split of positive shares that sums to 1 within 1e-9, or None."""
+    if split is None:
+        return None
+    if not isinstance(split, Mapping) or not split:
+        raise RequestError("split= takes a mapping, for example {'bound': .15, 'coef': .85}")
+    shares = {}
+    for name, share in split.items():
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not share > 0:
+            raise RequestError(f"split={{{name!r}: {share!r}}}: shares must be positive numbers")
+        shares[str(name)] = float(share)
+    total = math.fsum(shares.values())
+    if not abs(total - 1.0) <= 1e-9:
+        raise RequestError(f"the shares of split= sum to {total!r}, not to 1")
+    return shares
+
+
+def _check_choice(name: str, value: Any) -> None:
+    if value not in _CHOICES[name]:
+        raise RequestError(
+            f"{name}={value!r} is not one of {list(_CHOICES[name])}."
+            + did_you_mean(str(value), _CHOICES[name])
+        )
+
+
+def _common(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the common arguments out of ``options`` and check them."""
+    common = {k: options.pop(k, default) for k, default in COMMON_OPTIONS.items()}
+    for name in ("na", "on_no_reply", "engine"):
+        _check_choice(name, common[name])
+    if common["relation"] is not None:
+        _check_choice("relation", common["relation"])
+    level = common["level"]
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise RequestError(f"level must lie between 0 and 1, got {level!r}. For example level=0.95")
+    common["split"] = check_split(common["split"])
+    n = common["n"]
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise RequestError(f"n must be a positive whole number, got {n!r}")
+    return common
+
+
+def _relation(method: Method, asked: str | None) -> str:
+    if asked is None:
+        return method.relations[0]
+    if asked not in method.relations:
+        raise RequestError(
+            f"{method.verb}(method={method.name!r}) has no proof for relation={asked!r}; "
+            f"it has one for {', '.join(map(repr, method.relations))}"
+        )
+    return asked
+
+
+def build_request(
+    verb: str,
+    formula: Any,
+    *,
+    eps: Any,
+    delta: Any,
+    method: str,
+    kinds: Mapping[str, str] | None,
+    attached: Schema | None,
+    schema: Schema | None,
+    bounds: Any,
+    public: Any,
+    inference: bool,
+    seed: int | None,
+    progress: bool | None,
+    options: Mapping[str, Any],
+    design_options: Mapping[str, Any] | None = None,
+    reasons: tuple[str, ...] = (),
+) -> Call:
+    """Validate a call completely, before any private cell is read.
+
+    Parameters
+    ----------
+    kinds : mapping or None
+        Public dtypes of the columns; None when planning without data (then the schema decides).
+    attached : Schema or None
+        A schema attached to the data; ``schema=`` wins.
+    """
+    from dpmodels.formula import build_design, needed_variables
+    from dpmodels.schema import schema_for
+
+    if not isinstance(formula, str):
+        raise RequestError(
+            f"the first argument is the formula, a text such as 'y ~ x1 + x2'; got "
+            f"{type(formula).__name__}"
+        )
+    entry = resolve(verb, method)
+    own = dict(options)
+    common = _common(own)
+    resolved = entry.resolve_options(own)
+    eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
+    relation = _relation(entry, common["relation"])
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise RequestError(f"seed must be a whole number or None, got {seed!r}")
+    if not isinstance(inference, bool):
+        raise RequestError(f"inference must be True or False, got {inference!r}")
+    declared = schema if schema is not None else attached
+    if kinds is None:
+        if declared is None and bounds is None:
+            raise RequestError("planning without data needs schema= (or bounds=)")
+        names = set(declared.variables) if declared is not None else set()
+        names |= set(bounds) if isinstance(bounds, Mapping) else set()
+        kinds = dict.fromkeys(sorted(names), "unknown")
+    needed = needed_variables(formula, kinds)
+    for extra in (common["weights"],):
+        if extra is not None and extra not in needed:
+            needed = (*needed, extra)
+    full = schema_for(kinds, declared, bounds, needed)
+    request = Request(
+        verb=verb,
+        formula=formula,
+        method=entry,
+        eps=eps,
+        delta=delta,
+        schema=full,
+        buy="all" if bounds == "private" else "undeclared",
+        inference=inference,
+        split=common["split"],
+        level=float(common["level"]),
+        relation=relation,
+        na=common["na"],
+        on_no_reply=common["on_no_reply"],
+        engine=common["engine"],
+        subset=common["subset"],
+        weights=common["weights"],
+        seed=seed,
+        progress=progress,
+        options=resolved,
+        public=public,
+        reasons=reasons,
+    )
+    design = build_design(
+        formula,
+        full,
+        na=request.na,
+        engine=request.engine,
+        subset=request.subset,
+        weights=request.weights,
+        **(design_options or {}),
+    )
+    if request.buy == "all":
+        design = design.without_bounds()
+    return Call(replace(request, schema=design.schema), design, common["n"])

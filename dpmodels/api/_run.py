@@ -1,0 +1,164 @@
+"""The one route of every fit: plan, charge, read, release, estimate."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dpmodels import _testing
+from dpmodels.errors import (
+    BudgetError,
+    DPModelsError,
+    NoReplyError,
+    NoReplyWarning,
+    NotPrivateWarning,
+    PrivateStageError,
+    RequestError,
+    UtilityWarning,
+)
+from dpmodels.privacy.noise import make_noise
+from dpmodels.privacy.run import Run
+
+if TYPE_CHECKING:
+    from dpmodels.api._request import Call
+    from dpmodels.estimate import Estimate
+    from dpmodels.plan import Plan
+    from dpmodels.release import Release
+    from dpmodels.sources.adapt import Source
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["execute", "guarded", "make_plan", "row_count"]
+
+T = TypeVar("T")
+
+
+def guarded(stage: Callable[[], T]) -> T:
+    """Run a private stage: no warning gets out, and an exception says nothing about the rows.
+
+    ``raise ... from None`` would leave the original reachable as ``__context__``; so the except
+    block is left before anything is raised. BLAS runs on one thread: a shared machine makes
+    threaded small products up to 260 times slower.
+    """
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    ours: DPModelsError | None = None
+    with warnings.catch_warnings(), np.errstate(all="ignore"), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        try:
+            return stage()
+        except DPModelsError as error:
+            # Our own errors are functions of public facts (a source that cannot be read twice).
+            ours = type(error)(*error.args)
+        except Exception:
+            if _testing.RERAISE.get():
+                raise
+    if ours is not None:
+        raise ours
+    raise PrivateStageError(
+        "the stage that reads private rows failed; its message is withheld because it could quote "
+        "them. The charge stands. If the data can be read elsewhere, this is a bug worth reporting"
+    )
+
+
+def row_count(source: Source, declared: int | None, name: str) -> int:
+    """Return the public number of rows, counting a source that does not state it."""
+    if source.n is not None:
+        if declared is not None and declared != source.n:
+            raise RequestError(f"n={declared} was given, but the table has {source.n} rows")
+        return source.n
+    if declared is not None:
+        return declared
+    if not source.rescannable:
+        raise RequestError(
+            "an iterator of tables does not say how many rows it has: add n=<number of rows>"
+        )
+    from dpmodels.sources.rows import count_rows
+
+    return guarded(lambda: count_rows(source, name))
+
+
+def make_plan(call: Call, n: int) -> Plan:
+    """Return the plan of a call: the same code for ``plan()`` and for a fit."""
+    if n < 1:
+        raise RequestError("the table has no rows")
+    request = call.request
+    plan = request.method.load().plan(request, call.design, n)
+    if request.seed is not None or _testing.NOISE.get() is not None:
+        plan = replace(plan, guarantee=replace(plan.guarantee, seeded=True))
+    return plan
+
+
+def _warn_public(plan: Plan) -> None:
+    request = plan.request
+    if request.seed is not None:
+        warnings.warn(
+            NotPrivateWarning("seed= was given: the noise is reproducible, the fit is NOT PRIVATE"),
+            stacklevel=4,
+        )
+    if plan.n is not None and request.delta >= 1.0 / plan.n:
+        warnings.warn(
+            UtilityWarning(
+                f"delta = {request.delta:g} is not below 1/n = {1 / plan.n:.3g}: it allows a "
+                "record to be published outright. A usual choice is well below 1/n"
+            ),
+            stacklevel=4,
+        )
+    for advice in plan.advice:
+        warnings.warn(UtilityWarning(advice), stacklevel=4)
+
+
+def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
+    """Plan, charge the budget, and only then read rows and draw noise.
+
+    Returns
+    -------
+    Plan, Release, Estimate
+    """
+    from dpmodels.sources.rows import Rows
+
+    if budget is not None and not hasattr(budget, "charge"):
+        raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
+    names = list(call.design.kinds)
+    n = row_count(source, call.n, names[0])
+    plan = make_plan(call, n)
+    _warn_public(plan)
+    if budget is None:
+        from dpmodels.privacy.ledger import current_budget
+
+        budget = current_budget()
+    if budget is not None:
+        budget.charge(_label(plan), plan.guarantee)
+    noise = _testing.NOISE.get() or make_noise(call.request.seed)
+    backend = call.request.method.load()
+    rows = Rows(source, n)
+    release = _private(backend.release, plan, rows, Run(plan.steps, noise))
+    estimate = backend.estimate(plan, release)
+    _after(plan, release, estimate)
+    return plan, release, estimate
+
+
+def _private(stage: Callable[..., Release], plan: Plan, rows: Rows, run: Run) -> Release:
+    return guarded(lambda: stage(plan, rows, run))
+
+
+def _label(plan: Plan) -> str:
+    request = plan.request
+    return f'{request.verb}("{request.formula}", method="{request.method.name}")'
+
+
+def _after(plan: Plan, release: Release, estimate: Estimate) -> None:
+    for text in estimate.warnings:
+        warnings.warn(UtilityWarning(text), stacklevel=5)
+    if not release.reply:
+        if plan.request.on_no_reply == "raise":
+            raise NoReplyError(
+                "the private test did not pass: no reply (a valid private outcome). The full "
+                f"charge (eps = {plan.guarantee.eps:g}, delta = {plan.guarantee.delta:g}) stands"
+            )
+        warnings.warn(
+            NoReplyWarning("no reply: the private test did not pass; the charge stands"),
+            stacklevel=5,
+        )

@@ -1,0 +1,115 @@
+"""``dp_ols``: linear regression with differential privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.api._request import build_request
+from dpmodels.api._run import execute
+
+if TYPE_CHECKING:
+    from dpmodels.results import Fit
+    from dpmodels.schema import Schema
+
+__all__ = ["dp_ols"]
+
+
+def dp_ols(
+    formula: str,
+    data: Any,
+    *,
+    eps: float,
+    delta: float,
+    method: str | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    public: Any = None,
+    inference: bool = True,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Fit:
+    """Fit a linear regression with differential privacy.
+
+    Parameters
+    ----------
+    formula : str
+        R-style: ``"quality ~ alcohol + pH"``. The response is the left-hand side.
+    data : table
+        A pandas or polars frame, an Arrow table, a DuckDB relation, a path to a Parquet or CSV
+        file (or a list of paths), a dictionary of arrays, a list of frames, or a function that
+        returns an iterator of frames.
+    eps, delta : float
+        The guarantee of the whole call: ranges, tests, coefficients and standard errors together.
+    method : str, optional
+        See ``dp.methods()``. None: chosen from public quantities.
+    schema : Schema, optional
+        Declared facts about the variables. Numeric variables without a declared range have their
+        range bought from ``eps`` and ``delta``; text variables need declared levels.
+    bounds : mapping or "private", optional
+        Short form of ranges, ``{"alcohol": (8, 15)}``; "private" buys every range.
+    public : frame, optional
+        Public data for the methods that use them.
+    inference : bool
+        Spend a part of the budget on standard errors.
+    budget : Budget, optional
+        The ledger this call is charged to.
+    seed : int, optional
+        For tests and vignettes: the result is then NOT PRIVATE.
+    progress : bool, optional
+        Show a progress bar (None: when the work is long).
+    **options
+        Options of the method (``dp.methods("eptr")``), and ``split, level, relation, na,
+        on_no_reply, engine, subset, weights, n``.
+
+    Returns
+    -------
+    Fit
+        Coefficients, standard errors that include the privacy noise, intervals, and the privacy
+        that was spent. After a no-reply the coefficients are NaN.
+
+    Raises
+    ------
+    ValueError
+        A subclass of it, before anything is read or charged, for every unusable argument.
+
+    Privacy
+    -------
+    Unit: one row. Neighbours: replace one row, n public (or as ``relation=`` says). Charged: the
+    pair (eps, delta), before any noise is drawn, also if there is no reply. Public: the formula,
+    schema, column names and dtypes, n, the method and its options.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_ols("mdvis ~ physlm", data, eps=1, delta=1e-6, method="eptr", seed=1)
+    >>> fit.released
+    True
+    """
+    from dpmodels.results import Fit
+    from dpmodels.sources.adapt import as_source
+
+    source = as_source(data)
+    call = build_request(
+        "dp_ols",
+        formula,
+        eps=eps,
+        delta=delta,
+        method=method or "eptr",
+        kinds=source.kinds,
+        attached=source.schema_attr,
+        schema=schema,
+        bounds=bounds,
+        public=public,
+        inference=inference,
+        seed=seed,
+        progress=progress,
+        options=options,
+    )
+    return Fit(*execute(call, source, budget))

@@ -1,0 +1,75 @@
+"""``plan``: everything public about a fit, at no cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.api._request import build_request
+from dpmodels.api._run import make_plan
+from dpmodels.errors import RequestError
+
+if TYPE_CHECKING:
+    from dpmodels.plan import Plan
+    from dpmodels.schema import Schema
+
+__all__ = ["plan"]
+
+
+def plan(
+    formula: str,
+    schema: Schema | None = None,
+    *,
+    n: int,
+    eps: float,
+    delta: float,
+    method: str | None = None,
+    verb: str = "dp_ols",
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    public: Any = None,
+    inference: bool = True,
+    **options: Any,
+) -> Plan:
+    """Plan a fit without data: columns, bounds, noise, shares, expected errors.
+
+    Parameters
+    ----------
+    formula : str
+    schema : Schema, optional
+        Or ``bounds=``. The variables of the formula must be declared; those without a range are
+        planned as bought.
+    n : int
+        Number of rows the study will have.
+    eps, delta, method, bounds, public, inference, **options
+        As in the verb.
+    verb : str
+        "dp_ols", ...
+
+    Returns
+    -------
+    Plan
+        Prints itself; the same object that a fit with these arguments would follow.
+
+    Privacy
+    -------
+    Reads no data and costs nothing.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise RequestError(f"n must be a positive whole number, got {n!r}")
+    call = build_request(
+        verb,
+        formula,
+        eps=eps,
+        delta=delta,
+        method=method or "eptr",
+        kinds=None,
+        attached=None,
+        schema=schema,
+        bounds=bounds,
+        public=public,
+        inference=inference,
+        seed=None,
+        progress=None,
+        options=options,
+    )
+    return make_plan(call, n)

@@ -1,0 +1,1 @@
+"""Noisy second moments: the exact Gram matrix, and least squares from it."""

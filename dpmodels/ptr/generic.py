@@ -1,0 +1,62 @@
+"""The coin of efficient Propose-Test-Release (Shen, Tong and Wang, Algorithm 2; general split).
+
+Given a safety lower bound gamma >= 0 that moves by at most 1 between neighbours, and an estimator
+that moves by at most alpha wherever gamma > 0, reply with probability p(gamma) and add Gaussian
+noise. The guarantee is (eps_t + eps_r, delta): delta is the maximum of two cases, not their sum.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dpmodels.privacy.gdp import agm
+
+__all__ = [
+    "integer_coin",
+    "paper_midpoint",
+    "paper_sigma",
+    "reply_probability",
+    "split_midpoint",
+]
+
+
+def split_midpoint(eps_t: float, delta: float) -> float:
+    """Return M = log((1 - delta) / delta) / eps_t, where the logistic coin is fair."""
+    return (math.log1p(-delta) - math.log(delta)) / eps_t
+
+
+def paper_midpoint(eps: float, delta: float) -> float:
+    """Return the paper's M = 1 + (2 / eps) log max(1/delta, 1/eps)."""
+    return 1.0 + (2.0 / eps) * math.log(max(1.0 / delta, 1.0 / eps))
+
+
+def paper_sigma(alpha: float, eps: float, delta: float) -> float:
+    """Return the paper's noise sd, raised where the classical constant is not private.
+
+    ``(2 alpha / eps) sqrt(2 log(1.25 / delta))`` fails from eps = 13.5 on at delta = .01; the
+    exact value is used there.
+    """
+    classical = (2.0 / eps) * math.sqrt(2.0 * math.log(1.25 / delta))
+    return alpha * max(classical, agm(eps / 2.0, delta))
+
+
+def reply_probability(gamma: float, eps_t: float, midpoint: float) -> float:
+    """Return p(gamma) = 1 / (1 + exp(-eps_t (gamma - M))); its log-odds have slope eps_t."""
+    t = eps_t * (gamma - midpoint)
+    if t >= 0:
+        return 1.0 / (1.0 + math.exp(-t))
+    e = math.exp(t)
+    return e / (1.0 + e)
+
+
+def integer_coin(gamma: int, eps_t: float, delta: float) -> float:
+    """Return the sharpest coin on integers: p_0 = delta, then as fast as eps_t allows.
+
+    p_{k+1} = min(exp(eps_t) p_k, 1 - exp(-eps_t) (1 - p_k)).
+    """
+    p = delta
+    for _ in range(int(gamma)):
+        p = min(math.exp(eps_t) * p, 1.0 - math.exp(-eps_t) * (1.0 - p))
+        if p >= 1.0 - 1e-16:
+            return p
+    return p

@@ -1,0 +1,151 @@
+"""Private ranges of columns nobody declared (see ``theory.md`` for the statement and the proof).
+
+Per column: a histogram of binary exponents of differences of random pairs finds a scale; a
+histogram of locations at that scale finds the range. Only non-empty bins get noise, and only
+noisy counts above a threshold are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.plan import Purchase
+from dpmodels.privacy.gdp import upper_quantile
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.steps import Step
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["SAMPLE_ROWS", "buy_ranges", "plan_purchase", "threshold"]
+
+Array = npt.NDArray[np.float64]
+
+#: Above this many rows a uniformly random subset feeds the histograms (a public rule).
+SAMPLE_ROWS = 1 << 20
+_BIN_LIMIT = 2.0**52
+_EXPONENT_LIMIT = 960
+
+
+def plan_purchase(columns: tuple[str, ...], mu: float, delta: float) -> tuple[Purchase, list[Step]]:
+    """Declare the steps that buy the ranges of ``columns``.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        V column names.
+    mu, delta : float
+        The Gaussian and the failure part of the whole purchase.
+
+    Returns
+    -------
+    Purchase, list of Step
+        Two steps a column, each ``mu / sqrt(2 V)`` and ``delta / (2 V)``.
+    """
+    v = len(columns)
+    steps = [
+        Step(
+            f"{what} of {name}",
+            Gaussian(mu / math.sqrt(2 * v)),
+            failure=delta / (2 * v),
+            reply_test=True,
+            label="stability histogram",
+        )
+        for name in columns
+        for what in ("scale", "range")
+    ]
+    return Purchase(columns, mu, delta), steps
+
+
+def threshold(purchase: Purchase) -> tuple[float, float]:
+    """Return (sd, tau): noise of a count, and the count below which a bin is not kept.
+
+    tau is raised by one grid step of the discrete noise.
+    """
+    bins = 2 * len(purchase.columns)
+    sd = math.sqrt(2.0 * bins) / purchase.mu
+    tau = 1.0 + sd * (upper_quantile(purchase.delta / bins) + 2.0**-20)
+    return sd, tau
+
+
+def _noisy_bins(run: Run, name: str, bins: npt.NDArray[np.int64], tau: float) -> list[int]:
+    """Return the bins (their numbers, ascending) whose noisy count is above ``tau``."""
+    keys, counts = np.unique(bins, return_counts=True)
+    # One row moves at most one unit between two bins: L2 sensitivity sqrt(2).
+    noisy = run.gaussian(name, counts, math.sqrt(2.0))
+    return [int(k) for k, c in zip(keys.tolist(), noisy.tolist(), strict=True) if c > tau]
+
+
+def _column_range(
+    values: Array, order: npt.NDArray[np.intp], name: str, run: Run, n: int, tau: float
+) -> tuple[float, float] | None:
+    """Return [lo, hi] of one column, or None if a histogram keeps nothing.
+
+    ``order`` is a fresh uniform permutation: neighbours in it are the random pairs.
+    """
+    half = len(order) // 2
+    v = values[order]
+    base = 2 if n >= 12 * tau else 4
+    with np.errstate(all="ignore"):
+        d = np.abs(v[0 : 2 * half : 2] - v[1 : 2 * half : 2])
+    d = d[np.isfinite(d) & (d > 0)]
+    exponent = np.frexp(d)[1].astype(np.int64) - 1  # floor(log2 d), exactly
+    # Outside this range 2^exponent or a bin width would overflow or vanish.
+    exponent = np.clip(exponent, -_EXPONENT_LIMIT, _EXPONENT_LIMIT)
+    bins = exponent if base == 2 else exponent // 2
+    kept = _noisy_bins(run, f"scale of {name}", bins, tau)
+    if not kept:
+        return None
+    scale = math.ldexp(1.0, (kept[-1] + 1) * (1 if base == 2 else 2))
+    if base == 2:
+        h = scale / 4 if n > 40 * tau else scale / 2
+    else:
+        h = scale / 8 if n > 40 * tau else scale / 4
+    with np.errstate(all="ignore"):
+        location = np.floor(v[np.isfinite(v)] / h)
+        location = np.clip(location, -_BIN_LIMIT, _BIN_LIMIT).astype(np.int64)
+    kept = _noisy_bins(run, f"range of {name}", location, tau)
+    if not kept:
+        return None
+    return kept[0] * h, (kept[-1] + 1) * h
+
+
+def buy_ranges(purchase: Purchase, design: Design, rows: Rows, run: Run) -> Design | None:
+    """Buy the ranges of ``purchase.columns``; return the completed design.
+
+    Returns
+    -------
+    Design or None
+        None: no reply (some histogram kept no bin). The charge stands.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. One row changes one pair and one value of a column, so
+    each histogram moves by sqrt(2); cost ``mu``-GDP plus ``delta``. Pairs come from a uniform
+    permutation drawn without looking at the values, and are not kept.
+    """
+    names = [*design.names, design.response.name if design.response else ""]
+    sd, tau = threshold(purchase)
+    keep = None
+    if rows.n > SAMPLE_ROWS:
+        keep = np.sort(run.noise.permutation(rows.n)[:SAMPLE_ROWS])
+    index = [_index(names, c) for c in purchase.columns]
+    sample = rows.sample(design, index, keep)
+    order = run.noise.permutation(sample.shape[1])
+    found: dict[str, tuple[float, float]] = {}
+    for values, name in zip(sample, purchase.columns, strict=True):
+        interval = _column_range(values, order, name, run, sample.shape[1], tau)
+        if interval is None:
+            return None
+        found[name] = interval
+    return design.with_bounds(found)
+
+
+def _index(names: list[str], column: str) -> int:
+    return len(names) - 1 if column == names[-1] and column else names.index(column)

@@ -1,0 +1,389 @@
+"""Adapters: one class a kind of table, one function that chooses.
+
+An adapter knows its columns, their public kinds and (where the container says so) its row count,
+all without reading a cell. It never drops, sorts or samples rows, and it is asked for raw columns
+only; coercion to numbers is done by :mod:`dpmodels.formula.coerce`, row by row.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpmodels.errors import SourceError
+
+__all__ = ["READ_ROWS", "Source", "as_source"]
+
+#: Rows asked from a reader at once; block height is another number (see ``rows.py``).
+READ_ROWS = 65_536
+
+Chunk = Mapping[str, Any]
+
+
+class Source(Protocol):
+    """A table that can be read in chunks.
+
+    Attributes
+    ----------
+    kinds : mapping of str to str
+        Column -> "numeric", "bool", "category", "text", "datetime" or "unknown" (CSV): public.
+    n : int or None
+        Row count if the container knows it without a pass.
+    rescannable : bool
+        Whether ``chunks`` can be called again and gives the same rows in the same order.
+    schema_attr : object or None
+        A schema attached to the table (``Schema.attach``).
+    """
+
+    kinds: Mapping[str, str]
+    n: int | None
+    rescannable: bool
+    schema_attr: Any
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield dictionaries of equally long raw columns."""
+        ...
+
+
+def _numpy_kind(dtype: Any) -> str:
+    """Public kind of a pandas or numpy dtype."""
+    if str(dtype) == "category":
+        return "category"
+    letter = getattr(dtype, "kind", "O")
+    return {"i": "numeric", "u": "numeric", "f": "numeric", "b": "bool", "m": "datetime",
+            "M": "datetime"}.get(letter, "text")  # fmt: skip
+
+
+def _arrow_kind(dtype: Any) -> str:
+    """Public kind of an Arrow type, by its printed name (no pyarrow import needed)."""
+    text = str(dtype)
+    if text.startswith("dictionary"):
+        return "category"
+    if text.startswith(("int", "uint", "float", "double", "half", "decimal")):
+        return "numeric"
+    if text == "bool":
+        return "bool"
+    if text.startswith(("timestamp", "date", "time", "duration")):
+        return "datetime"
+    return "text"
+
+
+def _check_names(names: Iterable[Any]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if not isinstance(name, str):
+            raise SourceError(
+                f"column names must be text, got {name!r}. For example: data.columns = "
+                "data.columns.astype(str)"
+            )
+        if name in seen:
+            raise SourceError(f"two columns are called {name!r}: rename one of them")
+        seen.add(name)
+
+
+class FrameSource:
+    """A pandas DataFrame; slices of its columns, no copy."""
+
+    rescannable = True
+
+    def __init__(self, frame: Any) -> None:
+        _check_names(frame.columns)
+        self._frame = frame
+        self.kinds = {c: _numpy_kind(t) for c, t in frame.dtypes.items()}
+        self.n: int | None = len(frame)
+        self.schema_attr = frame.attrs.get("dpmodels_schema")
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield slices."""
+        columns = {c: self._frame[c] for c in names}
+        # A plain float column gives its own memory; slicing arrays is cheaper than Series.
+        arrays = {
+            c: s.to_numpy() if isinstance(s.dtype, np.dtype) and s.dtype.kind in "iufb" else s
+            for c, s in columns.items()
+        }
+        total = len(self._frame)
+        for start in range(0, total, READ_ROWS):
+            stop = min(total, start + READ_ROWS)
+            yield {
+                c: a[start:stop] if isinstance(a, np.ndarray) else a.iloc[start:stop]
+                for c, a in arrays.items()
+            }
+
+
+class DictSource:
+    """A dictionary of equally long arrays."""
+
+    rescannable = True
+    schema_attr = None
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        _check_names(data)
+        self._data = {k: np.asarray(v) for k, v in data.items()}
+        lengths = {len(v) for v in self._data.values()}
+        if len(lengths) > 1:
+            raise SourceError(f"the arrays have different lengths: {sorted(lengths)}")
+        self._rows = lengths.pop() if lengths else 0
+        self.n: int | None = self._rows
+        self.kinds = {k: _numpy_kind(v.dtype) for k, v in self._data.items()}
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield slices."""
+        for start in range(0, self._rows, READ_ROWS):
+            yield {c: self._data[c][start : start + READ_ROWS] for c in names}
+
+
+class ArrowSource:
+    """Anything with an Arrow C stream: polars, pyarrow, DuckDB relations, ..."""
+
+    schema_attr = None
+
+    def __init__(self, data: Any) -> None:
+        _need("pyarrow", "to read this kind of table")
+        import pyarrow as pa
+
+        # A one-shot reader gives its rows once; tables and relations open a new stream each time.
+        self.rescannable = not isinstance(data, pa.RecordBatchReader)
+        self._data = data
+        schema = data.schema if isinstance(getattr(data, "schema", None), pa.Schema) else None
+        if schema is None:
+            schema = pa.RecordBatchReader.from_stream(data).schema
+        _check_names(schema.names)
+        self.kinds = {f.name: _arrow_kind(f.type) for f in schema}
+        self.n: int | None = None
+        if hasattr(data, "num_rows"):
+            self.n = int(data.num_rows)
+        elif type(data).__module__.startswith("polars"):
+            self.n = int(data.height)
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield record batches as dictionaries."""
+        import pyarrow as pa
+
+        if isinstance(self._data, pa.RecordBatchReader):
+            reader = self._data
+        else:
+            reader = pa.RecordBatchReader.from_stream(self._data)
+        for batch in reader:
+            yield from _batch_chunks(batch, names)
+
+
+def _batch_chunks(batch: Any, names: Sequence[str]) -> Iterator[Chunk]:
+    columns = {c: batch.column(batch.schema.get_field_index(c)) for c in names}
+    for start in range(0, batch.num_rows, READ_ROWS):
+        length = min(READ_ROWS, batch.num_rows - start)
+        yield {c: a.slice(start, length) for c, a in columns.items()}
+
+
+class LazyPolarsSource:
+    """A polars LazyFrame, collected in batches by the streaming engine."""
+
+    rescannable = True
+    schema_attr = None
+    n: int | None = None
+
+    def __init__(self, data: Any) -> None:
+        _need("pyarrow", "to read a polars LazyFrame")
+        self._data = data
+        schema = data.collect_schema()
+        _check_names(schema.names())
+        self.kinds = {f.name: _arrow_kind(f.type) for f in schema.to_frame().to_arrow().schema}
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield Arrow chunks."""
+        wanted = self._data.select(list(names))
+        frames: Iterable[Any]
+        if hasattr(wanted, "collect_batches"):
+            frames = wanted.collect_batches(chunk_size=READ_ROWS, maintain_order=True)
+        else:
+            frames = [wanted.collect()]
+        for frame in frames:
+            for batch in frame.to_arrow().to_batches():
+                yield from _batch_chunks(batch, names)
+
+
+class ParquetSource:
+    """One or more Parquet files."""
+
+    rescannable = True
+    schema_attr = None
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        _need("pyarrow", "to read Parquet files")
+        import pyarrow.parquet as pq
+
+        self._paths = list(paths)
+        schemas, rows = [], 0
+        for path in self._paths:
+            with _opened(path, lambda p: pq.ParquetFile(p, memory_map=False)) as file:
+                schemas.append(file.schema_arrow)
+                rows += int(file.metadata.num_rows)
+        if any(s.names != schemas[0].names for s in schemas):
+            raise SourceError("the Parquet files do not have the same columns")
+        _check_names(schemas[0].names)
+        self.kinds = {f.name: _arrow_kind(f.type) for f in schemas[0]}
+        self.n: int | None = rows
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield batches; the reader is told not to hold the whole file."""
+        import pyarrow.parquet as pq
+
+        for path in self._paths:
+            with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
+                for batch in file.iter_batches(batch_size=READ_ROWS, columns=list(names)):
+                    yield from _batch_chunks(batch, names)
+
+
+class CsvSource:
+    """CSV files. Cell types are not public, so a column's kind is "unknown" until declared."""
+
+    rescannable = True
+    schema_attr = None
+    n: int | None = None
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        import pandas as pd
+
+        self._paths = list(paths)
+        headers = [
+            _opened(path, lambda p: list(pd.read_csv(p, nrows=0).columns)) for path in self._paths
+        ]
+        if any(h != headers[0] for h in headers):
+            raise SourceError("the CSV files do not have the same columns")
+        _check_names(headers[0])
+        self.kinds = dict.fromkeys(headers[0], "unknown")
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield parsed chunks."""
+        import pandas as pd
+
+        for path in self._paths:
+            with pd.read_csv(
+                path, usecols=list(names), chunksize=READ_ROWS, low_memory=False
+            ) as reader:
+                for frame in reader:
+                    yield {c: frame[c] for c in names}
+
+
+class FramesSource:
+    """A list of tables, a function that returns an iterator of tables, or a plain iterator."""
+
+    def __init__(self, data: Any) -> None:
+        self.rescannable = not isinstance(data, Iterator)
+        self._open: Callable[[], Iterator[Any]]
+        self.n: int | None = None
+        if isinstance(data, Iterator):
+            first = next(data, None)
+
+            def once() -> Iterator[Any]:
+                if first is not None:
+                    yield first
+                yield from data
+
+            self._open = once
+        elif callable(data):
+            self._open = lambda: iter(data())
+            first = next(self._open(), None)
+        else:
+            parts = list(data)
+            self._open = lambda: iter(parts)
+            first = parts[0] if parts else None
+            counts = [as_source(p).n for p in parts]
+            self.n = None if any(c is None for c in counts) else sum(c or 0 for c in counts)
+        if first is None:
+            raise SourceError("the iterable of tables is empty: its columns are not known")
+        head = as_source(first)
+        self.kinds = head.kinds
+        self.schema_attr = head.schema_attr
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield the chunks of each table in turn."""
+        for part in self._open():
+            source = as_source(part)
+            missing = [c for c in names if c not in source.kinds]
+            if missing:
+                raise SourceError(f"a later table of the iterable has no column {missing[0]!r}")
+            yield from source.chunks(names)
+
+
+def _need(module: str, why: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise SourceError(f"{module} is needed {why}: pip install {module}")
+
+
+def _opened(path: Path, opener: Callable[[Path], Any]) -> Any:
+    """Open a file's header; the library's own message could quote content, so it is not shown."""
+    try:
+        return opener(path)
+    except Exception:
+        failed = True
+    # Raised outside the except block: the library's exception must not stay in __context__.
+    if failed:
+        raise SourceError(f"{path.name}: cannot be read as a {path.suffix or 'CSV'} file")
+    return None
+
+
+def _path_source(paths: Sequence[Path]) -> Source:
+    for path in paths:
+        if not path.exists():
+            raise SourceError(f"there is no file {str(path)!r}")
+    names = [p.name.lower() for p in paths]
+    if all(n.endswith((".parquet", ".pq")) for n in names):
+        return ParquetSource(paths)
+    if all(n.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")) for n in names):
+        return CsvSource(paths)
+    raise SourceError(f"{paths[0].name}: a path must end in .parquet, .csv or .csv.gz")
+
+
+def as_source(data: Any) -> Source:
+    """Choose the adapter for ``data`` without reading a cell.
+
+    Parameters
+    ----------
+    data : table
+        pandas DataFrame, dictionary of arrays, anything with an Arrow stream (polars, pyarrow,
+        DuckDB relation), polars LazyFrame, path or list of paths to Parquet or CSV, Dask
+        DataFrame, list of tables, function returning an iterator of tables, iterator of tables.
+
+    Raises
+    ------
+    SourceError
+        The object is none of these.
+
+    Privacy
+    -------
+    Reads column names, dtypes and (where the container states it) the row count: public.
+    """
+    module = type(data).__module__.split(".")[0]
+    if module == "pandas" and hasattr(data, "dtypes") and hasattr(data, "columns"):
+        return FrameSource(data)
+    if module.startswith("dask"):
+        from dpmodels.sources.dask import DaskSource
+
+        return DaskSource(data)
+    if module == "polars" and type(data).__name__ == "LazyFrame":
+        return LazyPolarsSource(data)
+    if isinstance(data, Mapping):
+        return DictSource(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return ArrowSource(data)
+    if isinstance(data, (str, os.PathLike)):
+        return _path_source([Path(data)])
+    if isinstance(data, np.ndarray):
+        raise SourceError(
+            "a bare array has no column names. For example: "
+            "pd.DataFrame(array, columns=['y', 'x1', 'x2'])"
+        )
+    listed = isinstance(data, (list, tuple))
+    if listed and data and all(isinstance(d, (str, os.PathLike)) for d in data):
+        return _path_source([Path(d) for d in data])
+    if listed or isinstance(data, Iterator) or callable(data):
+        return FramesSource(data)
+    raise SourceError(
+        f"cannot read a {type(data).__name__} as a table. Pass a pandas or polars frame, an Arrow "
+        "table, a path to a Parquet or CSV file, or a list of frames"
+    )

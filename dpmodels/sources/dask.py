@@ -1,0 +1,33 @@
+"""Dask DataFrames, read partition by partition in this process.
+
+Workers are given nothing random: partitions are exact data, noise is drawn once by the caller. The
+frame must be deterministic (read from files, or persisted): a partition that is recomputed must
+hold the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dpmodels.sources.adapt import FrameSource, _check_names, _numpy_kind
+
+__all__ = ["DaskSource"]
+
+
+class DaskSource:
+    """A Dask DataFrame."""
+
+    rescannable = True
+    schema_attr = None
+    n: int | None = None
+
+    def __init__(self, data: Any) -> None:
+        _check_names(data.columns)
+        self._data = data
+        self.kinds = {c: _numpy_kind(t) for c, t in data.dtypes.items()}
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Yield the chunks of one partition after another."""
+        for part in self._data[list(names)].to_delayed():
+            yield from FrameSource(part.compute(scheduler="synchronous")).chunks(names)

@@ -1,0 +1,99 @@
+"""Rows on their way to a release: passes over blocks of the design, and nothing that keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.errors import SourceError
+from dpmodels.formula.coerce import coerce
+from dpmodels.sources.adapt import Source
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+__all__ = ["BLOCK_ROWS", "Rows", "count_rows"]
+
+#: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
+BLOCK_ROWS = 8192
+
+Array = npt.NDArray[np.float64]
+
+
+def count_rows(source: Source, name: str) -> int:
+    """Count the rows of a source that does not state its length (a public number)."""
+    return sum(len(chunk[name]) for chunk in source.chunks([name]))
+
+
+class Rows:
+    """The private rows of one call, read block by block through a design.
+
+    Parameters
+    ----------
+    source : Source
+    n : int
+        The public row count; a pass that meets another number stops the call.
+    """
+
+    def __init__(self, source: Source, n: int) -> None:
+        self._source = source
+        self._read_once = False
+        self.n = n
+
+    def blocks(self, design: Design, height: int = BLOCK_ROWS) -> Iterator[Array]:
+        """Yield one pass of blocks ``(q, m)``, m <= height: a row per design column, response last.
+
+        Values are in the user's units and inside the known intervals; a row that must become a
+        zero row has NaN in its last cell. The buffer is reused: use it before the next block.
+        """
+        if self._read_once and not self._source.rescannable:
+            raise SourceError(
+                "this method reads the rows more than once, but an iterator gives them only once. "
+                "Pass a list of frames, a path, or a function that returns a new iterator"
+            )
+        self._read_once = True
+        kinds = design.kinds
+        names = list(kinds)
+        buffer = np.empty((design.q, height))
+        seen = 0
+        for chunk in self._source.chunks(names):
+            columns = {c: coerce(chunk[c], kinds[c]) for c in names}
+            m = len(columns[names[0]])
+            seen += m
+            for start in range(0, m, height):
+                stop = min(m, start + height)
+                block = buffer[:, : stop - start]
+                design.fill({c: a[start:stop] for c, a in columns.items()}, block)
+                yield block
+        if seen != self.n:
+            raise SourceError(
+                f"the table has {seen} rows in this pass, but n = {self.n} was declared or counted "
+                "before: the source must give the same rows each time"
+            )
+
+    def sample(
+        self, design: Design, indices: Sequence[int], keep: npt.NDArray[np.intp] | None
+    ) -> Array:
+        """Return design columns ``indices`` of all rows, or of the rows ``keep`` (sorted).
+
+        For histograms only; the array must not outlive the release that asked for it. Rows that
+        would become zero rows are NaN throughout.
+        """
+        index = list(indices)
+        size = self.n if keep is None else len(keep)
+        out = np.empty((len(index), size))
+        at = done = 0
+        for block in self.blocks(design):
+            m = block.shape[1]
+            part = block[index]
+            part[:, np.isnan(block[-1])] = np.nan
+            if keep is not None:
+                lo, hi = np.searchsorted(keep, [done, done + m])
+                part = part[:, keep[lo:hi] - done]
+            out[:, at : at + part.shape[1]] = part
+            at += part.shape[1]
+            done += m
+        return out
