@@ -83,8 +83,8 @@ class RDP:
             alpha = 1.0 + math.expm1(k * 0.02) + 1e-6
             r = self.curve(alpha)
             if math.isfinite(r):
-                log_delta = (alpha - 1) * (r - eps) + alpha * math.log1p(-1 / alpha) - math.log(
-                    alpha - 1
+                log_delta = (
+                    (alpha - 1) * (r - eps) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
                 )
                 best = min(best, math.exp(min(0.0, log_delta)))
         return best

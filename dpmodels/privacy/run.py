@@ -118,5 +118,7 @@ class Run:
         grid = sd * 2.0**-30
         sigma2 = Fraction(2.0**30 * ROUND_UP) ** 2
         draws = self.noise.discrete_gaussian(sigma2, value.size)
-        flat = [(round(v / grid) + k) * grid for v, k in zip(value.ravel().tolist(), draws, strict=True)]
+        flat = [
+            (round(v / grid) + k) * grid for v, k in zip(value.ravel().tolist(), draws, strict=True)
+        ]
         return np.array(flat).reshape(value.shape)

@@ -1,1 +1,1 @@
-"""Propose-Test-Release and its efficient form: test privately that the data are safe, then answer."""
+"""Propose-Test-Release and its efficient form: test that the data are safe, then answer."""

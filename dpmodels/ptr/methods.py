@@ -50,12 +50,29 @@ register_method(
                 str,
                 choices=("no-reply", "ridge"),
             ),
-            Option("coin", "'logistic', or the 'sharp' integer coin (fixed c0)", "logistic", str,
-                   choices=("logistic", "sharp")),  # fmt: skip
-            Option("test_share", "share of eps for the test (fixed c0)", 0.25, float,
-                   lower=0.0, upper=1.0),  # fmt: skip
-            Option("bounds_share", "share of the budget that buys ranges", 0.15, float,
-                   lower=0.0, upper=1.0),  # fmt: skip
+            Option(
+                "coin",
+                "'logistic', or the 'sharp' integer coin (fixed c0)",
+                "logistic",
+                str,
+                choices=("logistic", "sharp"),
+            ),
+            Option(
+                "test_share",
+                "share of eps for the test (fixed c0)",
+                0.25,
+                float,
+                lower=0.0,
+                upper=1.0,
+            ),
+            Option(
+                "bounds_share",
+                "share of the budget that buys ranges",
+                0.15,
+                float,
+                lower=0.0,
+                upper=1.0,
+            ),
         ),
     )
 )

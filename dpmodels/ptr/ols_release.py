@@ -158,9 +158,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     return _release_pair(plan, design, unit, rows, run)
 
 
-def _release_auto(
-    plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: Run
-) -> Release:
+def _release_auto(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: Run) -> Release:
     detail: OlsDetail = plan.detail
     n, p = rows.n, design.p
     allowance = float_allowance(p, n)
@@ -198,9 +196,7 @@ def _release_auto(
     theta = solve_projected(S + rho * np.eye(p), b, rtheta)
     values["theta"] = run.gaussian_real("coefficients", theta, h)
     if "variance" in detail.mu:
-        total, step = residual_statistic(
-            rows.blocks(design), rowmap, values["theta"], detail.ry
-        )
+        total, step = residual_statistic(rows.blocks(design), rowmap, values["theta"], detail.ry)
         values["residual"] = run.gaussian("residual variance", total, 2.0**30, unit=step)
     sigma = h / detail.mu["coef"]
     return Release(
@@ -234,9 +230,7 @@ def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[flo
     return float(whole), p, alpha * agm(detail.eps_r, detail.delta)
 
 
-def _release_pair(
-    plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: Run
-) -> Release:
+def _release_pair(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: Run) -> Release:
     detail: OlsDetail = plan.detail
     n, p = rows.n, design.p
     rowmap = _row_map(detail, unit, p, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["ls_bound", "float_allowance"]
+__all__ = ["float_allowance", "ls_bound"]
 
 
 def ls_bound(rx: float, ry: float, rho: float) -> float:

@@ -131,7 +131,7 @@ def buy_ranges(purchase: Purchase, design: Design, rows: Rows, run: Run) -> Desi
     permutation drawn without looking at the values, and are not kept.
     """
     names = [*design.names, design.response.name if design.response else ""]
-    sd, tau = threshold(purchase)
+    _, tau = threshold(purchase)
     keep = None
     if rows.n > SAMPLE_ROWS:
         keep = np.sort(run.noise.permutation(rows.n)[:SAMPLE_ROWS])
