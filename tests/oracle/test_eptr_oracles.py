@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from dpmodels._testing import ZeroNoise
 from dpmodels.moments.gram import gram
 from dpmodels.moments.rowmap import RowMap, UnitScale
