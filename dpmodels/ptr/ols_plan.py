@@ -115,12 +115,6 @@ def _check_combination(request: Request, form: str) -> None:
             raise RequestError("whiten=True goes with c0='auto': a fixed c0 has no scale matrix")
         if request["on_fail"] == "ridge":
             raise RequestError("on_fail='ridge' goes with c0='auto'")
-    whiten = form == "auto" and request["whiten"] is not False
-    if whiten and request["Rtheta"] is not None:
-        raise RequestError(
-            "Rtheta= bounds coefficients in the design's coordinates; with whitening the bound is "
-            "free. Drop Rtheta=, or add whiten=False"
-        )
     if request["Rx"] is not None and form != "paper" and request["Ry"] is None:
         raise RequestError(
             "Rx= bounds the row norm in the design's own units, so the response needs its own "

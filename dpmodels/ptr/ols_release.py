@@ -103,8 +103,19 @@ def whitening_matrix(scale: Array, n: int, nu: float) -> Array:
     return (vectors * np.sqrt(n / np.maximum(values, nu))) @ vectors.T
 
 
+def coefficient_radius(detail: OlsDetail, whitening: Array | None) -> float:
+    """Return the given bound on the working coefficients, before the free one.
+
+    Whitened coefficients are ``W^{-1} theta``, so ``R_theta`` stretches by at most ``|W^{-1}|``;
+    and they are of size R_y at most where the whitened eigenvalues are near n.
+    """
+    if whitening is None:
+        return detail.rtheta
+    return min(detail.ry, detail.rtheta / float(np.linalg.eigvalsh(whitening)[0]))
+
+
 def auto_noise(
-    lower: float, detail: OlsDetail, radius: float, n: int, allowance: float
+    lower: float, detail: OlsDetail, radius: float, top: float, n: int, allowance: float
 ) -> tuple[float, float, float] | None:
     """Return (rho, R_theta, h) as functions of the released lower bound; None: no reply.
 
@@ -117,7 +128,6 @@ def auto_noise(
         return None
     # |theta|^2 (lam + rho) <= sum of y^2 <= n R_y^2 holds at both neighbours.
     free = detail.ry * math.sqrt(n / safe)
-    top = detail.ry if detail.whiten else detail.rtheta
     rtheta = min(top, free)
     return rho, rtheta, ls_bound(radius, detail.ry, rtheta) / safe * (1.0 + allowance)
 
@@ -186,7 +196,7 @@ def _release_auto(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: 
     noisy = run.gaussian_real("lower bound and test", smallest_eigenvalue(S), s)
     lower = float(noisy) - s / detail.mu["bound"] * (1.0 + 1e-9) * detail.z - grid
     values["lower"] = np.array(lower)
-    proposal = auto_noise(lower, detail, radius, n, allowance)
+    proposal = auto_noise(lower, detail, radius, coefficient_radius(detail, W), n, allowance)
     if proposal is None:
         return Release(
             values, plan.guarantee, design, reply=False, why="test",

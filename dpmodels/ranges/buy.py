@@ -29,6 +29,8 @@ Array = npt.NDArray[np.float64]
 
 #: Above this many rows a uniformly random subset feeds the histograms (a public rule).
 SAMPLE_ROWS = 1 << 20
+#: Reach of a bought range, in standard deviations of the released histogram.
+TAIL = 3.0
 _BIN_LIMIT = 2.0**52
 _EXPONENT_LIMIT = 960
 
@@ -74,16 +76,50 @@ def threshold(purchase: Purchase) -> tuple[float, float]:
     return sd, tau
 
 
-def _noisy_bins(run: Run, name: str, bins: npt.NDArray[np.int64], tau: float) -> list[int]:
-    """Return the bins (their numbers, ascending) whose noisy count is above ``tau``."""
+def _noisy_bins(
+    run: Run, name: str, bins: npt.NDArray[np.int64], tau: float
+) -> tuple[list[int], list[float]]:
+    """Return the bins (ascending) whose noisy count is above ``tau``, and those counts."""
     keys, counts = np.unique(bins, return_counts=True)
     # One row moves at most one unit between two bins: L2 sensitivity sqrt(2).
     noisy = run.gaussian(name, counts, math.sqrt(2.0))
-    return [int(k) for k, c in zip(keys.tolist(), noisy.tolist(), strict=True) if c > tau]
+    kept = [(int(k), c) for k, c in zip(keys.tolist(), noisy.tolist(), strict=True) if c > tau]
+    return [k for k, _ in kept], [c for _, c in kept]
+
+
+def extended(
+    kept: list[int], counts: list[float], h: float, *, response: bool
+) -> tuple[float, float]:
+    """Return the range of the kept bins, widened where the released counts show a tail.
+
+    Bins below the threshold are invisible: up to tau rows a side would be clipped, and clipping
+    the response biases every interval. Where an end bin holds less than half of the fullest one
+    the range reaches to ``TAIL`` standard deviations of the released histogram (post-processing,
+    free); for the response also where fewer than four bins say nothing of the shape. A hard edge
+    (a uniform or a two-point variable) is left alone.
+    """
+    w = np.asarray(counts)
+    middle = (np.asarray(kept, dtype=float) + 0.5) * h
+    mean = float(w @ middle / w.sum())
+    sd = math.sqrt(float(w @ (middle - mean) ** 2 / w.sum()))
+    lo, hi = kept[0] * h, (kept[-1] + 1) * h
+    unknown_shape = response and len(kept) < 4
+    if unknown_shape or 2.0 * counts[0] < max(counts):
+        lo = min(lo, mean - TAIL * sd)
+    if unknown_shape or 2.0 * counts[-1] < max(counts):
+        hi = max(hi, mean + TAIL * sd)
+    return lo, hi
 
 
 def _column_range(
-    values: Array, order: npt.NDArray[np.intp], name: str, run: Run, n: int, tau: float
+    values: Array,
+    order: npt.NDArray[np.intp],
+    name: str,
+    run: Run,
+    n: int,
+    tau: float,
+    *,
+    response: bool,
 ) -> tuple[float, float] | None:
     """Return [lo, hi] of one column, or None if a histogram keeps nothing.
 
@@ -99,7 +135,7 @@ def _column_range(
     # Outside this range 2^exponent or a bin width would overflow or vanish.
     exponent = np.clip(exponent, -_EXPONENT_LIMIT, _EXPONENT_LIMIT)
     bins = exponent if base == 2 else exponent // 2
-    kept = _noisy_bins(run, f"scale of {name}", bins, tau)
+    kept, _ = _noisy_bins(run, f"scale of {name}", bins, tau)
     if not kept:
         return None
     scale = math.ldexp(1.0, (kept[-1] + 1) * (1 if base == 2 else 2))
@@ -110,10 +146,8 @@ def _column_range(
     with np.errstate(all="ignore"):
         location = np.floor(v[np.isfinite(v)] / h)
         location = np.clip(location, -_BIN_LIMIT, _BIN_LIMIT).astype(np.int64)
-    kept = _noisy_bins(run, f"range of {name}", location, tau)
-    if not kept:
-        return None
-    return kept[0] * h, (kept[-1] + 1) * h
+    kept, counts = _noisy_bins(run, f"range of {name}", location, tau)
+    return extended(kept, counts, h, response=response) if kept else None
 
 
 def buy_ranges(purchase: Purchase, design: Design, rows: Rows, run: Run) -> Design | None:
@@ -140,7 +174,9 @@ def buy_ranges(purchase: Purchase, design: Design, rows: Rows, run: Run) -> Desi
     order = run.noise.permutation(sample.shape[1])
     found: dict[str, tuple[float, float]] = {}
     for values, name in zip(sample, purchase.columns, strict=True):
-        interval = _column_range(values, order, name, run, sample.shape[1], tau)
+        interval = _column_range(
+            values, order, name, run, sample.shape[1], tau, response=name == names[-1]
+        )
         if interval is None:
             return None
         found[name] = interval

@@ -184,7 +184,7 @@ def test_auto_form_without_noise(eps, mu, sd, lower, sigma):
     assert z == pytest.approx(3.090232306168, rel=1e-12)
     lb = LAM - s / mu_t * z
     assert lb == pytest.approx(lower, rel=1e-10)
-    rho, rtheta, h = auto_noise(lb, detail(), math.sqrt(2), 100, 0.0)
+    rho, rtheta, h = auto_noise(lb, detail(), math.sqrt(2), 1.0, 100, 0.0)
     assert rho == 0.0
     assert rtheta == 1.0
     assert h / mu_r == pytest.approx(sigma, rel=1e-10)

@@ -1,0 +1,133 @@
+"""The Gram matrix on the lattice is exact, and its sensitivity holds in integers."""
+
+import math
+
+import numpy as np
+import pytest
+from dpmodels.moments.gram import Gram, gram
+from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale
+
+
+def identity(q):
+    return UnitScale(np.ones(q), np.zeros(q), False)
+
+
+def ball_map(q, radius):
+    return RowMap(identity(q), np.full(q, radius), ball=q, radius=radius)
+
+
+def split(z, sizes):
+    start = 0
+    while start < z.shape[1]:
+        for size in sizes:
+            if start >= z.shape[1]:
+                return
+            yield z[:, start : start + size].copy()
+            start += size
+
+
+def test_equal_to_python_integers_and_to_any_split(rng=np.random.default_rng(1)):
+    z = rng.normal(size=(4, 3000)) * 2
+    rowmap = ball_map(4, 2.5)
+    k = rowmap.integers(z.copy())
+    rows = [[int(v) for v in col] for col in k.T]
+    exact = [[sum(r[i] * r[j] for r in rows) for j in range(4)] for i in range(4)]
+    for sizes in ([1], [7], [1000], [3000], [8192], [5, 999, 64]):
+        assert gram(split(z, sizes), rowmap).integers().tolist() == exact
+    order = rng.permutation(3000)
+    assert gram(split(z[:, order], [1000]), rowmap).integers().tolist() == exact
+    shards = gram(split(z[:, :1234], [512]), rowmap) + gram(split(z[:, 1234:], [100]), rowmap)
+    assert shards.integers().tolist() == exact
+    assert shards.rows == 3000
+
+
+def test_no_overflow_beyond_int64():
+    # 2^21 rows at the bound: the sum is 2^61, and 16 such shards exceed int64
+    block = np.full((1, 8192), 3.0)
+    rowmap = RowMap(identity(1), np.array([1.0]))
+    one = gram((block.copy() for _ in range(64)), rowmap)
+    total = one
+    for _ in range(31):
+        total = total + one
+    assert total.integers()[0, 0] == 64 * 32 * 8192 * 2**40
+    assert 64 * 32 * 8192 * 2**40 >= 2**63
+
+
+CORNERS = [0.0, -0.0, 1.0, -1.0, 1e300, -1e300, 1e-320, np.nan, np.inf, -np.inf, 2.5, -2.5]
+
+
+def test_row_bound_holds_exactly_for_any_cell():
+    rng = np.random.default_rng(2)
+    grid = np.array(np.meshgrid(*[CORNERS] * 3)).reshape(3, -1)
+    z = np.hstack([grid, rng.normal(size=(3, 4000)) * 10.0 ** rng.uniform(-5, 5, 4000)])
+    k = ball_map(3, 1.7).integers(z)
+    assert np.isfinite(k).all()
+    assert (k == np.trunc(k)).all()
+    assert all(sum(int(v) ** 2 for v in row) <= 2**40 for row in k.T)
+
+
+def test_missing_rows_are_zero_rows_intercept_included():
+    z = np.array([[1.0, 1.0, 1.0], [2.0, np.nan, 3.0], [0.5, 0.5, np.nan]])
+    k = ball_map(3, 10.0).integers(z)
+    assert (k[:, 1:] == 0).all()
+    assert (k[:, 0] != 0).all()
+
+
+@pytest.mark.parametrize("q", [2, 3, 5])
+def test_frobenius_sensitivity_on_adversarial_neighbours(q):
+    """|zz' - ww'|_F <= sqrt(2) 2^40 exactly; attained by orthogonal rows of full length."""
+    rng = np.random.default_rng(3)
+    rowmap = ball_map(q, 1.0)
+    worst = 0.0
+    rows = [np.eye(q)[0] * 5, np.eye(q)[1] * 5, -np.eye(q)[0], np.zeros(q), np.full(q, np.nan)]
+    rows += list(rng.normal(size=(200, q)))
+    base = rng.normal(size=(q, 3))
+    for _ in range(800):
+        a, b = rng.integers(len(rows), size=2)
+        one = gram([np.column_stack([base, rows[a]])], rowmap).integers()
+        two = gram([np.column_stack([base, rows[b]])], rowmap).integers()
+        change = sum(int(v) ** 2 for v in (one - two).ravel())
+        assert change <= 2 * 2**80
+        worst = max(worst, change / (2 * 2**80))
+    one = gram([np.column_stack([base, rows[0]])], rowmap).integers()
+    two = gram([np.column_stack([base, rows[1]])], rowmap).integers()
+    assert sum(int(v) ** 2 for v in (one - two).ravel()) == 2 * 2**80
+    assert worst <= 1.0
+
+
+def test_affine_map_and_weights():
+    unit = UnitScale(np.array([1.0, 0.5, 0.25]), np.array([0.0, -1.0, 0.5]), True)
+    rowmap = RowMap(unit, np.array([1.0, 1.0, 1.0]), ball=2, radius=1.0)
+    z = np.array([[1.0], [6.0], [2.0]])
+    w = rowmap.real(z.copy())[:, 0]
+    x = np.array([1.0, 6 * 0.5 - 1.0])
+    factor = 1.0 / np.linalg.norm(x)
+    assert w == pytest.approx([x[0] * factor, x[1] * factor, 1.0 * factor])
+    projected = RowMap(unit, np.array([1.0, 1.0, 1.0]), ball=2, radius=1.0, project=True)
+    assert projected.real(z.copy())[2, 0] == pytest.approx(1.0)
+
+
+def test_back_map_inverts_the_unit_scale():
+    rng = np.random.default_rng(4)
+    unit = UnitScale(np.array([1.0, 2.0, 0.3, 0.7]), np.array([0.0, -1.0, 0.2, 0.4]), True)
+    beta = rng.normal(size=3)
+    x = np.vstack([np.ones(50), rng.normal(size=(2, 50))])
+    y = beta @ x
+    u = unit.scale[:, None] * np.vstack([x, y]) + unit.shift[:, None]
+    theta = np.linalg.lstsq(u[:3].T, u[3], rcond=None)[0]
+    A, a = unit.back()
+    assert A @ theta + a == pytest.approx(beta, rel=1e-10)
+
+
+def test_a_gram_says_nothing_of_its_content():
+    g = gram([np.full((2, 3), 0.123456)], ball_map(2, 1.0))
+    assert "confidential" in repr(g)
+    assert not any(ch.isdigit() for ch in repr(g).replace("2 x 2", ""))
+    with pytest.raises(ValueError, match="different plans"):
+        g + Gram(g.high, g.low, 1, "other")
+
+
+def test_steps_are_what_the_proof_needs():
+    assert STEPS == 2.0**20
+    assert 8192 * STEPS**2 <= 2.0**53
+    assert math.log2(STEPS) == 20
