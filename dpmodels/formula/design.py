@@ -229,6 +229,22 @@ class Design:
             bought=tuple((k, lo, hi) for k, (lo, hi) in sorted(kept.items())),
         )
 
+    def without_bounds(self) -> Design:
+        """Return the design with every range unknown that could be bought (``bounds="private"``).
+
+        The intercept and dummies keep their ranges: they are what their coding says.
+        """
+
+        def open_(c: Column) -> Column:
+            fixed = c.kind in ("intercept", "dummy", "class", "event")
+            return c if fixed else replace(c, lower=None, upper=None)
+
+        return replace(
+            self,
+            columns=tuple(map(open_, self.columns)),
+            response=None if self.response is None else open_(self.response),
+        )
+
     # -- rows ------------------------------------------------------------------------------
     def fill(self, chunk: Mapping[str, Any], out: Any) -> None:
         """Write the design of a block of rows into ``out``.
