@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from dpmodels.moments.gram import gram
 from dpmodels.moments.rowmap import RowMap, UnitScale
 from dpmodels.ptr.ols_release import residual_statistic, smallest_eigenvalue, solve_projected

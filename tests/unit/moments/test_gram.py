@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from dpmodels.moments.gram import Gram, gram
 from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale
 
@@ -26,7 +27,8 @@ def split(z, sizes):
             start += size
 
 
-def test_equal_to_python_integers_and_to_any_split(rng=np.random.default_rng(1)):
+def test_equal_to_python_integers_and_to_any_split():
+    rng = np.random.default_rng(1)
     z = rng.normal(size=(4, 3000)) * 2
     rowmap = ball_map(4, 2.5)
     k = rowmap.integers(z.copy())
