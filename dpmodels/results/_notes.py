@@ -50,7 +50,7 @@ def _errors(record: Record) -> list[str]:
     if est.vcov_sampling is None and not call.inference:
         return [
             "No budget was spent on sampling uncertainty, so total standard errors, tests and "
-            "intervals do not exist for this fit. Refit with inference=True (uses part of eps)."
+            "intervals do not exist for this fit. Refit with inference=True (uses part of ε)."
         ]
     if est.vcov_sampling is None or est.vcov_privacy is None:
         return [
@@ -62,7 +62,7 @@ def _errors(record: Record) -> list[str]:
     reference = "Normal" if est.use_t is None else f"t ({est.use_t:g} degrees of freedom)"
     tested = any(step.reply_test for step in record.guarantee.steps)
     return [
-        "Std. Error: total^2 = sampling^2 + privacy^2. "
+        "Std. Error: total² = sampling² + privacy². "
         + _PRIVACY_SE.get(call.privacy_se, call.privacy_se)
         + "; the sampling part comes from private releases (fit.ledger).",
         f"{reference} approximation{', conditional on a reply' if tested else ''}.",
@@ -99,7 +99,7 @@ def _largest_share(record: Record) -> list[str]:
     j = int(np.nanargmax(shares))
     return [
         f"Largest share of variance due to privacy: {record.estimate.names[j]}, "
-        f"{f.percent(float(shares[j]))}. More data or a larger eps narrows it; dp.plan() "
+        f"{f.percent(float(shares[j]))}. More data or a larger ε narrows it; dp.plan() "
         "predicts by how much, at no cost."
     ]
 
@@ -144,11 +144,11 @@ def no_reply_page(record: Record) -> Page:
             if record.bought
             else []
         ),
-        "Public ways to make a reply more likely: a larger eps or delta, a larger noise level "
+        "Public ways to make a reply more likely: a larger ε or δ, a larger noise level "
         "(alpha=), fewer or narrower terms, tighter declared ranges. dp.plan() shows what each "
         "does to the noise."
         if "alpha" in call.options
-        else "Public ways to make a reply more likely: a larger eps or delta, fewer or narrower "
+        else "Public ways to make a reply more likely: a larger ε or δ, fewer or narrower "
         "terms, tighter declared ranges. dp.plan() shows what each does to the noise.",
         "Fitting again on the same data is a new release with a new charge.",
     ]

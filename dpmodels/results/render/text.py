@@ -16,7 +16,7 @@ WIDE = 88
 _NARROWEST = 50
 _LABEL = 14
 _RIGHT = 32  # columns given to the facts on the right
-_SPELLED = {"ε": "eps", "δ": "delta", "⊥": "no reply", "\u2212": "-", "\u2013": "-", "\u00d7": "x"}
+_SPELLED = {"ε": "eps", "δ": "delta", "⊥": "no reply", "\u2212": "-", "\u2013": "-", "\u00d7": "x", "²": "^2"}
 
 
 def ascii_text(text: str) -> str:

@@ -1,0 +1,11 @@
+"""Data for demonstrations and tests, with public design ranges.
+
+``rand_hie()`` ships with the package; ``wine()`` reads a copy that the user has.
+"""
+
+from __future__ import annotations
+
+from dpmodels.datasets._rand import rand_hie
+from dpmodels.datasets._wine import wine
+
+__all__ = ["rand_hie", "wine"]
