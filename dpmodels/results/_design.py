@@ -1,34 +1,25 @@
-"""What this room reads of a design: names, response, intervals, row norm. All public."""
+"""What this room reads of a design: response, intervals, row norm. All public or bought."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
 
 __all__ = ["interval_of", "response", "row_norm"]
 
 
-def row_norm(design: Any) -> float:
-    """Return the bound on the Euclidean norm of a row of X; NaN if it is not known."""
-    value = getattr(design, "row_norm", None)
-    if callable(value):
-        value = value()
-    return float("nan") if value is None else float(value)
+def row_norm(design: Design) -> float:
+    """Return the bound on the Euclidean norm of a row of X; NaN if a range is not known."""
+    return float(design.row_norm())
 
 
-def response(design: Any) -> str:
-    """Return the text of the response."""
-    return str(getattr(design, "response", ""))
+def response(design: Design) -> str:
+    """Return the name of the response; empty if there is none."""
+    return "" if design.response is None else design.response.name
 
 
-def interval_of(design: Any, column: str) -> tuple[float, float] | None:
-    """Return the interval in force of a design column, None if it has none."""
-    intervals = getattr(design, "intervals", None)
-    if intervals is None:
-        return None
-    found = intervals.get(column) if hasattr(intervals, "get") else None
-    if found is None:
-        return None
-    lower, upper = np.asarray(found, dtype=float)
-    return float(lower), float(upper)
+def interval_of(design: Design, column: str) -> tuple[float, float] | None:
+    """Return the interval in force of a design column or the response, None if unknown."""
+    return next((c.interval for c in design.z if c.name == column), None)

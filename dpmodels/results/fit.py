@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpmodels.errors import NotReleasedError
+from dpmodels.interop.maketables import MaketablesPlugin
 from dpmodels.results import _tables
 from dpmodels.results._record import Record
 from dpmodels.results.kinds import Kind, kind_of
@@ -42,7 +43,7 @@ _NOT_RELEASED = {
 }
 
 
-class Fit:
+class Fit(MaketablesPlugin):
     """A differentially private fit.
 
     Frozen; holds released numbers, public facts and the guarantee, and no row of the data: its
@@ -66,7 +67,6 @@ class Fit:
     """
 
     __slots__ = ("_record",)
-    _record: Record
 
     def __init__(self, plan: Plan, release: Release, estimate: Estimate) -> None:
         object.__setattr__(self, "_record", Record.of(plan, release, estimate))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dpmodels.estimate import Estimate
+from dpmodels.formula import build_design
 from dpmodels.plan import Plan, Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
@@ -17,6 +18,7 @@ from dpmodels.registry import Method
 from dpmodels.release import Release
 from dpmodels.request import Request
 from dpmodels.results.fit import Fit
+from dpmodels.schema import Real, Schema
 
 FORMULA = "quality ~ alcohol + volatile_acidity + sulphates + pH"
 NAMES = ("Intercept", "alcohol", "volatile_acidity", "sulphates", "pH")
@@ -26,12 +28,19 @@ PRIVACY = np.array([0.1180, 0.0121, 0.0652, 0.0887, 0.1502])
 SHARES = {"scale": 0.20, "bound": 0.12, "coef": 0.60, "variance": 0.08}
 
 
-@dataclass(frozen=True)
-class StubDesign:
-    names: tuple[str, ...] = NAMES
-    response: str = "quality"
-    row_norm: float = 2.2361
-    intervals: dict = field(default_factory=dict)
+def make_design(bought):
+    """The real design of the formula; bought ranges filled in."""
+    declared = {
+        "quality": Real(0, 10),
+        "alcohol": Real(8, 15),
+        "volatile_acidity": Real(0, 1.6),
+        "sulphates": Real(0, 2),
+        "pH": Real(2.5, 4.5),
+    }
+    schema = Schema(**{k: Real() if k in bought else v for k, v in declared.items()})
+    design = build_design(FORMULA, schema)
+    ranges = {"alcohol": (8.0, 14.0), "pH": (2.75, 3.75)}
+    return design.with_bounds({k: ranges[k] for k in bought}) if bought else design
 
 
 def make_parts(
@@ -51,9 +60,7 @@ def make_parts(
         for name, share in SHARES.items()
     )
     guarantee = Guarantee(steps, eps, delta, seeded=seeded)
-    design = StubDesign(
-        intervals={"alcohol": (8.0, 14.0), "pH": (2.75, 3.75)} if bought else {},
-    )
+    design = make_design(bought)
     purchase = Purchase(tuple(bought), 0.1, delta * 0.05) if bought else None
     plan = Plan(request, design, n, steps, guarantee, SHARES, purchase=purchase)
     release = Release({}, guarantee, design, reply=reply, why="" if reply else why, detail=object())

@@ -1,0 +1,104 @@
+"""Attributes that maketables looks for on a result; neither package imports the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.results import _tables
+from dpmodels.results._design import row_norm
+from dpmodels.results.summary import response_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.results._record import Record
+
+__all__ = ["MaketablesPlugin"]
+
+_STATS = ("N", "method", "eps", "delta")
+_LABELS = {
+    "N": "Observations",
+    "eps": "epsilon",
+    "delta": "delta",
+    "method": "Method",
+    "relation": "Neighbours",
+    "reply": "Reply",
+    "row_norm": "Row norm bound",
+}
+
+
+class MaketablesPlugin:
+    """What ``maketables.ETable`` reads from a fit; a base class of ``Fit``.
+
+    Privacy
+    -------
+    Post-processing of released numbers: costs nothing.
+    """
+
+    __slots__ = ()
+    _record: Record
+
+    @property
+    def __maketables_coef_table__(self) -> pd.DataFrame:
+        """Coefficients with columns ``b, se, p`` and ours, one row a coefficient."""
+        import pandas as pd
+
+        est = self._record.estimate
+        low, high = _tables.conf_int(est, 0.95)
+        return pd.DataFrame(
+            {
+                "b": est.params,
+                "se": _tables.standard_errors(est),
+                "t": _tables.statistics(est),
+                "p": _tables.p_values(est),
+                "ci95l": low,
+                "ci95u": high,
+                "se_sampling": _tables.standard_errors(est, "sampling"),
+                "se_privacy": _tables.standard_errors(est, "privacy"),
+            },
+            index=pd.Index(list(est.names), name="Coefficient"),
+        )
+
+    def __maketables_stat__(self, key: str) -> Any:
+        """Return one statistic, or None if this fit has no such key."""
+        record, promise = self._record, self._record.guarantee
+        values = {
+            "N": record.n,
+            "eps": promise.eps,
+            "delta": promise.delta,
+            "method": record.call.method,
+            "relation": promise.relation,
+            "reply": "released" if record.estimate.released else "no reply",
+            "row_norm": row_norm(record.design),
+        }
+        return values.get(key)
+
+    @property
+    def __maketables_depvar__(self) -> str:
+        """Text of the response."""
+        return response_of(self._record)
+
+    @property
+    def __maketables_default_stat_keys__(self) -> list[str]:
+        """Statistics shown by default."""
+        return list(_STATS)
+
+    @property
+    def __maketables_stat_labels__(self) -> dict[str, str]:
+        """Labels of the statistics."""
+        return dict(_LABELS)
+
+    @property
+    def __maketables_vcov_info__(self) -> dict[str, str]:
+        """What the standard errors hold."""
+        return {"vcov_type": "sampling + privacy"}
+
+    @property
+    def __maketables_fixef_string__(self) -> None:
+        """No fixed effects."""
+        return None
+
+    @property
+    def __maketables_var_labels__(self) -> None:
+        """No labels beside the names."""
+        return None
