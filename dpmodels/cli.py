@@ -7,6 +7,7 @@ Exit codes: 0 done; 2 usage; 3 refused for privacy (formula, schema, budget); 4 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -177,8 +178,9 @@ def _describe(arguments: argparse.Namespace) -> int:
 
 
 def _methods(arguments: argparse.Namespace) -> int:
-    import dpmodels as dp
     from tabulate import tabulate
+
+    import dpmodels as dp
 
     frame = dp.methods(arguments.name)
     print(tabulate(frame.astype(str), headers="keys", showindex=False, maxcolwidths=44))
@@ -228,12 +230,10 @@ def _bounds(text: str) -> tuple[str, Any]:
     name, _, ends = text.partition("=")
     low, _, high = ends.partition(":")
     numbers = None
-    try:
+    with contextlib.suppress(ValueError):
         numbers = float(low), float(high)
-    except ValueError:
-        pass
     if not name or numbers is None:
-        raise RequestError(f"--bounds {text!r}: write NAME=LOWER:UPPER, for example alcohol=8:15")
+        raise RequestError(f"--bounds {text!r}: write NAME=LOWER:UPPER, as in alcohol=8:15")
     return name, numbers
 
 
@@ -309,9 +309,15 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--method", metavar="NAME", help="see: dpmodels methods")
         sub.add_argument("--schema", metavar="FILE", help="TOML")
         sub.add_argument(
-            "--bounds", nargs="+", default=[], metavar="NAME=LOWER:UPPER", help="declared ranges, or private"
+            "--bounds",
+            nargs="+",
+            default=[],
+            metavar="NAME=LOWER:UPPER",
+            help='declared ranges; or the word "private": buy all ranges',
         )
-        sub.add_argument("--option", nargs="+", default=[], metavar="NAME=VALUE", help="of the method")
+        sub.add_argument(
+            "--option", nargs="+", default=[], metavar="NAME=VALUE", help="of the method"
+        )
     describe = command(
         "describe",
         _describe,
@@ -320,7 +326,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     describe.add_argument("formula")
     describe.add_argument("--schema", required=True, metavar="FILE", help="TOML")
-    methods = command("methods", _methods, "List methods, or a method's options.", "dpmodels methods eptr")
+    methods = command(
+        "methods", _methods, "List methods, or a method's options.", "dpmodels methods eptr"
+    )
     methods.add_argument("name", nargs="?")
     ledger = command("ledger", _ledger, "Print a budget file.", "dpmodels ledger study.ledger")
     ledger.add_argument("file")

@@ -61,12 +61,12 @@ def wine(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     if not place:
         raise SourceError(f"wine() needs your copy of the data. {_WHERE}")
     place = Path(place)
-    if place.is_file():
-        return pd.read_csv(BytesIO(_checked(place, _JOINED[1])), compression="gzip")
-    if (place / _JOINED[0]).is_file():
-        return pd.read_csv(
-            BytesIO(_checked(place / _JOINED[0], _JOINED[1])), compression="gzip"
+    file = place if place.is_file() else place / _JOINED[0]
+    if file.is_file():
+        joined: pd.DataFrame = pd.read_csv(
+            BytesIO(_checked(file, _JOINED[1])), compression="gzip"
         )
+        return joined
     if not all((place / name).is_file() for name, _ in (_RED, _WHITE)):
         raise SourceError(
             f"no {_JOINED[0]}, and not both {_RED[0]} and {_WHITE[0]}, in {str(place)!r}. {_WHERE}"
@@ -75,8 +75,9 @@ def wine(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     for (name, digest), color in ((_RED, "red"), (_WHITE, "white")):
         part = pd.read_csv(BytesIO(_checked(place / name, digest)), sep=";")
         parts.append(part.assign(color=color))
-    joined = pd.concat(parts, ignore_index=True)
-    return joined.rename(columns=lambda name: name.replace(" ", "_"))
+    both: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    both.columns = both.columns.str.replace(" ", "_")
+    return both
 
 
 def _checked(file: Path, digest: str) -> bytes:

@@ -45,7 +45,7 @@ class MaketablesPlugin:
 
         est = self._record.estimate
         low, high = _tables.conf_int(est, 0.95)
-        return pd.DataFrame(
+        table: pd.DataFrame = pd.DataFrame(
             {
                 "b": est.params,
                 "se": _tables.standard_errors(est),
@@ -58,6 +58,7 @@ class MaketablesPlugin:
             },
             index=pd.Index(list(est.names), name="Coefficient"),
         )
+        return table
 
     def __maketables_stat__(self, key: str) -> Any:
         """Return one statistic, or None if this fit has no such key."""

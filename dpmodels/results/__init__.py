@@ -12,8 +12,8 @@ _EXPORTS = {
     "Fit": "dpmodels.results.fit",
     "load": "dpmodels.results.fit",
     "Summary": "dpmodels.results.summary",
-    "etable": "dpmodels.results.etable",
-    "modelsummary": "dpmodels.results.etable",
+    "etable": "dpmodels.results._etable",
+    "modelsummary": "dpmodels.results._etable",
     "Kind": "dpmodels.results.kinds",
     "register_kind": "dpmodels.results.kinds",
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -77,10 +79,8 @@ def dumps(record: Record) -> str:
 def loads(text: str) -> Record:
     """Return the record in a JSON text."""
     saved: Any = None
-    try:
+    with contextlib.suppress(json.JSONDecodeError):
         saved = json.loads(text)
-    except json.JSONDecodeError:
-        pass
     return from_dict(saved)
 
 
@@ -109,7 +109,8 @@ def _array_in(saved: Mapping[str, Any] | None) -> Array | None:
     if saved is None:
         return None
     values = np.array([_number_in(v) for v in saved["values"]], dtype=float)
-    return values.reshape(saved["shape"])
+    array: Array = values.reshape(saved["shape"])
+    return array
 
 
 def _call_out(call: Call) -> dict[str, Any]:
@@ -184,9 +185,9 @@ def _step_in(saved: Mapping[str, Any]) -> Step:
 def _mechanism_out(mechanism: Any) -> dict[str, Any]:
     if mechanism.kind not in _SIMPLE:
         raise DPModelsError(
-            f"a fit with a mechanism of kind {mechanism.kind!r} has no portable form yet; use pickle"
+            f"a mechanism of kind {mechanism.kind!r} has no portable form yet; pickle the fit"
         )
-    return dict(vars(mechanism))
+    return {f.name: getattr(mechanism, f.name) for f in fields(mechanism)}
 
 
 def _mechanism_in(saved: Mapping[str, Any]) -> Any:

@@ -109,6 +109,14 @@ def _absent(record: Record) -> list[str]:
     return [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
 
 
+def _declare(record: Record) -> list[str]:
+    if not record.bought:
+        return []
+    shown = ", ".join(f'"{name}": (lower, upper)' for name in record.bought[:2])
+    rest = ", ..." if len(record.bought) > 2 else ""
+    return [f"Declared ranges cost nothing and leave nothing to search: bounds={{{shown}{rest}}}"]
+
+
 def no_reply_page(record: Record) -> Page:
     """Return the page of a fit without a reply: why, what it cost, what to try. All public."""
     from dpmodels.results.summary import Page, pair
@@ -134,16 +142,7 @@ def no_reply_page(record: Record) -> Page:
         'params are nan; pass on_no_reply="default" to receive the method\'s fixed reply instead.'
         if nan
         else "params hold the method's fixed reply, which does not depend on the data.",
-        *(
-            [
-                "Declared ranges cost nothing and leave nothing to search: "
-                "bounds={"
-                + ", ".join(f'"{name}": (lower, upper)' for name in record.bought[:2])
-                + ("}" if len(record.bought) < 3 else ", ...}")
-            ]
-            if record.bought
-            else []
-        ),
+        *(record.estimate.notes or _declare(record)),
         "Public ways to make a reply more likely: a larger ε or δ, a larger noise level "
         "(alpha=), fewer or narrower terms, tighter declared ranges. dp.plan() shows what each "
         "does to the noise."

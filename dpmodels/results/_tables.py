@@ -38,7 +38,8 @@ def series(values: Array, names: tuple[str, ...], title: str) -> pd.Series[float
     """Return a Series indexed by coefficient name."""
     import pandas as pd
 
-    return pd.Series(np.array(values, dtype=float), index=pd.Index(list(names)), name=title)
+    named: pd.Series[float] = pd.Series(np.array(values), index=pd.Index(list(names)), name=title)
+    return named
 
 
 def covariance(est: Estimate, kind: str = "total") -> Array:

@@ -209,7 +209,8 @@ class Fit(MaketablesPlugin):
     @property
     def tvalues(self) -> pd.Series[float]:
         """Alias of :attr:`zvalues` (statsmodels' word)."""
-        return self.zvalues.rename("tvalues")
+        est = self._record.estimate
+        return _tables.series(_tables.statistics(est), est.names, "tvalues")
 
     @property
     def pvalues(self) -> pd.Series[float]:
@@ -258,7 +259,10 @@ class Fit(MaketablesPlugin):
         est = self._record.estimate
         low, high = _tables.conf_int(est, level)
         names = _tables.bound_names(level)
-        return pd.DataFrame({names[0]: low, names[1]: high}, index=pd.Index(list(est.names)))
+        table: pd.DataFrame = pd.DataFrame(
+            {names[0]: low, names[1]: high}, index=pd.Index(list(est.names))
+        )
+        return table
 
     def vcov(self, kind: str = "total") -> pd.DataFrame:
         """Covariance of the estimates.
@@ -275,7 +279,10 @@ class Fit(MaketablesPlugin):
 
         est = self._record.estimate
         names = list(est.names)
-        return pd.DataFrame(_tables.covariance(est, kind), index=names, columns=names)
+        table: pd.DataFrame = pd.DataFrame(
+            _tables.covariance(est, kind), index=names, columns=names
+        )
+        return table
 
     def cov_params(self) -> pd.DataFrame:
         """Alias of ``vcov()`` (statsmodels' word)."""

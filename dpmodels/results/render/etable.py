@@ -15,7 +15,7 @@ from dpmodels.results.render.text import ascii_text
 from dpmodels.results.render.typst import content
 
 if TYPE_CHECKING:
-    from dpmodels.results.etable import Etable
+    from dpmodels.results._etable import Etable
 
 __all__ = ["RENDERERS"]
 
@@ -36,10 +36,8 @@ def text(table: Etable) -> str:
     every = [(ascii_text(n), tuple(map(ascii_text, c))) for n, c in (*heads, *body)]
     names = max(16, *(len(name) + 1 for name, _ in every))
     widths = [max(16, *(len(c[k]) + 2 for _, c in every)) for k in range(len(table.heads))]
-    lines = [
-        (name.ljust(names) + "".join(c.rjust(w) for c, w in zip(cells, widths, strict=True))).rstrip()
-        for name, cells in every
-    ]
+    right = ["".join(c.rjust(w) for c, w in zip(cs, widths, strict=True)) for _, cs in every]
+    lines = [(name.ljust(names) + r).rstrip() for (name, _), r in zip(every, right, strict=True)]
     total = names + sum(widths)
     at = 2 + 2 * len(table.rows)
     rule = ["-" * total]

@@ -70,9 +70,8 @@ def _page(page: Page) -> list[str]:
 
 def _facts(summary: Summary) -> list[str]:
     rows = [rf"{escape(label)} & {escape(value)} \\" for label, value in facts_of(summary)]
-    return [r"\begin{tabular}{lp{0.6\textwidth}}", r"\toprule", *rows, r"\bottomrule"] + [
-        r"\end{tabular}"
-    ]
+    start = [r"\begin{tabular}{lp{0.6\textwidth}}", r"\toprule"]
+    return [*start, *rows, r"\bottomrule", r"\end{tabular}"]
 
 
 def _table(summary: Summary) -> list[str]:
@@ -80,7 +79,8 @@ def _table(summary: Summary) -> list[str]:
     columns = [summary.columns[k] for k in shown]
     heads, rules, at = [], [], 2
     for group, span in groups_of(columns):
-        heads.append(rf"\multicolumn{{{span}}}{{c}}{{{escape(group)}}}" if group else "& " * (span - 1))
+        spanned = rf"\multicolumn{{{span}}}{{c}}{{{escape(group)}}}"
+        heads.append(spanned if group else "& " * (span - 1))
         if group:
             rules.append(rf"\cmidrule(lr){{{at}-{at + span - 1}}}")
         at += span

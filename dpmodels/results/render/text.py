@@ -16,7 +16,7 @@ WIDE = 88
 _NARROWEST = 50
 _LABEL = 14
 _RIGHT = 32  # columns given to the facts on the right
-_SPELLED = {"ε": "eps", "δ": "delta", "⊥": "no reply", "\u2212": "-", "\u2013": "-", "\u00d7": "x", "²": "^2"}
+_SPELLED = {"ε": "eps", "δ": "delta", "⊥": "no reply", "²": "^2", "\u2212": "-", "\u00d7": "x"}
 
 
 def ascii_text(text: str) -> str:
@@ -48,7 +48,7 @@ def render(summary: Summary, width: int | None = None) -> str:
         lines.append("Notes:")
         for k, note in enumerate(summary.notes, 1):
             mark = f"[{k}] "
-            lines += _wrap(note, width, mark, " " * len(mark))
+            lines += _wrap(ascii_text(note), width, mark, " " * len(mark))
     return ascii_text("\n".join(line.rstrip() for line in lines))
 
 

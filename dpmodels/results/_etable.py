@@ -168,9 +168,9 @@ def _cells(fit: Fit, se: str, digits: int) -> dict[str, tuple[str, str]]:
     """Coefficient name -> (estimate, bracket)."""
     parts = (fit.bse,) if se == "total" else (fit.bse_sampling, fit.bse_privacy)
     out = {}
-    for name, estimate in fit.params.items():
-        inside = "|".join(f.number(float(part[name]), digits) for part in parts)
-        out[str(name)] = (f.number(float(estimate), digits), f"({inside})")
+    for j, name in enumerate(fit._record.estimate.names):
+        inside = "|".join(f.number(float(part.iloc[j]), digits) for part in parts)
+        out[name] = (f.number(float(fit.params.iloc[j]), digits), f"({inside})")
     return out
 
 
@@ -218,7 +218,8 @@ def joint_line(fits: Sequence[Fit]) -> str:
     line = f"Fits on the same data add up: the table as a whole is {pair(eps, delta)}-DP"
     exact = _exact(promises, delta)
     if exact is not None and exact < eps:
-        line += f" (sums); {pair(round(exact, 4), delta)}-DP if all were declared before the first ran"
+        line += f" (sums); {pair(round(exact, 4), delta)}-DP"
+        line += " if all were declared before the first ran"
     return line + "."
 
 
