@@ -197,6 +197,11 @@ def custom_contrast(matrix: Any) -> Any:
     return _library().contrasts.CustomContrasts(np.asarray(matrix, dtype=float))
 
 
+def contrast_columns(columns: Mapping[str, Any]) -> Any:
+    """Return a contrast given by its named columns."""
+    return _library().contrasts.CustomContrasts({k: list(v) for k, v in columns.items()})
+
+
 def coding(spec: Any, levels: Sequence[Any], reduced: bool) -> Coding:
     """Return the coding matrix of a factor in full or reduced rank."""
     obj = contrast("treatment") if spec is None else spec

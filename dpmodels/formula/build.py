@@ -16,8 +16,8 @@ from dpmodels.formula.design import Column, Design, TermInfo
 from dpmodels.formula.functions import REGISTERED, RESERVED
 from dpmodels.formula.nodes import Basis, Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product, Program, rules
-from dpmodels.formula.walk import names_in, needed_variables
-from dpmodels.schema import Levels, Schema
+from dpmodels.formula.walk import needed_variables
+from dpmodels.schema import Schema
 
 __all__ = ["build_design", "build_mean_design"]
 
@@ -385,7 +385,7 @@ def _atom(text: str, factor: Factor, reduced: bool) -> Atom:
     if isinstance(factor, Basis):
         drop = 1 if factor.spans_intercept and reduced else 0
         names = tuple(f"{text}[{f}]" for f in factor.fields[drop:])
-        return Atom(factor, names, factor.intervals[drop:], factor.norms)
+        return Atom(factor, names, factor.intervals[drop:], factor.norms, drop=drop)
     coding = fx.coding(factor.contrast, factor.levels, reduced)
     names = tuple(coding.format.format(name=text, field=f) for f in coding.fields)
     m = coding.matrix
@@ -488,6 +488,3 @@ def _numeric_rows(
             out.append(slice(start, j))
             start = None
     return tuple(out)
-
-
-_ = (Levels, names_in)

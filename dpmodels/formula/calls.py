@@ -12,9 +12,7 @@ from dpmodels.formula import intervals as iv
 from dpmodels.formula.compile import (
     Context,
     combine,
-    compile_factor,
     compile_scalar,
-    literal,
     overflow,
     pretty,
 )
@@ -185,6 +183,3 @@ def _offset(node: ast.Call, ctx: Context) -> Factor:
         "offset() is a term by itself, on the right-hand side: y ~ x + offset(z); it cannot be "
         "inside another expression or an interaction"
     )
-
-
-_ = (compile_factor, literal)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmodels.schema import Binary, Levels, Text, Variable
 
-__all__ = ["coerce"]
+__all__ = ["coerce", "hash_text"]
 
 _TRUE = {"true": 1.0, "false": 0.0}
 
@@ -47,7 +47,7 @@ def coerce(column: Any, variable: Variable) -> Any:
         if isinstance(variable, Levels):
             return _mapped(kind, payload, _level_map(variable), -1, np.int32)
         if isinstance(variable, Text):
-            return _mapped(kind, payload, _hash, -1, np.int64)
+            return _mapped(kind, payload, hash_text, -1, np.int64)
         if isinstance(variable, Binary):
             return _binary(kind, payload, variable)
         return _numbers(kind, payload)
@@ -300,7 +300,8 @@ def _bit(cell: Any) -> float:
     return _number(cell)
 
 
-def _hash(cell: Any) -> int:
+def hash_text(cell: Any) -> int:
+    """Return a stable 63-bit hash of the text of a cell."""
     text = cell if isinstance(cell, str) else str(cell)
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1

@@ -103,11 +103,9 @@ def variable_name(node: ast.expr, ctx: Context) -> str | None:
         return None
     name = ctx.names.get(node.id, node.id)
     if name not in ctx.schema:
-        raise ctx.fail(
-            f"{name!r} is not a variable.{did_you_mean(name, ctx.schema)}",
-            "A formula knows the columns of the data and the functions of the formula language; "
-            "nothing is looked up in the caller's program.",
-        )
+        from dpmodels.formula.refuse import refused_name
+
+        raise refused_name(name, ctx)
     return name
 
 

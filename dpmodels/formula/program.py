@@ -84,12 +84,15 @@ class Rule:
 def rules(schema: Schema, na: str) -> dict[str, Rule]:
     """Return the rule of each variable under a missing-value policy (see ``theory.md``)."""
     out = {}
+    middle: float | None
     for name, v in schema.items():
         declared = getattr(v, "na", None)
-        if isinstance(v, Levels):
+        if v.kind == "text":
+            code, middle = None, 0.0
+        elif isinstance(v, Levels):
             level = declared if declared is not None else v.other
             code = None if level is None else float(v.levels.index(level))
-            middle: float | None = 0.0
+            middle = 0.0
         else:
             code = declared
             middle = None if v.interval is None else 0.5 * (v.interval[0] + v.interval[1])
@@ -115,6 +118,8 @@ class Atom:
         Coding matrix of a category.
     target : (levels + 1,) int array or None
         For dummies: local column of each code, -1 for none (the last entry is the missing code).
+    drop : int
+        Leading columns of a basis left out in reduced coding.
     """
 
     source: Node | Basis | Cat
@@ -123,6 +128,7 @@ class Atom:
     norms: Mapping[str, float | None]
     matrix: Any = None
     target: Any = None
+    drop: int = 0
 
     @property
     def width(self) -> int:
@@ -140,7 +146,7 @@ class Atom:
                 np.take(self.matrix.T, codes, axis=1, out=out, mode="clip")
             return
         if isinstance(s, Basis):
-            out[...] = s.evaluate(block)
+            out[...] = s.evaluate(block)[self.drop :]
         elif s.raw is not None:
             cached = block.numbers.get(s.raw)
             if cached is None:

@@ -3,17 +3,182 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Mapping
+
+import numpy as np
 
 from dpmodels.errors import FormulaError, did_you_mean
 from dpmodels.formula.compile import Context, pretty
-from dpmodels.formula.functions import FUNCTIONS, REGISTERED, RESERVED
+from dpmodels.formula.functions import FUNCTIONS, REGISTERED
+from dpmodels.formula.intervals import Interval
 
-__all__ = ["refused_call", "refused_node"]
+__all__ = [
+    "need_levels",
+    "need_range",
+    "refused_call",
+    "refused_name",
+    "refused_node",
+    "refused_private",
+    "refused_state",
+]
 
-_STATEFUL = {
-    "mean", "median", "std", "var", "min", "max", "sum", "rank", "sort", "argsort", "quantile",
-    "percentile", "cumsum", "shift", "lag", "diff", "cut", "qcut", "rolling", "nunique", "unique",
-}  # fmt: skip
+#: words for what can only be computed from other rows
+_STATEFUL = frozenset(
+    ["mean", "median", "std", "var", "min", "max", "sum", "rank", "sort", "argsort", "quantile", "percentile", "cumsum", "shift", "lag", "diff", "cut", "qcut", "rolling", "nunique", "unique", "nanmean", "nanstd", "average", "ptp", "prod", "cumprod", "histogram", "amin", "amax", "expanding", "groupby", "transform", "apply", "map", "sample"]
+)
+_SPLINES = frozenset(["cr", "cs", "cc", "ns", "te"])
+_NODES: dict[type, str] = {
+    ast.Lambda: "a lambda",
+    ast.ListComp: "a comprehension",
+    ast.SetComp: "a comprehension",
+    ast.DictComp: "a comprehension",
+    ast.GeneratorExp: "a comprehension",
+    ast.IfExp: "a conditional expression",
+    ast.JoinedStr: "a formatted string",
+    ast.NamedExpr: "an assignment",
+    ast.Starred: "a starred argument",
+    ast.Await: "await",
+}
+
+
+def rewritten(node: ast.AST, replacement: str, ctx: Context) -> str:
+    """Return the formula with one piece replaced, or the piece alone if it cannot be found."""
+    piece = re.sub(r"\s+", "", pretty(node, ctx))
+    pattern = r"\s*".join("['\"]" if c in "'\"" else re.escape(c) for c in piece)
+    found = re.search(pattern, ctx.formula)
+    if found is None:
+        return replacement
+    return ctx.formula[: found.start()] + replacement + ctx.formula[found.end() :]
+
+
+def _short(value: float) -> float | int:
+    shown = float(f"{value:.4g}")
+    return int(shown) if shown == int(shown) else shown
+
+
+def _even(interval: tuple[float, float], count: int) -> list[float | int]:
+    return [_short(v) for v in np.linspace(*interval, count + 2)[1:-1].tolist()]
+
+
+def _declare(text: str) -> str:
+    return f"Fix, in the schema:   {text} = dp.Real(lower=..., upper=...)"
+
+
+def refused_state(
+    node: ast.Call,
+    name: str,
+    ctx: Context,
+    interval: Interval,
+    given: Mapping[str, ast.expr],
+    size: int,
+) -> FormulaError:
+    """Refuse a call that would learn its constants from the rows."""
+    x = pretty(given["x"], ctx)
+    if name == "bs":
+        return _refused_bs(node, x, ctx, interval, given, size)
+    if name == "poly":
+        return ctx.refuse(
+            "poly() would compute an orthogonal basis from the private data.",
+            "Fix, with polynomials orthogonal on the declared range:",
+            "    " + rewritten(node, f"legendre({x}, {size})", ctx),
+            f"or plain powers: poly({x}, {size}, raw=True)",
+        )
+    what = "mean" if name == "center" else "mean and standard deviation"
+    if interval is None:
+        fix = f"center({x}, center=...)" if name == "center" else f"I(({x} - ...) / ...)"
+        return ctx.refuse(
+            f"{name}() would compute the {what} from the private data.",
+            "Fix, with public constants (not taken from the data):",
+            "    " + rewritten(node, fix, ctx),
+        )
+    middle, half = _short(sum(interval) / 2), _short((interval[1] - interval[0]) / 2)
+    fix = f"I({x} - {middle})" if name == "center" else f"I(({x} - {middle}) / {half})"
+    constants = f"center={middle}" + ("" if name == "center" else f", scale={half}")
+    return ctx.refuse(
+        f"{name}() would compute the {what} from the private data.",
+        f"Fix, using the declared range {ctx.range_of(interval)}:",
+        "    " + rewritten(node, fix, ctx),
+        f"or give public constants: {'center' if name == 'center' else 'scale'}({x}, {constants})",
+    )
+
+
+def _refused_bs(
+    node: ast.Call,
+    x: str,
+    ctx: Context,
+    interval: Interval,
+    given: Mapping[str, ast.expr],
+    degree: int,
+) -> FormulaError:
+    df = given["df"]
+    count = df.value if isinstance(df, ast.Constant) and isinstance(df.value, int) else degree + 1
+    inner = max(count - degree, 1)
+    why = (
+        "With df= the knots are quantiles of the private data; with no bounds the end points are "
+        "its minimum and maximum."
+    )
+    if interval is None:
+        return ctx.refuse(why, _declare(x), f"then bs({x}, knots=[...])")
+    fixed = f"bs({x}, knots={_even(interval, inner)}" + (
+        ")" if degree == 3 else f", degree={degree})"
+    )
+    return ctx.refuse(
+        why,
+        f"Fix, with knots equally spaced on the declared range {ctx.range_of(interval)}:",
+        "    " + rewritten(node, fixed, ctx),
+    )
+
+
+def need_range(node: ast.Call, inner: ast.expr, name: str, ctx: Context) -> FormulaError:
+    """Refuse a function that is defined on the declared range, when there is none."""
+    x = pretty(inner, ctx)
+    variables = sorted({n for n in ctx.schema if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", x)})
+    lines = [_declare(v) for v in variables] or ["Declare the range of its variables"]
+    return ctx.refuse(
+        f"{name}() is defined on the declared range of {x}, and none is declared.",
+        *lines,
+        f"or in the formula: {name}(clip({x}, a, b), ...) with public a and b",
+    )
+
+
+def need_levels(
+    node: ast.Call, name: str, numeric: bool, interval: Interval, ctx: Context
+) -> FormulaError:
+    """Refuse ``C(x)`` of a variable without declared levels."""
+    lines = [
+        f"Fix, in the schema:   {name} = dp.Levels([...])",
+        f"or in the formula:    C({name}, levels=[...])",
+    ]
+    if numeric:
+        points = _even(interval, 2) if interval is not None else "[...]"
+        lines.append(f"or cut the number at public points: cut({name}, breaks={points})")
+    else:
+        lines.append(f"For an open-ended set of levels: hashed({name}, levels=32)")
+    return ctx.refuse(
+        f"The levels of `{name}` are not declared; reading them from the data would reveal which "
+        "categories occur.",
+        *lines,
+    )
+
+
+def refused_private(node: ast.AST, ctx: Context) -> None:
+    """Raise on ``dp.private(...)``: the name is reserved, the purchase is not offered yet."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute) and inner.attr == "private":
+            raise ctx.refuse(
+                "dp.private(...) is reserved: constants inside a formula cannot be bought yet.",
+                "Give a public constant in its place",
+            )
+
+
+def refused_name(name: str, ctx: Context) -> FormulaError:
+    """Refuse a name that is not a variable."""
+    return ctx.fail(
+        f"{name!r} is not a variable.{did_you_mean(name, ctx.schema)}",
+        "A formula knows the columns of the data and the functions of the formula language; "
+        "nothing is looked up in the caller's program.",
+    )
 
 
 def refused_node(node: ast.expr, ctx: Context) -> FormulaError:
@@ -27,21 +192,9 @@ def refused_node(node: ast.expr, ctx: Context) -> FormulaError:
     if isinstance(node, ast.Subscript):
         return ctx.refuse(
             f"{pretty(node, ctx)}: subscripts are not allowed; they would pick other rows",
-            "Use the variable itself",
+            "Use the variable itself: " + rewritten(node, pretty(node.value, ctx), ctx),
         )
-    names = {
-        ast.Lambda: "a lambda",
-        ast.ListComp: "a comprehension",
-        ast.SetComp: "a comprehension",
-        ast.DictComp: "a comprehension",
-        ast.GeneratorExp: "a comprehension",
-        ast.IfExp: "a conditional expression",
-        ast.JoinedStr: "a formatted string",
-        ast.NamedExpr: "an assignment",
-        ast.Starred: "a starred argument",
-        ast.Await: "await",
-    }
-    what = names.get(type(node), "this expression")
+    what = _NODES.get(type(node), "this expression")
     return ctx.refuse(
         f"{pretty(node, ctx)}: {what} is not part of the formula language",
         "For a function of your own that looks at one row at a time: "
@@ -53,16 +206,27 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
     """Return the refusal of a call to a function that is not on the allow-list."""
     from dpmodels.formula.calls import CALLS
 
+    refused_private(node, ctx)
     last = name.rsplit(".", 1)[-1]
+    shown = pretty(node, ctx)
+    if last in _SPLINES:
+        inner = pretty(node.args[0], ctx) if node.args else "x"
+        return ctx.refuse(
+            f"{shown}: {last}() takes knots and end points from the private data.",
+            "Fix, with public knots:",
+            "    " + rewritten(node, f"bs({inner}, knots=[...])", ctx),
+            f"or: legendre({inner}, 3)",
+        )
     if last in _STATEFUL:
         return ctx.refuse(
-            f"{pretty(node, ctx)}: {last}() looks at other rows, so it would read private state",
-            "Use a public constant in its place, for example I(x - 10.4)",
+            f"{shown}: {last}() looks at other rows, so it would read private state.",
+            "Put a public constant in its place (not taken from the data):",
+            "    " + rewritten(node, "10.4", ctx),
         )
-    known = [*CALLS, *FUNCTIONS, *REGISTERED, *RESERVED]
+    known = sorted({*CALLS, *FUNCTIONS, *REGISTERED} - {"standardize", "Q"})
     return ctx.refuse(
         f"{name}() is not a function of the formula language.{did_you_mean(last, known)}",
-        "Known: " + ", ".join(sorted({*CALLS, *FUNCTIONS, *REGISTERED})),
+        "Known: " + ", ".join(known),
         "A row-wise function of your own can be added: "
         f"dp.register_rowwise({last!r}, func, interval=(lo, hi))",
     )

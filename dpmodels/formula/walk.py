@@ -13,6 +13,7 @@ from dpmodels.schema import Levels, Text, Variable
 __all__ = ["expressions", "inline_variables", "names_in", "needed_variables"]
 
 #: names that stand for functions or modules when they are called or dotted, or for contrasts
+_BINDING = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
 _WORDS = frozenset({"contr", "Treatment", "Sum", "Helmert", "Poly", "Diff", "np", "numpy", "dp"})
 
 
@@ -48,7 +49,13 @@ def _names(node: ast.AST, quoted: Mapping[str, str]) -> Iterator[str]:
         if name not in _WORDS:
             yield name
         return
+    if isinstance(node, _BINDING):
+        return  # refused when compiled; the names it binds are its own
     if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id == "Q" and node.args:
+            quoted_name = literal(node.args[0])
+            if isinstance(quoted_name, str):
+                yield quoted_name
         if not isinstance(node.func, (ast.Name, ast.Attribute)):
             yield from _names(node.func, quoted)
         elif isinstance(node.func, ast.Attribute):
