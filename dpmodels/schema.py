@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Scalar = str | int | float | bool
-_ATTRS_KEY = "dpmodels.schema"
+_ATTRS_KEY = "dpmodels_schema"
 
 
 def _number(value: Any, what: str) -> float:

@@ -152,11 +152,14 @@ def build_request(
         names = set(declared.variables) if declared is not None else set()
         names |= set(bounds) if isinstance(bounds, Mapping) else set()
         kinds = dict.fromkeys(sorted(names), "unknown")
-    needed = needed_variables(formula, kinds)
-    for extra in (common["weights"],):
-        if extra is not None and extra not in needed:
-            needed = (*needed, extra)
-    full = schema_for(kinds, declared, bounds, needed)
+    needed = needed_variables(
+        formula,
+        kinds,
+        engine=common["engine"],
+        subset=common["subset"],
+        weights=common["weights"],
+    )
+    full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
     request = Request(
         verb=verb,
         formula=formula,

@@ -109,6 +109,7 @@ class Design:
     levels: tuple[Any, ...] = ()
     mean: bool = False
     bought: tuple[tuple[str, float, float], ...] = ()
+    buy_all: bool = False
     factors: tuple[FactorInfo, ...] = field(default=(), compare=False, repr=False)
     program: Program | None = field(default=None, compare=False, repr=False)
 
@@ -230,19 +231,23 @@ class Design:
         )
 
     def without_bounds(self) -> Design:
-        """Return the design with every range unknown that could be bought (``bounds="private"``).
+        """Return the design with the range of every numeric column still to be bought.
 
-        The intercept and dummies keep their ranges: they are what their coding says.
+        What ``bounds="private"`` asks for. Declared ranges still clip the raw cells and still
+        place knots; only the ranges of columns that depend on a number are forgotten. Dummies,
+        comparisons, splines and events have ranges that no data can improve.
         """
+        assert self.program is not None
+        free = self.program.data_free(self.schema)
 
-        def open_(c: Column) -> Column:
-            fixed = c.kind in ("intercept", "dummy", "class", "event")
-            return c if fixed else replace(c, lower=None, upper=None)
+        def forget(c: Column, j: int) -> Column:
+            return c if free[j] else replace(c, lower=None, upper=None)
 
         return replace(
             self,
-            columns=tuple(map(open_, self.columns)),
-            response=None if self.response is None else open_(self.response),
+            columns=tuple(forget(c, j) for j, c in enumerate(self.columns)),
+            response=None if self.response is None else forget(self.response, self.p),
+            buy_all=True,
         )
 
     # -- rows ------------------------------------------------------------------------------
@@ -309,6 +314,7 @@ class Design:
             "event": self.event,
             "mean": self.mean,
             "one_sided": self.response is None and not self.mean,
+            "buy_all": self.buy_all,
             "bought": [list(b) for b in self.bought],
         }
 
@@ -331,6 +337,8 @@ class Design:
                 one_sided_ok=data["one_sided"],
                 **shared,
             )
+        if data["buy_all"]:
+            design = design.without_bounds()
         bought = {name: (lo, hi) for name, lo, hi in data["bought"]}
         return design.with_bounds(bought) if bought else design
 

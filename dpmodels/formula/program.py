@@ -324,6 +324,21 @@ class Program:
             if block.bad is not None:
                 out[mark, block.bad] = np.nan
 
+    def data_free(self, schema: Schema) -> list[bool]:
+        """Say of each buffer row whether its range is a matter of form, not of a declared range."""
+
+        def free(source: Node | Basis | Cat | None) -> bool:
+            if not isinstance(source, Node) or source.boolean:
+                return True
+            return all(schema[v].kind == "binary" for v in source.variables)
+
+        out: list[bool] = []
+        for p in self.products:
+            out += [all(free(a.source) for a in p.atoms)] * p.width
+        if self.response is not None:
+            out.append(free(self.response) and (self.offset is None or free(self.offset)))
+        return out
+
     def matrix(self, chunk: Mapping[str, Array], m: int, clip: bool) -> Array:
         """Return the (m, p) design of new rows; rows with a missing cell are NaN."""
         out = np.empty((self.columns, m))

@@ -24,8 +24,11 @@ __all__ = [
 ]
 
 #: words for what can only be computed from other rows
-_STATEFUL = frozenset(
-    ["mean", "median", "std", "var", "min", "max", "sum", "rank", "sort", "argsort", "quantile", "percentile", "cumsum", "shift", "lag", "diff", "cut", "qcut", "rolling", "nunique", "unique", "nanmean", "nanstd", "average", "ptp", "prod", "cumprod", "histogram", "amin", "amax", "expanding", "groupby", "transform", "apply", "map", "sample"]
+_STATEFUL: frozenset[str] = frozenset(
+    {"mean", "median", "std", "var", "min", "max", "sum", "rank", "sort", "argsort", "quantile"}
+    | {"percentile", "cumsum", "shift", "lag", "diff", "cut", "qcut", "rolling", "nunique"}
+    | {"unique", "nanmean", "nanstd", "average", "ptp", "prod", "cumprod", "histogram", "amin"}
+    | {"amax", "expanding", "groupby", "transform", "apply", "map", "sample"}
 )
 _SPLINES = frozenset(["cr", "cs", "cc", "ns", "te"])
 _NODES: dict[type, str] = {

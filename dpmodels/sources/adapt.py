@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpmodels.errors import SourceError
+from dpmodels.schema import Schema
 
 __all__ = ["READ_ROWS", "Source", "as_source"]
 
@@ -96,7 +97,7 @@ class FrameSource:
         self._frame = frame
         self.kinds = {c: _numpy_kind(t) for c, t in frame.dtypes.items()}
         self.n: int | None = len(frame)
-        self.schema_attr = frame.attrs.get("dpmodels_schema")
+        self.schema_attr = Schema.from_frame_attrs(frame)
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield slices."""
