@@ -8,13 +8,14 @@ its sensitivity holds exactly (see ``theory.md``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.moments.rowmap import RowMap
+from dpmodels.moments.rowmap import RowMap, void_missing
 
 __all__ = ["Gram", "gram"]
 
@@ -79,10 +80,16 @@ def gram(blocks: Iterable[Array], rowmap: RowMap, fingerprint: str = "") -> Gram
     high = np.zeros((k, k), dtype=np.int64)
     low = np.zeros((k, k), dtype=np.int64)
     rows = 0
-    for block in blocks:
-        rows += block.shape[1]
-        z = rowmap.integers(block)
-        s = (z @ z.T).astype(np.int64)
-        high += s >> 32
-        low += s & 0xFFFFFFFF
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            rows += block.shape[1]
+            z = rowmap.integers(block)
+            product = z @ z.T
+            # Clipping leaves no infinities, so a trace that is not finite means a missing row.
+            if not math.isfinite(float(np.trace(product))):
+                void_missing(z)
+                product = z @ z.T
+            s = product.astype(np.int64)
+            high += s >> 32
+            low += s & 0xFFFFFFFF
     return Gram(high, low, rows, fingerprint)

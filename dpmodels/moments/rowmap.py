@@ -17,7 +17,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["STEPS", "RowMap", "UnitScale", "unit_scale"]
+__all__ = ["STEPS", "RowMap", "UnitScale", "unit_scale", "void_missing"]
 
 #: Lattice steps per bound: |k| <= 2^20, so products are at most 2^40 and 2^13 of them are exact.
 STEPS = 2.0**20
@@ -77,6 +77,10 @@ def unit_scale(design: Design) -> UnitScale:
     return UnitScale(scale, shift, centred)
 
 
+#: Factor on ball rows: pays for the float rounding of norm, factor and product (theory.md).
+_SHRINK = 1.0 - 2.0**-36
+
+
 @dataclass(frozen=True)
 class RowMap:
     """``w = matrix @ (scale * z + shift)``; then the ball; then the box; then the lattice.
@@ -93,7 +97,7 @@ class RowMap:
         coordinates only. 0: no ball.
     radius : float
     box : (k,) array
-        Bounds of the single coordinates (inside the ball: the radius).
+        Bounds of the single coordinates (of those in the ball: the radius).
     project : bool
     """
 
@@ -109,48 +113,67 @@ class RowMap:
         """Size of one lattice step of each coordinate, shape (k,)."""
         return self.box / STEPS
 
+    def _affine(self, block: Array) -> Array:
+        """Return ``w / box`` before any bound; overwrites ``block`` if there is no matrix."""
+        if self.matrix is None:
+            block *= (self.unit.scale / self.box)[:, None]
+            if self.unit.shift.any():
+                block += (self.unit.shift / self.box)[:, None]
+            return block
+        M = self.matrix * self.unit.scale / self.box[:, None]
+        shift = self.matrix @ self.unit.shift / self.box
+        if self.unit.intercept:
+            # the intercept cell of a row is exactly 1, so the shift costs nothing there
+            M[:, 0] += shift
+            return M @ block
+        w = M @ block
+        if shift.any():
+            w += shift[:, None]
+        return w
+
+    def normalised(self, block: Array, steps: float = 1.0) -> Array:
+        """Return ``steps * w / box`` (k, m), bounded; NaN in a row that must become a zero row.
+
+        Every ball row has norm at most ``steps`` and every other coordinate is at most ``steps``
+        in absolute value, float rounding included.
+        """
+        w = self._affine(block)
+        if not self.ball:
+            w *= steps
+            return np.clip(w, -steps, steps, out=w)
+        part = w[: self.ball]
+        factor = np.einsum("ij,ij->j", part, part)
+        np.sqrt(factor, out=factor)
+        np.divide(1.0, factor, out=factor)
+        np.minimum(factor, 1.0, out=factor)
+        factor *= steps * _SHRINK
+        rest = w[self.ball :]
+        if self.project:
+            part *= factor
+            # a row with a missing cell in the ball is void throughout
+            rest *= np.where(np.isnan(factor), np.nan, steps)
+        else:
+            w *= factor
+        np.clip(rest, -steps, steps, out=rest)
+        return w
+
     def real(self, block: Array) -> Array:
-        """Return w (k, m): mapped, scaled into the ball, clipped; zero rows for missing ones."""
+        """Return w (k, m) in its own units; zero rows for missing ones."""
         with np.errstate(all="ignore"):
-            w = block
-            w *= self.unit.scale[:, None]
-            w += self.unit.shift[:, None]
-            if self.matrix is not None:
-                w = self.matrix @ w
-            if self.ball:
-                part = w[: self.ball]
-                norm = np.sqrt(np.einsum("ij,ij->j", part, part))
-                factor = self.radius / norm
-                np.minimum(factor, 1.0, out=factor)
-                if self.project:
-                    part *= factor
-                else:
-                    w *= factor
-            np.clip(w, -self.box[:, None], self.box[:, None], out=w)
-            self._void(w)
+            w = self.normalised(block) * self.box[:, None]
+            void_missing(w)
         return w
 
     def integers(self, block: Array) -> Array:
         """Return the lattice coordinates of a block, float64 holding exact integers, (k, m).
 
-        Rounding is towards zero, so no bound can be exceeded by it; a ball row whose integer sum
-        of squares still exceeds 2^40 (float rounding of the factor) becomes a zero row.
+        Rounding is towards zero, so no bound can be exceeded by it. Missing rows hold NaN here:
+        :func:`dpmodels.moments.gram.gram` voids them (it finds them for free).
         """
-        w = self.real(block)
-        w *= (STEPS / self.box)[:, None]
-        np.trunc(w, out=w)
-        np.clip(w, -STEPS, STEPS, out=w)
-        if self.ball:
-            part = w[: self.ball]
-            over = np.einsum("ij,ij->j", part, part) > STEPS * STEPS
-            if over.any():
-                w[:, over] = 0.0
-        return w
+        w = self.normalised(block, STEPS)
+        return np.trunc(w, out=w)
 
-    @staticmethod
-    def _void(w: Array) -> None:
-        """Turn every row (a column of ``w``) that is not finite throughout into the zero row."""
-        total = float(w.sum())
-        # NaN anywhere reaches the sum; clip has removed the infinities.
-        if total != total:
-            w[:, np.isnan(w).any(axis=0)] = 0.0
+
+def void_missing(w: Array) -> None:
+    """Turn every row (a column of ``w``) that holds a NaN into the zero row."""
+    w[:, np.isnan(w).any(axis=0)] = 0.0

@@ -145,3 +145,19 @@ def test_scale_matrix_is_bounded_by_the_row_ball():
         b = gram([other], rowmap).integers()[:3, :3]
         assert sum(int(v) ** 2 for v in (a - b).ravel()) <= 2 * 2**80
     assert math.sqrt(2) * 2**40 >= math.sqrt(2 * 2**80) * (1 - 1e-15)
+
+
+def test_unclipped_residual_sum_at_the_released_vector():
+    """t'Gt with t = (-theta, 1) moves by at most (R_y + R |theta|)^2, and the bound is reached."""
+    rng = np.random.default_rng(6)
+    worst = 0.0
+    for x, y, z, w in pairs(7, 3000):
+        p = x.shape[1]
+        theta = rng.normal(size=p)
+        if rng.uniform() < 0.5:  # a row that points along theta, its label against it
+            theta = -z[0] * w[0] * 2 if np.any(z[0]) else theta
+        bound = (1.0 + np.linalg.norm(theta)) ** 2
+        change = abs(np.sum((y - x @ theta) ** 2) - np.sum((w - z @ theta) ** 2))
+        assert change <= bound * SLACK
+        worst = max(worst, change / bound)
+    assert worst > 0.9
