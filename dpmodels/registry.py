@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
-    from dpmodels.plan import Plan
+    from dpmodels.planning import Plan
     from dpmodels.privacy.run import Run
     from dpmodels.release import Release
     from dpmodels.request import Request

@@ -24,7 +24,7 @@ from dpmodels.privacy.run import Run
 if TYPE_CHECKING:
     from dpmodels.api._request import Call
     from dpmodels.estimate import Estimate
-    from dpmodels.plan import Plan
+    from dpmodels.planning import Plan
     from dpmodels.release import Release
     from dpmodels.sources.adapt import Source
     from dpmodels.sources.rows import Rows

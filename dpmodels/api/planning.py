@@ -10,7 +10,7 @@ from dpmodels.api._run import make_plan
 from dpmodels.errors import RequestError
 
 if TYPE_CHECKING:
-    from dpmodels.plan import Plan
+    from dpmodels.planning import Plan
     from dpmodels.schema import Schema
 
 __all__ = ["plan"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dpmodels.estimate import Estimate
 
 if TYPE_CHECKING:
-    from dpmodels.plan import Plan
+    from dpmodels.planning import Plan
     from dpmodels.ptr.ols_plan import OlsDetail
     from dpmodels.ptr.ols_release import OlsReleased
     from dpmodels.release import Release

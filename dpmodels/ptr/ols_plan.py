@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpmodels.errors import RequestError
-from dpmodels.plan import Plan, Purchase
+from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import mu_gdp, upper_quantile
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian

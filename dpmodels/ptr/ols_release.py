@@ -27,7 +27,7 @@ from dpmodels.release import Release
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.plan import Plan
+    from dpmodels.planning import Plan
     from dpmodels.privacy.run import Run
     from dpmodels.sources.rows import Rows
 

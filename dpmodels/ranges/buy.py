@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.plan import Purchase
+from dpmodels.planning import Purchase
 from dpmodels.privacy.gdp import upper_quantile
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step

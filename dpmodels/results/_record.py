@@ -14,7 +14,7 @@ import numpy as np
 from dpmodels.estimate import Array, Estimate
 
 if TYPE_CHECKING:
-    from dpmodels.plan import Plan
+    from dpmodels.planning import Plan
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.release import Release
     from dpmodels.request import Request

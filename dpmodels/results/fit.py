@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpmodels.estimate import Estimate
-    from dpmodels.plan import Plan
+    from dpmodels.planning import Plan
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.privacy.ledger import Ledger
     from dpmodels.release import Release

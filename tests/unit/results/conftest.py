@@ -9,7 +9,7 @@ import pytest
 
 from dpmodels.estimate import Estimate
 from dpmodels.formula import build_design
-from dpmodels.plan import Plan, Purchase
+from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian

@@ -10,6 +10,8 @@ from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.steps import Step
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
@@ -76,3 +78,23 @@ class Plan:
     detail: Any = None
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        from dpmodels.planning._text import plan_text
+
+        return plan_text(self)
+
+    def __repr__(self) -> str:
+        r = self.request
+        return f"<plan of {r.verb}: {r.formula} | {r.method.name} | n = {self.n}>"
+
+    def _repr_html_(self) -> str:
+        from dpmodels.planning._text import plan_html
+
+        return plan_html(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a design column: name, kind, range, expected privacy standard error."""
+        from dpmodels.planning._text import plan_frame
+
+        return plan_frame(self)
