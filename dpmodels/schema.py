@@ -8,9 +8,11 @@ column before the first row is read comes from here.
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -481,9 +483,9 @@ class Schema(Mapping[str, Variable]):
     @staticmethod
     def template(formula: str) -> str:
         """Return a schema to complete and paste for the variables of ``formula``."""
-        from dpmodels.formula import needed_variables
+        from dpmodels.formula.walk import category_names, needed_variables
 
-        return _template(needed_variables(formula, None))
+        return _template(needed_variables(formula, None), category_names(formula))
 
     # -- files -----------------------------------------------------------------------------
     def to_dict(self) -> dict[str, dict[str, Any]]:
@@ -516,10 +518,8 @@ class Schema(Mapping[str, Variable]):
     @classmethod
     def from_toml(cls, text: str) -> Schema:
         """Build from TOML text."""
-        try:
-            import tomllib as toml
-        except ModuleNotFoundError:  # Python 3.10
-            import tomli as toml  # type: ignore[no-redef]
+        name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+        toml = importlib.import_module(name)
         return cls.from_dict(_parsed(toml.loads, text, "TOML"))
 
     def save(self, path: Any) -> None:

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from dpmodels.formula.build import build_design, build_mean_design
 from dpmodels.formula.coerce import coerce
+from dpmodels.formula.describe import Description, describe
 from dpmodels.formula.design import Column, Design, TermInfo
 from dpmodels.formula.functions import register_rowwise
 from dpmodels.formula.walk import needed_variables
 
 __all__ = [
     "Column",
+    "Description",
     "Design",
     "TermInfo",
     "build_design",
     "build_mean_design",
     "coerce",
+    "describe",
     "needed_variables",
     "register_rowwise",
 ]

@@ -221,9 +221,23 @@ def coding(spec: Any, levels: Sequence[Any], reduced: bool) -> Coding:
 # -- layout --------------------------------------------------------------------------------
 
 
-def layout(
-    terms: Sequence[TermText], factors: Mapping[str, Factor], clustered: bool
-) -> tuple[TermLayout, ...]:
+def clustered(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple[TermText, ...]:
+    """Return terms in patsy's order: grouped by their numeric factors, by degree in a group.
+
+    The group without numeric factors comes first, the others in order of appearance.
+    """
+    groups: dict[frozenset[str], list[TermText]] = {frozenset(): []}
+    for term in terms:
+        numeric = frozenset(t for t, lit in term if not lit and not isinstance(factors[t], Cat))
+        groups.setdefault(numeric, []).append(term)
+
+    def degree(term: TermText) -> int:
+        return sum(not lit for _, lit in term)
+
+    return tuple(t for group in groups.values() for t in sorted(group, key=degree))
+
+
+def layout(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple[TermLayout, ...]:
     """Return formulaic's full-rank layout of the right-hand side, from the canary."""
     import pandas as pd
 
@@ -232,7 +246,8 @@ def layout(
     context: dict[str, Any] = {}
     for text, f in factors.items():
         if isinstance(f, Cat):
-            canary = pd.Series(pd.Categorical.from_codes([0, 0], categories=list(f.levels)))
+            first: Any = [f.levels[0]] * 2
+            canary = pd.Series(pd.Categorical(first, categories=list(f.levels)))
             context[text] = lib.contrasts.C(
                 canary,
                 contrasts=f.contrast,
@@ -260,7 +275,6 @@ def layout(
             context=context,
             na_action="ignore",
             output="pandas",
-            cluster_by="numerical_factors" if clustered else "none",
         )
     return tuple(
         TermLayout(

@@ -94,6 +94,12 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
     assert lo is not None and hi is not None
     if not lo < hi:
         raise ctx.fail(f"bs() needs lower_bound < upper_bound, got {lo:g} and {hi:g}")
+    beyond = literal(given["extrapolation"]) if "extrapolation" in given else "clip"
+    if beyond != "clip":
+        raise ctx.fail(
+            f"bs(extrapolation={beyond!r}): values outside the range are always clipped to it; "
+            "leave extrapolation out"
+        )
     knots = numbers(given.get("knots"), "knots", ctx)
     outside = [k for k in knots if not lo < k < hi]
     if outside:

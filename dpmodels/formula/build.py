@@ -157,8 +157,9 @@ class _Builder:
     ) -> tuple[list[Product], list[Column], list[TermInfo]]:
         """Lay out terms: products, columns and term bounds, in column order."""
         factors = {t: self.factor(t) for term in terms for t, lit in term if not lit}
-        clustered = self.engine == "patsy" or self.order == "statsmodels"
-        laid = fx.layout(terms, factors, clustered)
+        if self.engine == "patsy" or self.order == "statsmodels":
+            terms = fx.clustered(terms, factors)
+        laid = fx.layout(terms, factors)
         products: list[Product] = []
         columns: list[Column] = []
         infos: list[TermInfo] = []

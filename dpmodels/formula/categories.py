@@ -29,7 +29,13 @@ from dpmodels.schema import Binary, Levels, Real, Text
 
 __all__: list[str] = []
 
-_PATSY = {"Treatment": "treatment", "Sum": "sum", "Helmert": "helmert", "Poly": "poly"}
+_PATSY = {
+    "Diff": "diff",
+    "Treatment": "treatment",
+    "Sum": "sum",
+    "Helmert": "helmert",
+    "Poly": "poly",
+}
 _BY_NAME = {"treatment", "sas", "sum", "helmert", "poly", "diff"}
 
 
@@ -123,8 +129,7 @@ def _contrast(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
     call = node if isinstance(node, ast.Call) else None
     head = call_name(call.func if call else node) if not _is_data(node) else ""
     name = head.split(".", 1)[1] if head.startswith("contr.") else _PATSY.get(head, "")
-    if head == "Diff":
-        name = "diff"
+    name = "sas" if name == "SAS" else name
     if name in _BY_NAME:
         args = [] if call is None else [_plain(a, ctx) for a in call.args]
         kwargs = {} if call is None else {str(k.arg): _plain(k.value, ctx) for k in call.keywords}

@@ -67,7 +67,7 @@ def _open(column: Any) -> tuple[str, Any]:
         return _open_arrow(column)
     array = column if isinstance(column, np.ndarray) else _object_array(column)
     if isinstance(array, np.ma.MaskedArray):
-        cells = array.astype(object)
+        cells: Any = array.astype(object)
         return "numpy", cells.filled(None)
     return "numpy", array.reshape(-1) if array.ndim != 1 else array
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from dpmodels.errors import FormulaError, did_you_mean
@@ -97,7 +98,10 @@ def needed_variables(
     """
     known = None if available is None else list(available)
     texts = [*expressions(formula, known, engine), *(t for t in (subset, weights) if t)]
-    names = list(dict.fromkeys(n for text in texts for n in names_in(text, formula)))
+    quick = set(known or ())  # a column whose odd name reads like an expression is a column
+    names = list(
+        dict.fromkeys(n for t in texts for n in ([t] if t in quick else names_in(t, formula)))
+    )
     if known is not None:
         for name in names:
             if name not in known:
@@ -109,29 +113,37 @@ def needed_variables(
     return tuple(names)
 
 
+def _calls(formula: str) -> Iterator[tuple[ast.Call, str, str]]:
+    """Yield (call, function, variable) of every call on a bare variable in a formula."""
+    texts: tuple[str, ...] = ()
+    with contextlib.suppress(FormulaError):  # the formula is read again, and refused, elsewhere
+        texts = expressions(formula, ())
+    for text in texts:
+        parsed: tuple[ast.expr, dict[str, str]] | None = None
+        with contextlib.suppress(FormulaError):
+            parsed = parse_expression(text, formula)
+        if parsed is None:
+            continue
+        for node in ast.walk(parsed[0]):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+                first = node.args[0]
+                if isinstance(first, ast.Name):
+                    yield node, node.func.id, parsed[1].get(first.id, first.id)
+
+
+def category_names(formula: str) -> tuple[str, ...]:
+    """Return the variables that stand inside ``C()`` or ``hashed()``."""
+    found = [name for _, word, name in _calls(formula) if word in ("C", "hashed")]
+    return tuple(dict.fromkeys(found))
+
+
 def inline_variables(formula: str) -> dict[str, Variable]:
     """Return what the formula itself declares: ``C(x, levels=[...])`` and ``hashed(x, ...)``."""
     out: dict[str, Variable] = {}
-    try:
-        texts = expressions(formula, ())
-    except FormulaError:
-        return out
-    for text in texts:
-        try:
-            tree, quoted = parse_expression(text, formula)
-        except FormulaError:
-            continue
-        for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
-                continue
-            first = node.args[0]
-            if not isinstance(first, ast.Name):
-                continue
-            name = quoted.get(first.id, first.id)
-            if node.func.id == "C":
-                levels = [literal(k.value) for k in node.keywords if k.arg == "levels"]
-                if levels and isinstance(levels[0], list):
-                    out[name] = Levels(levels[0])
-            elif node.func.id == "hashed":
-                out.setdefault(name, Text())
+    for node, word, name in _calls(formula):
+        if word == "hashed":
+            out.setdefault(name, Text())
+        levels = [literal(k.value) for k in node.keywords if k.arg == "levels"]
+        if word == "C" and levels and isinstance(levels[0], list):
+            out[name] = Levels(levels[0])
     return out
