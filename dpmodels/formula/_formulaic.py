@@ -105,7 +105,9 @@ def _library() -> Any:
 # -- parse ---------------------------------------------------------------------------------
 
 
-def parse(text: str, available: Iterable[str] | None, engine: str = "formulaic") -> Parsed:
+def parse(
+    text: str, available: Iterable[str] | None, engine: str = "formulaic", by_degree: bool = True
+) -> Parsed:
     """Return the terms of a formula; ``.`` stands for the ``available`` variables."""
     if not isinstance(text, str) or not text.strip():
         raise FormulaError('the formula is empty. For example "quality ~ alcohol + pH"')
@@ -121,7 +123,8 @@ def parse(text: str, available: Iterable[str] | None, engine: str = "formulaic")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             parser = lib.Parser(feature_flags={"twosided"})
-            formula = lib.Formula.from_spec(text, parser=parser, context=context)
+            ordering = "degree" if by_degree else "none"
+            formula = lib.Formula.from_spec(text, ordering=ordering, parser=parser, context=context)
     except (lib.Error, SyntaxError, ValueError, TypeError, KeyError, RecursionError) as error:
         problem = _ANSI.sub("", str(error)) or type(error).__name__
     if formula is None:

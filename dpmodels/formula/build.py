@@ -109,7 +109,7 @@ class _Builder:
             raise FormulaError(f"order must be None or 'statsmodels', got {order!r}")
         self.formula, self.na, self.engine, self.order = formula, na, engine, order
         self.subset, self.weights = subset, weights
-        self.parsed = fx.parse(formula, list(schema), engine)
+        self.parsed = fx.parse(formula, list(schema), engine, by_degree=order is None)
         self.variables = needed_variables(
             formula, list(schema), engine=engine, subset=subset, weights=weights
         )
