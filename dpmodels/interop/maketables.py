@@ -1,4 +1,9 @@
-"""Attributes that maketables looks for on a result; neither package imports the other."""
+"""Attributes that maketables looks for on a result; neither package imports the other.
+
+maketables 0.2.0 asks its built-in extractors first, and the one for statsmodels takes any object
+with ``params``, ``bse`` and ``pvalues``: a bare ``Fit`` gets a table, but without our columns and
+statistics. ``ETable([as_model(fit), ...])`` gets everything.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.results._record import Record
+    from dpmodels.results.fit import Fit
 
-__all__ = ["MaketablesPlugin"]
+__all__ = ["MaketablesPlugin", "TableModel", "as_model"]
 
 _STATS = ("N", "method", "eps", "delta")
 _LABELS = {
@@ -103,3 +109,32 @@ class MaketablesPlugin:
     def __maketables_var_labels__(self) -> None:
         """No labels beside the names."""
         return None
+
+
+class TableModel(MaketablesPlugin):
+    """A fit that shows nothing but the plug-in attributes. Made by :func:`as_model`."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+
+def as_model(fit: Fit) -> TableModel:
+    """Return what ``maketables.ETable`` reads in full from a fit.
+
+    Parameters
+    ----------
+    fit : Fit
+
+    Privacy
+    -------
+    Post-processing of released numbers: costs nothing.
+
+    Examples
+    --------
+    >>> from dpmodels.interop.maketables import as_model
+    >>> ETable([as_model(fit1), as_model(fit2)],
+    ...        coef_fmt="b:.3f (se_sampling:.3f, se_privacy:.3f)")  # doctest: +SKIP
+    """
+    return TableModel(fit._record)

@@ -16,7 +16,7 @@ def number(x: float, decimals: int) -> str:
     if math.isinf(x):
         return "inf" if x > 0 else "-inf"
     size = abs(x)
-    if size >= 1e7 or 0 < size < 10.0 ** (1 - max(decimals, 3)):
+    if size >= 1e7 or 0 < size < 10.0 ** -max(decimals - 1, 3):
         return f"{x:.2e}"
     whole = len(str(int(size)))
     text = f"{x:.{max(0, min(decimals, decimals + 3 - whole))}f}"

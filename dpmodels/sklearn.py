@@ -1,0 +1,196 @@
+"""Estimators with scikit-learn's interface. scikit-learn is imported with this module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from dpmodels.errors import NoReplyError, RequestError
+from dpmodels.estimate import Array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpmodels.results import Fit
+
+__all__ = ["DPLinearRegression"]
+
+
+class DPLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Linear regression with differential privacy.
+
+    Parameters
+    ----------
+    eps, delta : float
+        The guarantee of one call of ``fit``.
+    method : str
+        A method of ``dp_ols``.
+    x_bounds : (lower, upper) or array of shape (n_features, 2)
+        Declared range of the features: one pair for all, or one a feature. Never learnt in
+        ``fit``. None: the ranges are bought from the budget.
+    y_bounds : (lower, upper)
+        Declared range of the target. None: bought.
+    fit_intercept : bool
+    budget : Budget, optional
+        A ledger that every call of ``fit`` draws from.
+    options : dict, optional
+        Options of the method.
+    random_state : int, optional
+        For tests: the fit is then NOT PRIVATE. None: operating-system randomness.
+
+    Attributes
+    ----------
+    coef_ : (n_features,) array
+    intercept_ : float
+    n_features_in_ : int
+    feature_names_in_ : array
+        If ``fit`` was given a DataFrame with text names.
+    results_ : Fit
+    privacy_ : Guarantee
+
+    Privacy
+    -------
+    Unit: one row of ``(X, y)``. Neighbours: replace one row, n public. **Every** call of ``fit``
+    charges (eps, delta): cross-validation or a grid search over private rows multiplies the cost
+    by the number of fits. ``score`` and ``predict`` on private rows are not private at all: their
+    output is a function of those rows.
+
+    Notes
+    -----
+    A no-reply raises ``NoReplyError``: an estimator without coefficients has no other way to say
+    it. The charge stands.
+    """
+
+    def __init__(
+        self,
+        eps: float = 1.0,
+        delta: float = 1e-6,
+        method: str = "eptr",
+        x_bounds: Any = None,
+        y_bounds: tuple[float, float] | None = None,
+        fit_intercept: bool = True,
+        budget: Any = None,
+        options: dict[str, Any] | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.eps = eps
+        self.delta = delta
+        self.method = method
+        self.x_bounds = x_bounds
+        self.y_bounds = y_bounds
+        self.fit_intercept = fit_intercept
+        self.budget = budget
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> DPLinearRegression:
+        """Fit, charging (eps, delta).
+
+        Parameters
+        ----------
+        X : (n, n_features) array or DataFrame
+        y : (n,) array
+
+        Returns
+        -------
+        self
+
+        Privacy
+        -------
+        See the class.
+        """
+        import pandas as pd
+
+        from dpmodels.api import dp_ols
+
+        X, y = self._rows(X, y)
+        names = [f"x{j}" for j in range(X.shape[1])]
+        bounds = _bounds(self.x_bounds, names)
+        if self.y_bounds is not None:
+            bounds["y"] = (float(self.y_bounds[0]), float(self.y_bounds[1]))
+        frame = pd.DataFrame(X, columns=names).assign(y=y)
+        fit: Fit = dp_ols(
+            f"y ~ {' + '.join(names)}{'' if self.fit_intercept else ' - 1'}",
+            frame,
+            eps=self.eps,
+            delta=self.delta,
+            method=self.method,
+            bounds=bounds or None,
+            budget=self.budget,
+            seed=self.random_state,
+            **(self.options or {}),
+        )
+        if not fit.released:
+            raise NoReplyError(
+                "the private test did not pass: no reply, and so no coefficients. The charge "
+                f"(eps = {fit.privacy.eps:g}, delta = {fit.privacy.delta:g}) stands. Ways to make "
+                "a reply more likely: a larger eps, declared and tighter x_bounds and y_bounds, "
+                'fewer features, or options={"on_fail": "ridge"}'
+            )
+        params = fit.params
+        self.coef_ = params[names].to_numpy(copy=True)
+        self.intercept_ = float(params["Intercept"]) if self.fit_intercept else 0.0
+        self.results_ = fit
+        self.privacy_ = fit.privacy
+        return self
+
+    def _rows(self, X: Any, y: Any) -> tuple[Array, Array]:
+        """Check shapes and types, which are public; turn cells into floats without judging them.
+
+        scikit-learn's own validation would raise if a cell is missing, and quote a cell that is
+        not a number: errors that tell of private cells. Here both count as missing, and a row
+        with a missing cell becomes a zero row.
+        """
+        from dpmodels.formula import coerce
+        from dpmodels.schema import Real
+
+        if y is None:
+            raise ValueError("DPLinearRegression requires y to be passed, but the target y is None")
+        X = validate_data(self, X, dtype=None, ensure_all_finite=False)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        columns = [coerce(X[:, j], Real()) for j in range(X.shape[1])]
+        return np.column_stack(columns), np.asarray(coerce(y, Real()))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def predict(self, X: Any) -> Array:
+        """Predict at new rows; cells are not clipped to the bounds.
+
+        Parameters
+        ----------
+        X : (k, n_features) array or DataFrame
+
+        Privacy
+        -------
+        Costs nothing. A prediction computed from a private row is as private as that row.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=float, reset=False, ensure_all_finite=False)
+        return np.asarray(X @ self.coef_ + self.intercept_)
+
+
+def _bounds(x_bounds: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return one declared range a feature."""
+    if x_bounds is None:
+        return {}
+    pairs = np.asarray(x_bounds, dtype=float)
+    if pairs.shape == (2,):
+        pairs = np.tile(pairs, (len(names), 1))
+    if pairs.shape != (len(names), 2):
+        raise RequestError(
+            f"x_bounds takes one pair (lower, upper), or {len(names)} pairs for {len(names)} "
+            f"features; its shape is {pairs.shape}"
+        )
+    return {name: (float(low), float(high)) for name, (low, high) in zip(names, pairs, strict=True)}

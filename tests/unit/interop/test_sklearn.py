@@ -1,0 +1,121 @@
+"""The scikit-learn estimator: the conformance suite, and that it is the fit of dp_ols."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from dpmodels.errors import NoReplyError, NotPrivateWarning, RequestError
+from dpmodels.sklearn import DPLinearRegression
+
+#: Checks of scikit-learn that a private fit must not pass, each with its reason. (The suite sets
+#: random_state itself; a large eps and declared bounds make the others pass.)
+EXPECTED_FAILED_CHECKS = {
+    "check_dtype_object": "wants an error that depends on a cell (not a number); it counts as missing",
+    "check_supervised_y_no_nan": "wants an error that depends on a cell (not finite)",
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpmodels.errors.DPModelsWarning")
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (20_000, 2))
+    return X, np.clip(0.3 + X @ [0.5, -0.2] + 0.1 * rng.standard_normal(20_000), -2, 2)
+
+
+@pytest.mark.slow
+def test_the_conformance_suite():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    estimator = DPLinearRegression(
+        eps=100.0, delta=1e-2, x_bounds=(-4, 4), y_bounds=(-4, 4), options={"on_fail": "ridge"}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(
+            estimator, on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILED_CHECKS
+        )
+    failed = [r["check_name"] for r in results if r["status"] == "failed"]
+    missed = [r["check_name"] for r in results if r["status"] == "xfail"]
+    assert failed == [] and len(results) > 40
+    assert sorted(missed) == sorted(EXPECTED_FAILED_CHECKS)
+
+
+def test_fit_is_dp_ols_and_predict_is_linear(data):
+    X, y = data
+    model = DPLinearRegression(
+        eps=1.0, delta=1e-6, x_bounds=[(-1, 1), (-1, 1)], y_bounds=(-2, 2), random_state=3
+    )
+    assert model.fit(X, y) is model
+    assert abs(model.coef_ - [0.5, -0.2]).max() < 0.1 and abs(model.intercept_ - 0.3) < 0.1
+    np.testing.assert_allclose(model.predict(X[:4]), X[:4] @ model.coef_ + model.intercept_)
+    assert model.privacy_.eps == 1.0 and model.n_features_in_ == 2
+    assert model.results_.params["x1"] == model.coef_[1]
+    assert model.privacy_.seeded
+
+
+def test_without_intercept(data):
+    X, y = data
+    model = DPLinearRegression(
+        x_bounds=(-1, 1), y_bounds=(-2, 2), fit_intercept=False, random_state=3
+    ).fit(X, y - 0.3)
+    assert model.intercept_ == 0.0 and model.coef_.shape == (2,)
+    assert abs(model.coef_ - [0.5, -0.2]).max() < 0.1
+
+
+def test_unseeded_fits_differ_and_are_private(data):
+    X, y = data
+    model = DPLinearRegression(x_bounds=(-1, 1), y_bounds=(-2, 2))
+    first = model.fit(X, y).coef_
+    assert not model.privacy_.seeded
+    assert (model.fit(X, y).coef_ != first).all()
+
+
+def test_seed_warns(data):
+    X, y = data
+    with pytest.warns(NotPrivateWarning):
+        DPLinearRegression(x_bounds=(-1, 1), y_bounds=(-2, 2), random_state=1).fit(X, y)
+
+
+def test_constructor_only_stores_and_bounds_are_checked_in_fit(data):
+    X, y = data
+    bounds = [(-1, 1)]
+    model = DPLinearRegression(eps=-1, x_bounds=bounds)
+    assert model.x_bounds is bounds and model.get_params()["eps"] == -1
+    with pytest.raises(RequestError, match="2 features"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="eps"):
+        DPLinearRegression(eps=-1).fit(X, y)
+
+
+def test_no_reply_raises(data):
+    X, y = data
+    with pytest.raises(NoReplyError, match="charge"):
+        DPLinearRegression(eps=0.1, x_bounds=(-1, 1), y_bounds=(-2, 2)).fit(X[:30], y[:30])
+
+
+def test_column_names_of_a_frame(data):
+    pd = pytest.importorskip("pandas")
+    X, y = data
+    frame = pd.DataFrame(X, columns=["a b", "log"])
+    model = DPLinearRegression(x_bounds=(-1, 1), y_bounds=(-2, 2), random_state=3).fit(frame, y)
+    assert list(model.feature_names_in_) == ["a b", "log"]
+    assert model.predict(frame.head(2)).shape == (2,)
+
+
+def test_no_cell_decides_whether_an_error_is_raised(data):
+    X, y = data
+    X, y = X.astype(object), y.astype(object)
+    X[3, 0], X[4, 1], y[5], y[6] = "sentinel-cell", None, np.inf, np.nan
+    model = DPLinearRegression(x_bounds=(-1, 1), y_bounds=(-2, 2), random_state=3).fit(X, y)
+    assert abs(model.coef_ - [0.5, -0.2]).max() < 0.1
+    with pytest.raises(ValueError, match="y is None"):
+        model.fit(X, None)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, y[:-1])
