@@ -158,7 +158,7 @@ def _label(plan: Plan) -> str:
 
 def _after(plan: Plan, release: Release, estimate: Estimate) -> None:
     for text in estimate.warnings:
-        warnings.warn(UtilityWarning(text), stacklevel=5)
+        warnings.warn(UtilityWarning(text), stacklevel=4)
     if not release.reply:
         if plan.request.on_no_reply == "raise":
             raise NoReplyError(
@@ -167,5 +167,5 @@ def _after(plan: Plan, release: Release, estimate: Estimate) -> None:
             )
         warnings.warn(
             NoReplyWarning("no reply: the private test did not pass; the charge stands"),
-            stacklevel=5,
+            stacklevel=4,
         )

@@ -111,6 +111,11 @@ def parse(
     """Return the terms of a formula; ``.`` stands for the ``available`` variables."""
     if not isinstance(text, str) or not text.strip():
         raise FormulaError('the formula is empty. For example "quality ~ alcohol + pH"')
+    if text.rstrip().endswith("~"):
+        raise FormulaError(
+            f'"{text}" has nothing on the right-hand side. Use "{text.strip()} 1" for the mean, '
+            f'or "{text.strip()} x1 + x2"'
+        )
     if engine == "patsy":
         return _parse_patsy(text)
     if engine != "formulaic":

@@ -360,7 +360,10 @@ def as_source(data: Any) -> Source:
     Reads column names, dtypes and (where the container states it) the row count: public.
     """
     module = type(data).__module__.split(".")[0]
-    if module == "pandas" and hasattr(data, "dtypes") and hasattr(data, "columns"):
+    if any(
+        c.__name__ == "DataFrame" and c.__module__.split(".")[0] == "pandas"
+        for c in type(data).__mro__
+    ):  # subclasses too; decided without importing pandas
         return FrameSource(data)
     if module.startswith("dask"):
         from dpmodels.sources.dask import DaskSource

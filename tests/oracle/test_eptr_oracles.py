@@ -101,7 +101,9 @@ def test_general_split():
     assert reply_probability(60, 0.25, m) == pytest.approx(0.765754236398, rel=1e-9)
     m = split_midpoint(0.5, 0.01)
     assert m == pytest.approx(9.190239700269, rel=1e-12)
-    assert reply_probability(10, 0.5, m) == pytest.approx(1 / (1 + math.exp(-0.5 * (10 - m))), rel=1e-12)
+    assert reply_probability(10, 0.5, m) == pytest.approx(
+        1 / (1 + math.exp(-0.5 * (10 - m))), rel=1e-12
+    )
     assert reply_probability(10, 0.5, m) == pytest.approx(0.599859601813, rel=1e-9)
 
 

@@ -60,7 +60,12 @@ def test_there_is_no_default_for_new(fit):
 
 
 def test_bad_arguments(fit, make_fit):
-    for kwargs in ({"what": "prob"}, {"interval": "credible"}, {"outside": "wrap"}, {"level": 95, "interval": "confidence"}):
+    for kwargs in (
+        {"what": "prob"},
+        {"interval": "credible"},
+        {"outside": "wrap"},
+        {"level": 95, "interval": "confidence"},
+    ):
         with pytest.raises(RequestError):
             fit.predict(NEW, **kwargs)
     coefficients = make_fit(inference=False)

@@ -63,7 +63,9 @@ def test_hostile_names_are_escaped(parts):
     summary = Fit(plan, release, replace(estimate, names=names)).summary()
     assert "<script" not in summary.as_html() and "&lt;script&gt;" in summary.as_html()
     assert r"\& \$x\_1\$ $|$" in summary.as_latex()
-    row = next(line for line in summary.as_markdown().splitlines() if line.startswith("| \\<script"))
+    row = next(
+        line for line in summary.as_markdown().splitlines() if line.startswith("| \\<script")
+    )
     assert len(re.findall(r"(?<!\\)\|", row)) == 10
     assert r"\#d" in summary.as_typst()
 
@@ -106,7 +108,13 @@ def test_number(x, decimals, text):
 
 @pytest.mark.parametrize(
     ("p", "text"),
-    [(0.0, "< 1e-16"), (1.69e-6, "1.69e-06"), (0.1098, "0.1098"), (1.0, "1.0000"), (float("nan"), "n/a")],
+    [
+        (0.0, "< 1e-16"),
+        (1.69e-6, "1.69e-06"),
+        (0.1098, "0.1098"),
+        (1.0, "1.0000"),
+        (float("nan"), "n/a"),
+    ],
 )
 def test_p_value(p, text):
     from dpmodels.results._format import p_value
