@@ -23,7 +23,8 @@ __all__ = ["Coding", "Parsed", "Part", "TermLayout", "coding", "contrast", "layo
 
 #: (text, is a number) of each factor of a term
 TermText = tuple[tuple[str, bool], ...]
-_ANSI = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_MARKS = re.compile(r"[⧛⧚]")
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,11 @@ def parse(
         return _parse_patsy(text)
     if engine != "formulaic":
         raise FormulaError(f"unknown engine {engine!r}. Use 'formulaic' or 'patsy'")
+    if "~" in text and not text.rsplit("~", 1)[1].strip():
+        raise FormulaError(
+            f'"{text}" has nothing on the right-hand side. '
+            'Use "y ~ 1" for the mean, or "y ~ x1 + x2"'
+        )
     lib = _library()
     context = {} if available is None else {"__formulaic_variables_available__": list(available)}
     problem = ""
@@ -131,7 +137,7 @@ def parse(
             ordering = "degree" if by_degree else "none"
             formula = lib.Formula.from_spec(text, ordering=ordering, parser=parser, context=context)
     except (lib.Error, SyntaxError, ValueError, TypeError, KeyError, RecursionError) as error:
-        problem = _ANSI.sub("", str(error)) or type(error).__name__
+        problem = _problem(error, text)
     if formula is None:
         if "__formulaic_variables_available__" in problem:
             problem = "'.' stands for all other variables: the data or a schema must name them"
@@ -145,6 +151,21 @@ def parse(
             f'"{text}" has several parts; one left-hand and one right-hand side only'
         )
     return Parsed(None if lhs is None else _texts(lhs), _texts(rhs))
+
+
+def _problem(error: Exception, text: str) -> str:
+    """Return what a parser says about the formula's text, with the position."""
+    plain = _COLOUR.sub("", str(error))
+    if isinstance(error, SyntaxError) and error.text:
+        start = max(text.find(error.text.strip()), 0)
+        offset = error.offset or len(error.text.strip()) + 1  # 0: the end came too soon
+        return f"{error.msg} at position {start + offset} of the formula"
+    marked = next((line for line in plain.splitlines() if "⧛" in line), None)
+    first = plain.splitlines()[0] if plain else type(error).__name__
+    if marked is None:
+        return _MARKS.sub("", plain) or type(error).__name__
+    shown = _MARKS.sub("", marked.replace("⧛", " >>> "))
+    return f"{first} At position {marked.index('⧛') + 1}: {shown}"
 
 
 def _texts(terms: Any) -> tuple[TermText, ...]:
@@ -163,6 +184,8 @@ def _parse_patsy(text: str) -> Parsed:
         ) from None
     problem = ""
     desc: Any = None
+    if "~" in text and not text.rsplit("~", 1)[1].strip():
+        raise FormulaError(f'"{text}" has nothing on the right-hand side. Use "y ~ 1" for the mean')
     try:
         desc = patsy.ModelDesc.from_formula(text)
     except (patsy.PatsyError, SyntaxError, ValueError, TypeError) as error:

@@ -125,9 +125,7 @@ def _open_polars(column: Any) -> tuple[str, Any]:
             return "numpy", column.cast(pl.Float64, strict=False).to_numpy()
         return "numpy", column.to_numpy()
     if dtype in (pl.Categorical, pl.Enum):
-        values = column.cat.get_categories().to_list()
-        codes = column.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
-        return "dictionary", (codes, _object_array(values))
+        column, dtype = column.cast(pl.String), pl.String
     if dtype == pl.String:
         ranks = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
         values = column.drop_nulls().unique().sort().to_list()
