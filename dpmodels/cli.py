@@ -298,8 +298,7 @@ def _parser() -> argparse.ArgumentParser:
         "plan",
         _plan,
         "Show everything public about a fit. Reads no data.",
-        'dpmodels plan "quality ~ alcohol + pH" --schema schema.toml --n 1599 --eps 1 '
-        "--delta 1e-6",
+        'dpmodels plan "quality ~ alcohol + pH" --schema schema.toml --n 1599 --eps 1 --delta 1e-6',
     )
     plan.add_argument("--n", type=int, required=True, help="number of rows of the study")
     for sub in (fit, plan):

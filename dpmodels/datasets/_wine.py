@@ -63,9 +63,7 @@ def wine(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     place = Path(place)
     file = place if place.is_file() else place / _JOINED[0]
     if file.is_file():
-        joined: pd.DataFrame = pd.read_csv(
-            BytesIO(_checked(file, _JOINED[1])), compression="gzip"
-        )
+        joined: pd.DataFrame = pd.read_csv(BytesIO(_checked(file, _JOINED[1])), compression="gzip")
         return joined
     if not all((place / name).is_file() for name, _ in (_RED, _WHITE)):
         raise SourceError(

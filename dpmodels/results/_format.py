@@ -9,14 +9,18 @@ __all__ = ["interval", "number", "p_value", "percent", "share"]
 MISSING = "n/a"
 
 
-def number(x: float, decimals: int) -> str:
-    """Return ``x`` with ``decimals`` decimals; fewer when it is large, ``1.23e-05`` when tiny."""
+def number(x: float, decimals: int, beside: float = 0.0) -> str:
+    """Return ``x`` with ``decimals`` decimals; fewer when it is large, ``1.23e-05`` when tiny.
+
+    Tiny is judged by the larger of ``x`` and ``beside``: an end of an interval near zero is not
+    tiny if the other end is far.
+    """
     if math.isnan(x):
         return MISSING
     if math.isinf(x):
         return "inf" if x > 0 else "-inf"
     size = abs(x)
-    if size >= 1e7 or 0 < size < 10.0 ** -max(decimals - 1, 3):
+    if size >= 1e7 or (size > 0 and max(size, abs(beside)) < 10.0 ** -max(decimals - 1, 3)):
         return f"{x:.2e}"
     whole = len(str(int(size)))
     text = f"{x:.{max(0, min(decimals, decimals + 3 - whole))}f}"

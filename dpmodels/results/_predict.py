@@ -28,7 +28,7 @@ def _logistic(eta: Array) -> Array:
 
 
 #: link -> (inverse, derivative of the inverse as a function of the mean)
-_LINKS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
+LINKS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "identity": (lambda eta: eta, np.ones_like),
     "logit": (_logistic, lambda mean: mean * (1 - mean)),
     "log": (np.exp, lambda mean: mean),
@@ -80,8 +80,8 @@ def regression(
     choice("interval", interval, (None, "confidence", "prediction"))
     import pandas as pd
 
-    link = str(fit.options.get("link") or fit.kind.link)
-    inverse, slope = _LINKS["identity" if what == "link" else link]
+    link = fit.kind.link_name(fit.options)
+    inverse, slope = LINKS["identity" if what == "link" else link]
     eta, X, index = linear_predictor(fit, new, outside)
     mean = inverse(eta)
     if interval is None and not se_fit:

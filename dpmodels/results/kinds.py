@@ -10,7 +10,7 @@ and every table, renderer, file and plot of this room works for it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,16 @@ class Kind:
     count: str = "Coefficients"
     header: tuple[tuple[str, str], ...] = ()
     absent: tuple[str, ...] = ()
+
+    def link_name(self, options: Mapping[str, Any]) -> str:
+        """Return the name of the link in force."""
+        return str(options.get("link") or self.link)
+
+    def mean(self, eta: Any, options: Mapping[str, Any]) -> Any:
+        """Return the mean at a linear predictor."""
+        from dpmodels.results._predict import LINKS
+
+        return LINKS[self.link_name(options)][0](eta)
 
     def load_predict(self) -> Callable[..., Any] | None:
         """Import the predict function; None if the family has none."""

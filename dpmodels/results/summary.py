@@ -19,6 +19,7 @@ from dpmodels.results._notes import no_reply_page, notes_of
 from dpmodels.results.kinds import kind_of
 
 if TYPE_CHECKING:
+    from dpmodels.estimate import Array
     from dpmodels.results._record import Record
 
 __all__ = ["Column", "Page", "Row", "Summary", "build"]
@@ -257,6 +258,10 @@ def _table(
     low_name, high_name = _tables.bound_names(level)
     p = _tables.p_values(est)
     letter = "z" if est.use_t is None else "t"
+
+    def ends(one: Array, other: Array) -> list[str]:
+        return [f.number(v, max(digits - 1, 1), w) for v, w in zip(one, other, strict=True)]
+
     spec = (
         (Column(estimates, width=11), [f.number(v, digits) for v in est.params]),
         (
@@ -280,8 +285,8 @@ def _table(
             [f.number(v, max(digits - 2, 1)) for v in _tables.statistics(est)],
         ),
         (Column(f"P>|{letter}|"), [f.p_value(v) for v in p]),
-        (Column(low_name, width=8), [f.number(v, max(digits - 1, 1)) for v in low]),
-        (Column(high_name), [f.number(v, max(digits - 1, 1)) for v in high]),
+        (Column(low_name, width=8), ends(low, high)),
+        (Column(high_name), ends(high, low)),
         *([(Column("", width=4), [f.stars(v) for v in p])] if stars else []),
     )
     columns = tuple(column for column, _ in spec)

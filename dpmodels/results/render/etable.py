@@ -23,9 +23,7 @@ __all__ = ["RENDERERS"]
 def _lines(table: Etable) -> list[tuple[str, tuple[str, ...]]]:
     """Return coefficient lines: the estimate, then its brackets."""
     return [
-        line
-        for name, cells, brackets in table.rows
-        for line in ((name, cells), ("", brackets))
+        line for name, cells, brackets in table.rows for line in ((name, cells), ("", brackets))
     ]
 
 

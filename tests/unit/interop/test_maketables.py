@@ -12,7 +12,9 @@ def test_attributes(fit):
     np.testing.assert_array_equal(table["b"], fit.params)
     np.testing.assert_array_equal(table["se"], fit.bse)
     np.testing.assert_array_equal(table["p"], fit.pvalues)
-    np.testing.assert_allclose(table["se"] ** 2, table["se_sampling"] ** 2 + table["se_privacy"] ** 2)
+    np.testing.assert_allclose(
+        table["se"] ** 2, table["se_sampling"] ** 2 + table["se_privacy"] ** 2
+    )
     np.testing.assert_array_equal(table[["ci95l", "ci95u"]], fit.conf_int(0.95))
     stat = {k: fit.__maketables_stat__(k) for k in fit.__maketables_default_stat_keys__}
     assert stat == {"N": 1599, "method": "eptr", "eps": 1.0, "delta": 1e-6}

@@ -1,0 +1,139 @@
+"""An adapter for the package marginaleffects, imported when :func:`as_model` is called.
+
+With no ``newdata=``, marginaleffects averages over the model's data. A fit keeps none, and an
+average over private rows would be a new release; so the adapter's data are a public grid.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import DPModelsError, RequestError
+from dpmodels.estimate import Array
+from dpmodels.results import _tables
+from dpmodels.results.summary import response_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.results import Fit
+
+__all__ = ["as_model", "public_grid"]
+
+
+def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
+    """Return a grid over the public ranges and levels of the variables of a fit.
+
+    Parameters
+    ----------
+    fit : Fit
+    points : int
+        Points a numeric variable, equally spaced over its range in force.
+
+    Privacy
+    -------
+    Made from the schema (and from bought ranges, which are released): costs nothing.
+    """
+    import itertools
+
+    import pandas as pd
+
+    from dpmodels.results._design import interval_of
+
+    axes: dict[str, Any] = {}
+    design = fit.design
+    skip = {response_of(fit._record)}
+    for name in design.variables:
+        if name in skip:
+            continue
+        variable = design.schema[name]
+        ends = variable.interval or interval_of(design, name)
+        if variable.codes:
+            axes[name] = list(variable.codes)
+        elif ends is not None:
+            axes[name] = np.linspace(*ends, points).tolist()
+        else:
+            raise RequestError(
+                f"the range of {name!r} is not public; pass a grid: as_model(fit, grid)"
+            )
+    cells = list(itertools.product(*axes.values()))
+    grid: pd.DataFrame = pd.DataFrame(cells, columns=list(axes))
+    return grid
+
+
+def as_model(fit: Fit, grid: Any = None) -> Any:
+    """Return a model that ``marginaleffects`` works with.
+
+    Parameters
+    ----------
+    fit : Fit
+    grid : DataFrame, optional
+        Public rows that averages are taken over. Default: :func:`public_grid`. **Never** the
+        private frame: an average over it is not covered by the guarantee of the fit.
+
+    Returns
+    -------
+    marginaleffects.classes.ModelAbstract
+        For ``predictions``, ``slopes``, ``comparisons``, ``hypotheses`` and their averages.
+
+    Privacy
+    -------
+    Post-processing of released coefficients on public rows: costs nothing. Standard errors use
+    the total covariance, privacy noise included.
+    """
+    missing = False
+    try:
+        import polars as pl
+        from marginaleffects.classes import ModelAbstract
+        from marginaleffects.classes.model import ModelVault
+    except ImportError:
+        missing = True
+    if missing:
+        raise DPModelsError('as_model needs: pip install "marginaleffects>=0.6" "polars<2"')
+    if not fit.released:
+        raise RequestError("a no-reply has no coefficients")
+    frame = public_grid(fit) if grid is None else grid
+    data = _polars(fit, frame, response_of(fit._record), pl)
+
+    class Model(ModelAbstract):  # type: ignore[misc]
+        """The adapter: released coefficients, public rows."""
+
+        def get_vcov(self, vcov: Any = True) -> Any:
+            return None if vcov is False else _tables.covariance(fit._record.estimate)
+
+        def get_exog(self, newdata: Any) -> Array:
+            rows = {name: newdata[name].to_list() for name in newdata.columns}
+            return np.asarray(fit.design.matrix(rows, outside="extrapolate"), dtype=float)
+
+        def get_predict(self, params: Any, newdata: Any) -> Any:
+            X = newdata if isinstance(newdata, np.ndarray) else self.get_exog(newdata)
+            fitted = fit.kind.mean(X @ np.asarray(params, dtype=float), fit.options)
+            ids = np.arange(len(fitted), dtype=np.int32)
+            return pl.DataFrame({"rowid": ids, "estimate": fitted})
+
+    vault = ModelVault(
+        coef=np.array(fit.params),
+        coefnames=np.array(fit.params.index, dtype=str),
+        vcov=fit.vcov().to_numpy(),
+        modeldata=data,
+        # Its text check refuses "scale(" and "center(" although ours are row-wise.
+        formula=fit.formula.replace("scale(", "scaled(").replace("center(", "centered("),
+        variable_names=[response_of(fit._record), *frame.columns],
+        package="dpmodels",
+    )
+    return Model(fit, vault)
+
+
+def _polars(fit: Fit, frame: Any, response: str, pl: Any) -> Any:
+    """Return the grid as polars, declared levels as Enum, with an empty response column."""
+    columns = {}
+    for name in frame.columns:
+        cells = list(frame[name])
+        variable = fit.design.schema.get(name)
+        levels = [str(code) for code in variable.codes] if variable is not None else []
+        text = bool(levels) and all(isinstance(cell, str) for cell in cells)
+        columns[name] = pl.Series(cells, dtype=pl.Enum(levels)) if text else pl.Series(cells)
+    columns[response] = pl.Series([0.0] * len(frame))
+    return pl.DataFrame(columns)
