@@ -53,7 +53,8 @@ def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
         if variable.codes:
             axes[name] = list(variable.codes)
         elif ends is not None:
-            axes[name] = np.linspace(*ends, points).tolist()
+            low, high = map(float, ends)
+            axes[name] = np.linspace(low, high, points).tolist()
         else:
             raise RequestError(
                 f"the range of {name!r} is not public; pass a grid: as_model(fit, grid)"

@@ -56,6 +56,7 @@ def schema(tmp_path):
 
 
 def test_demo(run):
+    pytest.importorskip("dpmodels.privacy.ledger")
     code, out, err = run("demo")
     assert code == 0
     assert "Differentially private linear regression" in out and "Reply:" in out
@@ -163,6 +164,7 @@ def test_schema_new_is_a_schema(run):
 
 
 def test_ledger_file(run, table, schema, tmp_path):
+    pytest.importorskip("dpmodels.privacy.ledger")
     path = str(tmp_path / "study.ledger")
     words = ("fit", "y ~ x1", "--data", table, "--schema", schema, "--ledger", path)
     new = ("--budget-eps", "1.5", "--budget-delta", "1e-5")
