@@ -164,7 +164,7 @@ def test_schema_new_is_a_schema(run):
 
 
 def test_ledger_file(run, table, schema, tmp_path):
-    pytest.importorskip("dpmodels.privacy.ledger")
+    pytest.importorskip("dpmodels.privacy.sqlite_store")
     path = str(tmp_path / "study.ledger")
     words = ("fit", "y ~ x1", "--data", table, "--schema", schema, "--ledger", path)
     new = ("--budget-eps", "1.5", "--budget-delta", "1e-5")

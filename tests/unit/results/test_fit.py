@@ -137,3 +137,34 @@ def test_repr_is_two_lines(fit, make_fit):
     )
     assert "NOT PRIVATE" in repr(make_fit(seeded=True))
     assert "NO REPLY" in repr(make_fit(reply=False))
+
+
+def test_outcomes_of_the_ledger(make_fit):
+    from dpmodels.results._ledger import outcomes
+
+    assert outcomes(make_fit()._record) == {"bound": "reply"}
+    assert outcomes(make_fit(reply=False)._record) == {
+        "bound": "NO REPLY",
+        "coef": "charged",
+        "variance": "charged",
+    }
+
+
+def test_outcomes_when_ranges_were_not_found(parts):
+    from dataclasses import replace
+
+    from dpmodels.privacy.mechanisms import Gaussian
+    from dpmodels.privacy.steps import Step
+    from dpmodels.results import Fit
+    from dpmodels.results._ledger import outcomes
+
+    plan, release, estimate = parts(reply=False, why="ranges", bought=("pH",))
+    bought = tuple(
+        Step(name, Gaussian(1e-3), reply_test=True) for name in ("scale of pH", "range of pH")
+    )
+    promise = replace(release.guarantee, eps=1.01, steps=(*bought, *release.guarantee.steps))
+    record = Fit(plan, replace(release, guarantee=promise), estimate)._record
+    assert outcomes(record) == {
+        "range of pH": "NO REPLY",
+        **dict.fromkeys(("scale", "bound", "coef", "variance"), "charged"),
+    }
