@@ -1,0 +1,399 @@
+"""Ledgers: what was charged, by which mechanisms; and budgets, which charge before noise is drawn.
+
+A :class:`Budget` lives in memory, or in one SQLite file shared by processes
+(:meth:`Budget.open`). The order is always: check (nothing read), charge (committed), read rows,
+draw noise. Killed at any moment, a ledger never under-counts.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.errors import BudgetError, RequestError
+from dpmodels.privacy.account import Account, Entry, Remaining
+from dpmodels.privacy.guarantee import Guarantee, joint
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.privacy.store import Store
+
+__all__ = ["Budget", "Charge", "Ledger", "current_budget"]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The steps of one call, with what each was charged.
+
+    Attributes
+    ----------
+    call : str
+        The call as printed, ``dp_ols("y ~ x", method="eptr")``. Public.
+    guarantee : Guarantee
+    notes : mapping of str to str
+        Step name -> what came of it ("reply", "NO REPLY"): an output, paid for.
+    public : str
+        Public inputs that were not charged.
+
+    Privacy
+    -------
+    A function of the plan and of outputs that were paid for.
+    """
+
+    call: str
+    guarantee: Guarantee
+    notes: Mapping[str, str] = field(default_factory=dict)
+    public: str = ""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the steps as a frame, one row a charged step."""
+        from dpmodels.privacy import ledger_text
+
+        return ledger_text.frame([Charge(1, "", self.call, self.guarantee, notes=self.notes)])
+
+    def __str__(self) -> str:
+        from dpmodels.privacy import ledger_text
+
+        return ledger_text.as_text(ledger_text.of_call(self))
+
+    def _repr_html_(self) -> str:
+        from dpmodels.privacy import ledger_text
+
+        return ledger_text.as_html(ledger_text.of_call(self))
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One call as a budget keeps it.
+
+    Attributes
+    ----------
+    number : int
+        Counts the calls of the budget from 1.
+    when : str
+        UTC, ISO format. In a file only; never printed.
+    call : str
+    guarantee : Guarantee
+    entry : Entry or None
+        What the stopping rule was charged with.
+    notes : mapping of str to str
+    """
+
+    number: int
+    when: str
+    call: str
+    guarantee: Guarantee
+    entry: Entry | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+def _checked(name: str, value: Any, *, positive: bool) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise RequestError(f"{name} must be a number, got {value!r}") from None
+    if isinstance(value, bool) or not math.isfinite(number) or number < 0:
+        raise RequestError(f"{name} must be finite and not negative, got {value!r}")
+    if positive and number == 0:
+        raise RequestError(f"{name} must be positive, got {value!r}. For example {name}=1")
+    return number
+
+
+def new_account(
+    eps: Any, delta: Any, relation: str, unit: str, rule: str, cap_eps: Any, cap_delta: Any
+) -> Account:
+    """Validate the arguments of a budget and return its untouched account."""
+    eps = _checked("eps", eps, positive=True)
+    delta = _checked("delta", delta, positive=False)
+    if delta >= 1:
+        raise RequestError(f"delta must lie in [0, 1), got {delta!r}. For example delta=1e-6")
+    for name, value, choices in (
+        ("relation", relation, ("replace", "add-remove")),
+        ("unit", unit, ("record", "attribute")),
+        ("rule", rule, ("auto", "caps", "basic")),
+    ):
+        if value not in choices:
+            raise RequestError(f"{name}={value!r} is not one of {list(choices)}")
+    if cap_eps is not None:
+        cap_eps = _checked("cap_eps", cap_eps, positive=False)
+        if cap_eps > eps:
+            raise RequestError(f"cap_eps={cap_eps!r} is above eps={eps!r}")
+    if cap_delta is not None:
+        cap_delta = _checked("cap_delta", cap_delta, positive=False)
+        if cap_delta > delta:
+            raise RequestError(f"cap_delta={cap_delta!r} is above delta={delta!r}")
+    if rule == "basic" and (cap_eps is not None or cap_delta is not None):
+        raise RequestError('cap_eps= and cap_delta= belong to rule="caps"')
+    if cap_eps is not None or cap_delta is not None:
+        rule = "caps"
+    return Account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
+
+
+class Budget:
+    """A total privacy budget shared by calls.
+
+    Parameters
+    ----------
+    eps, delta : float
+        The guarantee of everything that is ever charged here, together.
+    relation : {"replace", "add-remove"}
+        Neighbours the budget counts by. Calls with a guarantee under the other relation are
+        converted by proof, or refused where there is none.
+    unit : {"record", "attribute"}
+    rule : {"auto", "caps", "basic"}
+        Stopping rule, fixed no later than the first charge (``dpmodels.privacy.account``).
+        "auto": caps if the first call releases anything Gaussian, else sums of pairs.
+    cap_eps, cap_delta : float, optional
+        Parts of the budget kept for pure and for (0, delta) mechanisms under the caps rule.
+        Default: what the first call needs, and a fifth of delta.
+
+    Privacy
+    -------
+    Everything charged here, by calls chosen in any way from earlier outputs, is together
+    (eps, delta)-DP under ``relation``. Charging precedes noise; refused calls cost nothing.
+    """
+
+    def __init__(
+        self,
+        eps: float,
+        delta: float,
+        *,
+        relation: str = "replace",
+        unit: str = "record",
+        rule: str = "auto",
+        cap_eps: float | None = None,
+        cap_delta: float | None = None,
+    ) -> None:
+        from dpmodels.privacy.store import MemoryStore
+
+        account = new_account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
+        self._store: Store = MemoryStore(account)
+        self.label = ""
+        self._tokens: list[Token[Budget | None]] = []
+
+    @classmethod
+    def _of(cls, store: Store, label: str) -> Budget:
+        budget = cls.__new__(cls)
+        budget._store, budget.label, budget._tokens = store, label, []
+        return budget
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        eps: float | None = None,
+        delta: float | None = None,
+        label: str | None = None,
+        *,
+        relation: str | None = None,
+        unit: str | None = None,
+        rule: str | None = None,
+        cap_eps: float | None = None,
+        cap_delta: float | None = None,
+    ) -> Budget:
+        """Create or reopen a ledger file.
+
+        Parameters
+        ----------
+        path : path
+            One SQLite file; several processes may charge it at once.
+        eps, delta : float
+            Needed to create; on reopening they may be left out, and must agree if given.
+        label : str
+            Names the data set (default: the file's name without its ending). A file has one.
+        relation, unit, rule, cap_eps, cap_delta
+            As for ``Budget``.
+
+        Privacy
+        -------
+        The data set is named by the label, never by a hash of its rows.
+        """
+        from dpmodels.privacy.sqlite_store import FileStore
+
+        asked = {
+            "eps": eps,
+            "delta": delta,
+            "label": label,
+            "relation": relation,
+            "unit": unit,
+            "rule": rule,
+            "cap_eps": cap_eps,
+            "cap_delta": cap_delta,
+        }
+        store = FileStore.open(path, {k: v for k, v in asked.items() if v is not None})
+        return cls._of(store, store.label)
+
+    @classmethod
+    def open_readonly(cls, path: str | os.PathLike[str]) -> Budget:
+        """Open an existing ledger file for reports; charging it raises ``BudgetError``."""
+        from dpmodels.privacy.sqlite_store import FileStore
+
+        store = FileStore.open_readonly(path)
+        return cls._of(store, store.label)
+
+    # -- the whole -------------------------------------------------------------------------
+
+    @property
+    def eps(self) -> float:
+        """Eps of the whole budget."""
+        return self._store.account().eps
+
+    @property
+    def delta(self) -> float:
+        """Delta of the whole budget."""
+        return self._store.account().delta
+
+    @property
+    def relation(self) -> str:
+        """Neighbours the budget counts by."""
+        return self._store.account().relation
+
+    @property
+    def unit(self) -> str:
+        """Unit of privacy the budget protects."""
+        return self._store.account().unit
+
+    @property
+    def account(self) -> Account:
+        """The state of the stopping rule."""
+        return self._store.account()
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """The calls charged so far."""
+        return self._store.charges()
+
+    # -- charging --------------------------------------------------------------------------
+
+    def check(self, guarantee: Guarantee) -> None:
+        """Raise ``BudgetExceededError`` if the call would not fit. Charges nothing."""
+        self._store.account().admit(guarantee)
+
+    def charge(self, call: str, guarantee: Guarantee) -> Charge:
+        """Charge a call, committed before this returns. Call it before noise is drawn.
+
+        Parameters
+        ----------
+        call : str
+            The call as printed in the ledger; public.
+        guarantee : Guarantee
+            Of the plan: steps that a no-reply will skip are charged too.
+
+        Raises
+        ------
+        BudgetExceededError
+            Nothing was charged.
+        """
+        return self._store.append(str(call), [guarantee])[0]
+
+    def charge_together(self, calls: Iterable[tuple[str, Guarantee]]) -> tuple[Charge, ...]:
+        """Charge a list of calls declared together, before the first of them runs; all or none.
+
+        Parameters
+        ----------
+        calls : iterable of (str, Guarantee)
+        """
+        listed = list(calls)
+        if not listed:
+            raise RequestError("charge_together() needs at least one call")
+        return tuple(self._store.append([name for name, _ in listed], [g for _, g in listed]))
+
+    def note(self, charge: Charge | int, step: str, text: str) -> None:
+        """Record what came of a step ("reply", "NO REPLY"): an output that was paid for."""
+        number = charge.number if isinstance(charge, Charge) else int(charge)
+        self._store.note(number, str(step), str(text))
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def joint(self) -> Guarantee | None:
+        """Return the joint guarantee of the calls so far; None before the first.
+
+        Exact for calls declared together. For calls chosen after seeing outputs the promise is
+        the budget's own (eps, delta), and this is the composition of what happened to run.
+        """
+        charges = self.charges
+        account = self._store.account()
+        if not charges:
+            return None
+        return joint(
+            [c.guarantee for c in charges], relation=account.relation, unit=account.unit
+        )
+
+    def eps_spent(self, delta: float | None = None) -> float:
+        """Return the eps of all calls so far at ``delta`` (default: the budget's own).
+
+        The tightest proved composition of the mechanisms that ran, and never above the sums of
+        the calls' pairs where those fit ``delta``. See :meth:`joint` for what it promises.
+        """
+        account = self._store.account()
+        delta = account.delta if delta is None else _checked("delta", delta, positive=False)
+        together = self.joint()
+        if together is None:
+            return 0.0
+        eps = together.eps_at(delta)
+        if account.pairs[1] <= delta * (1 + 1e-12):
+            eps = min(eps, account.pairs[0])
+        return eps
+
+    def remaining(self) -> Remaining:
+        """Return what is left: ``eps, delta = budget.remaining()``, and ``.mu``."""
+        return self._store.account().remaining()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a charged step; column ``call`` numbers the calls."""
+        from dpmodels.privacy import ledger_text
+
+        return ledger_text.frame(self.charges)
+
+    def report(self, format: str = "text") -> Any:
+        """Return the ledger: ``"text"`` (default), ``"html"`` or ``"frame"``."""
+        from dpmodels.privacy import ledger_text
+
+        if format == "frame":
+            return self.to_frame()
+        if format not in ("text", "html"):
+            raise RequestError(f"format={format!r} is not one of ['text', 'html', 'frame']")
+        table = ledger_text.of_budget(self)
+        return ledger_text.as_text(table) if format == "text" else ledger_text.as_html(table)
+
+    def __str__(self) -> str:
+        return str(self.report())
+
+    def _repr_html_(self) -> str:
+        return str(self.report("html"))
+
+    def __repr__(self) -> str:
+        account = self._store.account()
+        name = f"{self.label!r}, " if self.label else ""
+        return (
+            f"<Budget {name}(eps = {account.eps:g}, delta = {account.delta:g}) | "
+            f"{account.calls} calls charged>"
+        )
+
+    def __reduce__(self) -> Any:
+        raise BudgetError(
+            "a Budget cannot be pickled or copied: the copy would spend the same budget again. "
+            "Share a ledger file instead: Budget.open(path)"
+        )
+
+    # -- context ---------------------------------------------------------------------------
+
+    def __enter__(self) -> Budget:
+        self._tokens.append(_CURRENT.set(self))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _CURRENT.reset(self._tokens.pop())
+
+
+_CURRENT: ContextVar[Budget | None] = ContextVar("dpmodels_budget", default=None)
+
+
+def current_budget() -> Budget | None:
+    """Return the budget of the enclosing ``with budget:`` block, which calls draw from."""
+    return _CURRENT.get()
