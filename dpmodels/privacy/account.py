@@ -58,6 +58,7 @@ class Remaining(tuple[float, float]):
     def __new__(
         cls, eps: float, delta: float, mu: float = 0.0, pure: float = 0.0, failure: float = 0.0
     ) -> Remaining:
+        """Make the pair, with the rest as attributes."""
         out = super().__new__(cls, (eps, delta))
         out.mu, out.pure, out.failure = mu, pure, failure
         return out
@@ -94,6 +95,16 @@ def _triples(guarantee: Guarantee) -> Iterator[tuple[float, float, float]]:
     """Yield proved descriptions (sum mu^2, sum eps, sum delta) of one call, best first."""
     mu2 = pure = failure = as_gauss = 0.0
     simple = True
+    if guarantee.proved not in (None, guarantee.relation):
+        from dpmodels.privacy.convert import gaussian_form, gaussian_replace
+
+        form = gaussian_form(guarantee.steps)
+        if form is not None:
+            mu, failure = gaussian_replace(*form)
+            yield mu * mu, 0.0, failure
+        yield 0.0, guarantee.eps, guarantee.delta
+        yield mu_of_pure(guarantee.eps) ** 2, 0.0, guarantee.delta
+        return
     for step in guarantee.steps:
         m = step.mechanism
         failure += step.failure
@@ -120,7 +131,7 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
     Raises ``BudgetError`` if the call's guarantee says nothing about them.
     """
     if unit != guarantee.unit:
-        pair = getattr(guarantee, "record_pair", None)
+        pair = guarantee.record_pair
         if unit != "record" or pair is None:
             raise BudgetError(
                 f"this budget protects one {unit}; the call protects one {guarantee.unit} and "

@@ -10,7 +10,19 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-__all__ = ["agm", "delta_gdp", "eps_gdp", "log_delta_gdp", "mu_gdp", "upper_quantile"]
+__all__ = [
+    "agm",
+    "delta_gdp",
+    "eps_gdp",
+    "eps_of_rho",
+    "eps_of_rho_classic",
+    "log_delta_gdp",
+    "mu_gdp",
+    "mu_of_pure",
+    "rho_classic",
+    "tradeoff_gdp",
+    "upper_quantile",
+]
 
 
 def _log_ndtr(x: float) -> float:
@@ -81,6 +93,7 @@ def mu_gdp(eps: float, delta: float) -> float:
         lo -= 5.0
     while gap(hi) < 0:
         hi += 1.0
+    # Relative accuracy in mu is absolute accuracy in log mu.
     return math.exp(float(brentq(gap, lo, hi, xtol=1e-15, rtol=1e-14, maxiter=300)))
 
 
@@ -110,3 +123,53 @@ def eps_gdp(mu: float, delta: float) -> float:
 def agm(eps: float, delta: float) -> float:
     """Noise sd per unit L2 sensitivity of the analytic Gaussian mechanism, 1 / mu(eps, delta)."""
     return 1.0 / mu_gdp(eps, delta)
+
+
+def mu_of_pure(eps: float) -> float:
+    """Return the mu with: every eps-DP mechanism is mu-GDP.
+
+    mu = 2 Phi^{-1}(e^eps / (1 + e^eps)): the Gaussian trade-off curve through the corner of the
+    pure one lies below its two chords (Dong, Roth and Su 2022, Section 2; theory.md 2.4).
+    """
+    if eps <= 0:
+        return 0.0
+    return 2.0 * upper_quantile(math.exp(-eps) / (1.0 + math.exp(-eps)))
+
+
+def tradeoff_gdp(alpha: float, mu: float) -> float:
+    """Return the least type II error of a level-``alpha`` test: Phi(Phi^{-1}(1 - alpha) - mu)."""
+    from scipy.special import ndtr
+
+    return float(ndtr(upper_quantile(alpha) - mu)) if 0 < alpha < 1 else float(alpha <= 0)
+
+
+def rho_classic(eps: float, delta: float) -> float:
+    """Return the rho whose classic conversion gives (eps, delta). For comparison only."""
+    log = -math.log(delta)
+    return (math.sqrt(log + eps) - math.sqrt(log)) ** 2
+
+
+def eps_of_rho_classic(rho: float, delta: float) -> float:
+    """Return rho + 2 sqrt(rho log(1/delta)) (Bun and Steinke 2016). For comparison only."""
+    return rho + 2.0 * math.sqrt(rho * -math.log(delta))
+
+
+def eps_of_rho(rho: float, delta: float) -> float:
+    """Return the best conversion of a rho-zCDP guarantee of which nothing else is known.
+
+    inf over a > 1 of rho a + log(1/(a delta)) / (a - 1) + log(1 - 1/a)
+    (Canonne, Kamath and Steinke 2020, Corollary 13). For the Gaussian mechanism itself
+    ``eps_gdp(sqrt(2 rho), delta)`` is exact and smaller.
+    """
+    from scipy.optimize import minimize_scalar
+
+    if rho <= 0:
+        return 0.0
+
+    def eps(t: float) -> float:
+        a = 1.0 + math.exp(t)
+        return rho * a - (math.log(a) + math.log(delta)) / (a - 1.0) + math.log1p(-1.0 / a)
+
+    start = 0.5 * math.log(-math.log(delta) / rho)
+    found = minimize_scalar(eps, bracket=(start - 0.5, start + 0.5), tol=1e-12)
+    return max(0.0, float(found.fun))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
-from dpmodels.errors import PrivacyBugError
-from dpmodels.privacy.composition import delta_of_parts, eps_of_parts
+from dpmodels.errors import PrivacyBugError, RequestError
+from dpmodels.privacy.composition import Parts, eps_of_curve, parts_of
+from dpmodels.privacy.mechanisms import Approximate, mechanism_from_dict, mechanism_to_dict
 from dpmodels.privacy.steps import Step
 
-__all__ = ["Guarantee"]
+__all__ = ["RELATIONS", "Guarantee", "joint"]
 
-_RELATIONS = {"replace": "replace one row; n is public", "add-remove": "add or remove one row"}
+#: Relations as printed.
+RELATIONS = {"replace": "replace one row; n is public", "add-remove": "add or remove one row"}
 
 
 @dataclass(frozen=True)
@@ -24,12 +30,18 @@ class Guarantee:
     eps, delta : float
         The requested pair. Construction fails if the steps do not compose to it.
     relation : {"replace", "add-remove"}
+        Neighbours the promise is about.
     unit : str
         "record" or "attribute".
     seeded : bool
-        True if the noise came from a seed: then nothing is promised.
+        True if the noise came from a seed: then nothing is promised. The curve is that of the
+        same call without a seed.
     notes : tuple of str
         Qualifications that belong to the statement (float noise, ...).
+    record_pair : (eps, delta) or None
+        For the unit "attribute": what a whole record gets.
+    proved : {"replace", "add-remove"} or None
+        Relation the mechanisms are stated for, if not ``relation``: the curve is then converted.
     """
 
     steps: tuple[Step, ...]
@@ -39,8 +51,14 @@ class Guarantee:
     unit: str = "record"
     seeded: bool = False
     notes: tuple[str, ...] = field(default=())
+    record_pair: tuple[float, float] | None = None
+    proved: str | None = None
 
     def __post_init__(self) -> None:
+        if self.relation not in RELATIONS or self.proved not in (None, *RELATIONS):
+            raise RequestError(f"relation={self.relation!r} is not one of {list(RELATIONS)}")
+        if self.proved == "replace" and self.relation == "add-remove":
+            raise PrivacyBugError("a replace-one proof implies nothing under add/remove")
         # One part in 1e9 of slack pays for root finders; the noise is rounded up by as much.
         if self.delta_at(self.eps) > self.delta * (1 + 1e-8) + 1e-300:
             raise PrivacyBugError(
@@ -48,13 +66,72 @@ class Guarantee:
                 f"eps = {self.eps!r}, above the requested {self.delta!r}"
             )
 
+    @cached_property
+    def _parts(self) -> Parts:
+        return parts_of(self.steps)
+
+    @property
+    def _converted(self) -> bool:
+        return self.proved == "add-remove" and self.relation == "replace"
+
     def delta_at(self, eps: float) -> float:
         """Return delta(eps) of the composed steps."""
-        return delta_of_parts(self.steps, eps)
+        if self._converted:
+            from dpmodels.privacy.convert import replace_delta
+
+            return replace_delta(self.steps, eps, self._parts.delta)
+        return self._parts.delta(eps)
 
     def eps_at(self, delta: float) -> float:
         """Return the smallest eps with delta(eps) <= delta."""
-        return eps_of_parts(self.steps, delta)
+        if not self._converted:
+            return eps_of_curve(self._parts, delta)
+        lo, hi = 0.0, 1.0
+        if self.delta_at(0.0) <= delta:
+            return 0.0
+        while self.delta_at(hi) > delta:
+            hi *= 2.0
+            if hi > 1e6:
+                return math.inf
+        while hi - lo > 1e-13 * hi:
+            mid = 0.5 * (lo + hi)
+            lo, hi = (mid, hi) if self.delta_at(mid) > delta else (lo, mid)
+            if mid in (lo, hi) and hi - lo < 1e-12 * hi:
+                break
+        return hi
+
+    def tradeoff(self, alpha: float) -> float:
+        """Return the least type II error of a test of level ``alpha`` between neighbours.
+
+        sup over eps of max(0, 1 - delta(eps) - e^eps alpha, e^-eps (1 - delta(eps) - alpha)),
+        on a grid of 400 eps: a lower bound of the curve.
+        """
+        if not 0 <= alpha <= 1:
+            raise RequestError(f"alpha must lie in [0, 1], got {alpha!r}")
+        return max(
+            0.0,
+            *(1 - d - math.exp(e) * alpha for e, d in self._curve),
+            *(math.exp(-e) * (1 - d - alpha) for e, d in self._curve),
+        )
+
+    @cached_property
+    def _curve(self) -> tuple[tuple[float, float], ...]:
+        top = min(50.0, max(2.0 * self.eps, 1.0))
+        grid = [top * (k / 399) ** 2 for k in range(400)]
+        return tuple((e, self.delta_at(e)) for e in grid)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the trade-off curve (needs matplotlib); return the axes."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots()
+        alpha = [k / 200 for k in range(201)]
+        ax.plot(alpha, [self.tradeoff(a) for a in alpha], label=f"eps = {self.eps:g}")
+        ax.plot([0, 1], [1, 0], linestyle=":", color="grey", label="no information")
+        ax.set(xlabel="type I error", ylabel="type II error", xlim=(0, 1), ylim=(0, 1))
+        ax.legend(frameon=False)
+        return ax
 
     def statement(self) -> str:
         """Return the promise in one sentence."""
@@ -62,6 +139,117 @@ class Guarantee:
             return "NOT PRIVATE: the noise was seeded"
         text = (
             f"(eps = {self.eps:g}, delta = {self.delta:g})-DP; neighbours: "
-            f"{_RELATIONS[self.relation]}; unit: one {self.unit}"
+            f"{RELATIONS[self.relation]}; unit: one {self.unit}"
         )
+        if self._converted:
+            text += "; converted from a proof for add/remove"
+        if self.record_pair is not None:
+            eps, delta = self.record_pair
+            text += f"; a whole record: (eps = {eps:g}, delta = {delta:g})"
         return "; ".join((text, *self.notes))
+
+    def not_private(self) -> Guarantee:
+        """Return the same plan, marked as run with seeded noise."""
+        return replace(self, seeded=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON-ready values; mechanisms by kind, name and parameters."""
+        return {
+            "steps": [
+                {
+                    "name": s.name,
+                    "mechanism": mechanism_to_dict(s.mechanism),
+                    "share": s.share,
+                    "failure": s.failure,
+                    "reply_test": s.reply_test,
+                    "label": s.label,
+                }
+                for s in self.steps
+            ],
+            "eps": self.eps,
+            "delta": self.delta,
+            "relation": self.relation,
+            "unit": self.unit,
+            "seeded": self.seeded,
+            "notes": list(self.notes),
+            "record_pair": None if self.record_pair is None else list(self.record_pair),
+            "proved": self.proved,
+        }
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Guarantee:
+        """Rebuild a guarantee from :meth:`to_dict`; unknown keys are ignored."""
+        steps = tuple(
+            Step(**{**s, "mechanism": mechanism_from_dict(s["mechanism"])}) for s in saved["steps"]
+        )
+        pair = saved.get("record_pair")
+        return cls(
+            steps,
+            saved["eps"],
+            saved["delta"],
+            saved["relation"],
+            saved["unit"],
+            saved["seeded"],
+            tuple(saved["notes"]),
+            None if pair is None else (pair[0], pair[1]),
+            saved.get("proved"),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        hidden = ("_parts", "_curve")
+        return {k: v for k, v in self.__dict__.items() if k not in hidden}
+
+
+def _under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, ...]:
+    """Return steps that describe the call under a relation and unit."""
+    if (guarantee.unit, guarantee.relation, guarantee.proved) != (unit, relation, None):
+        from dpmodels.privacy.account import entries_of
+        from dpmodels.privacy.mechanisms import Gaussian
+
+        entry = entries_of(guarantee, relation, unit)[0]
+        parts = [Step("converted", Gaussian(math.sqrt(entry.mu2)), failure=entry.failure)]
+        if entry.pure > 0:
+            parts.append(Step("converted, pure part", Approximate(entry.pure, 0.0)))
+        return tuple(parts)
+    return guarantee.steps
+
+
+def joint(
+    guarantees: Sequence[Guarantee],
+    delta: float | None = None,
+    *,
+    relation: str | None = None,
+    unit: str | None = None,
+) -> Guarantee:
+    """Return the joint guarantee of calls declared together before the first of them ran.
+
+    Parameters
+    ----------
+    guarantees : sequence of Guarantee
+    delta : float, optional
+        Where eps is stated; default: the sum of the deltas.
+    relation, unit : str, optional
+        Default: those of the calls; "replace" and "record" if they differ.
+
+    Privacy
+    -------
+    Exact composition of all mechanisms. For calls chosen after seeing outputs it is a
+    description of what ran, not a promise: there the budget's own pair is (theory.md, 4).
+    """
+    if not guarantees:
+        raise RequestError("joint() needs at least one guarantee")
+    relations, units = {g.relation for g in guarantees}, {g.unit for g in guarantees}
+    relation = relation or (relations.pop() if len(relations) == 1 else "replace")
+    unit = unit or (units.pop() if len(units) == 1 else "record")
+    steps = tuple(
+        replace(s, name=f"{i}: {s.name}")
+        for i, g in enumerate(guarantees, 1)
+        for s in _under(g, relation, unit)
+    )
+    total = math.fsum(g.delta for g in guarantees) if delta is None else delta
+    eps = eps_of_curve(parts_of(steps), total)
+    if math.isinf(eps):  # conversions added failure: state it where the curve is finite
+        total = min(1.0, max(total, parts_of(steps).infinite * (1 + 1e-6)))
+        eps = eps_of_curve(parts_of(steps), total)
+    notes = tuple(dict.fromkeys(n for g in guarantees for n in g.notes))
+    return Guarantee(steps, eps, total, relation, unit, any(g.seeded for g in guarantees), notes)

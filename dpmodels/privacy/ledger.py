@@ -320,9 +320,7 @@ class Budget:
         account = self._store.account()
         if not charges:
             return None
-        return joint(
-            [c.guarantee for c in charges], relation=account.relation, unit=account.unit
-        )
+        return joint([c.guarantee for c in charges], relation=account.relation, unit=account.unit)
 
     def eps_spent(self, delta: float | None = None) -> float:
         """Return the eps of all calls so far at ``delta`` (default: the budget's own).

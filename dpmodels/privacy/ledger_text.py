@@ -70,9 +70,8 @@ def frame(charges: Iterable[Charge]) -> pd.DataFrame:
     """Return one row a charged step."""
     import pandas as pd
 
-    columns = (
-        "call label what mechanism share mu eps delta+ note relation unit call_eps call_delta when"
-    ).split()
+    columns = ["call", "label", "what", "mechanism", "share", "mu", "eps", "delta+", "note"]
+    columns += ["relation", "unit", "call_eps", "call_delta", "when"]
     rows: list[dict[str, object]] = []
     for charge in charges:
         g = charge.guarantee
@@ -96,7 +95,7 @@ def frame(charges: Iterable[Charge]) -> pd.DataFrame:
                     "when": charge.when,
                 }
             )
-    out = pd.DataFrame(rows, columns=columns)
+    out: pd.DataFrame = pd.DataFrame(rows, columns=columns)
     for name in ("share", "mu", "eps", "delta+"):
         out[name] = out[name].astype(float)
     return out
@@ -243,9 +242,7 @@ def as_html(table: Table) -> str:
             f'<tr><td></td><td colspan="{n - 4}">{escape(what)}</td>'
             f'<td colspan="3">{escape(value)}</td></tr>'
         )
-    foot = "".join(
-        f'<tr><td colspan="{n}">{escape(text)}</td></tr>' for text in table.notes
-    )
+    foot = "".join(f'<tr><td colspan="{n}">{escape(text)}</td></tr>' for text in table.notes)
     return (
         f'<table class="dpmodels"><caption>{escape(table.title)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"

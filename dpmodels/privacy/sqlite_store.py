@@ -1,0 +1,338 @@
+"""A budget in one SQLite file, shared by processes.
+
+Every charge is one transaction: ``BEGIN IMMEDIATE`` (one writer at a time), read the state,
+decide, insert, ``COMMIT``. The journal is a rollback journal with ``synchronous=EXTRA``: the
+commit returns after the file *and* the removal of the journal have reached the disk, so neither
+a killed process nor a lost machine can undo a charge whose noise was drawn. A connection lives
+for one operation, so nothing has to be closed and forked processes share nothing.
+
+The format has a number (``PRAGMA user_version``); files of a newer number are refused, older
+ones are migrated in a transaction of their own. Unknown columns and keys are left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from dpmodels.errors import BudgetError, DPModelsError
+from dpmodels.privacy.account import Account, Entry
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.ledger import Charge, new_account
+from dpmodels.privacy.mechanisms import Approximate
+from dpmodels.privacy.steps import Step
+from dpmodels.privacy.store import admit_all
+
+__all__ = ["FORMAT", "FileStore"]
+
+#: Marks the file as ours ("dpml").
+_APPLICATION = 0x64706D6C
+#: Number of the file format.
+FORMAT = 1
+#: Seconds to wait for another process's charge.
+_TIMEOUT = 30.0
+
+_TABLES = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE calls (number INTEGER PRIMARY KEY, utc TEXT NOT NULL, call TEXT NOT NULL, "
+    "relation TEXT NOT NULL, unit TEXT NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL, "
+    "mu2 REAL NOT NULL, pure REAL NOT NULL, failure REAL NOT NULL, "
+    "charged_eps REAL NOT NULL, charged_delta REAL NOT NULL, running_eps REAL, "
+    "guarantee TEXT NOT NULL)",
+    "CREATE TABLE notes (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, step TEXT NOT NULL, "
+    "text TEXT NOT NULL)",
+)
+#: Format number -> what brings a file of that format to the next one.
+_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+
+
+class FileStore:
+    """The charges of a budget in a file."""
+
+    def __init__(self, path: Path, label: str, *, readonly: bool) -> None:
+        self.path, self.label, self.readonly = path, label, readonly
+
+    # -- opening ---------------------------------------------------------------------------
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], asked: Mapping[str, Any]) -> FileStore:
+        """Create the file, or reopen it and compare ``asked`` with what it holds."""
+        file = Path(path)
+        if not file.parent.is_dir():
+            raise BudgetError(f"there is no directory {str(file.parent)!r} for the ledger")
+        if file.exists() and not _writable(file):
+            raise BudgetError(
+                f"the ledger {str(file)!r} is read-only: it cannot be charged. Nothing was "
+                "charged. For a report: dp.Budget.open_readonly(path)"
+            )
+        store = cls(file, "", readonly=False)
+        with store._transaction() as db:
+            if not _is_empty(db):
+                _check_format(db, file, migrate=True)
+            else:
+                _create(db, file, asked)
+            saved = _meta(db)
+        _compare(saved, asked, file)
+        store.label = str(saved["label"])
+        return store
+
+    @classmethod
+    def open_readonly(cls, path: str | os.PathLike[str]) -> FileStore:
+        """Open for reading."""
+        file = Path(path)
+        if not file.is_file():
+            raise BudgetError(f"there is no ledger {str(file)!r}")
+        store = cls(file, "", readonly=True)
+        with store._reading() as db:
+            if _is_empty(db):
+                raise BudgetError(f"{str(file)!r} is not a dpmodels ledger")
+            _check_format(db, file, migrate=False)
+            store.label = str(_meta(db)["label"])
+        return store
+
+    # -- connections -----------------------------------------------------------------------
+
+    @contextmanager
+    def _connection(self, mode: str) -> Iterator[sqlite3.Connection]:
+        """Open the file for one operation; SQLite's errors become ``BudgetError``."""
+        uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+        problem = ""
+        try:
+            db = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT, isolation_level=None)
+            try:
+                db.execute("PRAGMA synchronous=EXTRA")
+                yield db
+            finally:
+                db.close()  # rolls an open transaction back
+        except sqlite3.Error as error:
+            problem = str(error)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, DPModelsError):
+                raise
+            problem = f"unreadable content ({type(error).__name__})"
+        if problem:
+            raise BudgetError(
+                f"the ledger {str(self.path)!r} cannot be used: {problem}. Nothing was charged. "
+                + (
+                    "Another process holds it; try again"
+                    if "locked" in problem
+                    else "If the file is damaged, restore it from a backup: an empty one would "
+                    "forget what was spent"
+                )
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._connection("rwc") as db:
+            db.execute("BEGIN IMMEDIATE")
+            yield db
+            db.execute("COMMIT")
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        # A journal left by a killed writer must be rolled back, which needs write access.
+        mode = "rw" if _writable(self.path) else "ro"
+        with self._connection(mode) as db:
+            db.execute("BEGIN")
+            yield db
+            db.execute("ROLLBACK")
+
+    # -- Store -----------------------------------------------------------------------------
+
+    def account(self) -> Account:
+        """Return the current state of the stopping rule."""
+        with self._reading() as db:
+            return _account(db)
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charged calls in order."""
+        with self._reading() as db:
+            return _charges(db)
+
+    def append(self, calls: str | Sequence[str], guarantees: Sequence[Guarantee]) -> list[Charge]:
+        """Admit and commit calls, all or none."""
+        if self.readonly:
+            raise BudgetError(
+                f"the ledger {str(self.path)!r} was opened read-only; nothing was charged"
+            )
+        if not _writable(self.path):
+            raise BudgetError(f"the ledger {str(self.path)!r} is read-only; nothing was charged")
+        names = [calls] if isinstance(calls, str) else list(calls)
+        texts = [json.dumps(g.to_dict(), allow_nan=False) for g in guarantees]
+        when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        new = []
+        with self._transaction() as db:
+            _check_format(db, self.path, migrate=False)
+            before = _account(db)
+            after, admitted = admit_all(before, guarantees)
+            _put(db, {"rule": after.rule, "caps": after.to_dict()["caps"]})
+            for i, (guarantee, entry) in enumerate(admitted):
+                number = before.calls + 1 + i
+                db.execute(
+                    "INSERT INTO calls (number, utc, call, relation, unit, eps, delta, mu2, pure, "
+                    "failure, charged_eps, charged_delta, guarantee) "
+                    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                    (
+                        number,
+                        when,
+                        names[i],
+                        guarantee.relation,
+                        guarantee.unit,
+                        guarantee.eps,
+                        guarantee.delta,
+                        entry.mu2,
+                        entry.pure,
+                        entry.failure,
+                        entry.eps,
+                        entry.delta,
+                        texts[i],
+                    ),
+                )
+                new.append(Charge(number, when, names[i], guarantee, entry))
+        return new
+
+    def note(self, number: int, step: str, text: str) -> None:
+        """Attach an outcome to a step of a charged call."""
+        if self.readonly:
+            raise BudgetError(f"the ledger {str(self.path)!r} was opened read-only")
+        with self._transaction() as db:
+            if not db.execute("SELECT 1 FROM calls WHERE number = ?", (number,)).fetchone():
+                raise BudgetError(f"this budget has no call number {number}")
+            db.execute(
+                "INSERT INTO notes (number, step, text) VALUES (?,?,?)", (number, step, text)
+            )
+
+
+def _writable(file: Path) -> bool:
+    """Tell if the file may be written; one without write bits is left alone even by root."""
+    return bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
+
+
+def _is_empty(db: sqlite3.Connection) -> bool:
+    return int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]) == 0
+
+
+def _check_format(db: sqlite3.Connection, file: Path, *, migrate: bool) -> None:
+    if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise BudgetError(f"{str(file)!r} is an SQLite file, but not a dpmodels ledger")
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > FORMAT:
+        raise BudgetError(
+            f"the ledger {str(file)!r} has format {version}; this version of dpmodels reads up to "
+            f"{FORMAT}. Nothing was charged. Upgrade: pip install -U dpmodels"
+        )
+    if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise BudgetError(
+            f"the ledger {str(file)!r} is damaged. Nothing was charged. Restore it from a backup: "
+            "an empty one would forget what was spent"
+        )
+    while migrate and version < FORMAT:
+        _MIGRATIONS[version](db)
+        version += 1
+        db.execute(f"PRAGMA user_version = {version:d}")
+
+
+def _create(db: sqlite3.Connection, file: Path, asked: Mapping[str, Any]) -> None:
+    if "eps" not in asked or "delta" not in asked:
+        raise BudgetError(
+            f"{str(file)!r} holds no ledger yet. To create one give its total, for example "
+            'dp.Budget.open(path, eps=3, delta=1e-5, label="study")'
+        )
+    account = new_account(
+        asked["eps"],
+        asked["delta"],
+        asked.get("relation", "replace"),
+        asked.get("unit", "record"),
+        asked.get("rule", "auto"),
+        asked.get("cap_eps"),
+        asked.get("cap_delta"),
+    )
+    for statement in _TABLES:
+        db.execute(statement)
+    _put(db, {**account.to_dict(), "label": str(asked.get("label", file.stem))})
+    db.execute(f"PRAGMA application_id = {_APPLICATION:d}")
+    db.execute(f"PRAGMA user_version = {FORMAT:d}")
+
+
+def _put(db: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    db.executemany(
+        "INSERT INTO meta (key, value) VALUES (?, ?) "
+        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        [(key, json.dumps(value)) for key, value in values.items()],
+    )
+
+
+def _meta(db: sqlite3.Connection) -> dict[str, Any]:
+    return {key: json.loads(value) for key, value in db.execute("SELECT key, value FROM meta")}
+
+
+def _compare(saved: Mapping[str, Any], asked: Mapping[str, Any], file: Path) -> None:
+    for name, value in asked.items():
+        held = saved.get(name)
+        same = float(value) == held if isinstance(held, float) else str(value) == str(held)
+        if name == "rule" and saved.get("rule") != value:  # "auto" became one of the others
+            same = value == "auto"
+        if not same:
+            raise BudgetError(
+                f"the ledger {str(file)!r} has {name} = {held!r}, the call says {value!r}. A file "
+                "holds one budget for one data set; nothing was charged. Leave the argument out "
+                "to go on with the file's, or use another file"
+            )
+
+
+def _account(db: sqlite3.Connection) -> Account:
+    saved = _meta(db)
+    rows = db.execute(
+        "SELECT mu2, pure, failure, charged_eps, charged_delta FROM calls ORDER BY number"
+    ).fetchall()
+    sums = [0.0] * 5  # added in the order of the charges, as in memory
+    for row in rows:
+        sums = [a + b for a, b in zip(sums, row, strict=True)]
+    caps = saved["caps"]
+    return Account(
+        saved["eps"],
+        saved["delta"],
+        saved["relation"],
+        saved["unit"],
+        saved["rule"],
+        saved["cap_eps"],
+        saved["cap_delta"],
+        None if caps is None else (caps[0], caps[1], caps[2]),
+        (sums[0], sums[1], sums[2]),
+        (sums[3], sums[4]),
+        len(rows),
+    )
+
+
+def _charges(db: sqlite3.Connection) -> tuple[Charge, ...]:
+    notes: dict[int, dict[str, str]] = {}
+    for number, step, text in db.execute("SELECT number, step, text FROM notes ORDER BY id"):
+        notes.setdefault(number, {})[step] = text
+    out = []
+    for row in db.execute(
+        "SELECT number, utc, call, relation, unit, eps, delta, mu2, pure, failure, charged_eps, "
+        "charged_delta, guarantee FROM calls ORDER BY number"
+    ):
+        number, utc, call, relation, unit, eps, delta = row[:7]
+        guarantee = _guarantee(row[12], relation, unit, eps, delta, row[10:12])
+        entry = Entry(*row[7:12])
+        out.append(Charge(number, utc, call, guarantee, entry, notes.get(number, {})))
+    return tuple(out)
+
+
+def _guarantee(
+    text: str, relation: str, unit: str, eps: float, delta: float, pair: Sequence[float]
+) -> Guarantee:
+    """Rebuild a guarantee; one with a mechanism unknown here is shown by its pair."""
+    try:
+        return Guarantee.from_dict(json.loads(text))
+    except (DPModelsError, KeyError, TypeError, ValueError):
+        steps = (Step("(mechanisms of another package)", Approximate(eps, delta)),)
+        record = (pair[0], pair[1]) if unit != "record" else None
+        return Guarantee(steps, eps, delta, relation, unit, record_pair=record)

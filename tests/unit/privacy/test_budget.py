@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import pytest
+
+from dpmodels.errors import BudgetError, BudgetExceededError, RequestError
+from dpmodels.privacy.gdp import delta_gdp, mu_gdp
+from dpmodels.privacy.guarantee import Guarantee, joint
+from dpmodels.privacy.ledger import Budget, Ledger, current_budget
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.privacy.steps import Step
+
+
+def gauss(eps=1.0, delta=1e-6, **kw):
+    return Guarantee(
+        (Step("coefficients", Gaussian(mu_gdp(eps, delta)), share=1.0),), eps, delta, **kw
+    )
+
+
+def pure(eps=1.0, delta=1e-6):
+    return Guarantee((Step("coin", Pure(eps)),), eps, delta)
+
+
+def test_twenty_fits():
+    budget = Budget(5, 4e-5)
+    for _ in range(20):
+        budget.charge("dp_ols(...)", gauss())
+    assert budget.eps_spent(3e-5) == pytest.approx(4.397, abs=1e-3)
+    assert joint([gauss()] * 20, 3e-5).eps == pytest.approx(4.397117492, abs=1e-8)
+    assert budget.eps_spent(2e-5) < 20
+    frame = budget.to_frame()
+    assert len(frame) == 20 and list(frame["call"]) == list(range(1, 21))
+
+
+def test_check_and_charge_refuse_alike_and_charge_nothing():
+    budget = Budget(1, 1e-6)
+    budget.charge("a", gauss(0.9, 8e-7))
+    before = budget.account
+    for act in (budget.check, lambda g: budget.charge("b", g)):
+        with pytest.raises(BudgetExceededError, match="Nothing was read and nothing was charged"):
+            act(gauss(0.8, 8e-7))
+    assert budget.account == before and len(budget.charges) == 1
+
+
+def test_exact_fit_and_one_more():
+    budget = Budget(1, 1e-6)
+    budget.charge("all", gauss(1, 1e-6))
+    assert budget.remaining().eps == 0
+    with pytest.raises(BudgetExceededError):
+        budget.charge("more", gauss(1e-3, 1e-9))
+
+
+def test_caps_are_proved_at_the_first_charge_and_never_move():
+    budget = Budget(3, 1e-5)
+    budget.charge("first", gauss(0.5, 5e-7))
+    m, e, d = budget.account.caps
+    assert e == 0 and d == pytest.approx(2e-6)
+    assert d + delta_gdp(3 - e, m) <= 1e-5 * (1 + 1e-9)
+    for _ in range(5):
+        budget.charge("next", gauss(0.3, 1e-7))
+        assert budget.account.caps == (m, e, d)
+    spent = budget.account.spent
+    assert spent[0] <= m**2 and spent[1] <= e and spent[2] <= d
+
+
+def test_the_interactive_counterexample_is_refused():
+    """0.3 of mu^2 first, then any part that passes the joint formula: the caps do not allow it."""
+    mu = mu_gdp(1, 1e-6)
+    budget = Budget(1, 1e-6)
+    first = Guarantee((Step("g", Gaussian(math.sqrt(0.3) * mu)),), 1.0, 1e-6)
+    budget.charge("first", first)
+    mu1 = math.sqrt(0.3) * mu
+    left = 1e-6 - delta_gdp(1, mu1)  # what the joint formula would still allow as (0, delta')
+    failure = Guarantee((Step("f", Approximate(0.0, left * 0.999)),), 0.0, left)
+    with pytest.raises(BudgetExceededError):
+        budget.charge("(0, delta')", failure)
+    m, e, d = budget.account.caps
+    assert d + delta_gdp(1 - e, m) <= 1e-6 * (1 + 1e-9)
+
+
+def test_pure_first_goes_by_sums_and_gaussians_then_enter_as_pairs():
+    budget = Budget(3, 1e-5)
+    budget.charge("coin", pure(1.0, 1e-6))
+    assert budget.account.rule == "basic"
+    budget.charge("g", gauss(1.5, 1e-6))
+    assert budget.remaining() == (pytest.approx(0.5), pytest.approx(8e-6))
+    with pytest.raises(BudgetExceededError):
+        budget.charge("g", gauss(0.6, 1e-6))
+
+
+def test_opened_caps_take_pure_parts_later():
+    budget = Budget(3, 1e-5, cap_eps=1.0, cap_delta=1e-6)
+    budget.charge("g", gauss(0.5, 5e-7))
+    budget.charge("coin", pure(0.9, 1e-7))
+    assert budget.account.spent[1] == pytest.approx(0.9)
+    closed = Budget(3, 1e-5)
+    closed.charge("g", gauss(0.5, 5e-7))
+    closed.charge("small coin", pure(0.1, 1e-7))  # enters as 1.25 eps of Gaussian
+    assert closed.account.spent[1] == 0
+    with pytest.raises(BudgetExceededError, match="cap_eps"):
+        closed.charge("coin", pure(0.9, 1e-7))
+
+
+def test_together_all_or_none():
+    budget = Budget(1, 1e-6)
+    with pytest.raises(BudgetExceededError):
+        budget.charge_together([("a", gauss(0.6, 5e-7)), ("b", gauss(0.9, 9e-7))])
+    assert not budget.charges
+    done = budget.charge_together([("a", gauss(0.5, 4e-7)), ("b", gauss(0.5, 4e-7))])
+    assert [c.number for c in done] == [1, 2]
+
+
+def test_relations_and_units():
+    budget = Budget(4, 1e-4)
+    budget.charge("a", gauss(1, 1e-6, relation="add-remove"))
+    assert budget.account.spent[0] == pytest.approx((2 * mu_gdp(1, 1e-6)) ** 2)
+    with pytest.raises(BudgetError, match="implies nothing"):
+        Budget(4, 1e-4, relation="add-remove").charge("a", gauss())
+    attribute = gauss(1, 1e-6, unit="attribute")
+    with pytest.raises(BudgetError, match="attribute"):
+        Budget(4, 1e-4).charge("a", attribute)
+    with_pair = gauss(1, 1e-6, unit="attribute", record_pair=(3.0, 3e-6))
+    budget = Budget(4, 1e-4)
+    budget.charge("a", with_pair)
+    assert budget.account.pairs == (3.0, 3e-6)
+    assert budget.to_frame()["unit"].tolist() == ["attribute"]
+    assert 2.99 < budget.eps_spent(1e-4) <= 3.0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (0, 1e-6),
+        (-1, 1e-6),
+        (math.nan, 1e-6),
+        (math.inf, 1e-6),
+        (1, -1e-6),
+        (1, 1),
+        (1, math.nan),
+        ("x", 0.1),
+    ],
+)
+def test_bad_arguments(bad):
+    with pytest.raises(RequestError, match=r"eps|delta"):
+        Budget(*bad)
+
+
+def test_bad_words():
+    with pytest.raises(RequestError, match="rule"):
+        Budget(1, 1e-6, rule="joint")
+    with pytest.raises(RequestError, match="cap_eps"):
+        Budget(1, 1e-6, cap_eps=2)
+    with pytest.raises(RequestError, match="format"):
+        Budget(1, 1e-6).report("pdf")
+
+
+def test_no_copies():
+    budget = Budget(1, 1e-6)
+    for make in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(BudgetError, match="copied"):
+            make(budget)
+
+
+def test_context():
+    assert current_budget() is None
+    with Budget(1, 1e-6) as outer:
+        with Budget(2, 1e-6) as inner:
+            assert current_budget() is inner
+        assert current_budget() is outer
+    assert current_budget() is None
+
+
+def test_report_and_ledger_text():
+    budget = Budget(3, 1e-5)
+    call = 'dp_ols("quality ~ alcohol + pH", method="eptr")'
+    steps = (
+        Step("scale matrix", Gaussian(0.1053), share=0.2),
+        Step("lower bound and test", Gaussian(0.0816), share=0.12, failure=1e-7, reply_test=True),
+        Step("coefficients", Gaussian(0.1824), share=0.6),
+        Step("residual variance", Gaussian(0.0666), share=0.08),
+    )
+    g = Guarantee(steps, 1.0, 1e-6)
+    charge = budget.charge(call, g)
+    budget.note(charge, "lower bound and test", "reply")
+    text = budget.report()
+    for part in (
+        call,
+        "Gaussian, reply test",
+        ".20",
+        "0.1053",
+        "1e-07",
+        "reply",
+        "left of the budget",
+    ):
+        assert part in text
+    assert max(map(len, text.splitlines()[1:])) <= 100
+    assert "<table" in budget._repr_html_() and "&quot;quality" in budget.report("html")
+    ledger = Ledger(call, g, {"lower bound and test": "NO REPLY"}, "schema, formula, n = 1599")
+    assert "NO REPLY" in str(ledger) and "n = 1599" in str(ledger)
+    assert len(ledger.to_frame()) == 4 and "<table" in ledger._repr_html_()
+    assert ledger.to_frame()["share"].sum() == pytest.approx(1.0)
+    with pytest.raises(BudgetError, match="no call number"):
+        budget.note(7, "x", "y")
+
+
+def test_seeded_lines_are_marked():
+    budget = Budget(3, 1e-5)
+    budget.charge("fit", gauss(seeded=True))
+    assert "NOT PRIVATE" in budget.report()
+
+
+def test_guarantee_travels():
+    g = Guarantee(
+        (Step("a", Gaussian(0.1), failure=1e-8), Step("b", Approximate(0.2, 1e-8))), 1.0, 1e-6
+    )
+    assert pickle.loads(pickle.dumps(g)) == g
+    assert Guarantee.from_dict(g.to_dict()) == g
+    g.delta_at(0.5)
+    assert pickle.loads(pickle.dumps(g)) == g

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dpmodels.privacy.gdp import (
+    agm,
+    delta_gdp,
+    eps_gdp,
+    eps_of_rho,
+    eps_of_rho_classic,
+    log_delta_gdp,
+    mu_gdp,
+    mu_of_pure,
+    rho_classic,
+    tradeoff_gdp,
+    upper_quantile,
+)
+
+# rho at (8, 1e-6) is mu^2/2 of the mu in the same line; mpmath confirms mu to 1e-7 of delta.
+TABLE = [
+    (0.1, 1e-6, 0.027544650243827, 0.000379353878527, 0.000180304080181, 1.4505),
+    (0.5, 1e-6, 0.124106149030528, 0.007701168113594, 0.004443844159097, 1.3164),
+    (1, 1e-6, 0.236704380663436, 0.028014481912630, 0.017468904769123, 1.2664),
+    (1, 1e-5, 0.268051123211294, 0.035925702327418, 0.020819938339536, 1.3136),
+    (2, 1e-6, 0.448334740395194, 0.100502019722613, 0.067573881673144, 1.2195),
+    (5, 1e-6, 1.020357145086106, 0.520564351764134, 0.385346381661089, 1.1623),
+    (8, 1e-6, 1.531545117566145, 1.172815223570347, 0.909706829690102, 1.1354),
+    (1, 1e-10, 0.170422269327255, 0.014521874941326, 0.010627808461541, 1.1689),
+]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("eps", "delta", "mu", "rho", "classic", "ratio"), TABLE)
+def test_reference_mu_and_rho(eps, delta, mu, rho, classic, ratio):
+    assert mu_gdp(eps, delta) == pytest.approx(mu, rel=1e-10, abs=5e-16)
+    assert mu_gdp(eps, delta) ** 2 / 2 == pytest.approx(rho, abs=1e-14)
+    assert rho_classic(eps, delta) == pytest.approx(classic, abs=1e-14)
+    assert math.sqrt(mu_gdp(eps, delta) ** 2 / 2 / rho_classic(eps, delta)) == pytest.approx(
+        ratio, abs=5e-5
+    )
+    assert agm(eps, delta) * mu_gdp(eps, delta) == pytest.approx(1.0, rel=1e-15)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("rho", "exact", "classic", "better", "tol"),
+    [
+        (0.02, 0.834117548624, 1.071304, 0.899935, 5e-13),
+        (0.5, 4.886554117462, 5.756522, 5.221534, 5e-13),
+        (4, 16.860440396295, 18.867689, 17.861121, 5e-13),
+        (20, 49.319276660696, 53.245163, 51.719404, 5e-13),
+        (1000, 1211.629, 1235.079, 1231.879, 5e-4),
+    ],
+)
+def test_reference_eps_of_rho(rho, exact, classic, better, tol):
+    assert eps_gdp(math.sqrt(2 * rho), 1e-6) == pytest.approx(exact, abs=max(tol, 1e-10))
+    loose = 5e-7 if rho < 1000 else 5e-4
+    assert eps_of_rho_classic(rho, 1e-6) == pytest.approx(classic, abs=loose)
+    assert eps_of_rho(rho, 1e-6) == pytest.approx(better, abs=loose)
+
+
+def _mp_delta(eps: float, mu: float) -> float:
+    mp = pytest.importorskip("mpmath")
+    with mp.workdps(420):
+        e, m = mp.mpf(eps), mp.mpf(mu)
+        return mp.ncdf(-e / m + m / 2) - mp.exp(e) * mp.ncdf(-e / m - m / 2)
+
+
+@pytest.mark.parametrize("eps", [1e-4, 1e-2, 0.5, 1, 8, 60, 200])
+@pytest.mark.parametrize("delta", [1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 1e-2, 0.5])
+def test_round_trip_over_the_whole_range(eps, delta):
+    mu = mu_gdp(eps, delta)
+    assert math.isfinite(mu) and mu > 0
+    assert log_delta_gdp(eps, mu) == pytest.approx(math.log(delta), rel=1e-9, abs=1e-7)
+    assert eps_gdp(mu, delta) == pytest.approx(eps, rel=1e-7, abs=1e-10)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("eps", [1e-4, 0.5, 8, 200])
+@pytest.mark.parametrize("delta", [1e-300, 1e-30, 1e-6, 0.5])
+def test_against_many_digits(eps, delta):
+    mu = mu_gdp(eps, delta)
+    # log delta is near -690 in the corner (1e-4, 1e-300): 4e-9 of it is lost, on the safe side
+    assert float(_mp_delta(eps, mu) / delta) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_extremes_of_the_curve():
+    assert delta_gdp(3.0, 0.0) == 0.0
+    assert delta_gdp(-1.0, 0.0) == pytest.approx(1 - math.exp(-1))
+    assert delta_gdp(1.0, math.inf) == 1.0
+    assert delta_gdp(200.0, 1e-3) == 0.0
+    assert upper_quantile(1e-300) == pytest.approx(37.0471, abs=1e-3)
+    assert upper_quantile(0.5) == 0.0
+    for mu in (0.3, 2.0):
+        for eps in (-3.0, -0.2):
+            mirrored = 1 - math.exp(eps) + math.exp(eps) * delta_gdp(-eps, mu)
+            assert delta_gdp(eps, mu) == pytest.approx(mirrored, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("eps", "delta"),
+    [(-1, 1e-6), (math.nan, 1e-6), (math.inf, 1e-6), (1, 0), (1, 1), (1, -1e-3), (1, math.nan)],
+)
+def test_bad_requests(eps, delta):
+    with pytest.raises(ValueError, match=r"eps|delta"):
+        mu_gdp(eps, delta)
+
+
+def test_pure_implies_gaussian():
+    for eps in (0.01, 0.5, 2.0, 8.0):
+        mu, corner = mu_of_pure(eps), 1 / (1 + math.exp(eps))
+        assert tradeoff_gdp(corner, mu) == pytest.approx(corner, rel=1e-12)
+        for e in (0.0, 0.3 * eps, 0.9 * eps, eps):
+            pure = max(0.0, (1 - math.exp(e - eps)) / (1 + math.exp(-eps)))
+            assert pure <= delta_gdp(e, mu) * (1 + 1e-12)

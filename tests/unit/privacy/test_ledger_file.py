@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dpmodels.errors import BudgetError, BudgetExceededError
+from dpmodels.privacy.gdp import mu_gdp
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.ledger import Budget
+from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.privacy.steps import Step
+
+CHILD = """
+import sys
+from dpmodels.errors import BudgetExceededError
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.ledger import Budget
+from dpmodels.privacy.mechanisms import Pure
+from dpmodels.privacy.steps import Step
+path, log, wait = sys.argv[1:4]
+budget = Budget.open(path)
+g = Guarantee((Step("coin", Pure(0.01)),), 0.01, 1e-9)
+if wait == "go":
+    print("ready", flush=True)
+    sys.stdin.readline()
+while True:
+    try:
+        budget.charge("call", g)
+    except BudgetExceededError:
+        print("refused", flush=True)
+        break
+    with open(log, "ab", buffering=0) as f:   # "the noise is drawn": after the charge
+        f.write(b"x")
+    if wait == "go":
+        print("won", flush=True)
+        break
+"""
+
+
+def gauss(eps=1.0, delta=1e-6):
+    return Guarantee((Step("coefficients", Gaussian(mu_gdp(eps, delta)), share=1.0),), eps, delta)
+
+
+def test_create_charge_reopen(tmp_path):
+    path = tmp_path / "study.ledger"
+    budget = Budget.open(path, eps=3, delta=1e-5, label="wine")
+    charge = budget.charge('dp_ols("q ~ a")', gauss())
+    budget.note(charge, "coefficients", "reply")
+    again = Budget.open(path)
+    assert again.label == "wine" and (again.eps, again.delta) == (3.0, 1e-5)
+    assert again.charges[0].guarantee == gauss() and again.charges[0].when
+    memory = Budget(3, 1e-5)
+    memory.charge('dp_ols("q ~ a")', gauss())
+    assert again.account == memory.account
+    assert "reply" in Budget.open_readonly(path).report()
+    assert "wine" in again.report() and "wine" in again.report("html")
+    assert list(again.to_frame()["call"]) == [1]
+    assert Budget.open(path, eps=3, delta=1e-5, label="wine", rule="auto").label == "wine"
+
+
+def test_arguments_of_a_file(tmp_path):
+    path = tmp_path / "a.ledger"
+    with pytest.raises(BudgetError, match="no ledger yet"):
+        Budget.open(path)
+    Budget.open(path, eps=1, delta=1e-6)
+    assert Budget.open(path).label == "a"
+    for wrong in ({"label": "b"}, {"eps": 2}, {"delta": 1e-5}, {"relation": "add-remove"}):
+        with pytest.raises(BudgetError, match="nothing was charged"):
+            Budget.open(path, **wrong)
+    with pytest.raises(BudgetError, match="no directory"):
+        Budget.open(tmp_path / "nowhere" / "a.ledger", eps=1, delta=1e-6)
+    for bad in ({"eps": -1, "delta": 1e-6}, {"eps": 1, "delta": math.nan}):
+        with pytest.raises(ValueError, match=r"eps|delta"):
+            Budget.open(tmp_path / "bad.ledger", **bad)
+    # a refused creation leaves nothing that a later one trips over
+    assert Budget.open(tmp_path / "bad.ledger", eps=1, delta=1e-6).eps == 1
+
+
+def test_overspending_charges_nothing(tmp_path):
+    budget = Budget.open(tmp_path / "a.ledger", eps=1, delta=1e-6)
+    budget.charge("a", gauss(0.9, 8e-7))
+    with pytest.raises(BudgetExceededError):
+        budget.charge("b", gauss(0.9, 8e-7))
+    assert len(Budget.open(tmp_path / "a.ledger").charges) == 1
+
+
+def test_newer_version(tmp_path):
+    path = tmp_path / "a.ledger"
+    budget = Budget.open(path, eps=1, delta=1e-6)
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    for act in (
+        lambda: Budget.open(path),
+        lambda: budget.charge("x", gauss(0.1, 1e-7)),
+        lambda: Budget.open_readonly(path),
+    ):
+        with pytest.raises(BudgetError, match="format 99"):
+            act()
+    db = sqlite3.connect(path)
+    assert db.execute("SELECT count(*) FROM calls").fetchone() == (0,)
+    db.close()
+
+
+def test_corrupt_and_foreign_files(tmp_path):
+    text = tmp_path / "text.ledger"
+    text.write_text("this is not a database, at all, by any means " * 50)
+    foreign = tmp_path / "foreign.ledger"
+    db = sqlite3.connect(foreign)
+    db.execute("CREATE TABLE t (x)")
+    db.commit()
+    db.close()
+    for path in (text, foreign):
+        before = path.read_bytes()
+        for act in (Budget.open, Budget.open_readonly, lambda p: Budget.open(p, eps=1, delta=1e-6)):
+            with pytest.raises(BudgetError) as caught:
+                act(path)
+            assert caught.value.__context__ is None
+        assert path.read_bytes() == before
+    good = tmp_path / "good.ledger"
+    budget = Budget.open(good, eps=100, delta=1e-6)
+    for _ in range(60):
+        budget.charge("y" * 200, gauss(0.1, 1e-8))
+    raw = bytearray(good.read_bytes())
+    raw[4096 : len(raw) - 4096] = os.urandom(len(raw) - 8192)
+    good.write_bytes(bytes(raw))
+    with pytest.raises(BudgetError, match=r"damaged|cannot be used"):
+        Budget.open(good)
+    with pytest.raises(BudgetError, match="no ledger"):
+        Budget.open_readonly(tmp_path / "none.ledger")
+
+
+def test_read_only_file(tmp_path):
+    path = tmp_path / "a.ledger"
+    budget = Budget.open(path, eps=1, delta=1e-6)
+    path.chmod(0o444)
+    with pytest.raises(BudgetError, match="read-only"):
+        Budget.open(path)
+    with pytest.raises(BudgetError, match="read-only"):
+        budget.charge("x", gauss(0.1, 1e-7))
+    reader = Budget.open_readonly(path)
+    assert "budget" in reader.report()
+    with pytest.raises(BudgetError, match="read-only"):
+        reader.charge("x", gauss(0.1, 1e-7))
+    with pytest.raises(BudgetError, match="read-only"):
+        reader.note(1, "x", "y")
+
+
+def test_unknown_mechanism_is_shown_by_its_pair(tmp_path):
+    path = tmp_path / "a.ledger"
+    Budget.open(path, eps=3, delta=1e-5).charge("theirs", gauss())
+    db = sqlite3.connect(path)
+    saved = json.loads(db.execute("SELECT guarantee FROM calls").fetchone()[0])
+    saved["steps"][0]["mechanism"] = {"kind": "profile", "name": "no such", "parameters": []}
+    db.execute("UPDATE calls SET guarantee = ?", (json.dumps(saved),))
+    db.commit()
+    db.close()
+    budget = Budget.open(path)
+    assert "another package" in budget.report()
+    assert budget.eps_spent(1e-5) <= 1.0
+
+
+def test_a_file_cut_short_before_its_first_commit_opens(tmp_path):
+    path = tmp_path / "a.ledger"
+    path.write_bytes(b"")
+    assert Budget.open(path, eps=1, delta=1e-6).charges == ()
+
+
+def _child(path, log, wait):
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(path), str(log), wait],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=os.getcwd(),
+    )
+
+
+def test_race_of_eight_for_the_last_unit(tmp_path):
+    path, log = tmp_path / "race.ledger", tmp_path / "log"
+    Budget.open(path, eps=0.01, delta=1e-9)
+    children = [_child(path, log, "go") for _ in range(8)]
+    assert all(c.stdout.readline() == "ready\n" for c in children)
+    for c in children:
+        c.stdin.write("go\n")
+        c.stdin.flush()
+    answers = [c.communicate(timeout=60)[0].strip() for c in children]
+    assert sorted(answers) == ["refused"] * 7 + ["won"]
+    assert log.read_bytes() == b"x" and len(Budget.open(path).charges) == 1
+
+
+def _kill_loop(tmp_path, kills):
+    rng = random.Random(5)
+    path = tmp_path / "kill.ledger"
+    total = 0.01 * 100_000
+    Budget.open(path, eps=total, delta=1e-4)
+    logs = [tmp_path / "log0", tmp_path / "log1"]
+    children = [_child(path, log, "no") for log in logs]
+    try:
+        for k in range(kills):
+            time.sleep(rng.uniform(0.0, 0.03) if k % 4 else rng.uniform(0.3, 0.8))
+            victim = k % 2
+            children[victim].send_signal(signal.SIGKILL)
+            children[victim].communicate()
+            children[victim] = _child(path, logs[victim], "no")
+            budget = Budget.open(path)
+            drawn = sum(log.stat().st_size for log in logs if log.exists())
+            charges = budget.account.calls
+            assert charges * 0.01 <= total
+            # read after the log, so every draw seen is charged
+            assert charges >= drawn, (charges, drawn)
+    finally:
+        for c in children:
+            c.kill()
+            c.communicate()
+    drawn = sum(log.stat().st_size for log in logs if log.exists())
+    charges = Budget.open(path).account.calls
+    assert drawn > 0 and drawn <= charges <= drawn + kills + 2
+    return charges, drawn
+
+
+def test_kill_nine(tmp_path):
+    _kill_loop(tmp_path, 12)
+
+
+@pytest.mark.slow
+def test_kill_nine_two_hundred_times(tmp_path):
+    charges, drawn = _kill_loop(tmp_path, 200)
+    print(f"charges {charges}, draws {drawn}")
+
+
+def test_pure_budget_in_a_file(tmp_path):
+    budget = Budget.open(tmp_path / "p.ledger", eps=1, delta=0)
+    g = Guarantee((Step("coin", Pure(0.5)),), 0.5, 0.0)
+    budget.charge("a", g)
+    budget.charge("b", g)
+    with pytest.raises(BudgetExceededError):
+        budget.charge("c", g)
