@@ -61,8 +61,8 @@ def _names(node: ast.AST, quoted: Mapping[str, str]) -> Iterator[str]:
             yield from _names(node.func, quoted)
         elif isinstance(node.func, ast.Attribute):
             yield from _names(node.func.value, quoted)
-        for child in (*node.args, *(k.value for k in node.keywords)):
-            yield from _names(child, quoted)
+        for argument in (*node.args, *(k.value for k in node.keywords)):
+            yield from _names(argument, quoted)
         return
     for child in ast.iter_child_nodes(node):
         yield from _names(child, quoted)
