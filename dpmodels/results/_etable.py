@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, did_you_mean
 from dpmodels.results import _format as f
 from dpmodels.results.fit import Fit
 from dpmodels.results.summary import greek, pair, response_of
+
+if TYPE_CHECKING:
+    from dpmodels.privacy.guarantee import Guarantee
 
 __all__ = ["Etable", "etable", "joint_line", "modelsummary"]
 
@@ -217,16 +220,15 @@ def joint_line(fits: Sequence[Fit]) -> str:
     eps, delta = sum(p.eps for p in promises), sum(p.delta for p in promises)
     line = f"Fits on the same data add up: the table as a whole is {pair(eps, delta)}-DP"
     exact = _exact(promises, delta)
-    if exact is not None and exact < eps:
+    if exact < eps:
         line += f" (sums); {pair(round(exact, 4), delta)}-DP"
         line += " if all were declared before the first ran"
     return line + "."
 
 
-def _exact(promises: Sequence[Any], delta: float) -> float | None:
+def _exact(promises: Sequence[Guarantee], delta: float) -> float:
     """Return eps of the tightest composition of all steps at ``delta``."""
-    from dpmodels.privacy.composition import eps_of_parts
+    from dpmodels.privacy.guarantee import joint
 
-    eps = eps_of_parts([step for p in promises for step in p.steps], delta)
     # shown rounded: to the side that stays true
-    return None if eps == float("inf") else eps + 5e-5
+    return joint(promises).eps_at(delta) + 5e-5

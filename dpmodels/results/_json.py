@@ -6,24 +6,19 @@ import contextlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import DPModelsError, RequestError
+from dpmodels.errors import RequestError
 from dpmodels.estimate import Array, Estimate
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
-from dpmodels.privacy.steps import Step
 from dpmodels.results._record import Call, Record, frozen
 
 __all__ = ["dumps", "from_dict", "loads", "to_dict"]
 
 FORMAT = "dpmodels.fit"
 VERSION = 1
-
-_SIMPLE = {"gaussian": Gaussian, "pure": Pure, "approximate": Approximate}
 
 
 def to_dict(record: Record) -> dict[str, Any]:
@@ -41,7 +36,7 @@ def to_dict(record: Record) -> dict[str, Any]:
         "scales": dict(record.scales),
         "bought": list(record.bought),
         "why": record.why,
-        "guarantee": _guarantee_out(record.guarantee),
+        "guarantee": record.guarantee.to_dict(),
         "estimate": _estimate_out(record.estimate),
     }
 
@@ -61,7 +56,7 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
     return Record(
         call=_call_in(saved["call"]),
         design=Design.from_dict(saved["design"]),
-        guarantee=_guarantee_in(saved["guarantee"]),
+        guarantee=Guarantee.from_dict(saved["guarantee"]),
         estimate=frozen(estimate, estimate.released),
         n=saved["n"],
         shares=dict(saved["shares"]),
@@ -153,42 +148,3 @@ def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
         arrays={k: v for k, v in arrays.items() if v is not None},
         use_t=saved["use_t"],
     )
-
-
-def _guarantee_out(promise: Guarantee) -> dict[str, Any]:
-    return {
-        "eps": promise.eps,
-        "delta": promise.delta,
-        "relation": promise.relation,
-        "unit": promise.unit,
-        "seeded": promise.seeded,
-        "notes": list(promise.notes),
-        "steps": [_step_out(step) for step in promise.steps],
-    }
-
-
-def _guarantee_in(saved: Mapping[str, Any]) -> Guarantee:
-    steps = tuple(_step_in(step) for step in saved["steps"])
-    words = {k: saved[k] for k in ("eps", "delta", "relation", "unit", "seeded")}
-    return Guarantee(steps=steps, notes=tuple(saved["notes"]), **words)
-
-
-def _step_out(step: Step) -> dict[str, Any]:
-    out = dict(vars(step))
-    return {**out, "mechanism": _mechanism_out(step.mechanism)}
-
-
-def _step_in(saved: Mapping[str, Any]) -> Step:
-    return Step(**{**saved, "mechanism": _mechanism_in(saved["mechanism"])})
-
-
-def _mechanism_out(mechanism: Any) -> dict[str, Any]:
-    if mechanism.kind not in _SIMPLE:
-        raise DPModelsError(
-            f"a mechanism of kind {mechanism.kind!r} has no portable form yet; pickle the fit"
-        )
-    return {f.name: getattr(mechanism, f.name) for f in fields(mechanism)}
-
-
-def _mechanism_in(saved: Mapping[str, Any]) -> Any:
-    return _SIMPLE[saved["kind"]](**{k: v for k, v in saved.items() if k != "kind"})

@@ -38,7 +38,7 @@ def notes_of(record: Record, *, stars: bool) -> tuple[str, ...]:
         *_largest_share(record),
         *record.estimate.notes,
         *(f"Warning: {w}" for w in record.estimate.warnings),
-        *record.guarantee.notes,
+        *_promise(record),
         *_absent(record),
         *([_STARS] if stars else []),
     ]
@@ -102,6 +102,18 @@ def _largest_share(record: Record) -> list[str]:
         f"{f.percent(float(shares[j]))}. More data or a larger ε narrows it; dp.plan() "
         "predicts by how much, at no cost."
     ]
+
+
+def _promise(record: Record) -> list[str]:
+    """Return what qualifies the privacy statement."""
+    promise = record.guarantee
+    notes = []
+    if promise.proved == "add-remove" and promise.relation == "replace":
+        notes.append("Privacy: converted from a proof for add or remove one row.")
+    if promise.record_pair is not None:
+        eps, delta = promise.record_pair
+        notes.append(f"Privacy of a whole record: (ε = {eps:g}, δ = {delta:g})-DP.")
+    return [*notes, *promise.notes]
 
 
 def _absent(record: Record) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.privacy.guarantee import RELATIONS
 from dpmodels.results import _format as f
 from dpmodels.results import _tables
 from dpmodels.results._design import response, row_norm
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "Page", "Row", "Summary", "build"]
 
-_RELATIONS = {"replace": "replace one row; n is public", "add-remove": "add or remove one row"}
 FORMATS = {
     "text": "text",
     "md": "markdown",
@@ -215,7 +215,7 @@ def pair(eps: float, delta: float) -> str:
 
 def _header(record: Record) -> tuple[tuple[str, str], ...]:
     promise = record.guarantee
-    neighbours = _RELATIONS.get(promise.relation, promise.relation)
+    neighbours = RELATIONS[promise.relation]
     if promise.unit != "record":
         neighbours += f"; unit: one {promise.unit}"
     lines = [

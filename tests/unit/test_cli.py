@@ -56,7 +56,6 @@ def schema(tmp_path):
 
 
 def test_demo(run):
-    pytest.importorskip("dpmodels.privacy.ledger")
     code, out, err = run("demo")
     assert code == 0
     assert "Differentially private linear regression" in out and "Reply:" in out
@@ -164,7 +163,6 @@ def test_schema_new_is_a_schema(run):
 
 
 def test_ledger_file(run, table, schema, tmp_path):
-    pytest.importorskip("dpmodels.privacy.sqlite_store")
     path = str(tmp_path / "study.ledger")
     words = ("fit", "y ~ x1", "--data", table, "--schema", schema, "--ledger", path)
     new = ("--budget-eps", "1.5", "--budget-delta", "1e-5")
