@@ -95,6 +95,8 @@ def as_model(fit: Fit, grid: Any = None) -> Any:
         raise DPModelsError('as_model needs: pip install "marginaleffects>=0.6" "polars<2"')
     if not fit.released:
         raise RequestError("a no-reply has no coefficients")
+    if fit.design.offset is not None:
+        raise RequestError("as_model does not know offset(); use fit.predict(new)")
     frame = public_grid(fit) if grid is None else grid
     data = _polars(fit, frame, response_of(fit._record), pl)
 

@@ -53,7 +53,19 @@ def linear_predictor(fit: Fit, new: Any, outside: str) -> tuple[Array, Array, An
     """
     choice("outside", outside, ("clip", "nan", "extrapolate"))
     X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
-    return X @ np.asarray(fit._record.estimate.params), X, getattr(new, "index", None)
+    eta = X @ np.asarray(fit._record.estimate.params)
+    if fit.design.offset is not None:
+        eta = eta + _offset(fit, new, outside)
+    return eta, X, getattr(new, "index", None)
+
+
+def _offset(fit: Fit, new: Any, outside: str) -> Array:
+    """Return the known part of the linear predictor, ``offset(z)``, at new rows."""
+    from dpmodels.formula import build_design
+
+    text = f"~ 0 + I({fit.design.offset})"
+    design = build_design(text, fit.design.schema, na=fit.design.na, one_sided_ok=True)
+    return np.asarray(design.matrix(new, outside=outside), dtype=float)[:, 0]
 
 
 def regression(

@@ -42,7 +42,7 @@ def text(table: Etable) -> str:
     notes = [
         line
         for note in table.notes
-        for line in textwrap.wrap(ascii_text(note), max(total, 60), break_on_hyphens=False)
+        for line in textwrap.wrap(ascii_text(note), max(total, 76), break_on_hyphens=False)
     ]
     return "\n".join(lines[:2] + rule + lines[2:at] + rule + lines[at:] + rule + notes)
 

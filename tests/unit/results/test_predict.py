@@ -124,3 +124,24 @@ def test_a_family_registers_its_kind(parts, monkeypatch):
     with pytest.raises(NotReleasedError):
         fit.predict(NEW)
     assert kind_of("dp_ols").title == "linear regression"
+
+
+def test_an_offset_is_part_of_the_prediction():
+    """As predict.lm: the response is fitted less the offset, and the prediction has it again."""
+    import warnings
+
+    import dpmodels as dp
+
+    rng = np.random.default_rng(2)
+    rows = pd.DataFrame({"x": rng.uniform(0, 1, 5000), "z": rng.uniform(0, 1, 5000)})
+    rows["y"] = 1 + rows["x"] + 3 * rows["z"]
+    bounds = {"y": (0, 6), "x": (0, 1), "z": (0, 1)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = dp.dp_ols(
+            "y ~ x + offset(3*z)", rows, eps=8, delta=1e-6, method="eptr", bounds=bounds, seed=1
+        )
+    by_hand = fit.params["Intercept"] + fit.params["x"] * rows["x"] + 3 * rows["z"]
+    np.testing.assert_allclose(fit.predict(rows), by_hand, rtol=1e-12)
+    assert abs(fit.predict(rows) - rows["y"]).mean() < 0.2
+    assert Fit.from_json(fit.to_json()).predict(rows).equals(fit.predict(rows))
