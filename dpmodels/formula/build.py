@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from dpmodels.errors import FormulaError, SchemaError, did_you_mean
+from dpmodels.errors import FormulaError, SchemaError
 from dpmodels.formula import _formulaic as fx
 from dpmodels.formula import intervals as iv
+from dpmodels.formula.columns import (
+    atom_of,
+    check_event,
+    class_response,
+    column_of,
+    columns_of,
+    numeric_rows,
+    part_norms,
+    weighted,
+    weighted_term,
+)
 from dpmodels.formula.compile import Context, compile_factor, compile_scalar, parse_expression
 from dpmodels.formula.design import Column, Design, TermInfo
 from dpmodels.formula.functions import REGISTERED, RESERVED
-from dpmodels.formula.nodes import Basis, Cat, Factor, Node
+from dpmodels.formula.nodes import Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product, Program, rules
 from dpmodels.formula.walk import needed_variables
 from dpmodels.schema import Schema
@@ -148,7 +156,7 @@ class _Builder:
         """Return the columns of one factor in one coding; shared by all its terms."""
         key = (text, reduced)
         if key not in self.atoms:
-            self.atoms[key] = _atom(text, self.factor(text), reduced)
+            self.atoms[key] = atom_of(text, self.factor(text), reduced)
         return self.atoms[key]
 
     # -- layout ----------------------------------------------------------------------------
@@ -172,10 +180,10 @@ class _Builder:
             for part in mine:
                 placed = Product(len(columns), part.scale, part.atoms)
                 products.append(placed)
-                columns.extend(_columns(placed, term.name))
+                columns.extend(columns_of(placed, term.name))
             made = tuple(c.name for c in columns[start:])
             assert made == term.columns, f"column names differ from the parser's: {term.columns}"
-            norms = {n: _part_norms(mine, n) for n in ("l2", "l1", "linf")}
+            norms = {n: part_norms(mine, n) for n in ("l2", "l1", "linf")}
             infos.append(TermInfo(term.name, slice(start, len(columns)), norms["l2"], norms))
         return products, columns, infos
 
@@ -253,13 +261,13 @@ class _Builder:
                 )
             kind = "response"
             if response_ok == "event":
-                _check_event(text, interval)
+                check_event(text, interval)
                 kind = "event"
             if offset is not None:
                 interval = iv.subtract(interval, self.scalar(offset, "offset").interval)
-            return _column(text, interval, text, kind), factor, (0, 1) if kind == "event" else ()
+            return column_of(text, interval, text, kind), factor, (0, 1) if kind == "event" else ()
         if isinstance(factor, Cat):
-            return _class_response(text, factor, response_ok, event)
+            return class_response(text, factor, response_ok, event)
         raise FormulaError(f'the response of "{self.formula}" must be one number a row')
 
     # -- program ---------------------------------------------------------------------------
@@ -280,14 +288,14 @@ class _Builder:
         predicate = self._subset()
         response_interval = None if response is None else response.interval
         if weights is not None:
-            columns = [_weighted(c, weights) for c in columns]
-            infos = [_weighted_term(t, weights) for t in infos]
-            response = None if response is None else _weighted(response, weights)
+            columns = [weighted(c, weights) for c in columns]
+            infos = [weighted_term(t, weights) for t in infos]
+            response = None if response is None else weighted(response, weights)
         program = Program(
             products=tuple(products),
             rules=rules(self.schema, self.na),
             columns=len(columns),
-            numeric=_numeric_rows(columns, response, weights is not None),
+            numeric=numeric_rows(columns, response, weights is not None),
             response=source,
             response_interval=response_interval,
             offset=None if offset is None else self.scalar(offset, "offset"),
@@ -332,160 +340,3 @@ class _Builder:
                 f'subset={self.subset!r} must be a comparison, for example subset="alcohol > 10"'
             )
         return node
-
-
-# -- pieces --------------------------------------------------------------------------------
-
-
-def _column(name: str, interval: iv.Interval, term: str, kind: str) -> Column:
-    lo, hi = interval if interval is not None else (None, None)
-    return Column(name, lo, hi, term, kind)
-
-
-def _check_event(text: str, interval: iv.Interval) -> None:
-    if interval != (0.0, 1.0):
-        raise FormulaError(
-            f"the response {text!r} must be an event, 0 or 1. Declare {text} = dp.Binary(), or two "
-            f'levels of which the second is the event: {text} = dp.Levels(["no", "yes"]); or write '
-            f"the event as a comparison: {{{text} > 0}} ~ ..."
-        )
-
-
-def _class_response(
-    text: str, factor: Cat, response_ok: str, event: Any
-) -> tuple[Column, Node | Cat, tuple[Any, ...]]:
-    levels = factor.levels
-    if response_ok == "levels":
-        return Column(text, 0.0, len(levels) - 1.0, text, "class"), factor, levels
-    if response_ok == "event":
-        if event is None and len(levels) != 2:
-            raise FormulaError(
-                f"the response {text!r} has {len(levels)} levels; say which is the event: "
-                f"event={levels[0]!r}"
-            )
-        chosen = levels[1] if event is None else event
-        if chosen not in levels:
-            close = did_you_mean(str(chosen), map(str, levels))
-            raise FormulaError(
-                f"event={chosen!r} is not a level of {text!r}.{close} Levels: {list(levels)!r}"
-            )
-        table = np.array([*(float(x == chosen) for x in levels), math.nan])
-        node = Node((0.0, 1.0), lambda env: table[factor.evaluate(env)], factor.variables)
-        rest = tuple(x for x in levels if x != chosen)
-        return Column(text, 0.0, 1.0, text, "event"), node, (*rest, chosen)
-    raise FormulaError(
-        f"the response {text!r} has levels {list(levels)!r}, not numbers. Name the event: "
-        f"{{{text} == {levels[-1]!r}}} ~ ..."
-    )
-
-
-def _atom(text: str, factor: Factor, reduced: bool) -> Atom:
-    if isinstance(factor, Node):
-        norm = iv.magnitude(factor.interval)
-        return Atom(factor, (text,), (factor.interval,), dict.fromkeys(("l2", "l1", "linf"), norm))
-    if isinstance(factor, Basis):
-        drop = 1 if factor.spans_intercept and reduced else 0
-        names = tuple(f"{text}[{f}]" for f in factor.fields[drop:])
-        return Atom(factor, names, factor.intervals[drop:], factor.norms, drop=drop)
-    coding = fx.coding(factor.contrast, factor.levels, reduced)
-    names = tuple(coding.format.format(name=text, field=f) for f in coding.fields)
-    m = coding.matrix
-    bounds = tuple((float(c.min()), float(c.max())) for c in m.T)
-    norms = {
-        "l2": float(np.sqrt((m**2).sum(axis=1)).max()),
-        "l1": float(np.abs(m).sum(axis=1).max()),
-        "linf": float(np.abs(m).max(initial=0.0)),
-    }
-    ones = (m == 1.0).sum(axis=1)
-    plain = bool(np.isin(m, (0.0, 1.0)).all() and (ones <= 1).all() and m.shape[1])
-    target = None
-    if plain:
-        target = np.append(np.where(ones == 1, m.argmax(axis=1), -1), -1).astype(np.intp)
-    return Atom(factor, names, bounds, norms, matrix=m, target=target)
-
-
-def _columns(product: Product, term: str) -> list[Column]:
-    if not product.atoms:
-        one = product.scale
-        name = "Intercept" if term == "Intercept" else term
-        return [Column(name, one, one, term, "intercept" if one == 1.0 else "numeric")]
-    if len(product.atoms) > 1:
-        kind = "product"
-    elif product.atoms[0].target is not None:
-        kind = "dummy"
-    else:
-        source = product.atoms[0].source
-        kind = (
-            "contrast"
-            if isinstance(source, Cat)
-            else "basis"
-            if isinstance(source, Basis)
-            else "numeric"
-        )
-    out = []
-    index = [0] * len(product.atoms)
-    for _ in range(product.width):
-        name = ":".join(a.names[i] for a, i in zip(product.atoms, index, strict=True))
-        interval: iv.Interval = None
-        for k, (a, i) in enumerate(zip(product.atoms, index, strict=True)):
-            interval = a.intervals[i] if k == 0 else iv.multiply(interval, a.intervals[i])
-        if product.scale != 1.0:
-            interval = iv.scale(interval, product.scale)
-        out.append(_column(name, interval, term, kind))
-        for k, a in enumerate(product.atoms):
-            index[k] += 1
-            if index[k] < a.width:
-                break
-            index[k] = 0
-    return out
-
-
-def _part_norms(parts: list[Product], norm: str) -> float | None:
-    """Norm bound of a term: product over factors, then over its parts (they are side by side)."""
-    sizes = []
-    for p in parts:
-        size = abs(p.scale)
-        for a in p.atoms:
-            one = a.norms[norm]
-            if one is None:
-                return None
-            size *= one
-        sizes.append(size)
-    if norm == "l1":
-        return sum(sizes)
-    if norm == "linf":
-        return max(sizes, default=0.0)
-    return math.hypot(*sizes)
-
-
-def _weighted(c: Column, w: Node) -> Column:
-    assert w.interval is not None
-    root = (math.sqrt(w.interval[0]), math.sqrt(w.interval[1]))
-    interval = iv.multiply(c.interval, root)
-    lo, hi = interval if interval is not None else (None, None)
-    return Column(c.name, lo, hi, c.term, c.kind)
-
-
-def _weighted_term(t: TermInfo, w: Node) -> TermInfo:
-    assert w.interval is not None
-    root = math.sqrt(w.interval[1])
-    norms = {k: None if v is None else v * root for k, v in t.norms.items()}
-    return TermInfo(t.name, t.columns, norms["l2"], norms)
-
-
-def _numeric_rows(
-    columns: list[Column], response: Column | None, weighted: bool
-) -> tuple[slice, ...]:
-    """Contiguous runs of buffer rows that can hold NaN."""
-    flags = [weighted or c.kind not in ("intercept", "dummy", "contrast") for c in columns]
-    if response is not None:
-        flags.append(True)
-    out: list[slice] = []
-    start = None
-    for j, flag in enumerate([*flags, False]):
-        if flag and start is None:
-            start = j
-        elif not flag and start is not None:
-            out.append(slice(start, j))
-            start = None
-    return tuple(out)
