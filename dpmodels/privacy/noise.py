@@ -10,12 +10,50 @@ from __future__ import annotations
 import math
 import os
 from fractions import Fraction
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 __all__ = ["ExactNoise", "NoiseSource", "SeededNoise", "make_noise"]
+
+
+class NoiseSource(Protocol):
+    """What a source of noise offers. ``private`` is False for seeded and test sources."""
+
+    private: bool
+
+    def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
+        """Draw integers with P(k) proportional to exp(-k^2 / (2 sigma2))."""
+        ...
+
+    def discrete_laplace(self, scale: Fraction, size: int) -> list[int]:
+        """Draw integers with P(k) proportional to exp(-|k| / scale)."""
+        ...
+
+    def bernoulli(self, p: float) -> bool:
+        """Draw an event of probability ``p``."""
+        ...
+
+    def normals(self, size: int) -> npt.NDArray[np.float64]:
+        """Draw float standard normals."""
+        ...
+
+    def uniforms(self, size: int) -> npt.NDArray[np.float64]:
+        """Draw floats in (0, 1)."""
+        ...
+
+    def exponentials(self, size: int) -> npt.NDArray[np.float64]:
+        """Draw float standard exponentials."""
+        ...
+
+    def integers_below(self, n: int, size: int) -> list[int]:
+        """Draw uniform integers in 0..n-1."""
+        ...
+
+    def permutation(self, n: int) -> npt.NDArray[np.intp]:
+        """Draw a uniform permutation of 0..n-1."""
+        ...
 
 
 class _Bits:
@@ -35,7 +73,7 @@ class _Bits:
         return out
 
     def below(self, n: int) -> int:
-        k = n.bit_length()
+        k = (n - 1).bit_length()
         while True:
             v = self.bits(k)
             if v < n:
@@ -82,6 +120,21 @@ class ExactNoise:
                 continue
             return -value if negative else value
 
+    def _laplace_rational(self, num: int, den: int) -> int:
+        """Discrete Laplace with scale num/den (Canonne, Kamath and Steinke 2020, Algorithm 2)."""
+        while True:
+            u = self._bits.below(num)
+            if not self._bernoulli_exp1(u, num):
+                continue
+            v = 0
+            while self._bernoulli_exp1(1, 1):
+                v += 1
+            value = (u + num * v) // den
+            negative = self._bits.bits(1)
+            if negative and value == 0:
+                continue
+            return -value if negative else value
+
     def _gaussian(self, sigma2: Fraction) -> int:
         t = math.isqrt(sigma2.numerator // sigma2.denominator) + 1
         num, den = sigma2.numerator, sigma2.denominator
@@ -94,7 +147,24 @@ class ExactNoise:
 
     def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
         """Draw ``size`` integers with P(k) proportional to exp(-k^2 / (2 sigma2))."""
+        if sigma2 <= 0:
+            raise ValueError("the variance must be positive")
         return [self._gaussian(sigma2) for _ in range(size)]
+
+    def discrete_laplace(self, scale: Fraction, size: int) -> list[int]:
+        """Draw ``size`` integers with P(k) proportional to exp(-|k| / scale)."""
+        if scale <= 0:
+            raise ValueError("the scale must be positive")
+        num, den = scale.numerator, scale.denominator
+        return [self._laplace_rational(num, den) for _ in range(size)]
+
+    def integers_below(self, n: int, size: int) -> list[int]:
+        """Draw ``size`` uniform integers in 0..n-1."""
+        return [self._bits.below(n) for _ in range(size)]
+
+    def exponentials(self, size: int) -> npt.NDArray[np.float64]:
+        """High-entropy float exponentials; not exact, see the note."""
+        return -np.log(self.uniforms(size))
 
     def normals(self, size: int) -> npt.NDArray[np.float64]:
         """High-entropy float normals, one fresh 64-bit word each; not exact, see the note."""
@@ -106,19 +176,23 @@ class ExactNoise:
     def uniforms(self, size: int) -> npt.NDArray[np.float64]:
         """Uniforms (k + 1/2) 2^-53 from operating-system entropy."""
         u = (np.frombuffer(os.urandom(8 * size), dtype=np.uint64) >> np.uint64(11)).astype(float)
-        return (u + 0.5) * 2.0**-53
+        return np.asarray((u + 0.5) * 2.0**-53, dtype=np.float64)
 
     def bernoulli(self, p: float) -> bool:
-        """Draw an event of probability ``p`` exactly: ``p`` is a fraction with denominator 2^k."""
-        if p <= 0.0:
-            return False
+        """Draw an event of probability ``p`` exactly: a float is a fraction with a 2^k below.
+
+        Random bits are compared with the binary expansion of ``p``; probabilities as small as
+        1e-300 are drawn as they are, not as 0.
+        """
+        if not 0.0 <= p <= 1.0:
+            raise ValueError("a probability lies in [0, 1]")
         num, den = p.as_integer_ratio()
         return self._bits.below(den) < num
 
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Uniform permutation of 0..n-1 (ties of 64-bit keys have probability below n^2 2^-65)."""
         keys = np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
-        return np.argsort(keys, kind="stable")
+        return np.asarray(np.argsort(keys, kind="stable"), dtype=np.intp)
 
 
 class SeededNoise:
@@ -133,6 +207,20 @@ class SeededNoise:
         """Draw rounded normals."""
         sd = math.sqrt(sigma2)
         return [round(v) for v in self._rng.normal(0.0, sd, size).tolist()]
+
+    def discrete_laplace(self, scale: Fraction, size: int) -> list[int]:
+        """Draw differences of geometric numbers (floats cut down for large scales)."""
+        e = self._rng.exponential(float(scale), (2, size))
+        k = np.floor(e)
+        return [int(v) for v in (k[0] - k[1]).tolist()]
+
+    def integers_below(self, n: int, size: int) -> list[int]:
+        """Draw uniform integers in 0..n-1."""
+        return [int(v) for v in self._rng.integers(0, n, size).tolist()]
+
+    def exponentials(self, size: int) -> npt.NDArray[np.float64]:
+        """Draw standard exponentials."""
+        return self._rng.standard_exponential(size)
 
     def normals(self, size: int) -> npt.NDArray[np.float64]:
         """Draw standard normals."""
@@ -149,9 +237,6 @@ class SeededNoise:
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Draw a uniform permutation."""
         return np.asarray(self._rng.permutation(n))
-
-
-NoiseSource = Any  # ExactNoise | SeededNoise (a Protocol once both are complete)
 
 
 def make_noise(seed: int | None) -> NoiseSource:

@@ -16,16 +16,61 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError
-from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.gdp import upper_quantile
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Profile, Pure
 from dpmodels.privacy.noise import NoiseSource
 from dpmodels.privacy.steps import Step
 
-__all__ = ["ROUND_UP", "Run"]
+__all__ = ["FLOAT_NOTE", "ROUND_UP", "Run", "tail_margin"]
 
 #: Every noise scale is rounded up by this factor: it pays for root finders and for the lattice.
 ROUND_UP = 1.0 + 1e-9
 #: Noise sd over grid step; below this the lattice is refined before noise is added.
 _FINE = 1 << 20
+
+#: Qualification of a guarantee whose noise is float normals, not exact lattice noise.
+FLOAT_NOTE = (
+    "noise from 53-bit float normals, outputs rounded to a public grid: the statement holds for "
+    "ideal normals"
+)
+
+
+def tail_margin(sd: float, p: float) -> float:
+    """Return t with P(noise > t) <= p for the noise that :meth:`Run.gaussian` adds.
+
+    Parameters
+    ----------
+    sd : float
+        ``sensitivity / mu``, in the statistic's own units.
+    p : float
+
+    Notes
+    -----
+    ``z_p sd`` with the run's rounding up, raised by one step of the noise grid: a lattice tail
+    beyond t + grid is at most the continuous tail beyond t (theory.md, 6.3). The grid is at most
+    2^-20 sd. ``z_p = -Phi^{-1}(p)``; 1 - p is never formed.
+    """
+    sd *= ROUND_UP
+    return sd * upper_quantile(p) + sd / _FINE
+
+
+def _ints(value: npt.ArrayLike) -> tuple[list[int], tuple[int, ...]]:
+    array = np.asarray(value, dtype=object)
+    return [int(v) for v in array.ravel()], array.shape
+
+
+def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
+    """Round to integers of ``grid``; what is not finite becomes 0 without an exception."""
+    array = np.asarray(value, dtype=float)
+    k = [round(v / grid) if math.isfinite(v / grid) else 0 for v in array.ravel().tolist()]
+    out = np.empty(len(k), dtype=object)
+    out[:] = k
+    return out.reshape(array.shape)
+
+
+def _refine(scale: float) -> int:
+    """Return the power of two by which the lattice is refined: scale 2^f >= 2^20."""
+    return max(0, math.ceil(math.log2(_FINE / scale))) if scale < _FINE else 0
 
 
 class Run:
@@ -40,10 +85,20 @@ class Run:
     """
 
     def __init__(self, steps: Iterable[Step], noise: NoiseSource) -> None:
-        self._open = {step.name: step for step in steps}
+        listed = tuple(steps)
+        self._open = {step.name: step for step in listed}
+        if len(self._open) != len(listed):
+            raise PrivacyBugError("two steps of a plan have the same name")
         self.noise = noise
+        #: True once a release drew float noise: its guarantee must carry ``FLOAT_NOTE``.
+        self.float_note = False
 
-    def _take(self, name: str, kind: type) -> Any:
+    @property
+    def undrawn(self) -> tuple[str, ...]:
+        """Names of the steps that were not drawn (charged all the same)."""
+        return tuple(self._open)
+
+    def _take(self, name: str, kind: type | tuple[type, ...]) -> Any:
         step = self._open.pop(name, None)
         if step is None:
             raise PrivacyBugError(f"step {name!r} is not in the plan, or was drawn already")
@@ -76,19 +131,22 @@ class Run:
             Size of a lattice step in the statistic's own units.
         """
         mu = self._take(name, Gaussian).mu
-        value = np.asarray(value, dtype=object)
-        flat = [int(v) for v in value.ravel()]
-        w = np.broadcast_to(np.asarray(weights, dtype=float), value.shape).ravel()
+        flat, shape = _ints(value)
+        w = np.broadcast_to(np.asarray(weights, dtype=float), shape).ravel().tolist()
+        if not (mu > 0 and math.isfinite(sensitivity) and sensitivity > 0):
+            raise PrivacyBugError(f"step {name!r}: mu and sensitivity must be positive and finite")
+        if not all(wj > 0 and math.isfinite(wj) for wj in w):
+            raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
+        sds = [sensitivity / (mu * wj) * ROUND_UP for wj in w]
         out = np.empty(len(flat))
-        sds = [sensitivity / (mu * wj) * ROUND_UP for wj in w.tolist()]
         for sd in sorted(set(sds)):
             index = [j for j, sd_j in enumerate(sds) if sd_j == sd]
-            fine = max(0, math.ceil(math.log2(_FINE / sd))) if sd < _FINE else 0
-            sigma2 = Fraction(sd * 2.0**fine) ** 2
-            draws = self.noise.discrete_gaussian(sigma2, len(index))
+            fine = _refine(sd)
+            # a power of two times a float is exact, and so is its square as a fraction
+            draws = self.noise.discrete_gaussian(Fraction(math.ldexp(sd, fine)) ** 2, len(index))
             for j, k in zip(index, draws, strict=True):
                 out[j] = float(Fraction((flat[j] << fine) + k, 1 << fine)) * unit
-        return out.reshape(value.shape)
+        return out.reshape(shape)
 
     def gaussian_real(
         self, name: str, value: npt.ArrayLike, sensitivity: float
@@ -99,9 +157,72 @@ class Run:
         pays for the rounding).
         """
         grid = sensitivity * 2.0**-30
-        value = np.asarray(value, dtype=float)
-        k = np.array([round(v / grid) for v in value.ravel().tolist()], dtype=object)
-        return self.gaussian(name, k.reshape(value.shape), 2.0**30, unit=grid)
+        return self.gaussian(name, _on_grid(value, grid), 2.0**30, unit=grid)
+
+    def laplace(
+        self, name: str, value: npt.ArrayLike, sensitivity_l1: float, *, unit: float = 1.0
+    ) -> npt.NDArray[np.float64]:
+        """Release an integer vector with exact discrete Laplace noise; return it times ``unit``.
+
+        Parameters
+        ----------
+        name : str
+            A step of kind Pure(eps).
+        value : array of int
+        sensitivity_l1 : float
+            L1 sensitivity in lattice units.
+        """
+        eps = self._take(name, Pure).eps
+        flat, shape = _ints(value)
+        if not (eps > 0 and math.isfinite(sensitivity_l1) and sensitivity_l1 > 0):
+            raise PrivacyBugError(f"step {name!r}: eps and sensitivity must be positive and finite")
+        scale = sensitivity_l1 / eps * ROUND_UP
+        fine = _refine(scale)
+        draws = self.noise.discrete_laplace(Fraction(math.ldexp(scale, fine)), len(flat))
+        out = [
+            float(Fraction((v << fine) + k, 1 << fine)) * unit
+            for v, k in zip(flat, draws, strict=True)
+        ]
+        return np.array(out).reshape(shape)
+
+    def laplace_real(
+        self, name: str, value: npt.ArrayLike, sensitivity_l1: float
+    ) -> npt.NDArray[np.float64]:
+        """Release a real vector with Laplace noise; rounded to a public grid first.
+
+        ``sensitivity_l1`` must already contain the float allowance (2^-20 of it pays for the
+        rounding of all entries: the grid is 2^-30 of it over the next power of two of the length).
+        """
+        bits = 30 + max(1, np.asarray(value).size).bit_length()
+        grid = math.ldexp(sensitivity_l1, -bits)
+        return self.laplace(name, _on_grid(value, grid), 2.0**bits, unit=grid)
+
+    def coin(self, name: str, p: float) -> bool:
+        """Reply with probability ``p``, exactly. The step states what the coin costs.
+
+        The slope of p in the data is the method's own proof (efficient Propose-Test-Release).
+        """
+        self._take(name, (Approximate, Pure, Profile))
+        return self.noise.bernoulli(p)
+
+    def float_normals(
+        self, name: str, value: npt.ArrayLike, sensitivity: float
+    ) -> npt.NDArray[np.float64]:
+        """Release a real array with float normals, for outputs that are no lattice statistic.
+
+        The result is rounded to a public grid of 2^-30 noise sd, and the guarantee must carry
+        ``FLOAT_NOTE``: nothing here is exact.
+        """
+        mu = self._take(name, Gaussian).mu
+        if not (mu > 0 and math.isfinite(sensitivity) and sensitivity > 0):
+            raise PrivacyBugError(f"step {name!r}: mu and sensitivity must be positive and finite")
+        self.float_note = True
+        array = np.asarray(value, dtype=float)
+        array = np.where(np.isfinite(array), array, 0.0)
+        sd = sensitivity / mu * ROUND_UP
+        grid = sd * 2.0**-30
+        noisy = array + sd * self.noise.normals(array.size).reshape(array.shape)
+        return np.asarray(np.round(noisy / grid) * grid)
 
     def coin_gaussian(
         self, name: str, probability: float, value: npt.ArrayLike, sd: float
