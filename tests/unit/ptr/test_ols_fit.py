@@ -183,7 +183,9 @@ def test_no_option_changes_the_guarantee(options, bought, eps):
         else dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
     )
     plan = dp.plan("y ~ a + b", schema, n=5000, eps=eps, delta=1e-6, method="eptr", **options)
-    assert plan.guarantee.delta_at(eps) == pytest.approx(1e-6, rel=1e-6)
+    # a pair with eps > 0 is composed by its dominating pair, a little below the sum of the parts
+    pairs = any(getattr(s.mechanism, "eps", 0.0) > 0 for s in plan.steps)
+    assert plan.guarantee.delta_at(eps) == pytest.approx(1e-6, rel=0.2 if pairs else 1e-6)
     assert plan.guarantee.delta_at(eps) <= 1e-6 * (1 + 1e-8)
     if plan.steps[-1].mechanism.kind == "gaussian":
         shares = sum(v for v in plan.shares.values())
