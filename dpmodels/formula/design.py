@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.errors import FormulaError, did_you_mean
+from dpmodels.formula.factors import FactorInfo
 from dpmodels.formula.intervals import Interval, magnitude
 from dpmodels.schema import Schema, Variable
 
 if TYPE_CHECKING:
-    from dpmodels.formula.factors import FactorInfo
     from dpmodels.formula.program import Program
 
 __all__ = ["Column", "Design", "TermInfo"]
@@ -110,7 +110,6 @@ class Design:
     mean: bool = False
     bought: tuple[tuple[str, float, float], ...] = ()
     buy_all: bool = False
-    factors: tuple[FactorInfo, ...] = field(default=(), compare=False, repr=False)
     program: Program | None = field(default=None, compare=False, repr=False)
 
     # -- shape -----------------------------------------------------------------------------
@@ -251,7 +250,7 @@ class Design:
         )
 
     # -- rows ------------------------------------------------------------------------------
-    def fill(self, chunk: Mapping[str, Any], out: Any) -> None:
+    def fill(self, chunk: Mapping[str, Any], out: Any, codes: Any = None) -> None:
         """Write the design of a block of rows into ``out``.
 
         Parameters
@@ -262,6 +261,10 @@ class Design:
             ``out[j]`` receives column j in the user's units, inside its public range; the response
             last. A row that must become a zero row has NaN in ``out[-1, i]`` (in ``out[0, i]``
             when there is no response).
+        codes : (len(factors), m) intp array, optional
+            The counting path: receives the local column of each factor of ``factors`` (-1: none),
+            and ``out`` has the rows ``dense`` of the buffer only. A row to be zeroed must have its
+            codes set to -1 by the caller.
 
         Notes
         -----
@@ -269,7 +272,31 @@ class Design:
         because of a cell.
         """
         assert self.program is not None
-        self.program.fill(chunk, out, [c.interval for c in self.z], self._finals())
+        clips = [c.interval for c in self.z]
+        finals = self._finals()
+        if codes is not None:
+            place = {j: i for i, j in enumerate(self.dense)}
+            clips = [clips[j] for j in self.dense]
+            finals = [(place[j], lo, hi) for j, lo, hi in finals]
+        self.program.fill(chunk, out, clips, finals, codes)
+
+    @property
+    def factors(self) -> tuple[FactorInfo, ...]:
+        """Main effects coded by dummies, for the counting path; empty where it does not apply."""
+        if self.program is None:
+            return ()
+        found = tuple(
+            FactorInfo(self.columns[p.start].term, slice(p.start, p.start + p.width))
+            for p in self.program.counted
+        )
+        dummies = {self.names[j] for f in found for j in range(f.columns.start, f.columns.stop)}
+        return () if any(name in dummies for name, _, _ in self.bought) else found
+
+    @property
+    def dense(self) -> tuple[int, ...]:
+        """Buffer rows that are not dummies of ``factors``."""
+        gone = {j for f in self.factors for j in range(f.columns.start, f.columns.stop)}
+        return tuple(j for j in range(self.q) if j not in gone)
 
     def _finals(self) -> list[tuple[int, float, float]]:
         if not self.bought:

@@ -1,4 +1,9 @@
-"""Factors with many levels: what the counting path of a Gram matrix needs to know."""
+"""Factors with many levels: what the counting path of a Gram matrix needs to know.
+
+A main effect coded by dummies has at most one 1 in a row. Instead of writing L buffer rows, the
+program can give the local column of each row (``Design.fill(chunk, out, codes=...)``); products
+with it are then sums by code. ``out`` holds the remaining rows, ``Design.dense`` of the buffer.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,20 @@ __all__ = ["FactorInfo"]
 
 @dataclass(frozen=True)
 class FactorInfo:
-    """A main-effect block of dummies."""
+    """A main-effect block of dummies.
+
+    Attributes
+    ----------
+    name : str
+        Term.
+    columns : slice
+        Buffer rows it stands for; code c is row ``columns.start + c``, code -1 none of them.
+    """
 
     name: str
     columns: slice
-    levels: int
-    base: int | None
+
+    @property
+    def width(self) -> int:
+        """Number of dummies."""
+        return int(self.columns.stop - self.columns.start)

@@ -300,12 +300,16 @@ class Program:
         out: Array,
         clips: Sequence[Interval],
         finals: Sequence[tuple[int, float, float]],
+        codes: Array | None = None,
     ) -> None:
-        """Fill ``out`` of shape (q, m)."""
+        """Fill ``out`` of shape (q, m), or its dense rows and the codes of the counted factors.
+
+        ``clips`` and ``finals`` refer to the rows of ``out``.
+        """
         with np.errstate(all="ignore"):
             block = Block(chunk, out.shape[1], self.rules)
-            self._predictors(block, out, True)
-            last = self.columns
+            self._predictors(block, out, True, codes)
+            last = out.shape[0] - 1
             if self.response is not None:
                 self._response(block, out[last])
             if self.weights is not None:
@@ -317,7 +321,7 @@ class Program:
             if self.subset is not None:
                 block.mark(~(np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0))
             mark = last if self.response is not None else 0
-            for rows in self.numeric:
+            for rows in self.numeric if codes is None else (slice(0, out.shape[0]),):
                 part = out[rows]
                 if not np.isfinite(part.sum()):
                     block.mark(np.isnan(part).any(axis=0))
@@ -351,12 +355,33 @@ class Program:
             out[:, bad] = np.nan
         return np.ascontiguousarray(out.T)
 
-    def _predictors(self, block: Block, out: Array, clip: bool) -> None:
+    @property
+    def counted(self) -> tuple[Product, ...]:
+        """Main effects coded by dummies: their rows can be given as codes."""
+        if self.weights is not None:
+            return ()
+        return tuple(p for p in self.products if p.single and p.atoms[0].target is not None)
+
+    def _predictors(self, block: Block, out: Array, clip: bool, codes: Array | None = None) -> None:
         store: dict[int, Array] = {}
+        starts = {id(p): p.start for p in self.products}
+        skipped: tuple[Product, ...] = ()
+        if codes is not None:
+            skipped = self.counted
+            for f, p in enumerate(skipped):
+                atom = p.atoms[0]
+                assert isinstance(atom.source, Cat)
+                np.take(atom.target, block.codes(atom.source), out=codes[f], mode="wrap")
+            gone = 0
+            for p in self.products:
+                starts[id(p)] = p.start - gone
+                gone += p.width if any(p is x for x in skipped) else 0
+        done = {id(p) for p in skipped}
         for single in (True, False):  # products reuse the rows of their factors
             for p in self.products:
-                if p.single == single:
-                    p.fill(block, out[p.start : p.start + p.width], store, clip)
+                if p.single == single and id(p) not in done:
+                    start = starts[id(p)]
+                    p.fill(block, out[start : start + p.width], store, clip)
 
     def _response(self, block: Block, out: Array) -> None:
         r = self.response

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,28 @@ class Rows:
         Values are in the user's units and inside the known intervals; a row that must become a
         zero row has NaN in its last cell. The buffer is reused: use it before the next block.
         """
+        buffer = np.empty((design.q, height))
+        for columns, m in self._slices(design, height):
+            block = buffer[:, :m]
+            design.fill(columns, block)
+            yield block
+
+    def coded_blocks(
+        self, design: Design, height: int = BLOCK_ROWS
+    ) -> Iterator[tuple[Array, npt.NDArray[np.intp]]]:
+        """Yield blocks without the dummies of ``design.factors``, and the codes that replace them.
+
+        Rows of the block are ``design.dense`` of the buffer; both arrays are reused.
+        """
+        buffer = np.empty((len(design.dense), height))
+        codes = np.empty((len(design.factors), height), dtype=np.intp)
+        for columns, m in self._slices(design, height):
+            block, code = buffer[:, :m], codes[:, :m]
+            design.fill(columns, block, code)
+            yield block, code
+
+    def _slices(self, design: Design, height: int) -> Iterator[tuple[dict[str, Any], int]]:
+        """Yield coerced cells of at most ``height`` rows: one pass."""
         if self._read_once and not self._source.rescannable:
             raise SourceError(
                 "this method reads the rows more than once, but an iterator gives them only once. "
@@ -57,7 +79,6 @@ class Rows:
         self._read_once = True
         kinds = design.kinds
         names = list(kinds)
-        buffer = np.empty((design.q, height))
         seen = 0
         for chunk in self._source.chunks(names):
             columns = {c: coerce(chunk[c], kinds[c]) for c in names}
@@ -65,9 +86,7 @@ class Rows:
             seen += m
             for start in range(0, m, height):
                 stop = min(m, start + height)
-                block = buffer[:, : stop - start]
-                design.fill({c: a[start:stop] for c, a in columns.items()}, block)
-                yield block
+                yield {c: a[start:stop] for c, a in columns.items()}, stop - start
         if seen != self.n:
             raise SourceError(
                 f"the table has {seen} rows in this pass, but n = {self.n} was declared or counted "
