@@ -1,6 +1,7 @@
 """The verbs: what a statistician types. They turn a call into a frozen request and run it."""
 
+from dpmodels.api.mean import dp_mean
 from dpmodels.api.ols import dp_ols
 from dpmodels.api.planning import plan
 
-__all__ = ["dp_ols", "plan"]
+__all__ = ["dp_mean", "dp_ols", "plan"]

@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema
 
-__all__ = ["COMMON_OPTIONS", "Call", "build_request", "check_split"]
+#: verb -> (builder in ``dpmodels.formula``, its options): which design a verb asks for.
+DESIGNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "dp_ols": ("build_design", {}),
+    "dp_quantreg": ("build_design", {}),
+    "dp_mest": ("build_design", {}),
+    "dp_npreg": ("build_design", {}),
+    "dp_glm": ("build_design", {"response_ok": "event"}),
+    "dp_bayes": ("build_design", {"response_ok": "levels"}),
+    "dp_mean": ("build_mean_design", {}),
+}
+
+__all__ = ["COMMON_OPTIONS", "DESIGNS", "Call", "build_request", "check_split"]
 
 #: Arguments that every formula verb takes beside its method's own options.
 COMMON_OPTIONS: dict[str, Any] = {
@@ -127,7 +138,8 @@ def build_request(
     attached : Schema or None
         A schema attached to the data; ``schema=`` wins.
     """
-    from dpmodels.formula import build_design, needed_variables
+    from dpmodels import formula as language
+    from dpmodels.formula import needed_variables
     from dpmodels.schema import schema_for
 
     if not isinstance(formula, str):
@@ -183,14 +195,15 @@ def build_request(
         public=public,
         reasons=reasons,
     )
-    design = build_design(
+    builder, defaults = DESIGNS[verb]
+    design = getattr(language, builder)(
         formula,
         full,
         na=request.na,
         engine=request.engine,
         subset=request.subset,
         weights=request.weights,
-        **(design_options or {}),
+        **{**defaults, **(design_options or {})},
     )
     if request.buy == "all":
         design = design.without_bounds()

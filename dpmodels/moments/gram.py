@@ -11,15 +11,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.moments.rowmap import RowMap, void_missing
+from dpmodels.moments.rowmap import void_missing
 
-__all__ = ["Gram", "gram"]
+__all__ = ["Gram", "LatticeMap", "gram"]
 
 Array = npt.NDArray[np.float64]
+
+
+class LatticeMap(Protocol):
+    """What the accumulation needs of a row map: :class:`~dpmodels.moments.rowmap.RowMap`."""
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the k coordinates."""
+        ...
+
+    def integers(self, block: Array) -> Array:
+        """Return lattice coordinates (k, m), |k| <= 2^20; NaN in rows to be voided."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -62,14 +76,14 @@ class Gram:
         return np.asarray(self.integers(), dtype=float) * np.outer(units, units)
 
 
-def gram(blocks: Iterable[Array], rowmap: RowMap, fingerprint: str = "") -> Gram:
+def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> Gram:
     """Accumulate the Gram matrix of the mapped rows of ``blocks``.
 
     Parameters
     ----------
     blocks : iterable of (q, m) arrays, m <= 8192
         From ``Rows.blocks``; overwritten.
-    rowmap : RowMap
+    rowmap : LatticeMap
 
     Privacy
     -------

@@ -74,7 +74,9 @@ def plan_text(plan: Plan) -> str:
         [
             r.column,
             r.kind,
-            "to buy" if r.range == "bought" else f"[{r.lower:g}, {r.upper:g}]"
+            "to buy"
+            if r.range == "bought"
+            else f"[{r.lower:g}, {r.upper:g}]"
             if r.lower is not None and r.lower == r.lower
             else "",
             "" if r.privacy_se != r.privacy_se else f"{r.privacy_se:.4g}",

@@ -13,6 +13,7 @@ from dpmodels.privacy.gdp import agm
 
 __all__ = [
     "integer_coin",
+    "laplace_test_probability",
     "paper_midpoint",
     "paper_sigma",
     "reply_probability",
@@ -47,6 +48,12 @@ def reply_probability(gamma: float, eps_t: float, midpoint: float) -> float:
         return 1.0 / (1.0 + math.exp(-t))
     e = math.exp(t)
     return e / (1.0 + e)
+
+
+def laplace_test_probability(k: float, eps: float, delta: float) -> float:
+    """Return P(k + Lap(1/eps) >= log(1/delta)/eps): delta/2 at k = 0, 1/2 at the threshold."""
+    t = eps * k - math.log(1.0 / delta)
+    return 0.5 * math.exp(t) if t <= 0 else 1.0 - 0.5 * math.exp(-t)
 
 
 def integer_coin(gamma: int, eps_t: float, delta: float) -> float:

@@ -164,6 +164,7 @@ def buy_ranges(purchase: Purchase, design: Design, rows: Rows, run: Run) -> Desi
     each histogram moves by sqrt(2); cost ``mu``-GDP plus ``delta``. Pairs come from a uniform
     permutation drawn without looking at the values, and are not kept.
     """
+    mean = design.response is None  # the columns themselves are what is averaged
     names = [*design.names, design.response.name if design.response else ""]
     _, tau = threshold(purchase)
     keep = None
@@ -175,7 +176,7 @@ def buy_ranges(purchase: Purchase, design: Design, rows: Rows, run: Run) -> Desi
     found: dict[str, tuple[float, float]] = {}
     for values, name in zip(sample, purchase.columns, strict=True):
         interval = _column_range(
-            values, order, name, run, sample.shape[1], tau, response=name == names[-1]
+            values, order, name, run, sample.shape[1], tau, response=mean or name == names[-1]
         )
         if interval is None:
             return None

@@ -47,7 +47,8 @@ class Rows:
         """Yield one pass of blocks ``(q, m)``, m <= height: a row per design column, response last.
 
         Values are in the user's units and inside the known intervals; a row that must become a
-        zero row has NaN in its last cell. The buffer is reused: use it before the next block.
+        zero row has NaN in its last cell (in its first, without a response). The buffer is reused:
+        use it before the next block.
         """
         buffer = np.empty((design.q, height))
         for columns, m in self._slices(design, height):
@@ -108,7 +109,7 @@ class Rows:
         for block in self.blocks(design):
             m = block.shape[1]
             part = block[index]
-            part[:, np.isnan(block[-1])] = np.nan
+            part[:, np.isnan(block[0 if design.response is None else -1])] = np.nan
             if keep is not None:
                 lo, hi = np.searchsorted(keep, [done, done + m])
                 part = part[:, keep[lo:hi] - done]

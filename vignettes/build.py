@@ -1,0 +1,38 @@
+"""Build the notebooks: ``python vignettes/build.py [NN-name ...]``.
+
+Each ``NN-name.py`` (percent format) is executed and written, with its outputs, beside itself as
+``NN-name.ipynb``. The tests execute the sources and compare them with the notebooks.
+"""
+
+import sys
+from pathlib import Path
+
+import jupytext
+from nbclient import NotebookClient
+
+HERE = Path(__file__).resolve().parent
+
+
+def build(source):
+    """Execute one source and write its notebook."""
+    notebook = jupytext.read(source)
+    notebook.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute(cwd=str(HERE))
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number:03d}"  # no random ids: a rebuild changes what changed
+        cell.metadata = {}
+        if cell.cell_type == "code":
+            cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
+    target = source.with_suffix(".ipynb")
+    text = __import__("nbformat").writes(notebook)
+    target.write_text(text + "\n", encoding="utf-8")
+    print(target.name)
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:] or [p.stem for p in sorted(HERE.glob("[0-9][0-9]-*.py"))]
+    for name in names:
+        build(HERE / f"{name}.py")
