@@ -126,7 +126,9 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
     plan = make_plan(call, n)
     _warn_public(plan)
     if budget is None:
-        budget = _ambient_budget()
+        from dpmodels.privacy.ledger import current_budget
+
+        budget = current_budget()
     if budget is not None:
         budget.charge(_label(plan), plan.guarantee)
     noise = _testing.NOISE.get() or make_noise(call.request.seed)
@@ -136,15 +138,6 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
     estimate = backend.estimate(plan, release)
     _after(plan, release, estimate)
     return plan, release, estimate
-
-
-def _ambient_budget() -> Any:
-    """Return the budget of the enclosing ``with budget:`` block, if any."""
-    try:
-        from dpmodels.privacy.ledger import current_budget
-    except ImportError:  # the ledger lands separately
-        return None
-    return current_budget()
 
 
 def _private(stage: Callable[..., Release], plan: Plan, rows: Rows, run: Run) -> Release:

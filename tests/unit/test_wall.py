@@ -26,6 +26,9 @@ FORBIDDEN = {
     "interop": ("sources",),
 }
 
+#: A family registers its face (title, predict function) as data.
+ALLOWED = ("dpmodels.results.kinds",)
+
 
 def imported(path):
     """Yield the dpmodels modules that a file imports, TYPE_CHECKING blocks left out."""
@@ -60,7 +63,7 @@ def test_no_room_reaches_over_the_wall(room):
         # audit_cases.py is test equipment that each method room ships for the audit kit
         if path.name != "audit_cases.py" and "audit" not in path.parts
         for module in imported(path)
-        if room_of(module) in FORBIDDEN[room]
+        if room_of(module) in FORBIDDEN[room] and not module.startswith(ALLOWED)
     ]
     assert bad == []
 
