@@ -19,6 +19,9 @@ from dpmodels._version import __version__
 _EXPORTS = {
     "dp_ols": "dpmodels.api",
     "dp_mean": "dpmodels.api",
+    "dp_bayes": "dpmodels.api",
+    "balanced_error": "dpmodels.results.classify",
+    "confusion_table": "dpmodels.results.classify",
     "plan": "dpmodels.api",
     "methods": "dpmodels.registry",
     "register_method": "dpmodels.registry",

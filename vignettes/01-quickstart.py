@@ -40,7 +40,7 @@ data.head()
 # range is then bought from the same `eps` and `delta`.
 
 # %%
-schema = dp.datasets.rand_hie_schema()
+schema = dp.Schema.from_frame_attrs(data)
 print(dp.describe("log1p(mdvis) ~ lncoins + physlm + disea", schema=schema))
 
 # %% [markdown]
@@ -109,7 +109,7 @@ print(second.summary())
 
 # %%
 try:
-    dp.dp_ols(formula, data, eps=1, delta=1e-6, method="eptr", budget=budget)
+    dp.dp_ols(formula, data, eps=1.8, delta=1e-6, method="eptr", budget=budget)
 except dp.errors.BudgetExceededError as error:
     print(error)
 

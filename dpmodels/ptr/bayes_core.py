@@ -19,7 +19,7 @@ from dpmodels.moments.rowmap import RowMap, UnitScale, void_missing
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["ClassSums", "FeatureScale", "class_sums", "feature_scale", "log_posterior"]
+__all__ = ["ClassSums", "FeatureScale", "class_sums", "feature_scale"]
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,3 @@ def class_sums(blocks: Iterable[Array], scale: FeatureScale, classes: int) -> Cl
                 part = np.bincount(y, weights=z[j] * z[j], minlength=size)[:classes]
                 squares[:, j] += part.astype(np.int64)
     return ClassSums(counts, sums, squares)
-
-
-def log_posterior(x: Array, log_prior: Array, means: Array, variances: Array) -> Array:
-    """Return (n, K) unnormalised log posteriors of rows x (n, d).
-
-    ``log prior_k - sum_j (x_j - m_kj)^2 / (2 v_kj) - sum_j log(v_kj) / 2``.
-    """
-    out = np.empty((len(x), len(log_prior)))
-    for k, (m, v) in enumerate(zip(means, variances, strict=True)):
-        out[:, k] = log_prior[k] - 0.5 * (((x - m) ** 2) / v).sum(axis=1) - 0.5 * np.log(v).sum()
-    return out

@@ -118,3 +118,71 @@ register_method(
         comparison_only=True,
     )
 )
+
+_R = Option(
+    "R",
+    "bound on the norm of the features, in their own units; None: half-ranges",
+    None,
+    float,
+    lower=0.0,
+)
+_VARIANCE = Option(
+    "variance",
+    "'shared' by the classes, by 'class', or 'identity'; None: by the form",
+    None,
+    str,
+    choices=("shared", "class", "identity"),
+)
+
+register_kind(
+    Kind(
+        verb="dp_bayes",
+        title="Gaussian Bayes classifier",
+        predict="dpmodels.results.classify:predict_class",
+        count="Parameters",
+        absent=("training error", "class counts without noise"),
+    )
+)
+register_method(
+    Method(
+        name="sums",
+        verb="dp_bayes",
+        title="Noisy class sums",
+        backend="dpmodels.ptr.bayes",
+        needs=("delta > 0", "declared classes", "one pass"),
+        inference="privacy part only",
+        reference="Gaussian mechanism on class sums and counts",
+        options=(_R, _VARIANCE, _SHARE),
+    )
+)
+register_method(
+    Method(
+        name="eptr",
+        verb="dp_bayes",
+        title="ePTR Bayes classifier",
+        backend="dpmodels.ptr.bayes",
+        needs=("delta > 0", "declared classes", "one pass"),
+        inference="privacy part only",
+        reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 3",
+        options=(
+            _R,
+            _VARIANCE,
+            Option(
+                "c0",
+                "smallest share of a class; 'auto' releases lower bounds",
+                "auto",
+                (float, str),
+                choices=("auto",),
+                lower=0.0,
+            ),
+            Option(
+                "variant",
+                "'paper' runs the published constants (needs R, c0)",
+                "default",
+                str,
+                choices=("default", "paper"),
+            ),
+            _SHARE,
+        ),
+    )
+)
