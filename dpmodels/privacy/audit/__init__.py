@@ -1,0 +1,55 @@
+"""Audits of privacy claims: sensitivity, release, end to end, structure, and mutants.
+
+``audit("eptr")`` runs everything registered for a method. How to register: README.md here.
+
+Privacy
+-------
+Audits run on synthetic neighbours, never on private data. They can refute a claim, not prove
+one: the proofs are in the theory notes.
+"""
+
+from dpmodels.privacy.audit._cases import (
+    AuditCase,
+    AuditReport,
+    audit,
+    register_case,
+    uncovered,
+)
+from dpmodels.privacy.audit._mutants import MUTANTS, Mutant, flagged
+from dpmodels.privacy.audit._release import EventCheck, ReleaseCheck, audit_events, audit_release
+from dpmodels.privacy.audit._sensitivity import (
+    SensitivityCheck,
+    check_sensitivity,
+    corner_neighbours,
+)
+from dpmodels.privacy.audit._stats import Finding, clopper_pearson
+from dpmodels.privacy.audit._structure import (
+    SentinelCheck,
+    StructureCheck,
+    check_structure,
+    sentinel_search,
+)
+
+__all__ = [
+    "MUTANTS",
+    "AuditCase",
+    "AuditReport",
+    "EventCheck",
+    "Finding",
+    "Mutant",
+    "ReleaseCheck",
+    "SensitivityCheck",
+    "SentinelCheck",
+    "StructureCheck",
+    "audit",
+    "audit_events",
+    "audit_release",
+    "check_sensitivity",
+    "check_structure",
+    "clopper_pearson",
+    "corner_neighbours",
+    "flagged",
+    "register_case",
+    "sentinel_search",
+    "uncovered",
+]
