@@ -103,16 +103,17 @@ def _plain(index: Any) -> Any:
 
 
 def _encoded(cells: Any) -> tuple[str, Any]:
-    """Dictionary-encode objects: each distinct cell is read once (a speed-up, nothing else)."""
+    """Dictionary-encode text: each distinct cell is read once (a speed-up, nothing else).
+
+    Only where every cell is text or missing: Python holds ``1 == True == 1.0``, so in a mixed
+    column the first of equal cells would decide how the others are read, and a row would depend
+    on other rows.
+    """
     import pandas as pd
 
-    codes = values = None
-    try:
-        codes, values = pd.factorize(cells)
-    except Exception:
-        codes = None  # an unhashable cell: read them one by one
-    if codes is None:
+    if pd.api.types.infer_dtype(cells, skipna=True) != "string":
         return "numpy", cells
+    codes, values = pd.factorize(cells)
     return "dictionary", (codes, np.asarray(values, dtype=object))
 
 
@@ -121,7 +122,7 @@ def _open_polars(column: Any) -> tuple[str, Any]:
 
     dtype = column.dtype
     if dtype.is_numeric() or dtype == pl.Boolean:
-        if column.null_count():
+        if column.null_count() or dtype.is_decimal():
             return "numpy", column.cast(pl.Float64, strict=False).to_numpy()
         return "numpy", column.to_numpy()
     if dtype in (pl.Categorical, pl.Enum):
@@ -167,13 +168,13 @@ def _numbers(kind: str, payload: Any) -> Any:
     if kind == "dictionary":
         codes, values = payload
         table = np.append(_array_numbers(values), np.nan)
-        return table[_safe(codes, len(values))]
+        return _looked_up(table, codes)
     return _array_numbers(payload)
 
 
-def _safe(codes: Any, size: int) -> Any:
-    """Codes with every missing one pointing at the last place of a table of ``size + 1``."""
-    return np.where((codes < 0) | (codes >= size), size, codes).astype(np.intp)
+def _looked_up(table: Any, codes: Any) -> Any:
+    """Return the table entry of each code; -1 is the last entry, the one for missing."""
+    return np.take(table, codes, mode="wrap")
 
 
 def _array_numbers(cells: Any) -> Any:
@@ -224,7 +225,9 @@ def _seconds(cell: Any) -> float:
 
 def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
     if kind == "numpy" and payload.dtype.kind in "biufUSO":
-        if payload.dtype.kind in "biu":
+        if payload.dtype.kind in "biuf":
+            if payload.dtype.kind == "f":
+                payload = payload + 0.0  # -0.0 and 0.0 are one value
             values, codes = np.unique(payload, return_inverse=True)
             kind, payload = "dictionary", (codes, values.astype(object))
         else:
@@ -232,7 +235,7 @@ def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dt
     if kind == "dictionary":
         codes, values = payload
         table = np.array([*(_try(one, v, missing) for v in values), missing], dtype=dtype)
-        return table[_safe(codes, len(values))]
+        return _looked_up(table, codes)
     return np.array([_try(one, v, missing) for v in payload.tolist()], dtype=dtype)
 
 
@@ -286,7 +289,7 @@ def _binary(kind: str, payload: Any, variable: Binary) -> Any:
         values: Iterable[Any] = payload[1] if kind == "dictionary" else payload
         read = np.array([_bit(v) for v in values], dtype=float)
         if kind == "dictionary":
-            read = np.append(read, np.nan)[_safe(payload[0], len(payload[1]))]
+            read = _looked_up(np.append(read, np.nan), payload[0])
         x = read
     odd = (x != 0.0) & (x != 1.0) & ~np.isnan(x)
     return np.where(odd, np.nan, x) if odd.any() else x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -113,7 +114,7 @@ class Design:
     program: Program | None = field(default=None, compare=False, repr=False)
 
     # -- shape -----------------------------------------------------------------------------
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the predictor columns."""
         return tuple(c.name for c in self.columns)
@@ -128,7 +129,7 @@ class Design:
         """Rows of the block buffer: p, plus one for the response."""
         return self.p + (self.response is not None)
 
-    @property
+    @functools.cached_property
     def z(self) -> tuple[Column, ...]:
         """Columns of the block buffer, response last."""
         return self.columns if self.response is None else (*self.columns, self.response)
@@ -272,15 +273,10 @@ class Design:
         because of a cell.
         """
         assert self.program is not None
-        clips = [c.interval for c in self.z]
-        finals = self._finals()
-        if codes is not None:
-            place = {j: i for i, j in enumerate(self.dense)}
-            clips = [clips[j] for j in self.dense]
-            finals = [(place[j], lo, hi) for j, lo, hi in finals]
+        clips, finals = self._limits if codes is None else self._dense_limits
         self.program.fill(chunk, out, clips, finals, codes)
 
-    @property
+    @functools.cached_property
     def factors(self) -> tuple[FactorInfo, ...]:
         """Main effects coded by dummies, for the counting path; empty where it does not apply."""
         if self.program is None:
@@ -289,20 +285,27 @@ class Design:
             FactorInfo(self.columns[p.start].term, slice(p.start, p.start + p.width))
             for p in self.program.counted
         )
-        dummies = {self.names[j] for f in found for j in range(f.columns.start, f.columns.stop)}
+        dummies = {name for f in found for name in self.names[f.columns]}
         return () if any(name in dummies for name, _, _ in self.bought) else found
 
-    @property
+    @functools.cached_property
     def dense(self) -> tuple[int, ...]:
         """Buffer rows that are not dummies of ``factors``."""
         gone = {j for f in self.factors for j in range(f.columns.start, f.columns.stop)}
         return tuple(j for j in range(self.q) if j not in gone)
 
-    def _finals(self) -> list[tuple[int, float, float]]:
-        if not self.bought:
-            return []
+    @functools.cached_property
+    def _limits(self) -> tuple[list[Interval], list[tuple[int, float, float]]]:
+        """Interval of each buffer row, and the rows that are clipped to a range put in later."""
         row = {c.name: j for j, c in enumerate(self.z)}
-        return [(row[name], lo, hi) for name, lo, hi in self.bought]
+        return [c.interval for c in self.z], [(row[n], lo, hi) for n, lo, hi in self.bought]
+
+    @functools.cached_property
+    def _dense_limits(self) -> tuple[list[Interval], list[tuple[int, float, float]]]:
+        """Return the same for the rows of the counting path."""
+        clips, finals = self._limits
+        place = {j: i for i, j in enumerate(self.dense)}
+        return [clips[j] for j in self.dense], [(place[j], lo, hi) for j, lo, hi in finals]
 
     def matrix(self, new: Any, outside: str = "clip") -> Any:
         """Return the (k, p) predictor matrix of new rows, for prediction.

@@ -154,8 +154,9 @@ def register_rowwise(name: str, func: Callable[..., Any], interval: Any) -> None
     -----
     **Privacy.** Registering is a *claim* by the caller that ``func`` is elementwise; a function
     that looks at other rows (a mean, a rank) breaks the guarantee of every fit that uses it.
-    It cannot be checked by running it. If it raises, or returns the wrong shape, the block is
-    evaluated again one row at a time, and only the rows that fail by themselves are missing.
+    It cannot be checked by running it. The claim includes that ``func`` does not raise because
+    of a cell. If it does raise, or returns the wrong shape, the block is evaluated again one row
+    at a time, and only the rows that fail by themselves are missing.
 
     Examples
     --------

@@ -199,3 +199,48 @@ def test_arrow_without_chunks():
     same(coerce(pa.nulls(3), Real()), [nan, nan, nan])
     same(coerce(pa.array([1, None], pa.decimal128(5, 2)), Real()), [1, nan])
     same(coerce(pa.array([None, 86400], pa.timestamp("s")), Real()), [nan, 86400])
+
+
+MIXED = [
+    1,
+    True,
+    1.0,
+    "1",
+    "1.0",
+    "True",
+    decimal.Decimal(1),
+    0,
+    False,
+    -0.0,
+    0.0,
+    "0",
+    None,
+    nan,
+    b"1",
+]
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        Levels(["1", "True", "1.0", "0", "-0.0", "0.0", "False"]),
+        Levels([0, 1]),
+        Text(),
+        Binary(),
+        Binary(["True", "1"]),
+        Real(),
+    ],
+)
+def test_a_cell_is_read_by_itself_in_a_mixed_column(variable):
+    """Equal cells of different types: the order of the others must not decide how one is read."""
+    rng = np.random.default_rng(0)
+    alone = [coerce(np.array([c, None], object)[:1], variable)[0] for c in MIXED]
+    for wrap in (lambda a: a, pd.Series):
+        for _ in range(20):
+            order = rng.permutation(len(MIXED))
+            cells = np.empty(len(MIXED), object)
+            for at, j in enumerate(order):
+                cells[at] = MIXED[j]
+            same(coerce(wrap(cells), variable), np.array(alone, float)[order])
+    floats = np.array([0.0, -0.0, 1.0, nan])
+    same(coerce(floats, variable), coerce(floats[::-1].copy(), variable)[::-1])
