@@ -103,7 +103,7 @@ def corner_neighbours(
     def row() -> Array:
         kind = rng.integers(0, 6 if outside else 4)
         if kind <= 1:
-            return np.where(rng.random(len(lo)) < 0.5, lo, hi)
+            return np.asarray(np.where(rng.random(len(lo)) < 0.5, lo, hi))
         if kind == 2:
             return np.asarray(lo + width * rng.random(len(lo)))
         if kind == 3:

@@ -222,23 +222,30 @@ def _erfinv(x):
     return lo
 
 
-def test_discrete_gaussian_meets_the_curve_with_the_rounding_up():
-    """delta(eps) of lattice noise, summed exactly in floats: below dG once the sd is rounded up."""
+@pytest.mark.oracle
+@pytest.mark.parametrize(("mu", "eps"), [(0.5, 1.0), (1.0, 1.0), (0.5, 0.3), (2.0, 1.0)])
+def test_discrete_gaussian_meets_the_curve_up_to_the_lattice_term(mu, eps):
+    """Exact sums: excess over dG within mu phi(x) h^2 [-1/12, 1/24], and both ends are attained."""
     from dpmodels.privacy.gdp import delta_gdp
 
-    mu, eps = 0.5, 1.0
-    for ratio in (16, 64):  # sigma / grid; the bias h^2/12 mu phi(.) must show and shrink
-        sigma = float(ratio)
-        shift = round(mu * sigma)
+    for ratio in (16, 64):  # sigma / grid
+        shift = round(mu * ratio)
+        m = shift / ratio
         k = np.arange(-60 * ratio, 60 * ratio + 1, dtype=float)
-        p = np.exp(-0.5 * (k / sigma) ** 2)
-        q = np.exp(-0.5 * ((k - shift) / sigma) ** 2)
+        p, q = np.exp(-0.5 * (k / ratio) ** 2), np.exp(-0.5 * ((k - shift) / ratio) ** 2)
         p, q = p / p.sum(), q / q.sum()
-        delta = np.maximum(q - math.exp(eps) * p, 0).sum()
-        m = shift / sigma
-        a = eps / m + m / 2
-        bound = (
-            delta_gdp(eps, m)
-            + m * math.exp(-a * a / 2) / math.sqrt(2 * math.pi) / ratio**2 / 12 * 1.5
-        )
-        assert delta <= bound
+        scaled = []
+        for e in np.linspace(eps, eps + m / ratio, 41):  # the kink sweeps one cell
+            x = e / m - m / 2
+            phi = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+            excess = np.maximum(q - math.exp(e) * p, 0).sum() - delta_gdp(float(e), m)
+            scaled.append(excess * ratio**2 / (m * phi))
+        assert max(scaled) == pytest.approx(1 / 24, rel=0.05)
+        assert min(scaled) == pytest.approx(-1 / 12, rel=0.05)
+
+
+@pytest.mark.oracle
+def test_rounding_up_pays_for_the_lattice():
+    """1e-9 of mu against the lattice term at sigma/grid = 2^20, with a factor 1000 to spare."""
+    h = 2.0**-20
+    assert h**2 / 24 < 1e-12 < 1 - 1 / ROUND_UP
