@@ -191,6 +191,8 @@ def _legendre(node: ast.Call, ctx: Context) -> Factor:
     k = whole(given.get("degree"), "degree", None, 1, ctx)
     if x.interval is None:
         raise need_range(node, given["x"], "legendre", ctx)
+    if x.interval[0] == x.interval[1]:
+        raise ctx.fail("legendre() of a constant has no meaning")
     t = _unit(x)
 
     def values(env: Env) -> Array:

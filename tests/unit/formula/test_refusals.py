@@ -141,6 +141,8 @@ BAD = {
     "quality ~ cut(alcohol, breaks=[1, 2])": "inside",
     "quality ~ cut(alcohol, breaks=[12, 10])": "increasing",
     "quality ~ legendre(alcohol)": "whole number",
+    "quality ~ legendre(3, 2)": "constant",
+    "quality ~ unit(I(3))": "constant",
     "quality ~ C(region, contr.som)": "Did you mean 'contr.sum'",
     "quality ~ C(region, contr.treatment('nort'))": "Did you mean 'north'",
     "quality ~ C(region, levels=['north', 'nord'])": "Did you mean 'north'",
