@@ -186,3 +186,124 @@ register_method(
         ),
     )
 )
+
+_H = Option(
+    "h", "bandwidth on the [-1, 1] scale; None: 1.06 * 0.58 * n^(-1/(d+4))", None, float, lower=0.0
+)
+_AT = Option("at", "table of public query points; None: a grid (one or two variables)", None)
+
+register_kind(
+    Kind(
+        verb="dp_npreg",
+        title="kernel regression",
+        predict="dpmodels.results.smooth:predict_curve",
+        count="Points",
+        absent=("residuals", "cross-validated bandwidth"),
+    )
+)
+register_method(
+    Method(
+        name="functional",
+        verb="dp_npreg",
+        title="Functional release",
+        backend="dpmodels.ptr.npreg",
+        needs=("delta > 0", "one pass"),
+        inference="privacy band",
+        reference="Hall, Rinaldo, Wasserman (2013), Differential privacy for functions",
+        options=(_H, _AT, _SHARE),
+    )
+)
+register_method(
+    Method(
+        name="eptr",
+        verb="dp_npreg",
+        title="ePTR kernel regression",
+        backend="dpmodels.ptr.npreg",
+        needs=("delta > 0", "one pass"),
+        inference="privacy band",
+        reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 5",
+        options=(
+            _H,
+            _AT,
+            Option(
+                "c0",
+                "smallest kernel mass per row; 'auto' releases a lower bound",
+                "auto",
+                (float, str),
+                choices=("auto",),
+                lower=0.0,
+            ),
+            Option(
+                "variant",
+                "'paper' pays for each point by itself (needs c0)",
+                "default",
+                str,
+                choices=("default", "paper"),
+            ),
+            _SHARE,
+        ),
+    )
+)
+
+_FUNCTIONS = (
+    Option("estimator", "function of an (n, k) array", None),
+    Option("safety", "function of an (n, k) array", None),
+    Option("alpha", "bound on the change of the estimate", None),
+    Option("size", "length of the estimate", 1, int, lower=0),
+    Option("names", "names of its entries", None),
+)
+_COIN_SHARE = Option("test_share", "share of eps for the test", 0.25, float, lower=0.0, upper=1.0)
+
+register_kind(Kind(verb="dp_eptr", title="estimate by Propose-Test-Release", predict=""))
+register_method(
+    Method(
+        name="coin",
+        verb="dp_eptr",
+        title="Efficient Propose-Test-Release",
+        backend="dpmodels.ptr.adapter",
+        needs=("delta > 0", "a proof of the user"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 2",
+        options=(
+            *_FUNCTIONS,
+            _COIN_SHARE,
+            Option(
+                "coin",
+                "'integer', 'sharp' or 'logistic'",
+                "integer",
+                str,
+                choices=("integer", "sharp", "logistic"),
+            ),
+        ),
+    )
+)
+register_method(
+    Method(
+        name="ptr",
+        verb="dp_eptr",
+        title="Propose-Test-Release with a distance",
+        backend="dpmodels.ptr.adapter",
+        needs=("delta > 0", "a proof of the user"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="Dwork and Lei (2009), Differential privacy and robust statistics",
+        options=(*_FUNCTIONS, _TEST_SHARE),
+    )
+)
+register_method(
+    Method(
+        name="bound",
+        verb="dp_eptr",
+        title="Release of a lower bound, then of the estimate",
+        backend="dpmodels.ptr.adapter",
+        needs=("delta > 0", "a proof of the user"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="theory note of the ptr room, section 2",
+        options=(
+            *_FUNCTIONS,
+            Option("sensitivity", "sensitivity of the statistic", 1.0, float, lower=0.0),
+        ),
+    )
+)

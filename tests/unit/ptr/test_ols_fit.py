@@ -136,7 +136,9 @@ def test_no_reply_is_an_ordinary_result(table, bounds):
 
 def test_no_reply_can_raise(quiet, table, bounds):
     with pytest.raises(dp.errors.NoReplyError, match="charge"):
-        dp.dp_ols("y ~ a + b", table(300), bounds=bounds, on_no_reply="raise", **{**CALL, "eps": 0.1})
+        dp.dp_ols(
+            "y ~ a + b", table(300), bounds=bounds, on_no_reply="raise", **{**CALL, "eps": 0.1}
+        )
 
 
 def test_bought_ranges_are_said(quiet, table):

@@ -1,0 +1,98 @@
+"""Curves of a kernel regression between their released points. Post-processing only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import RequestError
+from dpmodels.estimate import Array
+from dpmodels.results._predict import choice
+
+if TYPE_CHECKING:
+    from dpmodels.results.fit import Fit
+
+__all__ = ["predict_curve"]
+
+
+def _kernel(a: Array, b: Array, h: float) -> Array:
+    a, b = a / h, b / h
+    square = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2.0 * (a @ b.T)
+    return np.asarray(np.exp(-0.5 * np.maximum(square, 0.0)))
+
+
+def _values(fit: Fit, u: Array) -> tuple[Array, Array]:
+    """Return (f, privacy se) on the [-1, 1] scale at points u (k, d)."""
+    arrays = fit.arrays
+    points = arrays["unit_points"]
+    h, _, _, sigma = arrays["scale"].tolist()
+    if "white" in arrays:
+        from scipy.linalg import cholesky, solve_triangular
+
+        K = _kernel(points, points, h)
+        K[np.diag_indices_from(K)] += 1e-8
+        L = cholesky(K, lower=True)
+        # the noisy functions themselves: N(q) = K(q, Z) K(Z, Z)^{-1} N(Z), exact at Z
+        weights = solve_triangular(L, arrays["white"], lower=True, trans="T")
+        N, D = (_kernel(u, points, h) @ weights).T
+        ok = 2.0 * sigma < D
+        safe = np.where(ok, D, 1.0)
+        f = np.where(ok, np.clip(N / safe, -1.0, 1.0), np.nan)
+        return f, np.where(ok, sigma * np.sqrt(1.0 + f * f) / safe, np.nan)
+    f = arrays["f"]
+    if points.shape[1] == 1:
+        order = np.argsort(points[:, 0])
+        return (
+            np.interp(u[:, 0], points[order, 0], f[order]),
+            np.interp(u[:, 0], points[order, 0], arrays["se"][order]),
+        )
+    nearest = ((u[:, None, :] - points[None]) ** 2).sum(2).argmin(1)
+    return f[nearest], arrays["se"][nearest]
+
+
+def predict_curve(
+    fit: Fit,
+    new: Any,
+    *,
+    what: str,
+    interval: str | None,
+    level: float,
+    se_fit: bool,
+    outside: str,
+) -> Any:
+    """Predict the curve at new points: interpolation of released values, never new noise.
+
+    ``interval="confidence"`` is the privacy band: it covers the kernel estimate without privacy.
+
+    Privacy
+    -------
+    Post-processing of released numbers.
+    """
+    import pandas as pd
+    from scipy.special import ndtri
+
+    choice("what", what, ("mean",))
+    choice("interval", interval, (None, "confidence", "prediction"))
+    if interval == "prediction":
+        raise RequestError("a kernel regression releases no residual variance; use 'confidence'")
+    design, arrays = fit.design, fit.arrays
+    keep = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
+    x = np.asarray(design.matrix(new, outside=outside), dtype=float)[:, keep]
+    index = getattr(new, "index", None)
+    if not fit.released:
+        return pd.Series(np.nan, index=range(len(x)) if index is None else index, name="fit")
+    missing = np.isnan(x).any(axis=1)
+    u = np.clip((np.where(np.isnan(x), 0.0, x) - arrays["centre"]) / arrays["half"], -1.0, 1.0)
+    f, se = _values(fit, u)
+    _, centre, half, _ = arrays["scale"].tolist()
+    mean = np.where(missing, np.nan, centre + half * f)
+    if interval is None and not se_fit:
+        return pd.Series(mean, index=index, name="fit")
+    columns = {"fit": mean}
+    if interval is not None:
+        reach = float(ndtri(0.5 + level / 2.0)) * half * se
+        columns |= {"lwr": mean - reach, "upr": mean + reach}
+    if se_fit:
+        columns["se_fit"] = half * se
+    return pd.DataFrame(columns, index=index)
