@@ -94,6 +94,11 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         variance = "identity" if form in ("fixed", "paper") else "shared"
     if form in ("fixed", "paper") and variance != "identity":
         raise RequestError("a fixed c0 releases means only: variance='identity'")
+    if variance == "identity" and radius is None:
+        raise RequestError(
+            "variance='identity' (and a fixed c0) means variance 1 in the features' own units: add "
+            "R=, a public bound on their norm, for example R=8.0; or use variance='shared'"
+        )
     to_buy = () if radius is not None else design.unknown
     if form in ("fixed", "paper"):
         purchase, steps, detail, shares = _plan_pair(request, design, form, radius, to_buy)
@@ -357,9 +362,7 @@ def _notes(detail: BayesDetail) -> tuple[str, ...]:
     return (
         "Features are independent within a class; their variances are "
         + {
-            "identity": "those of the working scale (1 in units of R, or of a half-range)."
-            if detail.radius is None
-            else "1 in the features' own units.",
+            "identity": "1 in the features' own units.",
             "shared": "pooled over the classes, from a private release.",
             "class": "their own in each class, from a private release.",
         }[detail.variance],
@@ -372,8 +375,8 @@ def _variances(
     """Return (K, d) variances of u; floors keep a noisy difference positive."""
     K, d = u.shape
     if detail.variance == "identity":
-        one = 1.0 if detail.radius is None else 1.0 / detail.radius**2
-        return np.full((K, d), one)
+        assert detail.radius is not None
+        return np.full((K, d), 1.0 / detail.radius**2)
     weights = np.maximum(counts, 1.0)
     noise = detail.mu["variance"]
     if detail.variance == "shared":

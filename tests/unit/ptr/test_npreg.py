@@ -125,9 +125,9 @@ def test_three_variables_need_points(quiet):
     "options",
     [
         {"eps": 4.0},
-        {"c0": 0.05, "eps": 8.0},
-        {"at": pd.DataFrame({"x": [0.0]}), "c0": 0.1},
-        {"at": pd.DataFrame({"x": [0.0]}), "variant": "paper", "c0": 0.1, "eps": 4.0},
+        {"c0": 0.05, "eps": 8.0, "h": 0.3},
+        {"at": pd.DataFrame({"x": [0.0]}), "c0": 0.1, "h": 0.3},
+        {"at": pd.DataFrame({"x": [0.0]}), "variant": "paper", "c0": 0.1, "eps": 4.0, "h": 0.3},
     ],
 )
 def test_eptr_forms(quiet, options):
