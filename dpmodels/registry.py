@@ -130,6 +130,8 @@ class Method:
     reference : str
     comparison_only : bool
         True for methods that exist to be compared with.
+    accepts : tuple of str
+        Common arguments that only some methods take ("weights").
     """
 
     name: str

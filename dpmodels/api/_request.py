@@ -158,6 +158,8 @@ def build_request(
         raise RequestError(f"seed must be a whole number or None, got {seed!r}")
     if not isinstance(inference, bool):
         raise RequestError(f"inference must be True or False, got {inference!r}")
+    if common["weights"] is not None and "weights" not in entry.accepts:
+        raise RequestError(f"{verb}(method={method!r}) takes no weights=")
     declared = schema if schema is not None else attached
     if kinds is None:
         if declared is None and bounds is None:

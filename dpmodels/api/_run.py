@@ -129,15 +129,36 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
         from dpmodels.privacy.ledger import current_budget
 
         budget = current_budget()
-    if budget is not None:
-        budget.charge(_label(plan), plan.guarantee)
+    charge = None if budget is None else budget.charge(_label(plan), plan.guarantee)
     noise = _testing.NOISE.get() or make_noise(call.request.seed)
     backend = call.request.method.load()
     rows = Rows(source, n)
     release = _private(backend.release, plan, rows, Run(plan.steps, noise))
     estimate = backend.estimate(plan, release)
+    if charge is not None:
+        _note_reply(budget, charge, plan, release)
+    if not release.reply and call.request.on_no_reply == "default":
+        estimate = replace(estimate, params=_default_reply(plan, estimate))
     _after(plan, release, estimate)
     return plan, release, estimate
+
+
+def _note_reply(budget: Any, charge: Any, plan: Plan, release: Release) -> None:
+    """Write what came of the test into the ledger: an output that was paid for."""
+    tests = [step.name for step in plan.steps if step.reply_test]
+    for name in tests[-1:]:
+        budget.note(charge, name, "reply" if release.reply else "NO REPLY")
+
+
+def _default_reply(plan: Plan, estimate: Estimate) -> Any:
+    """Return the fixed, public reply: no effect of anything, the response in mid-range."""
+    import numpy as np
+
+    params = np.zeros(len(estimate.names))
+    response = plan.design.response
+    if "Intercept" in estimate.names and response is not None and response.interval is not None:
+        params[estimate.names.index("Intercept")] = sum(response.interval) / 2.0
+    return params
 
 
 def _private(stage: Callable[..., Release], plan: Plan, rows: Rows, run: Run) -> Release:

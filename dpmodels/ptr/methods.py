@@ -12,6 +12,7 @@ register_method(
         needs=("delta > 0", "several passes"),
         relations=("replace",),
         inference="yes (auto form)",
+        accepts=("weights",),
         privacy_se="released",
         reference=(
             "Shen, Tong, Wang: Efficient Propose-Test-Release for Optimal Differentially "

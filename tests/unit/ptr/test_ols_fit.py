@@ -41,7 +41,7 @@ def test_without_an_intercept(noiseless, table):
     assert fit.params.to_numpy() == pytest.approx(
         np.linalg.lstsq(X, frame["y"].to_numpy(), rcond=None)[0], abs=2e-5
     )
-    assert "Without an intercept" in str(fit.summary())
+    assert "Without an unweighted intercept" in str(fit.summary())
 
 
 def test_factors_and_interactions(noiseless, table):
@@ -248,3 +248,43 @@ def test_an_iterator_cannot_be_read_twice(quiet, table, bounds):
     parts = iter([table(100), table(100)])
     with pytest.raises(ValueError, match="only once"):
         dp.dp_ols("y ~ a + b", parts, bounds=bounds, n=200, **CALL)
+
+
+def test_the_fixed_reply_is_public(quiet, table, bounds):
+    frame = table(100)
+    bounds = {**bounds, "y": (0, 6)}
+    fit = dp.dp_ols(
+        "y ~ a + b", frame, bounds=bounds, on_no_reply="default", **{**CALL, "eps": 0.1}
+    )
+    assert not fit.released
+    assert fit.params.to_dict() == {"Intercept": 3.0, "a": 0.0, "b": 0.0}
+    assert "NO REPLY" in str(fit.summary())
+
+
+def test_weights(noiseless, table, bounds):
+    frame = table(40_000)
+    frame["w"] = np.where(frame["a"] > 0, 4.0, 1.0)
+    bounds = {**bounds, "w": (0, 4)}
+    fit = dp.dp_ols("y ~ a + b", frame, bounds=bounds, weights="w", whiten=False, **CALL)
+    X = np.column_stack([np.ones(40_000), frame[["a", "b"]]])
+    r = np.sqrt(frame["w"].to_numpy())
+    wls = np.linalg.lstsq(X * r[:, None], frame["y"] * r, rcond=None)[0]
+    assert fit.params.to_numpy() == pytest.approx(wls, abs=0.01)
+    assert fit.params.to_numpy() != pytest.approx(ols(frame), abs=1e-5)
+
+
+def test_the_ledger_says_what_came_of_the_test(quiet, table, bounds):
+    budget = dp.Budget(eps=3, delta=1e-5)
+    dp.dp_ols("y ~ a + b", table(20_000), bounds=bounds, budget=budget, **CALL)
+    dp.dp_ols("y ~ a + b", table(100), bounds=bounds, budget=budget, **{**CALL, "eps": 0.1})
+    text = str(budget.report())
+    assert "NO REPLY" in text
+    assert text.count("reply test") == 2
+    frame = budget.to_frame()
+    assert frame["call"].nunique() == 2
+    with pytest.raises(dp.errors.BudgetExceededError, match="Nothing was read"):
+        dp.dp_ols("y ~ a + b", table(100), bounds=bounds, budget=budget, **{**CALL, "eps": 5.0})
+    assert budget.to_frame()["call"].nunique() == 2
+    with budget:
+        dp.dp_ols("y ~ a + b", table(20_000), bounds=bounds, **{**CALL, "eps": 0.1})
+    assert budget.to_frame()["call"].nunique() == 3
