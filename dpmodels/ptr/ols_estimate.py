@@ -81,8 +81,8 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         stats["sigma"] = math.sqrt(s2) / float(released.unit.scale[-1])
         if not released.unit.intercept:
             notes.append(
-                "Without an unweighted intercept the number of complete rows is not known: if rows are "
-                "missing, sigma and the sampling errors are too small."
+                "Without an unweighted intercept the number of complete rows is not known: if "
+                "rows are missing, sigma and the sampling errors are too small."
             )
     if released.ridge > 0.0:
         stats["ridge"] = released.ridge

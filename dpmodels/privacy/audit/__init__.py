@@ -29,6 +29,7 @@ from dpmodels.privacy.audit._structure import (
     check_structure,
     sentinel_search,
 )
+from dpmodels.privacy.audit._verbs import backend_release, odd_neighbours, plan_of, verb_case
 
 __all__ = [
     "MUTANTS",
@@ -44,12 +45,16 @@ __all__ = [
     "audit",
     "audit_events",
     "audit_release",
+    "backend_release",
     "check_sensitivity",
     "check_structure",
     "clopper_pearson",
     "corner_neighbours",
     "flagged",
+    "odd_neighbours",
+    "plan_of",
     "register_case",
     "sentinel_search",
     "uncovered",
+    "verb_case",
 ]
