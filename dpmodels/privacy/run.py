@@ -197,6 +197,17 @@ class Run:
         grid = math.ldexp(sensitivity_l1, -bits)
         return self.laplace(name, _on_grid(value, grid), 2.0**bits, unit=grid)
 
+    def laplace_noise(self, name: str, size: int) -> npt.NDArray[np.float64]:
+        """Draw Laplace noise of scale 1 on a grid of 2^-30, for noise scaled by the data.
+
+        The caller multiplies by a *smooth* sensitivity and proves the pair that the step states
+        (Nissim, Raskhodnikova and Smith 2007); the scale itself is not a lattice number, so the
+        guarantee is that of the real-valued mechanism up to the grid.
+        """
+        self._take(name, Approximate)
+        draws = self.noise.discrete_laplace(Fraction(2**30), size)
+        return np.array([k * 2.0**-30 for k in draws]) * ROUND_UP
+
     def coin(self, name: str, p: float) -> bool:
         """Reply with probability ``p``, exactly. The step states what the coin costs.
 

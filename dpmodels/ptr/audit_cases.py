@@ -185,7 +185,12 @@ register_case(
     "dp_ols",
     verb_case("dp_ols", "eptr", "y ~ a + b", _frame(4000), eps=4.0, delta=1e-6, bounds=_BOUNDS),
 )
-for _method, _options in (("sums", {}), ("eptr", {"variance": "shared"})):
+for _method, _options in (
+    ("sums", {}),
+    ("eptr", {"variance": "shared"}),
+    ("dpnb", {}),
+    ("dpnbss", {}),
+):
     register_case(
         _method,
         "dp_bayes",
@@ -243,7 +248,7 @@ register_case(
         release=(ReleaseCheck("curve", release_curve, _FAR, _one_step("curve", 0.5)),),
     ),
 )
-for _method in ("functional", "eptr"):
+for _method in ("functional", "eptr", "wavelet"):
     register_case(
         _method,
         "dp_npreg",

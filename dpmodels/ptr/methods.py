@@ -188,6 +188,25 @@ register_method(
     )
 )
 
+for _name, _title, _reference in (
+    ("dpnb", "Naive Bayes with Laplace noise", "Vaidya, Shafiq, Basu, Hong (2013), corrected"),
+    ("dpnbss", "Naive Bayes at smooth sensitivity", "Zafarani and Clifton (2020)"),
+):
+    register_method(
+        Method(
+            name=_name,
+            verb="dp_bayes",
+            title=_title,
+            backend="dpmodels.ptr.bayes_compare",
+            needs=("declared classes", "one pass", "delta > 0"),
+            inference="no",
+            privacy_se="unavailable",
+            reference=_reference,
+            options=(_SHARE,),
+            comparison_only=True,
+        )
+    )
+
 _H = Option(
     "h", "bandwidth on the [-1, 1] scale; None: 1.06 * 0.58 * n^(-1/(d+4))", None, float, lower=0.0
 )
@@ -306,5 +325,21 @@ register_method(
             *_FUNCTIONS,
             Option("sensitivity", "sensitivity of the statistic", 1.0, float, lower=0.0),
         ),
+    )
+)
+register_method(
+    Method(
+        name="wavelet",
+        verb="dp_npreg",
+        title="Haar wavelets with Gaussian noise",
+        backend="dpmodels.ptr.wavelet",
+        needs=("delta > 0", "one pass", "one variable"),
+        inference="privacy band",
+        reference="Cai, Chakraborty, Vuursteen (2024)",
+        options=(
+            Option("level_j", "2^J cells; None: by n and mu", None, int, lower=0, upper=16),
+            _SHARE,
+        ),
+        comparison_only=True,
     )
 )

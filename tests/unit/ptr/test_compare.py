@@ -1,0 +1,59 @@
+"""Comparison methods: private as stated, and they work."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.ptr.bayes_compare import smooth_sensitivity
+from dpmodels.ptr.wavelet import default_level
+
+SCHEMA = dp.Schema(k=dp.Levels(["u", "v"]), a=dp.Real(-3, 3), b=dp.Real(-3, 3))
+
+
+def table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    k = (rng.uniform(size=n) < 0.4).astype(int)
+    x = rng.normal(size=(n, 2)) + np.array([[-1, 0], [1, 0.5]])[k]
+    return pd.DataFrame({"k": np.array(["u", "v"])[k], "a": x[:, 0], "b": x[:, 1]})
+
+
+@pytest.mark.parametrize("method", ["dpnb", "dpnbss"])
+def test_they_classify_at_a_generous_budget(quiet, method):
+    fit = dp.dp_bayes("k ~ a + b", table(20_000), eps=20, delta=1e-6, schema=SCHEMA, method=method,
+                      seed=1)  # fmt: skip
+    best = dp.dp_bayes("k ~ a + b", table(20_000), eps=20, delta=1e-6, schema=SCHEMA, seed=1)
+    test = table(5000, 2)
+    assert dp.balanced_error(fit, test) < dp.balanced_error(best, test) + 0.03
+    assert fit.privacy.delta_at(20) <= 1e-6 * (1 + 1e-8)
+
+
+def test_smooth_sensitivity_is_smooth_and_above_local():
+    beta = 0.03
+    for n in range(1, 400):
+        s, s2 = smooth_sensitivity(n, beta), smooth_sensitivity(n + 1, beta)
+        assert s >= min(2.0, 2.0 / n) - 1e-15
+        assert math.exp(-beta) <= s / s2 <= math.exp(beta) * (1 + 1e-12)
+        grid = max(math.exp(-beta * t) * min(2.0, 2.0 / max(n - t, 1)) for t in range(n + 1))
+        assert s == pytest.approx(grid, rel=1e-12)
+
+
+def test_wavelet_curve(quiet):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 20_000)
+    frame = pd.DataFrame({"x": x, "y": np.sin(3 * x) * 0.7 + rng.normal(0, 0.2, 20_000)})
+    bounds = {"x": (-1, 1), "y": (-1, 1)}
+    call = dict(eps=1, delta=1e-6, bounds=bounds, seed=1)
+    fit = dp.dp_npreg("y ~ x", frame, method="wavelet", **call)
+    q = np.linspace(-0.9, 0.9, 50)
+    new = pd.DataFrame({"x": q})
+    ours = dp.dp_npreg("y ~ x", frame, **call).predict(new)
+    error = np.mean((fit.predict(new) - 0.7 * np.sin(3 * q)) ** 2)
+    assert error < 0.005
+    assert np.mean((ours - 0.7 * np.sin(3 * q)) ** 2) < 0.005
+    assert default_level(20_000, 0.2) >= 4
+    with pytest.raises(ValueError, match="one numeric variable"):
+        dp.dp_npreg("y ~ x + z", frame.assign(z=0.0), method="wavelet",
+                    **{**call, "bounds": {**bounds, "z": (-1, 1)}})  # fmt: skip
