@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpmodels.api._choice import choose_method
 from dpmodels.api._request import build_request
 from dpmodels.api._run import execute
 
@@ -44,7 +45,8 @@ def dp_ols(
     eps, delta : float
         The guarantee of the whole call: ranges, tests, coefficients and standard errors together.
     method : str, optional
-        See ``dp.methods()``. None: chosen from public quantities.
+        See ``dp.methods()``. None: "pmt" with public data, else "ssp" (one or two stages by a rule
+        on public quantities, printed with its reason).
     schema : Schema, optional
         Declared facts about the variables. Numeric variables without a declared range have their
         range bought from ``eps`` and ``delta``; text variables need declared levels.
@@ -96,12 +98,13 @@ def dp_ols(
     from dpmodels.sources.adapt import as_source
 
     source = as_source(data)
+    chosen, reasons = choose_method("dp_ols", method, public)
     call = build_request(
         "dp_ols",
         formula,
         eps=eps,
         delta=delta,
-        method=method or "eptr",
+        method=chosen,
         kinds=source.kinds,
         attached=source.schema_attr,
         schema=schema,
@@ -111,5 +114,6 @@ def dp_ols(
         seed=seed,
         progress=progress,
         options=options,
+        reasons=reasons,
     )
     return Fit(*execute(call, source, budget))

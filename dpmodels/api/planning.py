@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpmodels.api._choice import choose_method
 from dpmodels.api._request import build_request
 from dpmodels.api._run import make_plan
 from dpmodels.errors import RequestError
@@ -56,12 +57,13 @@ def plan(
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise RequestError(f"n must be a positive whole number, got {n!r}")
+    chosen, reasons = choose_method(verb, method, public)
     call = build_request(
         verb,
         formula,
         eps=eps,
         delta=delta,
-        method=method or "eptr",
+        method=chosen,
         kinds=None,
         attached=None,
         schema=schema,
@@ -71,5 +73,6 @@ def plan(
         seed=None,
         progress=None,
         options=options,
+        reasons=reasons,
     )
     return make_plan(call, n)

@@ -1,0 +1,321 @@
+"""From the released moments of the last stage to coefficients, errors, notes. Sees no row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.estimate import Estimate
+from dpmodels.moments.solve import Moments, floor_ridge, solve, stein_ridge
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.moments.rowmap import UnitScale
+    from dpmodels.release import Release
+    from dpmodels.request import Request
+
+__all__ = ["Report", "Stage", "no_reply", "report", "shrink_report"]
+
+Array = npt.NDArray[np.float64]
+
+#: Least residual variance in whitened units.
+V_FLOOR = 1e-3
+#: Draws of the parametric bootstrap.
+DRAWS = 1000
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One released matrix of second moments, in the coordinates of its mapped rows.
+
+    Attributes
+    ----------
+    Q : (q, q) array
+        Response last.
+    V : (q, q) array
+        Noise variance of each entry.
+    L : (q, q) array
+        Lower triangular: unit rows are ``L`` times mapped rows (before the ball).
+    radius : float
+        Of the ball; infinity: none.
+    """
+
+    Q: Array
+    V: Array
+    L: Array
+    radius: float
+
+    @property
+    def moments(self) -> Moments:
+        """Return the blocks as moments of (x, y)."""
+        p = len(self.Q) - 1
+        Q, V = self.Q, self.V
+        return Moments(Q[:p, :p], Q[:p, p], float(Q[p, p]), V[:p, :p], V[:p, p], float(V[p, p]))
+
+    @property
+    def s(self) -> float:
+        """Largest noise scale of the matrix in svec coordinates."""
+        upper = np.triu_indices(len(self.V), 1)
+        return math.sqrt(max(float(np.diag(self.V).max()), 2.0 * float(self.V[upper].max())))
+
+    def back(self, d: Array) -> Array:
+        """Return unit-row coefficients ``b_B + L_yy L_xx^{-T} d``."""
+        p = len(d)
+        Lx = self.L[:p, :p]
+        centre = self.L[p, :p] + self.L[p, p] * d
+        return np.asarray(np.linalg.solve(Lx.T, centre))
+
+    @property
+    def slope(self) -> Array:
+        """Return ``L_yy L_xx^{-T}``: derivative of :meth:`back`."""
+        p = len(self.L) - 1
+        return np.asarray(self.L[p, p] * np.linalg.inv(self.L[:p, :p]).T)
+
+    def effective_rows(self, n: int, *, intercept: bool) -> float:
+        """Return n_eff: the released sum of squared row weights, between n/10 and n.
+
+        Rows voided by a missing cell do not count. Without an intercept it is n.
+        """
+        if not intercept:
+            return float(n)
+        return min(float(n), max(float(self.Q[0, 0]) * float(self.L[0, 0]) ** 2, n / 10.0))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report of a moment fit needs.
+
+    Attributes
+    ----------
+    rows : int
+        n, or the public guess.
+    towards : str
+        What the ridge shrinks towards, in words.
+    biased_errors : bool
+        Print standard errors (with a warning) even where the ridge is active.
+    notes, warnings : tuple of str
+        Of the method, before those of this module.
+    """
+
+    design: Design
+    unit: UnitScale
+    stages: tuple[Stage, ...]
+    rows: int
+    request: Request
+    towards: str
+    biased_errors: bool = False
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    stats: tuple[tuple[str, float], ...] = ()
+    arrays: tuple[tuple[str, Array], ...] = ()
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Covariances of the working coefficients d, and the residual variance v."""
+
+    sampling: Array
+    privacy: Array
+    v: float
+
+
+def errors(m: Moments, d: Array, A: Array, lam: float, free: float, least: float) -> Errors:
+    """Delta method: ``V = A (v M + Cn) A``.
+
+    ``v = max((t - 2 h'd + d'Md + tr(A Cn)) / (n_eff - p), floor)``; the trace takes the
+    second-order bias of the quadratic form off. Where M is not positive (a ridge is then active)
+    its positive part stands for it.
+    """
+    Cn = m.coefficient_noise(d)
+    rss = m.t - 2.0 * float(m.h @ d) + float(d @ m.M @ d) + float(np.sum(A * Cn))
+    v = max(rss / free, least)
+    M = m.M
+    if lam > 0:
+        values, vectors = np.linalg.eigh(M)
+        M = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return Errors(v * A @ M @ A, A @ Cn @ A, v)
+
+
+def _free(stage: Stage, facts: Report) -> float:
+    known = facts.design.has_intercept and facts.design.weights is None
+    n_eff = stage.effective_rows(facts.rows, intercept=known)
+    return max(n_eff - len(stage.Q) + 1.0, 1.0)
+
+
+def _least(stage: Stage, free: float) -> float:
+    """Floor of v: 1e-3 of the second moment of the (whitened: unit) response."""
+    if not np.array_equal(stage.L, np.eye(len(stage.L))):
+        return V_FLOOR
+    p = len(stage.Q) - 1
+    return V_FLOOR * max(float(stage.Q[p, p]), math.sqrt(float(stage.V[p, p]))) / free
+
+
+def report(facts: Report) -> Estimate:
+    """Unshrunk least squares from the last stage (a ridge only where noise dominates)."""
+    stage = facts.stages[-1]
+    m = stage.moments
+    lam = 0.0 if facts.request.options.get("ridge") == "none" else floor_ridge(m)
+    d, A = solve(m, lam)
+    free = _free(stage, facts)
+    found = errors(m, d, A, lam, free, _least(stage, free))
+    warnings, notes = list(facts.warnings), list(facts.notes)
+    if lam > 0:
+        warnings.append(
+            "the noise dominates some direction of the design: a ridge holds the fit near "
+            f"{facts.towards}, so the coefficients are biased"
+            + (" and the intervals unreliable" if facts.biased_errors else "")
+        )
+    keep = facts.request.inference and (lam == 0.0 or facts.biased_errors)
+    if lam > 0 and not keep and facts.request.inference:
+        notes.append("No sampling errors or intervals are given for a shrunk fit.")
+    return _finish(facts, stage, d, A, found, keep=keep, lam=lam, notes=notes, warnings=warnings)
+
+
+def shrink_report(facts: Report) -> Estimate:
+    """Coefficients of the Stein ridge; errors of the unshrunk last stage, and a note that says so.
+
+    Where noise dominates no sampling errors are given.
+    """
+    stage = facts.stages[-1]
+    m = stage.moments
+    lam = floor_ridge(m)
+    d, A = solve(m, lam)
+    free = _free(stage, facts)
+    found = errors(m, d, A, lam, free, _least(stage, free))
+    shrunk = stein_ridge(m)
+    notes, warnings = list(facts.notes), list(facts.warnings)
+    keep = facts.request.inference and lam == 0.0
+    text = (
+        f"Coefficients were shrunk towards {facts.towards} by Stein's estimate of the loss (ridge "
+        f"{shrunk.lam:.3g}, factor {shrunk.factor:.3g})"
+    )
+    if keep:
+        notes.append(f"{text}; standard errors are those of the unshrunk estimate.")
+    else:
+        notes.append(f"{text}; no sampling errors or intervals are given for a shrunk fit.")
+    arrays = (*facts.arrays, ("params_unshrunk", _params(facts, stage, d)))
+    return _finish(
+        facts, stage, shrunk.d, A, found, keep=keep, lam=shrunk.lam, notes=notes,
+        warnings=warnings, arrays=arrays,
+    )  # fmt: skip
+
+
+def _params(facts: Report, stage: Stage, d: Array) -> Array:
+    B, a = facts.unit.back()
+    return B @ stage.back(d) + a
+
+
+def _finish(
+    facts: Report,
+    stage: Stage,
+    d: Array,
+    A: Array,
+    found: Errors,
+    *,
+    keep: bool,
+    lam: float,
+    notes: list[str],
+    warnings: list[str],
+    arrays: tuple[tuple[str, Array], ...] | None = None,
+) -> Estimate:
+    """Map to the user's units and collect everything."""
+    B, _ = facts.unit.back()
+    T = B @ stage.slope
+    sampling, privacy = T @ found.sampling @ T.T, T @ found.privacy @ T.T
+    out: dict[str, Any] = dict(facts.arrays if arrays is None else arrays)
+    if keep and facts.request.options.get("inference_method") == "bootstrap":
+        draws = bootstrap(stage, d, lam, found.v, seed=0) @ T.T
+        sampling, privacy = _rescaled(sampling, privacy, draws)
+        out["bootstrap_deviations"] = draws
+        notes.append(
+            f"Standard errors: parametric bootstrap from released numbers only ({DRAWS} draws; "
+            "half the central 95 % of the deviations over 1.96)."
+        )
+    stats = {
+        "noise_sd": stage.s,
+        "ridge": lam,
+        "radius": stage.radius,
+        "effective_rows": stage.effective_rows(
+            facts.rows,
+            intercept=facts.design.has_intercept and facts.design.weights is None,
+        ),
+        **dict(facts.stats),
+    }
+    if keep:
+        stats["sigma"] = math.sqrt(found.v) * float(stage.L[-1, -1] / facts.unit.scale[-1])
+        notes.append(
+            "Errors are model-based (one residual variance): a robust sandwich would need fourth "
+            "moments, which were not released."
+        )
+        if not facts.design.has_intercept:
+            notes.append(
+                "Without an intercept the number of complete rows is not known: if rows are "
+                "missing, sigma and the sampling errors are too small."
+            )
+    out["moments"] = stage.Q
+    out["moment_coordinates"] = stage.L
+    if len(facts.stages) > 1:
+        out["first_moments"] = facts.stages[0].Q
+    return Estimate(
+        facts.design.names,
+        _params(facts, stage, d),
+        vcov_sampling=sampling if keep else None,
+        vcov_privacy=privacy,
+        stats=stats,
+        notes=tuple(notes),
+        warnings=tuple(warnings),
+        arrays=out,
+    )
+
+
+def bootstrap(stage: Stage, d: Array, lam: float, v: float, *, seed: int) -> Array:
+    """Return draws of ``d* - d`` from released numbers only, (draws, p).
+
+    ``h* = M d + N(0, v M) + e*``, ``M* = M + E*``, solved with the same ridge; eigenvalues of M
+    are floored at s for the simulation (Ferrando, Wang and Sheldon 2022).
+    """
+    rng = np.random.default_rng(seed)
+    m = stage.moments
+    p = len(d)
+    values, vectors = np.linalg.eigh(m.M)
+    values = np.maximum(values, m.s)
+    M = (vectors * values) @ vectors.T
+    root = vectors * np.sqrt(v * values)
+    out = np.empty((DRAWS, p))
+    base = M @ d
+    for b in range(DRAWS):
+        E = np.triu(rng.normal(size=(p, p)) * np.sqrt(m.V))
+        E = E + np.triu(E, 1).T
+        h = base + root @ rng.normal(size=p) + rng.normal(size=p) * np.sqrt(m.vh)
+        S = M + E
+        extra = max(lam, m.spectral - float(np.linalg.eigvalsh(S)[0]), 0.0)
+        out[b] = np.linalg.solve(S + extra * np.eye(p), h) - d
+    return out
+
+
+def _rescaled(sampling: Array, privacy: Array, draws: Array) -> tuple[Array, Array]:
+    """Scale both parts so that the total standard errors are those of the draws."""
+    lo, hi = np.quantile(draws, [0.025, 0.975], axis=0)
+    total = np.sqrt(np.diag(sampling) + np.diag(privacy))
+    ratio = (hi - lo) / 2.0 / 1.959963984540054 / np.maximum(total, 1e-300)
+    D = np.outer(ratio, ratio)
+    return D * sampling, D * privacy
+
+
+def no_reply(release: Release) -> Estimate:
+    """Return the estimate of a run whose ranges could not be bought."""
+    names = release.design.names
+    return Estimate(
+        names,
+        np.full(len(names), math.nan),
+        released=False,
+        notes=(
+            "The ranges could not be found within the budget (too few rows, or a column that "
+            "hardly varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges "
+            "cost nothing.",
+        ),
+    )

@@ -1,0 +1,286 @@
+"""Backend of ``dp_ols(method="ssp")``: noisy second moments from public ranges, no public data.
+
+One stage: one joint release of the moments of unit rows. Two stages: the first release whitens
+(and re-centres) the rows of the second, which takes most of the budget (``theory.md``, 3).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.errors import RequestError
+from dpmodels.moments.inference import Report, Stage, report, shrink_report
+from dpmodels.moments.plans import (
+    STAGE_ONE,
+    mu_like,
+    noise_ratio,
+    planning_rows,
+    purchase,
+    second_radius,
+)
+from dpmodels.moments.queries import (
+    Bounded,
+    ball_map,
+    ball_sd,
+    bounded_plan,
+    joint_noise,
+    release_ball,
+)
+from dpmodels.moments.rowspace import unit_rows
+from dpmodels.moments.whiten import floored_cholesky
+from dpmodels.planning import Plan
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.privacy.steps import Step
+from dpmodels.ranges import buy_ranges
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.estimate import Estimate
+    from dpmodels.formula.design import Design
+    from dpmodels.moments.rowmap import UnitScale
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["SspDetail", "estimate", "plan", "release"]
+
+Array = npt.NDArray[np.float64]
+
+#: Two stages up to this public noise ratio (``theory.md`` 3.3).
+TWO_STAGE_RATIO = 0.06
+#: Part of the slopes' largest squared norm that the ball of the first release covers.
+BALL_PART = 0.25
+#: Eigenvalues of the first release are floored at this multiple of its noise.
+FLOOR = 0.5
+
+
+@dataclass(frozen=True)
+class SspDetail:
+    """What ``ssp`` decided before the first row.
+
+    Attributes
+    ----------
+    stages : {1, 2}
+    rows : int
+        Row count of the public rules (n, or the guess).
+    bounded : Bounded or None
+        The query of the first stage with separate bounds; None: rows scaled into a ball.
+    first, second : mechanism, mechanism or None
+    phi, radius : float
+        ``radius``: given radius of the last stage (0: by rule).
+    """
+
+    stages: int
+    rows: int
+    bounded: Bounded | None
+    first: Gaussian | Pure
+    second: Gaussian | Pure | None
+    phi: float
+    radius: float
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan a call of ``dp_ols(method="ssp")``."""
+    rows = planning_rows(request, n)
+    p, q = design.p, design.q
+    if request.relation == "replace" and n <= p:
+        raise RequestError(f"n = {n} rows cannot carry {p} coefficients")
+    bought, steps, budget = purchase(request, design, float(request["bounds_share"]))
+    x = noise_ratio(mu_like(budget.part(1.0), q), p, rows)
+    stages, why = _stages(request, x)
+    if request["query"] == "bounded" and request.delta == 0:
+        raise RequestError("query='bounded' has its proof for Gaussian noise: give delta > 0")
+    share = _share(request, stages)
+    first = budget.part(share if stages == 2 else 1.0)
+    second = budget.part(1.0 - share) if stages == 2 else None
+    spent = 1.0 - (float(request["bounds_share"]) if bought is not None else 0.0)
+    names = ("first moments", "whitened moments") if second is not None else ("moments",)
+    parts = (share, 1.0 - share) if second is not None else (1.0,)
+    for name, mechanism, part in zip(names, (first, second), parts, strict=False):
+        assert mechanism is not None
+        steps.append(Step(name, mechanism, share=part * spent))
+    bounded = None
+    if request["query"] == "bounded":
+        bounded = _bounded(request, design)
+    detail = SspDetail(
+        stages, rows, bounded, first, second, float(request["phi"]), float(request["radius"] or 0.0)
+    )
+    return Plan(
+        request=request,
+        design=design,
+        n=n if request.relation == "replace" else None,
+        steps=tuple(steps),
+        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+        shares={
+            **({"ranges": 1.0 - spent} if bought is not None else {}),
+            **{k: v * spent for k, v in zip(names, parts, strict=True)},
+        },
+        scales=_scales(detail, design, x),
+        purchase=bought,
+        detail=detail,
+        reasons=(*request.reasons, why),
+        advice=_advice(x),
+    )
+
+
+def _stages(request: Request, x: float) -> tuple[int, str]:
+    asked = request["stages"]
+    if asked in (1, 2):
+        return int(asked), f"{asked} stage{'s' if asked == 2 else ''}: stages={asked} was given"
+    if x <= TWO_STAGE_RATIO:
+        return 2, (
+            f"two stages: the public noise ratio sqrt(16 p)/(mu n) = {x:.3g} is at most "
+            f"{TWO_STAGE_RATIO:g}, so a first release is worth its share as a guide to the second"
+        )
+    return 1, (
+        f"one stage: the public noise ratio sqrt(16 p)/(mu n) = {x:.3g} is above "
+        f"{TWO_STAGE_RATIO:g}, too noisy for a first release to guide a second"
+    )
+
+
+def _share(request: Request, stages: int) -> float:
+    if request.split is None:
+        return STAGE_ONE
+    names = ("first", "second") if stages == 2 else ("moments",)
+    if set(request.split) != set(names):
+        raise RequestError(
+            f"split= must name {', '.join(names)} for this fit, got {', '.join(request.split)}"
+        )
+    return float(request.split["first"]) if stages == 2 else 1.0
+
+
+def _known(design: Design) -> bool:
+    return design.has_intercept and design.weights is None
+
+
+def _bounded(request: Request, design: Design) -> Bounded:
+    complete = design
+    if design.unknown:
+        # norms do not depend on where a bought range lies
+        complete = design.with_bounds(dict.fromkeys(design.unknown, (-1.0, 1.0)))
+    _, square = unit_rows(complete)
+    known = _known(design)
+    square += 0.0 if known or not design.has_intercept else 1.0
+    return bounded_plan(design.p, square, known=known, relation=request.relation, r2=0.5)
+
+
+def first_radius(design: Design, square: float) -> float:
+    """Return the radius of the first release's ball: ``R^2 = 1 + part |slopes|^2 + 1/2``.
+
+    Rows beyond it are scaled down (weighted least squares): the noise falls with R^2 for every
+    row, while a row loses only what it exceeds.
+    """
+    return math.sqrt((1.0 if design.has_intercept else 0.0) + BALL_PART * square + 0.5)
+
+
+def _scales(detail: SspDetail, design: Design, x: float) -> dict[str, float]:
+    out = {"public noise ratio": x}
+    if detail.second is not None:
+        mu = mu_like(detail.second, design.q)
+        out["radius of whitened rows"] = detail.radius or second_radius(
+            mu, design.q, detail.rows, detail.phi
+        )
+    return out
+
+
+def _advice(x: float) -> tuple[str, ...]:
+    if x <= 0.4:
+        return ()
+    return (
+        f"the noise will exceed the signal (public noise ratio {x:.2g}, above 0.4): every method "
+        "is then about as good as answering zero. More rows, a larger eps or fewer columns help",
+    )
+
+
+@dataclass(frozen=True)
+class SspReleased:
+    """Public and released facts of the stages, in the order of the passes."""
+
+    unit: UnitScale
+    stages: tuple[Stage, ...]
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release noisy second moments of the rows, in one or two passes.
+
+    Privacy
+    -------
+    Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
+    """
+    detail: SspDetail = plan.detail
+    design, relation = plan.design, plan.request.relation
+    if plan.purchase is not None:
+        bought = buy_ranges(plan.purchase, design, rows, run)
+        if bought is None:
+            return Release({}, plan.guarantee, design, reply=False, why="ranges")
+        design = bought
+    unit, square = unit_rows(design)
+    name = "moments" if detail.second is None else "first moments"
+    if detail.bounded is not None:
+        assert isinstance(detail.first, Gaussian)
+        Q = detail.bounded.release(rows, design, unit, run, name)
+        V = detail.bounded.noise(design.p, detail.first.mu)
+        radius = math.inf
+    else:
+        radius = first_radius(design, square)
+        if detail.second is None and detail.radius:
+            radius = detail.radius
+        rowmap = ball_map(unit, radius, None)
+        Q = release_ball(rows, design, rowmap, run, name, detail.first, relation)
+        V = joint_noise(design.q, ball_sd(detail.first, radius, design.q, relation), detail.first)
+    stages = [Stage(Q, V, np.eye(design.q), radius)]
+    if detail.second is not None:
+        stages.append(
+            second_stage(stages[0], detail.second, detail, unit, rows, design, run, relation)
+        )
+    values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
+    return Release(values, plan.guarantee, design, detail=SspReleased(unit, tuple(stages)))
+
+
+def second_stage(
+    first: Stage,
+    mechanism: Gaussian | Pure,
+    detail: SspDetail,
+    unit: UnitScale,
+    rows: Rows,
+    design: Design,
+    run: Run,
+    relation: str,
+) -> Stage:
+    """Whiten by the first release, and release the moments of the whitened rows."""
+    q = design.q
+    noise = first.s * math.sqrt(2.0 * q) / detail.rows
+    L = floored_cholesky(first.Q / detail.rows, noise, multiple=FLOOR, least=1e-6)
+    mu = mu_like(mechanism, q)
+    radius = detail.radius or second_radius(mu, q, detail.rows, detail.phi)
+    inverse: Array = np.linalg.inv(L).astype(float)
+    rowmap = ball_map(unit, radius, inverse)
+    Q = release_ball(rows, design, rowmap, run, "whitened moments", mechanism, relation)
+    V = joint_noise(q, ball_sd(mechanism, radius, q, relation), mechanism)
+    return Stage(Q, V, L, radius)
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Map the last stage back to the design's own units."""
+    from dpmodels.moments.inference import no_reply
+
+    if not release.reply:
+        return no_reply(release)
+    detail: SspDetail = plan.detail
+    released: SspReleased = release.detail
+    facts = Report(
+        design=release.design,
+        unit=released.unit,
+        stages=released.stages,
+        rows=detail.rows,
+        request=plan.request,
+        notes=tuple(text[:1].upper() + text[1:] + "." for text in plan.reasons),
+        towards="the first-stage fit" if detail.second is not None else "zero",
+    )
+    return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)

@@ -1,0 +1,213 @@
+"""Sensitivity of every second-moment query, on random and corner neighbours, with mutants."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpmodels.moments import sensitivity as sens
+from dpmodels.moments.gram import gram
+from dpmodels.moments.queries import ball_map, bounded_plan
+from dpmodels.moments.rowmap import RowMap, UnitScale
+
+SLACK = 1 + 1e-9
+
+
+def svec(M):
+    k = len(M)
+    return np.concatenate([np.diag(M), math.sqrt(2) * M[np.triu_indices(k, 1)]])
+
+
+def query(x, y, weights, count=1.0):
+    """The weighted statistic of one row (a, b, c, e, f, k), x in the unit ball, |y| <= 1."""
+    a, b, c, e, f, k = weights
+    return np.concatenate(
+        [a * svec(np.outer(x, x)), b * x * y, [c * y * y], e * x, [f * y], [k * count]]
+    )
+
+
+def row_pairs(seed, p, count):
+    """Rows of the domain: mostly at its corners, the second often a function of the first."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        x, v = rng.normal(size=(2, p))
+        x /= np.linalg.norm(x)
+        t = rng.uniform(-1, 1)
+        v -= (v @ x) * x
+        v = t * x + math.sqrt(1 - t * t) * v / max(np.linalg.norm(v), 1e-9) if p > 1 else -x
+        y, w = rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], size=2)
+        if rng.uniform() < 0.1:
+            v *= rng.uniform()
+        yield x, y, v, w
+
+
+def worst(weights, p, seed=0, count=3000):
+    return max(
+        np.linalg.norm(query(x, y, weights) - query(v, w, weights))
+        for x, y, v, w in row_pairs(seed, p, count)
+    )
+
+
+WEIGHTS = [(1, 1, 1), (1, math.sqrt(2), 2), (1, math.sqrt(2), 1), (1, 0.7, 0.3), (0.5, 1.5, 1.0)]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("p", [2, 3])
+def test_separate_bounds(weights, p):
+    a, b, c = weights
+    S = sens.separate_sensitivity(a, b, c)
+    found = worst((a, b, c, 0, 0, 0), p)
+    assert found <= S * SLACK
+    assert found >= 0.95 * S  # tight: a smaller bound would fail
+
+
+INTERCEPT = [
+    sens.INTERCEPT_WEIGHTS,
+    (1, 0.5, 0.5, 1, 0.5),
+    (1, math.sqrt(2), 1, math.sqrt(2), 1),
+    (1, 0.3, 2.0, 0.2, 1.5),
+]
+
+
+@pytest.mark.parametrize("weights", INTERCEPT)
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_known_intercept(weights, p):
+    S = sens.intercept_sensitivity(*weights)
+    found = worst((*weights, 0), p)
+    assert found <= S * SLACK
+    if p > 1:
+        assert found >= 0.95 * S
+
+
+@pytest.mark.parametrize("weights", INTERCEPT[:3])
+def test_count_cell_is_free(weights):
+    """Complete rows do not move the count; a complete and a zero row are at most S apart."""
+    S = sens.intercept_sensitivity(*weights)
+    k = sens.count_weight(S, *weights)
+    zero = 0.0 * query(np.zeros(2), 0.0, (*weights, k), 0.0)
+    for x, y, v, w in row_pairs(3, 2, 1500):
+        one = query(x, y, (*weights, k))
+        assert np.linalg.norm(one - query(v, w, (*weights, k))) <= S * SLACK
+        assert np.linalg.norm(one - zero) <= S * SLACK
+    top = query(np.array([1.0, 0.0]), 1.0, (*weights, k))
+    assert np.linalg.norm(top) == pytest.approx(S, rel=1e-7)  # no heavier count is free
+
+
+def test_oracles():
+    for ratio, tau, value in [
+        (0.1, 1.531128874149275, 4.695233768),
+        (0.5, 1.0, 6.75),
+        (1.0, 0.7807764064044151, 8.818299727),
+        (2.0, 0.5930703308172536, 12.39283023),
+        (5.0, 0.4, 21.6),
+    ]:
+        a, b, c, S = sens.separate_weights(ratio)
+        assert b * b == pytest.approx(tau, abs=1e-9)
+        assert S * S * (ratio + 1 / b**2) == pytest.approx(value, rel=1e-9)
+        assert sens.separate_sensitivity(a, b, c) == pytest.approx(S, rel=1e-12)
+    for weights, square in [((1, 1, 1), 4.5), ((1, 2**0.5, 2), 8.0), ((1, 2**0.5, 1), 8.0)]:
+        assert sens.separate_sensitivity(*weights) ** 2 == pytest.approx(square, rel=1e-12)
+    for weights, square in [
+        ((1, 2**0.5, 1, 2**0.5, 1), 16.0),
+        ((1, 0.5, 0.5, 1, 0.5), 5.78125),
+        (sens.INTERCEPT_WEIGHTS, 18.0),
+    ]:
+        assert sens._intercept_square(*weights) == pytest.approx(square, rel=1e-9)
+    S = sens.intercept_sensitivity(*sens.INTERCEPT_WEIGHTS)
+    assert sens.count_weight(S, *sens.INTERCEPT_WEIGHTS) ** 2 == pytest.approx(5.0, rel=1e-6)
+
+
+def identity(q):
+    return UnitScale(np.ones(q), np.zeros(q), False)
+
+
+ODD = [0.0, 1.0, -1.0, 1e300, -1e300, 1e-320, np.nan, np.inf, -np.inf, 2.5, 1e160, -3.0]
+
+
+def ball_changes(q, seed, count):
+    """Frobenius norms (in lattice units of one ball) of the change when one row is replaced."""
+    rng = np.random.default_rng(seed)
+    matrix = np.tril(rng.normal(size=(q, q)) * 3.0) + 4.0 * np.eye(q)
+    rowmap = ball_map(identity(q), 1.7, matrix)
+    for i in range(count):
+        rows = rng.normal(size=(q, 5)) * rng.choice([0.1, 1.0, 10.0])
+        other = rows.copy()
+        if i % 3 == 0:
+            rows[:, 0], other[:, 0] = 100 * np.eye(q)[0], 100 * np.eye(q)[q - 1]
+            rows[:, 0], other[:, 0] = np.linalg.solve(matrix, np.c_[rows[:, 0], other[:, 0]]).T
+        elif i % 3 == 1:
+            other[:, 0] = rng.choice(ODD, size=q)
+        else:
+            other[:, 0] = -rows[:, 0] * 50
+        a = gram([rows], rowmap).integers()
+        b = gram([other], rowmap).integers()
+        yield sum(int(v) ** 2 for v in (a - b).ravel())
+
+
+def test_ball_query_in_integers():
+    """|G - G'|_F <= sqrt2 2^40 exactly, in Python integers, whatever the cells."""
+    top = max(ball_changes(3, 1, 300))
+    assert top <= 2 * 2**80
+    assert top > 0.99 * 2 * 2**80
+    assert top > (sens.gram_sensitivity(1) ** 2) * 2**80  # mutant: the sqrt 2 of replace-one lost
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_ball_query_l1(k):
+    """L1 of the upper triangle: searched over the eigenvectors of all sign matrices (exact)."""
+    pairs = list(zip(*np.triu_indices(k), strict=True))
+    rowmap = ball_map(identity(k), 1.0, None)
+    best = 0
+    for signs in itertools.product([1.0, -1.0], repeat=len(pairs)):
+        T = np.zeros((k, k))
+        for (i, j), sign in zip(pairs, signs, strict=True):
+            T[i, j] = T[j, i] = sign * (1.0 if i == j else 0.5)
+        _, vectors = np.linalg.eigh(T)
+        low = vectors[:, :1] * 0.0 if k == 1 else vectors[:, :1]
+        a = gram([vectors[:, -1:].copy()], rowmap).integers()
+        b = gram([low.copy()], rowmap).integers()
+        best = max(best, sum(abs(int(v)) for v in (a - b)[np.triu_indices(k)]))
+    assert best <= sens.gram_l1(k) * 2**40
+    assert best >= 0.84 * sens.gram_l1(k) * 2**40
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_bounded_query_in_integers(known, relation):
+    """The released cells under their weights: change at most S 2^40 on adversarial neighbours."""
+    p, square = 4, 3.0
+    plan = bounded_plan(p, square, known=known, relation=relation, r2=0.5)
+    W = plan.cell_weights(p)
+    rowmap = RowMap(identity(p + 1), np.ones(p + 1))
+    upper = np.triu_indices(p + 1)
+    rng = np.random.default_rng(4)
+
+    def row():
+        x = np.clip(rng.choice([-5.0, 5.0, 0.3, np.inf], size=3), -1, 1)
+        first = 1.0 if known else rng.uniform(-1, 1)
+        return np.array([first, *x, rng.choice([-1.0, 1.0, 7.0, np.nan, 0.0])])
+
+    best = 0.0
+    for _ in range(600):
+        rest = np.stack([row() for _ in range(3)], axis=1)
+        one, two = rest.copy(), rest.copy()
+        one[:, 0], two[:, 0] = row(), row()
+        if not known:  # the first column is one of the slopes there: stay inside the norm
+            for m in (one, two):
+                m[:4] *= math.sqrt(3.0) / 2.0
+        if relation == "add-remove":
+            two = two[:, 1:]
+        a = gram([one], rowmap).integers()
+        b = gram([two], rowmap).integers()
+        change = np.linalg.norm(W[upper] * np.asarray(a - b, dtype=float)[upper])
+        assert change <= plan.S * 2.0**40 * SLACK
+        best = max(best, change / (plan.S * 2.0**40))
+    assert best > 0.8
+
+
+def test_the_classical_bounds_are_refuted():
+    """Mutants: the add/remove sensitivity under replace-one, and y'y left out of the norm."""
+    a, b, c = 1.0, math.sqrt(2.0), 2.0
+    assert worst((a, b, c, 0, 0, 0), 2) > sens.add_remove_sensitivity(a, b, c) * 1.01
+    assert worst((a, b, c, 0, 0, 0), 2) > math.sqrt(2 * a * a + b * b) * 1.01
