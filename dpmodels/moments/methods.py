@@ -44,6 +44,7 @@ register_method(
         backend="dpmodels.moments.ssp",
         needs=("ranges", "two passes"),
         relations=("replace", "add-remove"),
+        accepts=("weights",),
         reference=(
             "Vu and Slavkovic 2009; Dwork, Talwar, Thakurta and Zhang 2014; two stages: "
             "dpmodels/moments/theory.md"
