@@ -43,9 +43,7 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
     """Return one row a design column: name, term, kind, lower, upper, privacy_se."""
     import pandas as pd
 
-    columns = list(plan.design.columns)
-    if plan.design.response is not None:
-        columns.append(plan.design.response)
+    columns = plan.design.z
     bought = plan.purchase.columns if plan.purchase is not None else ()
     return pd.DataFrame(
         {
@@ -69,19 +67,14 @@ def plan_text(plan: Plan) -> str:
     width = max(len(k) for k, _ in head) + 2
     lines += [f"{k + ':':<{width}}{v}" for k, v in head]
     lines.append("-" * _WIDTH)
-    frame = plan_frame(plan)
     shown = [
         [
-            r.column,
-            r.kind,
-            "to buy"
-            if r.range == "bought"
-            else f"[{r.lower:g}, {r.upper:g}]"
-            if r.lower is not None and r.lower == r.lower
-            else "",
-            "" if r.privacy_se != r.privacy_se else f"{r.privacy_se:.4g}",
+            c.name,
+            c.kind,
+            "to buy" if c.interval is None else "[{:g}, {:g}]".format(*c.interval),
+            f"{plan.expected_se[c.name]:.4g}" if c.name in plan.expected_se else "",
         ]
-        for r in frame.itertuples()
+        for c in plan.design.z
     ]
     headers = ["column", "kind", "range", "expected privacy se"]
     lines.append(tabulate(shown, headers=headers, tablefmt="plain", disable_numparse=True))

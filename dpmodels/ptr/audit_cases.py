@@ -185,12 +185,13 @@ register_case(
     "dp_ols",
     verb_case("dp_ols", "eptr", "y ~ a + b", _frame(4000), eps=4.0, delta=1e-6, bounds=_BOUNDS),
 )
-for _method, _options in (
+_CLASSIFIERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sums", {}),
     ("eptr", {"variance": "shared"}),
     ("dpnb", {}),
     ("dpnbss", {}),
-):
+)
+for _method, _options in _CLASSIFIERS:
     register_case(
         _method,
         "dp_bayes",

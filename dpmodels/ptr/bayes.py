@@ -14,13 +14,13 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Array, Estimate
 from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.gdp import agm, mu_gdp, upper_quantile
+from dpmodels.privacy.gdp import agm, upper_quantile
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.ptr.bayes_core import ClassSums, FeatureScale, class_sums, feature_scale
 from dpmodels.ptr.generic import paper_midpoint, paper_sigma, reply_probability, split_midpoint
-from dpmodels.ranges import buy_ranges, plan_purchase
+from dpmodels.ranges import gaussian_part, no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -130,15 +130,9 @@ def _plan_gaussian(
     variance: str,
     to_buy: tuple[str, ...],
 ) -> _Parts:
-    delta = request.delta
-    delta_b = FAILURE_SHARE * delta if to_buy else 0.0
-    delta_f = FAILURE_SHARE * delta if form == "auto" else 0.0
-    mu = mu_gdp(request.eps, delta - delta_b - delta_f)
-    bought = float(request["bounds_share"]) if to_buy else 0.0
-    purchase, steps = None, []
-    if to_buy:
-        purchase, steps = plan_purchase(to_buy, mu * math.sqrt(bought), delta_b)
-    rest = 1.0 - bought
+    delta_f = FAILURE_SHARE * request.delta if form == "auto" else 0.0
+    part = gaussian_part(request, to_buy, delta_f)
+    steps, mu, rest = list(part.steps), part.mu, 1.0 - part.share
     shares = {"variance": 0.0 if variance == "identity" else VARIANCE_SHARE * rest}
     left = rest - shares["variance"]
     if form == "auto":
@@ -173,25 +167,20 @@ def _plan_gaussian(
         delta_f=delta_f,
         z=upper_quantile(delta_f / classes) if delta_f else 0.0,
     )
-    return purchase, steps, detail, ({"ranges": bought, **shares} if to_buy else shares)
+    return part.purchase, steps, detail, {**part.printed, **shares}
 
 
 def _plan_pair(
     request: Request, design: Design, form: str, radius: float | None, to_buy: tuple[str, ...]
 ) -> _Parts:
-    eps, delta = request.eps, request.delta
-    bought = float(request["bounds_share"]) if to_buy else 0.0
-    purchase, steps = None, []
-    if to_buy:
-        part = FAILURE_SHARE * delta
-        purchase, steps = plan_purchase(to_buy, mu_gdp(bought * eps, part), part)
-        eps, delta = (1.0 - bought) * eps, delta - 2.0 * part
+    part = pair_part(request, to_buy)
+    steps, eps, delta = list(part.steps), part.eps, part.delta
     eps_t = 0.5 * eps if form == "paper" else 0.25 * eps
     steps.append(
         Step(
             "class means and test",
             Approximate(eps, delta),
-            share=1.0 - bought,
+            share=1.0 - part.share,
             reply_test=True,
             label="ePTR coin and Gaussian",
         )
@@ -207,7 +196,8 @@ def _plan_pair(
         eps_r=eps - eps_t,
         delta=delta,
     )
-    return purchase, steps, detail, ({"ranges": bought, "means": 1 - bought} if to_buy else {})
+    shares = {**part.printed, "means": 1.0 - part.share} if to_buy else {}
+    return part.purchase, steps, detail, shares
 
 
 @dataclass(frozen=True)
@@ -256,12 +246,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     nothing to any sum.
     """
     detail: BayesDetail = plan.detail
-    design = plan.design
-    if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
-        if bought is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = bought
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
     scale = feature_scale(design, detail.radius)
     stats = class_sums(rows.blocks(design), scale, detail.classes)
     action = {"sums": _release_sums, "auto": _release_auto}.get(detail.form, _release_pair)

@@ -17,12 +17,11 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Array, Estimate
 from dpmodels.planning import Plan
-from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ptr.bayes_core import ClassSums, FeatureScale, class_sums, feature_scale
-from dpmodels.ranges import buy_ranges, plan_purchase
+from dpmodels.ranges import no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release", "smooth_sensitivity"]
-
-FAILURE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -49,15 +46,8 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan: a third of eps each for counts, means and sums of squares."""
     if not any(c.kind != "intercept" for c in design.columns):
         raise RequestError("a classifier needs at least one feature on the right-hand side")
-    eps, delta = request.eps, request.delta
-    to_buy = design.unknown
-    purchase, steps = None, []
-    bought = float(request["bounds_share"]) if to_buy else 0.0
-    if to_buy:
-        part = FAILURE_SHARE * delta
-        purchase, steps = plan_purchase(to_buy, mu_gdp(bought * eps, part), part)
-        eps, delta = (1.0 - bought) * eps, delta - 2.0 * part
-    third = eps / 3.0
+    part = pair_part(request, design.unknown)
+    steps, delta, third = list(part.steps), part.delta, part.eps / 3.0
     smooth = request.method.name == "dpnbss"
     means = Approximate(third, delta) if smooth else Pure(third)
     label = "Laplace at smooth sensitivity" if smooth else "Laplace"
@@ -74,7 +64,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         steps=tuple(steps),
         guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
         shares={"counts": 1 / 3, "means": 1 / 3, "squares": 1 / 3},
-        purchase=purchase,
+        purchase=part.purchase,
         detail=detail,
         reasons=request.reasons,
     )
@@ -105,12 +95,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     gets a (2 d)-th of the budget.
     """
     detail: CompareDetail = plan.detail
-    design = plan.design
-    if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
-        if bought is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = bought
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
     scale = feature_scale(design, None)
     stats = class_sums(rows.blocks(design), scale, detail.classes)
     d = len(scale.columns)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.estimate import Array
 from dpmodels.moments.rowmap import RowMap, UnitScale, void_missing
@@ -82,9 +83,9 @@ def feature_scale(design: Design, radius: float | None) -> FeatureScale:
 class ClassSums:
     """Exact integers: counts (K,), sums (K, d) in 2^-20, squares (K, d) in 2^-40. Confidential."""
 
-    counts: Array
-    sums: Array
-    squares: Array
+    counts: npt.NDArray[np.int64]
+    sums: npt.NDArray[np.int64]
+    squares: npt.NDArray[np.object_]
 
     def __repr__(self) -> str:
         return "<ClassSums, confidential>"

@@ -200,7 +200,7 @@ class _Search:
 
     def climb(self, rng: np.random.Generator, low: Array, high: Array) -> None:
         assert self.best is not None
-        x, i, new = (a.copy() if isinstance(a, np.ndarray) else a for a in self.best)
+        x, i, new = self.best[0].copy(), self.best[1], self.best[2].copy()
         width = (high - low) * 10.0 ** rng.uniform(-3, 0)
         if rng.uniform() < 0.5:
             new = np.clip(new + rng.normal(size=len(new)) * width, low, high)

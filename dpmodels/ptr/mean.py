@@ -20,11 +20,10 @@ from dpmodels.moments.gram import gram
 from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.moments.symmetric import release_symmetric
 from dpmodels.planning import Plan
-from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import buy_ranges, plan_purchase
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["estimate", "mean_scale", "plan", "release"]
 
-FAILURE_SHARE = 0.1
 VARIANCE_SHARE = 0.2
 
 
@@ -57,13 +55,8 @@ class MeanReleased:
 
 def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan the release of d clipped means."""
-    to_buy = design.unknown
-    delta_b = FAILURE_SHARE * request.delta if to_buy else 0.0
-    mu = mu_gdp(request.eps, request.delta - delta_b)
-    bought = float(request["bounds_share"]) if to_buy else 0.0
-    purchase, steps = None, []
-    if to_buy:
-        purchase, steps = plan_purchase(to_buy, mu * math.sqrt(bought), delta_b)
+    part = gaussian_part(request, design.unknown)
+    steps, mu, bought = list(part.steps), part.mu, part.share
     square = VARIANCE_SHARE if request.inference else 0.0
     if request.split is not None:
         square = _square_share(request)
@@ -88,10 +81,10 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         n=n,
         steps=tuple(steps),
         guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
-        shares={**({"ranges": bought} if to_buy else {}), **shares},
+        shares={**part.printed, **shares},
         scales={"noise sd of a sum in half-ranges": sd},
         expected_se=expected,
-        purchase=purchase,
+        purchase=part.purchase,
         detail=detail,
         reasons=request.reasons,
     )
@@ -123,12 +116,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     -------
     Unit: one row; replace-one, n public. Sensitivities: module docstring.
     """
-    design = plan.design
-    if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
-        if bought is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = bought
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
     rowmap, centre, half = mean_scale(design)
     d = design.p
     G = gram(rows.blocks(design), WithOne(rowmap)).integers()

@@ -18,7 +18,7 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Array, Estimate
 from dpmodels.planning import Plan
-from dpmodels.privacy.gdp import agm, mu_gdp
+from dpmodels.privacy.gdp import agm
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
 from dpmodels.privacy.run import tail_margin
@@ -33,7 +33,7 @@ from dpmodels.ptr.kernel import (
     gaussian,
     joint_norm,
 )
-from dpmodels.ranges import buy_ranges, plan_purchase
+from dpmodels.ranges import gaussian_part, no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -170,14 +170,9 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 
 
 def _gaussian_steps(request: Request, form: str, to_buy: tuple[str, ...]) -> Any:
-    delta = request.delta
-    delta_b = FAILURE_SHARE * delta if to_buy else 0.0
-    delta_f = FAILURE_SHARE * delta if form == "auto" else 0.0
-    mu = mu_gdp(request.eps, delta - delta_b - delta_f)
-    bought = float(request["bounds_share"]) if to_buy else 0.0
-    purchase, steps = None, []
-    if to_buy:
-        purchase, steps = plan_purchase(to_buy, mu * math.sqrt(bought), delta_b)
+    delta_f = FAILURE_SHARE * request.delta if form == "auto" else 0.0
+    part = gaussian_part(request, to_buy, delta_f)
+    steps, mu, bought = list(part.steps), part.mu, part.share
     shares = {"curve": 1.0 - bought}
     if form == "auto":
         shares = {"bound": TEST_SHARE * (1 - bought), "curve": (1 - TEST_SHARE) * (1 - bought)}
@@ -188,17 +183,12 @@ def _gaussian_steps(request: Request, form: str, to_buy: tuple[str, ...]) -> Any
         )  # fmt: skip
     steps.append(Step("curve", Gaussian(mu * math.sqrt(shares["curve"])), share=shares["curve"]))
     mus = {k: mu * math.sqrt(v) for k, v in shares.items()}
-    return purchase, steps, mus, delta_f, ({"ranges": bought, **shares} if to_buy else shares)
+    return part.purchase, steps, mus, delta_f, {**part.printed, **shares}
 
 
 def _pair_steps(request: Request, form: str, to_buy: tuple[str, ...], m: int) -> Any:
-    eps, delta = request.eps, request.delta
-    bought = float(request["bounds_share"]) if to_buy else 0.0
-    purchase, steps = None, []
-    if to_buy:
-        part = FAILURE_SHARE * delta
-        purchase, steps = plan_purchase(to_buy, mu_gdp(bought * eps, part), part)
-        eps, delta = (1.0 - bought) * eps, delta - 2.0 * part
+    part = pair_part(request, to_buy)
+    steps, eps, delta, bought = list(part.steps), part.eps, part.delta, part.share
     pieces = m if form == "paper" else 1
     for j in range(pieces):
         name = "curve and test" if pieces == 1 else f"point {j + 1} and test"
@@ -209,7 +199,7 @@ def _pair_steps(request: Request, form: str, to_buy: tuple[str, ...], m: int) ->
     eps, delta = eps / pieces, delta / pieces
     eps_t = 0.5 * eps if form == "paper" else 0.25 * eps
     pair = {"c0": float(request["c0"]), "eps_t": eps_t, "eps_r": eps - eps_t, "delta": delta}
-    return purchase, steps, pair, ({"ranges": bought, "curve": 1 - bought} if to_buy else {})
+    return part.purchase, steps, pair, {**part.printed, "curve": 1.0 - bought}
 
 
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
@@ -220,12 +210,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row; replace-one, n public. A row with a missing cell adds nothing to any sum.
     """
     detail: NpregDetail = plan.detail
-    design = plan.design
-    if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
-        if bought is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = bought
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
     scale = feature_scale(design, None)
     lo, hi = design.intervals()[-1]
     centre, half = float(lo + hi) / 2.0, max(float(hi - lo) / 2.0, 1e-300)
@@ -338,8 +325,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     """Values of the curve at the fixed points, with the privacy error of each."""
     detail: NpregDetail = plan.detail
     if not release.reply:
-        names = ("curve",)
-        return Estimate(names, np.full(1, math.nan), released=False)
+        return Estimate(("curve",), np.full(1, math.nan), released=False)
     frame: NpregReleased = release.detail
     points = frame.features.centre + frame.features.half * frame.points
     arrays = {
@@ -357,7 +343,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         f = np.clip(release.values["f"], -1.0, 1.0)
         se = np.where(np.isfinite(f), frame.sigma, np.nan)
     features = [c.name for c in release.design.columns if c.kind != "intercept"]
-    names = tuple(
+    names: tuple[str, ...] = tuple(
         "f("
         + ", ".join(f"{x}={v:.4g}" for x, v in zip(features, row, strict=True))
         + ")"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.gdp import mu_gdp, upper_quantile
+from dpmodels.privacy.gdp import upper_quantile
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import plan_purchase
+from dpmodels.ranges import gaussian_part, pair_part
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -134,8 +134,6 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     _check_combination(request, form)
     raw = form == "paper" or request["Rx"] is not None
     to_buy = () if raw else design.unknown
-    purchase: Purchase | None = None
-    steps: list[Step] = []
     if form == "auto":
         purchase, steps, detail, shares = _plan_auto(request, design, raw, to_buy)
     else:
@@ -175,12 +173,8 @@ def _plan_auto(
     # Standard errors need the scale matrix even where it does not whiten.
     shares = _shares(request, whiten or request.inference, request.inference)
     delta_f = FAILURE_SHARE * request.delta
-    delta_b = FAILURE_SHARE * request.delta if to_buy else 0.0
-    mu = mu_gdp(request.eps, request.delta - delta_f - delta_b)
-    bought = float(request["bounds_share"]) if to_buy else 0.0
-    purchase, steps = None, []
-    if to_buy:
-        purchase, steps = plan_purchase(to_buy, mu * math.sqrt(bought), delta_b)
+    part = gaussian_part(request, to_buy, delta_f)
+    steps, mu, bought = list(part.steps), part.mu, part.share
     mus = {k: mu * math.sqrt((1.0 - bought) * share) for k, share in shares.items()}
     for key, share in shares.items():
         steps.append(
@@ -207,21 +201,14 @@ def _plan_auto(
         z=upper_quantile(delta_f),
     )
     printed = {k: v * (1.0 - bought) for k, v in shares.items()}
-    return purchase, steps, detail, ({"ranges": bought, **printed} if to_buy else printed)
+    return part.purchase, steps, detail, {**part.printed, **printed}
 
 
 def _plan_pair(
     request: Request, design: Design, n: int, raw: bool, to_buy: tuple[str, ...], form: str
 ) -> tuple[Purchase | None, list[Step], OlsDetail, dict[str, float]]:
-    eps, delta = request.eps, request.delta
-    purchase, steps = None, []
-    bought = float(request["bounds_share"]) if to_buy else 0.0
-    if to_buy:
-        # A pair composes with the ranges by sums: (.15 eps, .1 delta) + (0, .1 delta) + the rest.
-        part = FAILURE_SHARE * delta
-        purchase, steps = plan_purchase(to_buy, mu_gdp(bought * eps, part), part)
-        # The Gaussian part of the ranges enters the composition as the pair it was bought as.
-        eps, delta = (1.0 - bought) * eps, delta - 2.0 * part
+    part = pair_part(request, to_buy)
+    steps, eps, delta, bought = list(part.steps), part.eps, part.delta, part.share
     c0 = float(request["c0"])
     eps_t = 0.5 * eps if form == "paper" else float(request["test_share"]) * eps
     rx = float(request["Rx"]) if raw else column_radius(design)
@@ -259,7 +246,8 @@ def _plan_pair(
         c0=c0,
         sharp=request["coin"] == "sharp",
     )
-    return purchase, steps, detail, ({"ranges": bought, "coef": 1 - bought} if to_buy else {})
+    shares = {**part.printed, "coef": 1.0 - bought} if to_buy else {}
+    return part.purchase, steps, detail, shares
 
 
 def working_radius(detail: OlsDetail, p: int) -> float:

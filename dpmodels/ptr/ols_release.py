@@ -22,7 +22,7 @@ from dpmodels.ptr.generic import (
 )
 from dpmodels.ptr.ols_plan import OlsDetail, working_radius
 from dpmodels.ptr.sensitivity import float_allowance, ls_bound
-from dpmodels.ranges import buy_ranges
+from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def solve_projected(S: Array, b: Array, rtheta: float) -> Array:
     norm = float(np.linalg.norm(theta))
     if not math.isfinite(norm):
         return np.zeros(p)
-    return theta * min(1.0, rtheta / norm) if norm > 0 else theta
+    return np.asarray(theta * min(1.0, rtheta / norm) if norm > 0 else theta, dtype=float)
 
 
 def smallest_eigenvalue(S: Array) -> float:
@@ -100,7 +100,8 @@ def smallest_eigenvalue(S: Array) -> float:
 def whitening_matrix(scale: Array, n: int, nu: float) -> Array:
     """Return W = sqrt(n) St^{-1/2}, eigenvalues of the released St floored at nu."""
     values, vectors = np.linalg.eigh(scale)
-    return (vectors * np.sqrt(n / np.maximum(values, nu))) @ vectors.T
+    W: Array = (vectors * np.sqrt(n / np.maximum(values, nu))) @ vectors.T
+    return W
 
 
 def coefficient_radius(detail: OlsDetail, whitening: Array | None) -> float:
@@ -165,12 +166,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row; replace-one, n public. Charged: the steps of the plan, whether or not they ran.
     """
     detail: OlsDetail = plan.detail
-    design = plan.design
-    if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
-        if bought is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = bought
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
     unit = _identity(design.q) if detail.raw else unit_scale(design)
     if detail.form == "auto":
         return _release_auto(plan, design, unit, rows, run)

@@ -16,12 +16,11 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.planning import Plan
-from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.ptr.bayes_core import feature_scale
-from dpmodels.ranges import buy_ranges, plan_purchase
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["default_level", "estimate", "plan", "release"]
 
-FAILURE_SHARE = 0.1
 _LABEL = 2.0**15
 
 
@@ -55,14 +53,9 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     index = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
     if len(index) != 1 or design.columns[index[0]].kind == "dummy":
         raise RequestError("method='wavelet' takes one numeric variable: 'y ~ x1'")
-    to_buy = design.unknown
-    delta_b = FAILURE_SHARE * request.delta if to_buy else 0.0
-    mu = mu_gdp(request.eps, request.delta - delta_b)
-    bought = float(request["bounds_share"]) if to_buy else 0.0
-    purchase, steps = None, []
-    if to_buy:
-        purchase, steps = plan_purchase(to_buy, mu * math.sqrt(bought), delta_b)
-    rest = mu * math.sqrt(1.0 - bought)
+    part = gaussian_part(request, design.unknown)
+    steps, bought = list(part.steps), part.share
+    rest = part.mu * math.sqrt(1.0 - bought)
     steps.append(Step("coefficients", Gaussian(rest), share=1.0 - bought))
     level = request["level_j"]
     detail = WaveletDetail(default_level(n, rest) if level is None else int(level), rest)
@@ -72,9 +65,9 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         n=n,
         steps=tuple(steps),
         guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
-        shares={"ranges": bought, "coef": 1 - bought} if to_buy else {},
+        shares={**part.printed, "coef": 1.0 - bought},
         scales={"cells": float(2**detail.level)},
-        purchase=purchase,
+        purchase=part.purchase,
         detail=detail,
         reasons=request.reasons,
     )
@@ -89,12 +82,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     2, two cells ``sqrt(1 + 1 + 1 + 1)``.
     """
     detail: WaveletDetail = plan.detail
-    design = plan.design
-    if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
-        if bought is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = bought
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
     scale = feature_scale(design, None)
     lo, hi = design.intervals()[-1].tolist()
     centre, half = (lo + hi) / 2.0, max((hi - lo) / 2.0, 1e-300)

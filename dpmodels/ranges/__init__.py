@@ -1,5 +1,14 @@
 """Ranges bought from the budget: two stability histograms a column, no assumption on the data."""
 
 from dpmodels.ranges.buy import buy_ranges, plan_purchase
+from dpmodels.ranges.parts import Part, gaussian_part, no_ranges, pair_part, ranged_design
 
-__all__ = ["buy_ranges", "plan_purchase"]
+__all__ = [
+    "Part",
+    "buy_ranges",
+    "gaussian_part",
+    "no_ranges",
+    "pair_part",
+    "plan_purchase",
+    "ranged_design",
+]

@@ -41,10 +41,25 @@ class Source(Protocol):
         A schema attached to the table (``Schema.attach``).
     """
 
-    kinds: Mapping[str, str]
-    n: int | None
-    rescannable: bool
-    schema_attr: Any
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """Column -> public kind."""
+        ...
+
+    @property
+    def n(self) -> int | None:
+        """Public row count, if known."""
+        ...
+
+    @property
+    def rescannable(self) -> bool:
+        """Whether the rows can be read again."""
+        ...
+
+    @property
+    def schema_attr(self) -> Any:
+        """Schema attached to the table, or None."""
+        ...
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield dictionaries of equally long raw columns."""
