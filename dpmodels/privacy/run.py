@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.gdp import upper_quantile
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Profile, Pure
+from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure
 from dpmodels.privacy.noise import NoiseSource
 from dpmodels.privacy.steps import Step
 
@@ -234,6 +234,16 @@ class Run:
         grid = sd * 2.0**-30
         noisy = array + sd * self.noise.normals(array.size).reshape(array.shape)
         return np.asarray(np.round(noisy / grid) * grid)
+
+    def inner_normals(self, name: str, size: int) -> npt.NDArray[np.float64]:
+        """Draw float standard normals that a mechanism uses *inside* (they are not its output).
+
+        For mechanisms with a proof of their own, stated by the step: objective perturbation,
+        posterior sampling. The guarantee must carry ``FLOAT_NOTE``.
+        """
+        self._take(name, (Gaussian, Profile, RDP))
+        self.float_note = True
+        return self.noise.normals(size)
 
     def coin_gaussian(
         self, name: str, probability: float, value: npt.ArrayLike, sd: float

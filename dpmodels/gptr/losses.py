@@ -1,0 +1,71 @@
+"""Losses of generalised linear models with a bounded score: what the privacy proofs need of them.
+
+A row (x, y), |x| <= B, contributes l(x'theta; y). Score l' x, curvature l'' x x'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["LogisticLoss", "Loss", "PoissonLoss"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LogisticLoss:
+    """log(1 + exp(-t)), t = (2y - 1) eta: |l'| <= 1 with the sign of the label, l'' = a(1 - a).
+
+    A void row (NaN label) is a zero row: its loss is the constant log 2.
+    """
+
+    score: float = 1.0
+    curvature: float = 0.25
+    one_sided: bool = True
+
+    def terms(self, eta: Array, y: Array) -> tuple[float, Array, Array]:
+        """Return (sum of losses, l' (m,), l'' (m,)) at linear predictors ``eta``."""
+        from scipy.special import expit
+
+        s = 2.0 * y - 1.0
+        t = s * eta
+        a = expit(-t)
+        # log(1 + e^-t) = -log(1 - a): stable where a is not close to 1, else max(-t, 0) + ...
+        loss = float(np.sum(np.maximum(-t, 0.0)) + np.sum(np.log1p(np.exp(-np.abs(t)))))
+        return loss, -s * a, a * (1.0 - a)
+
+
+@dataclass(frozen=True)
+class PoissonLoss:
+    """Poisson loss with the mean function continued linearly above a public cap.
+
+    m(eta) = e^eta for eta <= log M and M (1 + eta - log M) above; l = m(eta) - y eta, where the
+    count y is clipped to [0, M]. Then l' = min(e^eta, M) - y lies in [-M, M] and l'' in [0, M].
+    Where the true means stay below M it is the Poisson likelihood.
+    """
+
+    cap: float
+    one_sided: bool = False
+
+    @property
+    def score(self) -> float:
+        """Bound of |l'|."""
+        return self.cap
+
+    @property
+    def curvature(self) -> float:
+        """Bound of l''."""
+        return self.cap
+
+    def terms(self, eta: Array, y: Array) -> tuple[float, Array, Array]:
+        """Return (sum of losses, l' (m,), l'' (m,))."""
+        top = float(np.log(self.cap))
+        rate = np.exp(np.minimum(eta, top))
+        mean = rate + self.cap * np.maximum(eta - top, 0.0)
+        return float(np.sum(mean - y * eta)), rate - y, np.where(eta < top, rate, 0.0)
+
+
+Loss = LogisticLoss | PoissonLoss
