@@ -172,7 +172,11 @@ class Method:
 #: (verb, name) -> Method, in the order of preference within a verb.
 _REGISTRY: dict[tuple[str, str], Method] = {}
 #: Modules that register methods when imported; data, so that a room can be added in one line.
-_ROOMS: tuple[str, ...] = ("dpmodels.moments.methods", "dpmodels.ptr.methods")
+_ROOMS: tuple[str, ...] = (
+    "dpmodels.moments.methods",
+    "dpmodels.ptr.methods",
+    "dpmodels.gptr.methods",
+)
 _loaded = False
 
 

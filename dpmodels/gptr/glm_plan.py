@@ -34,7 +34,9 @@ FAILURE_SHARE = 0.1
 OUT_RATIO = 0.05
 #: Default shares of mu^2: centres and scales of the columns; noisy information matrix.
 SCALE_SHARE, INFO_SHARE = 0.10, 0.15
-#: Tried ratios kappa = B^2 / lam.
+#: Reach of the working rows over B: rows between B and the reach are down-weighted.
+REACH = 2.0
+#: Tried ratios kappa = B R / lam.
 _KAPPAS = tuple(float(k) for k in np.geomspace(1e-4, 10.0, 31))
 #: Prior guesses of the ridge rule, in working coordinates (public, not tuned to a data set):
 #: squared size of a coefficient, weight of a row, variance of a unit half-range column.
@@ -52,8 +54,8 @@ class GlmDetail:
     ----------
     loss : Loss
         In working units: the score of a row is at most ``radius * loss.score``.
-    radius : float
-        B, the largest norm of a working row.
+    radius, reach : float
+        B, the largest weighted norm of a working row; R, its largest norm.
     lam : float
         Ridge, in working units; acts on every coordinate.
     rho, sigma : float
@@ -69,6 +71,7 @@ class GlmDetail:
 
     loss: Loss
     radius: float
+    reach: float
     lam: float
     rho: float
     sigma: float
@@ -115,7 +118,7 @@ def working_radius(design: Design, rescale: bool) -> float:
     """Return B of the working rows.
 
     Rescaled columns have about unit variance, so B^2 = p; columns in unit half-ranges are bounded
-    by 1, and B^2 = 1 + d/2 as for least squares. Longer rows are scaled down.
+    by 1, and B^2 = 1 + d/2 as for least squares. Longer rows are weighted down.
     """
     p = design.p
     if rescale:
@@ -128,10 +131,8 @@ def working_radius(design: Design, rescale: bool) -> float:
 
 
 @lru_cache(maxsize=128)
-def default_kappa(
-    eps: float, delta: float, n: int | None, radius: float, rescaled: bool
-) -> float:
-    """Return kappa = B^2/lam that minimises a public guess of the error of one coefficient.
+def default_kappa(eps: float, delta: float, n: int | None, radius: float, rescaled: bool) -> float:
+    """Return kappa = B R / lam that minimises a public guess of the error of one coefficient.
 
     (sigma^2 + lam^2 t^2) / (h + lam)^2 with sigma = B / rho(kappa), h = n w v; without a public n
     its limit for large n.
@@ -142,7 +143,7 @@ def default_kappa(
         rho = largest_rho(eps, delta, kappa)
         if rho <= 0:
             continue
-        lam = radius * radius / kappa
+        lam = radius * REACH * radius / kappa
         cost = (radius / rho) ** 2 + lam * lam * _THETA2
         cost /= 1.0 if h is None else (h + lam) ** 2
         if cost < best:
@@ -255,7 +256,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     if relation == "replace":
         pair = add_remove_request(*pair)
     kappa = _kappa(request, loss, radius, pair, public_n, rescale)
-    lam = radius * radius / kappa
+    lam = radius * REACH * radius / kappa
     mu = _strength(
         request.eps, request.delta, tuple(shares.items()), loss, kappa, relation, failure, bought
     )
@@ -272,6 +273,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     detail = GlmDetail(
         loss=loss,
         radius=radius,
+        reach=REACH * radius,
         lam=lam,
         rho=rho,
         sigma=sigma,
@@ -316,9 +318,9 @@ def _kappa(
     n: int | None,
     rescale: bool,
 ) -> float:
-    """Return B^2 / lam: the user's ridge (in working units), or the default rule."""
+    """Return B R / lam: the user's ridge (in working units), or the default rule."""
     if request["lam"] is not None:
-        return radius * radius / float(request["lam"])
+        return radius * REACH * radius / float(request["lam"])
     if loss.one_sided:
         return default_kappa(*pair, n, radius, rescale)
     # shift form: c = log(1 + M kappa) at most a tenth of the add/remove eps

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["GlmReleased", "column_sums", "release", "rescaling"]
 
 Array = npt.NDArray[np.float64]
-#: Rescaling never magnifies a unit half-range column more than this.
-_MAX_SCALE = 50.0
+#: Rescaling never magnifies a unit half-range column (a dummy) more than this.
+_MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
 
 
 @dataclass(frozen=True)
@@ -85,18 +85,19 @@ def sums_sensitivity(d: int, relation: str) -> float:
     return STEPS * math.sqrt(square) * (1.0 + 2.0**-18)
 
 
-def rescaling(sums: Array, noise_sd: float, intercept: bool) -> tuple[Array, Array]:
+def rescaling(sums: Array, noise_sd: float, intercept: bool, most: Array) -> tuple[Array, Array]:
     """Return (scale, shift) that give the unit columns mean 0 and variance 1, from noisy sums.
 
-    Variances below twice the noise of a mean square are not visible and are floored there.
+    Variances below twice the noise of a mean square are not visible and are floored there; a
+    column is never magnified more than ``most`` (d,): rare dummies would get long rows.
     """
     d = (len(sums) - 1) // 2
     m = max(float(sums[0]), 4.0 * noise_sd, 1.0)
     mean = np.clip(sums[1 : 1 + d] / m, -1.0, 1.0)
     if not intercept:
         mean = np.zeros(d)
-    floor = max(2.0 * noise_sd / m, 1.0 / _MAX_SCALE**2)
-    variance = np.clip(sums[1 + d :] / m - mean**2, floor, 1.0)
+    floor = np.maximum(2.0 * noise_sd / m, 1.0 / most**2)
+    variance = np.clip(sums[1 + d :] / m - mean**2, np.minimum(floor, 1.0), 1.0)
     scale = 1.0 / np.sqrt(variance)
     return scale, -mean * scale
 
@@ -112,7 +113,9 @@ def _rescale(
     size = sums_sensitivity(d, detail.relation)
     noisy = run.gaussian(SCALE_STEP, sums, size, unit=1.0 / STEPS)
     sd = size / STEPS / detail.mu[SCALE_STEP]
-    factor, offset = rescaling(noisy, sd, design.has_intercept)
+    dummy = np.array([c.kind in ("dummy", "contrast") for c in design.columns])[keep]
+    most = np.where(dummy, _MAX_DUMMY, _MAX_SCALE)
+    factor, offset = rescaling(noisy, sd, design.has_intercept, most)
     scale, shift = scale.copy(), shift.copy()
     shift[keep] = shift[keep] * factor + offset
     scale[keep] *= factor
@@ -138,7 +141,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     scale, shift = working_map(design)
     if detail.rescale and design.p > design.has_intercept:
         values["sums"], scale, shift = _rescale(run, detail, rows, design, scale, shift)
-    working = WorkingRows(scale, shift, detail.radius, y_max=_y_max(detail))
+    working = WorkingRows(scale, shift, detail.radius, detail.reach, y_max=_y_max(detail))
     tilt = detail.sigma * run.inner_normals(COEF_STEP, design.p)
     found = minimise(
         lambda: rows.blocks(design),
@@ -171,10 +174,10 @@ def _y_max(detail: GlmDetail) -> float:
 def information_sensitivity(detail: GlmDetail) -> float:
     """Return the Frobenius sensitivity of sum l'' x x' at a released theta.
 
-    One row contributes a positive semidefinite matrix of norm at most curvature B^2; two of
+    One row contributes a positive semidefinite matrix of norm at most curvature B R; two of
     those differ by at most sqrt(2) times that. 2^-20 pays for float sums.
     """
-    size = detail.loss.curvature * detail.radius**2 * (1.0 + 2.0**-20)
+    size = detail.loss.curvature * detail.radius * detail.reach * (1.0 + 2.0**-20)
     return size * (math.sqrt(2.0) if detail.relation == "replace" else 1.0)
 
 

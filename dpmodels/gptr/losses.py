@@ -1,6 +1,7 @@
 """Losses of generalised linear models with a bounded score: what the privacy proofs need of them.
 
-A row (x, y), |x| <= B, contributes l(x'theta; y). Score l' x, curvature l'' x x'.
+A row (x, y, w), |x| <= R, w |x| <= B, contributes w l(x'theta; y). Score w l' x, curvature
+w l'' x x'.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ class LogisticLoss:
     curvature: float = 0.25
     one_sided: bool = True
 
-    def terms(self, eta: Array, y: Array) -> tuple[float, Array, Array]:
-        """Return (sum of losses, l' (m,), l'' (m,)) at linear predictors ``eta``."""
+    def terms(self, eta: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
+        """Return (sum of w l, w l' (m,), w l'' (m,)) at linear predictors ``eta``, weights w."""
         from scipy.special import expit
 
         s = 2.0 * y - 1.0
         t = s * eta
         a = expit(-t)
         # log(1 + e^-t) = -log(1 - a): stable where a is not close to 1, else max(-t, 0) + ...
-        loss = float(np.sum(np.maximum(-t, 0.0)) + np.sum(np.log1p(np.exp(-np.abs(t)))))
-        return loss, -s * a, a * (1.0 - a)
+        loss = float(w @ (np.maximum(-t, 0.0) + np.log1p(np.exp(-np.abs(t)))))
+        a_w = a * w
+        return loss, -s * a_w, a_w * (1.0 - a)
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,12 @@ class PoissonLoss:
         """Bound of l''."""
         return self.cap
 
-    def terms(self, eta: Array, y: Array) -> tuple[float, Array, Array]:
-        """Return (sum of losses, l' (m,), l'' (m,))."""
+    def terms(self, eta: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
+        """Return (sum of w l, w l' (m,), w l'' (m,))."""
         top = float(np.log(self.cap))
         rate = np.exp(np.minimum(eta, top))
         mean = rate + self.cap * np.maximum(eta - top, 0.0)
-        return float(np.sum(mean - y * eta)), rate - y, np.where(eta < top, rate, 0.0)
+        return float(w @ (mean - y * eta)), w * (rate - y), w * np.where(eta < top, rate, 0.0)
 
 
 Loss = LogisticLoss | PoissonLoss

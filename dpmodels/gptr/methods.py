@@ -3,12 +3,8 @@
 from dpmodels.registry import Method, Option, register_method
 from dpmodels.results.kinds import Kind, register_kind
 
-_FAMILY = Option(
-    "family", "response family", "binomial", str, choices=("binomial", "poisson")
-)
-_LINK = Option(
-    "link", "link function; fixed by the family", None, str, choices=("logit", "log")
-)
+_FAMILY = Option("family", "response family", "binomial", str, choices=("binomial", "poisson"))
+_LINK = Option("link", "link function; fixed by the family", None, str, choices=("logit", "log"))
 _SHARE = Option(
     "bounds_share", "share of the budget that buys ranges", 0.15, float, lower=0.0, upper=1.0
 )

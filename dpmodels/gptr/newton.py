@@ -33,7 +33,10 @@ class WorkingRows:
     ----------
     scale, shift : (p,) arrays
     radius : float
-        B: rows beyond it are scaled down, intercept included.
+        B: rows beyond it get the weight B / |x|. A weight that depends on x alone leaves the
+        model as it is (scaling x would change it), and bounds the score by B.
+    reach : float
+        R >= B: rows beyond it are scaled down to it, intercept included.
     y_scale, y_shift, y_max : float
         ``y -> clip(y_scale * y + y_shift, 0, y_max)``.
     """
@@ -41,31 +44,37 @@ class WorkingRows:
     scale: Array
     shift: Array
     radius: float
+    reach: float
     y_scale: float = 1.0
     y_shift: float = 0.0
     y_max: float = 1.0
 
-    def apply(self, block: Array) -> tuple[Array, Array]:
-        """Return (X (p, m), y (m,)) of a block (q, m); overwrites it. Void rows have X = 0."""
+    def apply(self, block: Array) -> tuple[Array, Array, Array]:
+        """Return (X (p, m), y (m,), w (m,)) of a block (q, m); overwrites it.
+
+        Void rows have X = 0: the zero row, of constant loss.
+        """
         X, y = block[:-1], block[-1]
         X *= self.scale[:, None]
         if self.shift.any():
             X += self.shift[:, None]
-        norm = np.sqrt(np.einsum("ij,ij->j", X, X))
-        factor = np.minimum(1.0, self.radius / np.maximum(norm, 1e-300)) * _SHRINK
-        X *= factor
+        norm = np.maximum(np.sqrt(np.einsum("ij,ij->j", X, X)), 1e-300)
+        factor = np.minimum(1.0, self.reach / norm)
+        if float(factor.min(initial=1.0)) < 1.0:
+            X *= factor * _SHRINK
+        w = np.minimum(1.0, self.radius / (norm * factor)) * _SHRINK
         if self.y_scale != 1.0:
             y *= self.y_scale
         if self.y_shift:
             y += self.y_shift
         np.clip(y, 0.0, self.y_max, out=y)
-        # a NaN anywhere in a row reaches its factor or its response
-        total = float(factor.sum() + y.sum())
-        if not math.isfinite(total):
-            void = ~(np.isfinite(factor) & np.isfinite(y))
+        # a NaN anywhere in a row reaches its weight or its response
+        if not math.isfinite(float(w.sum() + y.sum())):
+            void = ~(np.isfinite(w) & np.isfinite(y))
             X[:, void] = 0.0
             y[void] = 0.0
-        return X, y
+            w[void] = 1.0
+        return X, y, w
 
 
 @dataclass(frozen=True)
@@ -97,8 +106,8 @@ def evaluate(
     p = len(theta)
     value, gradient, hessian = 0.0, np.zeros(p), np.zeros((p, p))
     for block in blocks:
-        X, y = rows.apply(block)
-        part, first, second = loss.terms(theta @ X, y)
+        X, y, w = rows.apply(block)
+        part, first, second = loss.terms(theta @ X, y, w)
         value += part
         gradient += X @ first
         hessian += (X * second) @ X.T
@@ -171,7 +180,11 @@ def _newton(
 
     def at(t: Array) -> tuple[float, Array, Array]:
         value, gradient, hessian = evaluate(blocks(), rows, loss, t)
-        return value + 0.5 * lam * float(t @ t) + float(tilt @ t), gradient + lam * t + tilt, hessian
+        return (
+            value + 0.5 * lam * float(t @ t) + float(tilt @ t),
+            gradient + lam * t + tilt,
+            hessian,
+        )
 
     value, gradient, hessian = at(theta)
     passes = 1

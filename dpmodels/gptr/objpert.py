@@ -1,7 +1,8 @@
 """Objective perturbation for logistic regression: the proved privacy profile and its inverse.
 
 theta = argmin F(theta) + sigma b'theta, b ~ N(0, I); F = sum of losses + (lam/2) |theta|^2 with
-rows |x| <= B. With rho = B / sigma and kappa = B^2 / lam (``theory.md``, section 4):
+rows |x| <= R of weight w, w |x| <= B. With rho = B / sigma and kappa = B R / lam (``theory.md``,
+section 4; R = B without weights):
 
     adding a row     delta(eps) <= dG(eps; rho)
     removing a row   delta(eps) <= E (1 - e^(eps - L(z)))_+,  z ~ N(0, 1),
@@ -171,7 +172,7 @@ def largest_rho(eps: float, delta: float, kappa: float) -> float:
     eps, delta : float
         The add/remove pair.
     kappa : float
-        B^2 / lam; any positive ridge will do.
+        B R / lam; any positive ridge will do.
     """
     top = mu_gdp(eps, delta)
     if removal_delta(eps, top, kappa) <= delta:
