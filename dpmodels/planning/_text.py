@@ -92,8 +92,17 @@ def plan_text(plan: Plan) -> str:
     headers = ["what is released", "mechanism", "share", "mu", "delta+"]
     lines.append(tabulate(steps, headers=headers, tablefmt="plain", disable_numparse=True))
     lines.append("=" * _WIDTH)
-    lines += [f"* {text}" for text in (*plan.reasons, *plan.advice)]
+    lines += [f"* {text}" for text in (*plan.reasons, *plan.advice, *_assumption(plan))]
     return "\n".join(lines)
+
+
+def _assumption(plan: Plan) -> tuple[str, ...]:
+    if not plan.expected_se:
+        return ()
+    return (
+        "expected privacy se: public, for uncorrelated predictors with an sd of a quarter of their "
+        "declared range; narrower columns get larger errors",
+    )
 
 
 def plan_html(plan: Plan) -> str:

@@ -147,6 +147,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         guarantee=guarantee,
         shares=shares,
         scales=_scales(detail, design.p, n),
+        expected_se=_expected_se(detail, design, n),
         purchase=purchase,
         detail=detail,
         reasons=request.reasons,
@@ -255,9 +256,39 @@ def working_radius(detail: OlsDetail, p: int) -> float:
     return math.sqrt(1.5 * p) if detail.whiten else detail.rx
 
 
+def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
+    """Expected privacy standard errors for predictors spread evenly over their ranges.
+
+    Assumed (a public assumption, not data): uncorrelated columns with sd a quarter of the range,
+    so that whitening multiplies a column in half-ranges by 2. Empty where the test is not expected
+    to pass, or a range is not known yet.
+    """
+    import numpy as np
+
+    from dpmodels.moments.rowmap import unit_scale
+    from dpmodels.ptr.sensitivity import ls_bound
+
+    if detail.form != "auto" or detail.raw or design.unknown:
+        return {}
+    radius2 = working_radius(detail, design.p) ** 2
+    smallest = n if detail.whiten else n * 0.25
+    room = smallest - (detail.z / detail.mu["bound"] + 1.0) * radius2
+    if room <= 0:
+        return {}
+    rtheta = min(detail.ry * math.sqrt(n / room), detail.rtheta)
+    rtheta = min(rtheta, detail.ry) if detail.whiten else rtheta
+    sigma = ls_bound(math.sqrt(radius2), detail.ry, rtheta) / room / detail.mu["coef"]
+    unit = unit_scale(design)
+    A, _ = unit.back()
+    spread = np.array([1.0 if c.kind == "intercept" else 2.0 for c in design.columns])
+    W = np.diag(spread if detail.whiten else np.ones(design.p))
+    se = sigma * np.sqrt(np.sum((A @ W) ** 2, axis=1))
+    return dict(zip(design.names, se.tolist(), strict=True))
+
+
 def _scales(detail: OlsDetail, p: int, n: int) -> dict[str, float]:
     radius = working_radius(detail, p)
-    out = {"row norm bound": radius}
+    out = {"working row norm": radius}
     if detail.form == "auto":
         sd = 1.0 / detail.mu["bound"]
         out["margin of the eigenvalue test (in rows at the bound)"] = detail.z * sd + 1.0
