@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api._choice import choose_method
 from dpmodels.api._request import build_request
 from dpmodels.api._run import make_plan
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, did_you_mean
 
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
@@ -29,6 +30,7 @@ def plan(
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
     public: Any = None,
     inference: bool = True,
+    want: Mapping[str, float] | None = None,
     **options: Any,
 ) -> Plan:
     """Plan a fit without data: columns, bounds, noise, shares, expected errors.
@@ -45,6 +47,9 @@ def plan(
         As in the verb.
     verb : str
         "dp_ols", ...
+    want : mapping, optional
+        Column -> privacy standard error you would like: the plan then says which n, or which eps,
+        would reach it.
 
     Returns
     -------
@@ -58,21 +63,33 @@ def plan(
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise RequestError(f"n must be a positive whole number, got {n!r}")
     chosen, reasons = choose_method(verb, method, public)
-    call = build_request(
-        verb,
-        formula,
-        eps=eps,
-        delta=delta,
-        method=chosen,
-        kinds=None,
-        attached=None,
-        schema=schema,
-        bounds=bounds,
-        public=public,
-        inference=inference,
-        seed=None,
-        progress=None,
-        options=options,
-        reasons=reasons,
-    )
-    return make_plan(call, n)
+    arguments: dict[str, Any] = {
+        "delta": delta,
+        "method": chosen,
+        "kinds": None,
+        "attached": None,
+        "schema": schema,
+        "bounds": bounds,
+        "public": public,
+        "inference": inference,
+        "seed": None,
+        "progress": None,
+        "options": options,
+        "reasons": reasons,
+    }
+
+    def planned(rows: int, budget: float) -> Plan:
+        return make_plan(build_request(verb, formula, eps=budget, **arguments), rows)
+
+    result = planned(n, eps)
+    if want is None:
+        return result
+    unknown = [c for c in want if c not in result.design.names]
+    if unknown:
+        raise RequestError(
+            f"want= names {unknown[0]!r}, which is not a column of this design."
+            + did_you_mean(unknown[0], result.design.names)
+        )
+    from dpmodels.planning._reach import reach
+
+    return replace(result, advice=(*result.advice, *reach(planned, n, float(eps), want)))

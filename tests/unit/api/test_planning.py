@@ -1,0 +1,63 @@
+"""``plan``: public, free, and the code of a fit."""
+
+import pytest
+
+import dpmodels as dp
+
+SCHEMA = dp.Schema(a=dp.Real(0, 10), b=dp.Real(-1, 1), y=dp.Real(0, 100))
+CALL = dict(n=20_000, eps=1, delta=1e-6, method="eptr")
+
+
+def test_text_html_and_frame():
+    plan = dp.plan("y ~ a + b", SCHEMA, **CALL)
+    text = str(plan)
+    for word in ("scale matrix", "coefficients", "(eps = 1, delta = 1e-06)-DP", "[0, 10]", "20000"):
+        assert word in text
+    assert "<table" in plan._repr_html_()
+    frame = plan.to_frame()
+    assert list(frame["column"]) == ["Intercept", "a", "b", "y"]
+    assert frame["privacy_se"].iloc[:3].notna().all()
+    assert "plan of dp_ols" in repr(plan)
+
+
+def test_expected_errors_are_near_those_of_a_fit(quiet):
+    """The assumption of the plan (sd a quarter of the range) made true by the data."""
+    import numpy as np
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(5, 2.5, 20_000), rng.normal(0, 0.5, 20_000)
+    frame = pd.DataFrame({"a": a, "b": b, "y": 50 + 2 * a + 5 * b + rng.normal(0, 5, 20_000)})
+    frame["a"], frame["b"] = frame["a"].clip(0, 10), frame["b"].clip(-1, 1)
+    plan = dp.plan("y ~ a + b", SCHEMA, **CALL)
+    fit = dp.dp_ols("y ~ a + b", frame, schema=SCHEMA, eps=1, delta=1e-6, method="eptr", seed=1)
+    for name in ("a", "b"):
+        assert fit.bse_privacy[name] == pytest.approx(plan.expected_se[name], rel=0.35)
+
+
+def test_what_would_reach_a_wanted_error():
+    now = dp.plan("y ~ a + b", SCHEMA, **CALL).expected_se["a"]
+    plan = dp.plan("y ~ a + b", SCHEMA, want={"a": now / 4, "b": 1e6}, **CALL)
+    first, second = plan.advice[-2:]
+    assert "would take about n = " in first
+    assert "eps = " in first
+    n = int(first.split("n = ")[1].split()[0])
+    reached = dp.plan("y ~ a + b", SCHEMA, **{**CALL, "n": n}).expected_se["a"]
+    assert 0.95 * now / 4 <= reached <= now / 4
+    assert "within the wanted" in second
+
+
+def test_refused():
+    with pytest.raises(ValueError, match="Did you mean 'a'"):
+        dp.plan("y ~ a + b", SCHEMA, want={"aa": 1.0}, **CALL)
+    with pytest.raises(ValueError, match="n must be a positive"):
+        dp.plan("y ~ a + b", SCHEMA, **{**CALL, "n": 0})
+    with pytest.raises(ValueError, match="schema="):
+        dp.plan("y ~ a + b", **CALL)
+
+
+def test_a_plan_with_ranges_to_buy_says_so():
+    plan = dp.plan("y ~ a + b", dp.Schema(a=dp.Real(), b=dp.Real(-1, 1), y=dp.Real()), **CALL)
+    assert plan.purchase.columns == ("a", "y")
+    assert "to buy" in str(plan)
+    assert plan.expected_se == {}
