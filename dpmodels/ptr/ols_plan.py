@@ -257,7 +257,7 @@ def working_radius(detail: OlsDetail, p: int) -> float:
 
 
 def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
-    """Expected privacy standard errors for predictors spread evenly over their ranges.
+    """Return expected privacy errors for predictors spread evenly over their ranges.
 
     Assumed (a public assumption, not data): uncorrelated columns with sd a quarter of the range,
     so that whitening multiplies a column in half-ranges by 2. Empty where the test is not expected
