@@ -26,6 +26,7 @@ _EXPORTS = {
     "dp_npreg": "dpmodels.api",
     "balanced_error": "dpmodels.results.classify",
     "confusion_table": "dpmodels.results.classify",
+    "PublicMoments": "dpmodels.moments.public",
     "plan": "dpmodels.api",
     "methods": "dpmodels.registry",
     "register_method": "dpmodels.registry",

@@ -210,4 +210,13 @@ def build_request(
     )
     if request.buy == "all":
         design = design.without_bounds()
+    if public is not None:
+        from dpmodels.api._public import read_public
+
+        if "public" not in entry.accepts:
+            raise RequestError(
+                f"{verb}(method={method!r}) does not use public data: drop public=, or use a "
+                "method that does, for example method='pmt'"
+            )
+        request = replace(request, public=read_public(public, design))
     return Call(replace(request, schema=design.schema), design, common["n"])

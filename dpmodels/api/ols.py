@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api._choice import choose_method
+from dpmodels.api._public import not_the_private_data
 from dpmodels.api._request import build_request
 from dpmodels.api._run import execute
 
@@ -52,8 +53,9 @@ def dp_ols(
         range bought from ``eps`` and ``delta``; text variables need declared levels.
     bounds : mapping or "private", optional
         Short form of ranges, ``{"alcohol": (8, 15)}``; "private" buys every range.
-    public : frame, optional
-        Public data for the methods that use them.
+    public : table or PublicMoments, optional
+        Public rows (with the response), or public second moments, for ``method="pmt"``. They are
+        used without noise; rows that need protection must not be among them.
     inference : bool
         Spend a part of the budget on standard errors.
     budget : Budget, optional
@@ -98,6 +100,7 @@ def dp_ols(
     from dpmodels.sources.adapt import as_source
 
     source = as_source(data)
+    not_the_private_data(public, data)
     chosen, reasons = choose_method("dp_ols", method, public)
     call = build_request(
         "dp_ols",

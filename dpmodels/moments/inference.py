@@ -75,14 +75,16 @@ class Stage:
         p = len(self.L) - 1
         return np.asarray(self.L[p, p] * np.linalg.inv(self.L[:p, :p]).T)
 
-    def effective_rows(self, n: int, *, intercept: bool) -> float:
+    def effective_rows(self, n: int, unit: UnitScale, *, intercept: bool) -> float:
         """Return n_eff: the released sum of squared row weights, between n/10 and n.
 
         Rows voided by a missing cell do not count. Without an intercept it is n.
         """
         if not intercept:
             return float(n)
-        return min(float(n), max(float(self.Q[0, 0]) * float(self.L[0, 0]) ** 2, n / 10.0))
+        return min(
+            float(n), max(float(self.Q[0, 0]) * float(self.L[0, 0] / unit.scale[0]) ** 2, n / 10.0)
+        )
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def errors(m: Moments, d: Array, A: Array, lam: float, free: float, least: float
 
 def _free(stage: Stage, facts: Report) -> float:
     known = facts.design.has_intercept and facts.design.weights is None
-    n_eff = stage.effective_rows(facts.rows, intercept=known)
+    n_eff = stage.effective_rows(facts.rows, facts.unit, intercept=known)
     return max(n_eff - len(stage.Q) + 1.0, 1.0)
 
 
@@ -241,6 +243,7 @@ def _finish(
         "radius": stage.radius,
         "effective_rows": stage.effective_rows(
             facts.rows,
+            facts.unit,
             intercept=facts.design.has_intercept and facts.design.weights is None,
         ),
         **dict(facts.stats),

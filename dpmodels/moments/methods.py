@@ -67,3 +67,45 @@ register_method(
         ),
     )
 )
+
+_PUBLIC_OPTIONS = (
+    _STAGES,
+    Option(
+        "whitening",
+        "'joint' with the response, or x and y 'separate' as published",
+        "joint",
+        str,
+        choices=("joint", "separate"),
+    ),
+    Option("shrink", "shrink the public moments to their diagonal; None: by rule", None, bool),
+    Option("combine", "combine with the public-only fit by precision", False, bool),
+    _RIDGE,
+    _PHI,
+    Option(
+        "radius",
+        "radius of the rows: a number, 'loo', 'paper'; None: by rule",
+        None,
+        (float, str),
+        choices=("loo", "paper"),
+        lower=0.0,
+    ),
+    _ERRORS,
+    _GUESS,
+)
+
+register_method(
+    Method(
+        name="pmt",
+        verb="dp_ols",
+        title="least squares whitened by public moments",
+        backend="dpmodels.moments.pmt",
+        needs=("public data", "two passes"),
+        relations=("replace", "add-remove"),
+        accepts=("weights", "public"),
+        reference=(
+            "after 'Enhancing Differentially Private Linear Regression via Public Second-Moment'; "
+            "joint whitening, radii and stages: dpmodels/moments/theory.md"
+        ),
+        options=_PUBLIC_OPTIONS,
+    )
+)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.moments.inference import Report, Stage, report, shrink_report
 from dpmodels.moments.plans import (
     STAGE_ONE,
@@ -23,16 +23,9 @@ from dpmodels.moments.plans import (
     purchase,
     second_radius,
 )
-from dpmodels.moments.queries import (
-    Bounded,
-    ball_map,
-    ball_sd,
-    bounded_plan,
-    joint_noise,
-    release_ball,
-)
+from dpmodels.moments.queries import Bounded, bounded_plan
 from dpmodels.moments.rowspace import unit_rows
-from dpmodels.moments.whiten import floored_cholesky
+from dpmodels.moments.stages import Passes, ball_stage, whitened_stage
 from dpmodels.planning import Plan
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure
@@ -58,6 +51,7 @@ TWO_STAGE_RATIO = 0.06
 BALL_PART = 0.25
 #: Eigenvalues of the first release are floored at this multiple of its noise.
 FLOOR = 0.5
+LEAST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -221,49 +215,30 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
             return Release({}, plan.guarantee, design, reply=False, why="ranges")
         design = bought
     unit, square = unit_rows(design)
+    passes = Passes(rows, design, unit, run, relation)
     name = "moments" if detail.second is None else "first moments"
     if detail.bounded is not None:
         assert isinstance(detail.first, Gaussian)
+        square += float(design.has_intercept and not detail.bounded.known)
+        if square > detail.bounded.rx**2 * (1.0 + 1e-12):
+            raise PrivacyBugError("the rows of this design exceed the norm that was planned")
         Q = detail.bounded.release(rows, design, unit, run, name)
         V = detail.bounded.noise(design.p, detail.first.mu)
-        radius = math.inf
+        first = Stage(Q, V, np.eye(design.q), math.inf)
     else:
         radius = first_radius(design, square)
         if detail.second is None and detail.radius:
             radius = detail.radius
-        rowmap = ball_map(unit, radius, None)
-        Q = release_ball(rows, design, rowmap, run, name, detail.first, relation)
-        V = joint_noise(design.q, ball_sd(detail.first, radius, design.q, relation), detail.first)
-    stages = [Stage(Q, V, np.eye(design.q), radius)]
+        first = ball_stage(passes, None, radius, name, detail.first)
+    stages = [first]
     if detail.second is not None:
-        stages.append(
-            second_stage(stages[0], detail.second, detail, unit, rows, design, run, relation)
-        )
+        second = whitened_stage(
+            passes, first, detail.second, n=detail.rows, phi=detail.phi, radius=detail.radius,
+            floor=FLOOR, least=LEAST,
+        )  # fmt: skip
+        stages.append(second)
     values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
     return Release(values, plan.guarantee, design, detail=SspReleased(unit, tuple(stages)))
-
-
-def second_stage(
-    first: Stage,
-    mechanism: Gaussian | Pure,
-    detail: SspDetail,
-    unit: UnitScale,
-    rows: Rows,
-    design: Design,
-    run: Run,
-    relation: str,
-) -> Stage:
-    """Whiten by the first release, and release the moments of the whitened rows."""
-    q = design.q
-    noise = first.s * math.sqrt(2.0 * q) / detail.rows
-    L = floored_cholesky(first.Q / detail.rows, noise, multiple=FLOOR, least=1e-6)
-    mu = mu_like(mechanism, q)
-    radius = detail.radius or second_radius(mu, q, detail.rows, detail.phi)
-    inverse: Array = np.linalg.inv(L).astype(float)
-    rowmap = ball_map(unit, radius, inverse)
-    Q = release_ball(rows, design, rowmap, run, "whitened moments", mechanism, relation)
-    V = joint_noise(q, ball_sd(mechanism, radius, q, relation), mechanism)
-    return Stage(Q, V, L, radius)
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

@@ -1,0 +1,79 @@
+"""The passes of ``ssp`` and ``pmt``: rows into a ball, moments out, one whitened by the other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.moments.inference import Stage
+from dpmodels.moments.plans import mu_like, second_radius
+from dpmodels.moments.queries import ball_map, ball_sd, joint_noise, release_ball
+from dpmodels.moments.whiten import floored_cholesky
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.moments.rowmap import UnitScale
+    from dpmodels.privacy.mechanisms import Gaussian, Pure
+    from dpmodels.privacy.run import Run
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["Passes", "ball_stage", "whitened_stage"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What every pass of one call shares."""
+
+    rows: Rows
+    design: Design
+    unit: UnitScale
+    run: Run
+    relation: str
+
+
+def ball_stage(
+    passes: Passes, L: Array | None, radius: float, step: str, mechanism: Gaussian | Pure
+) -> Stage:
+    """Release the moments of ``min(1, R/|w|) w``, ``w = L^{-1} unit row``. One pass.
+
+    Privacy
+    -------
+    The mechanism of the step. L and the radius must be public or released before.
+    """
+    q = passes.design.q
+    inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
+    rowmap = ball_map(passes.unit, radius, inverse)
+    Q = release_ball(
+        passes.rows, passes.design, rowmap, passes.run, step, mechanism, passes.relation
+    )
+    V = joint_noise(q, ball_sd(mechanism, radius, q, passes.relation), mechanism)
+    return Stage(Q, V, np.eye(q) if L is None else L, radius)
+
+
+def whitened_stage(
+    passes: Passes,
+    first: Stage,
+    mechanism: Gaussian | Pure,
+    *,
+    n: int,
+    phi: float,
+    radius: float,
+    floor: float,
+    least: float,
+) -> Stage:
+    """Whiten (and re-centre) by a released first stage, and release the moments again.
+
+    ``C2 = L Q1/n L'`` with the eigenvalues of ``Q1/n`` floored at ``max(floor s1 sqrt(2q)/n,
+    least)`` where the smallest is below that. ``radius = 0``: by rule.
+    """
+    q = passes.design.q
+    noise = first.s * math.sqrt(2.0 * q) / n
+    K = floored_cholesky(first.Q / n, noise, multiple=floor, least=least)
+    R = radius or second_radius(mu_like(mechanism, q), q, n, phi)
+    return ball_stage(passes, first.L @ K, R, "whitened moments", mechanism)
