@@ -19,6 +19,7 @@ _LAM = Option(
     "lam", "public ridge in working units; None: by rule, from eps, delta, n", None, float,
     lower=0.0,
 )  # fmt: skip
+_RADIUS = Option("radius", "bound on the norm of a working row", None, float, lower=0.0)
 _ITER = Option("max_iter", "public cap on passes of the Newton iteration", 500, int, lower=0)
 
 register_kind(
@@ -52,10 +53,85 @@ register_method(
                 True,
                 bool,
             ),
-            Option("radius", "bound on the norm of a working row", None, float, lower=0.0),
+            _RADIUS,
             _CAP,
             _ITER,
             _SHARE,
         ),
+    )
+)
+register_method(
+    Method(
+        name="gptr",
+        verb="dp_ols",
+        title="Posterior sampling with tested bounds",
+        backend="dpmodels.gptr.ols",
+        needs=("delta > 0", "one pass"),
+        relations=("replace", "add-remove"),
+        inference="no (bound of the noise)",
+        privacy_se="unavailable",
+        reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
+        options=(
+            Option(
+                "estimator",
+                "'posterior' sample, or 'score' perturbation (better for ill conditioned designs)",
+                "posterior",
+                str,
+                choices=("posterior", "score"),
+            ),
+            Option("draws", "number of draws; the budget is split over them", 1, int, lower=0),
+            Option(
+                "lam",
+                "ridge in working units; 'auto' chooses it from released numbers, free of charge",
+                "auto",
+                (float, str),
+                choices=("auto",),
+                lower=0.0,
+            ),
+            Option(
+                "fractions", "shares of mu^2 of the two bounds; None: (0.05, 0.10)", None, object
+            ),
+            Option(
+                "floor", "smallest eigenvalue over the noise of its bound", 10.0, float, lower=1.0
+            ),
+            Option(
+                "variant",
+                "'paper' is refused: its constants are not private (theory note)",
+                "default",
+                str,
+                choices=("default", "paper"),
+            ),
+            _RADIUS,
+            _SHARE,
+        ),
+    )
+)
+register_method(
+    Method(
+        name="ops",
+        verb="dp_ols",
+        title="OPS-Balanced, exact calibration",
+        backend="dpmodels.gptr.ols_ops",
+        needs=("delta > 0", "one pass", "ranges"),
+        inference="no (bound of the noise)",
+        privacy_se="unavailable",
+        reference="Wang (2018), Revisiting differentially private linear regression",
+        options=(_RADIUS,),
+        comparison_only=True,
+    )
+)
+register_method(
+    Method(
+        name="adaops",
+        verb="dp_ols",
+        title="AdaOPS, exact calibration",
+        backend="dpmodels.gptr.ols",
+        needs=("delta > 0", "one pass"),
+        relations=("replace", "add-remove"),
+        inference="no (bound of the noise)",
+        privacy_se="unavailable",
+        reference="Wang (2018), Revisiting differentially private linear regression",
+        options=(_RADIUS, _SHARE),
+        comparison_only=True,
     )
 )
