@@ -1,0 +1,43 @@
+"""The quick start of the README runs and prints what it shows (but for the noise)."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(language):
+    found = re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    assert found
+    return found.group(1)
+
+
+def test_quick_start_runs_and_looks_as_shown():
+    result = subprocess.run(
+        [sys.executable, "-c", block("python")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    printed, shown = result.stdout.splitlines(), block("text").splitlines()
+    head = shown.index(next(line for line in shown if line.startswith("Intercept")))
+    assert [s.split() for s in printed[: head - 3]] == [s.split() for s in shown[: head - 3]]
+    names = [line.split()[0] for line in printed[head : head + 4]]
+    assert names == ["Intercept", "lncoins", "physlm", "disea"]
+    assert shown[-1] in printed
+
+
+def test_the_two_commands_are_those_of_the_continuous_integration():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert 'pip install -e ".[dev]"' in README
+    assert '".[dev]"' in script
+    assert "-m pytest" in README
+    assert "-m pytest" in script
+    assert "dpmodels demo" in README
+    assert 'dpmodels" demo' in script
