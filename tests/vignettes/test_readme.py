@@ -1,5 +1,6 @@
 """The quick start of the README runs and prints what it shows (but for the noise)."""
 
+import os
 import re
 import subprocess
 import sys
@@ -23,11 +24,13 @@ def test_quick_start_runs_and_looks_as_shown():
         text=True,
         timeout=120,
         check=False,
+        env={**os.environ, "COLUMNS": "100"},  # the wide layout, whatever the terminal
     )
     assert result.returncode == 0, result.stderr[-2000:]
     printed, shown = result.stdout.splitlines(), block("text").splitlines()
     head = shown.index(next(line for line in shown if line.startswith("Intercept")))
-    assert [s.split() for s in printed[: head - 3]] == [s.split() for s in shown[: head - 3]]
+    top = shown.index("-" * 88)
+    assert [s.split() for s in printed[:top]] == [s.split() for s in shown[:top]]
     names = [line.split()[0] for line in printed[head : head + 4]]
     assert names == ["Intercept", "lncoins", "physlm", "disea"]
     assert shown[-1] in printed
