@@ -111,7 +111,7 @@ def dp_eptr(
         schema=schema,
         bounds=bounds,
         public=None,
-        inference=False,
+        inference=True,
         seed=seed,
         progress=None,
         options={
