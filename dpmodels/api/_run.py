@@ -96,7 +96,7 @@ def _warn_public(plan: Plan) -> None:
     if request.seed is not None:
         warnings.warn(
             NotPrivateWarning("seed= was given: the noise is reproducible, the fit is NOT PRIVATE"),
-            stacklevel=4,
+            stacklevel=5,
         )
     if plan.n is not None and request.delta >= 1.0 / plan.n:
         warnings.warn(
@@ -104,10 +104,10 @@ def _warn_public(plan: Plan) -> None:
                 f"delta = {request.delta:g} is not below 1/n = {1 / plan.n:.3g}: it allows a "
                 "record to be published outright. A usual choice is well below 1/n"
             ),
-            stacklevel=4,
+            stacklevel=5,
         )
     for advice in plan.advice:
-        warnings.warn(UtilityWarning(advice), stacklevel=4)
+        warnings.warn(UtilityWarning(advice), stacklevel=5)
 
 
 def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
@@ -172,7 +172,7 @@ def _label(plan: Plan) -> str:
 
 def _after(plan: Plan, release: Release, estimate: Estimate) -> None:
     for text in estimate.warnings:
-        warnings.warn(UtilityWarning(text), stacklevel=4)
+        warnings.warn(UtilityWarning(text), stacklevel=5)
     if not release.reply:
         if plan.request.on_no_reply == "raise":
             raise NoReplyError(
@@ -181,5 +181,5 @@ def _after(plan: Plan, release: Release, estimate: Estimate) -> None:
             )
         warnings.warn(
             NoReplyWarning("no reply: the private test did not pass; the charge stands"),
-            stacklevel=4,
+            stacklevel=5,
         )

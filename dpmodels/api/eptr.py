@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._request import build_request
-from dpmodels.api._run import execute
+from dpmodels.api._fit import fit_formula
+from dpmodels.errors import RequestError
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -93,34 +93,19 @@ def dp_eptr(
     >>> round(float(fit.params.iloc[0]), 1)
     2.9
     """
-    from dpmodels.errors import RequestError
-    from dpmodels.results import Fit
-    from dpmodels.sources.adapt import as_source
-
     if names is not None and len(names) != size:
         raise RequestError(f"names= has {len(names)} entries, size={size}")
-    source = as_source(data)
-    call = build_request(
+    functions = {"estimator": estimator, "safety": safety, "alpha": alpha, "size": size}
+    return fit_formula(
         "dp_eptr",
         formula,
+        data,
+        budget=budget,
         eps=eps,
         delta=delta,
         method=method or "coin",
-        kinds=source.kinds,
-        attached=source.schema_attr,
         schema=schema,
         bounds=bounds,
-        public=None,
-        inference=True,
         seed=seed,
-        progress=None,
-        options={
-            "estimator": estimator,
-            "safety": safety,
-            "alpha": alpha,
-            "size": size,
-            "names": None if names is None else tuple(names),
-            **options,
-        },
+        options={**functions, "names": None if names is None else tuple(names), **options},
     )
-    return Fit(*execute(call, source, budget))

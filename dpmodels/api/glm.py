@@ -109,7 +109,7 @@ def dp_glm(
     ...     warnings.simplefilter("ignore")
     ...     fit = dp.dp_glm(
     ...         "I(mdvis > 0) ~ lncoins + hlthp", data, eps=1, delta=1e-6, seed=1,
-    ...         bounds={"mdvis": (0, 100), "lncoins": (0, 5), "hlthp": (0, 1)},
+    ...         bounds={"mdvis": (0, 100), "lncoins": (0, 5)},
     ...     )
     >>> bool(fit.params["lncoins"] < 0)
     True

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._request import build_request
-from dpmodels.api._run import execute
+from dpmodels.api._fit import fit_formula
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -62,24 +61,18 @@ def dp_mean(
     >>> fit.params.round(1).to_dict()
     {'mdvis': 2.9}
     """
-    from dpmodels.results import Fit
-    from dpmodels.sources.adapt import as_source
-
-    source = as_source(data)
-    call = build_request(
+    return fit_formula(
         "dp_mean",
         formula,
+        data,
+        budget=budget,
         eps=eps,
         delta=delta,
         method=method or "clipped",
-        kinds=source.kinds,
-        attached=source.schema_attr,
         schema=schema,
         bounds=bounds,
-        public=None,
         inference=inference,
         seed=seed,
         progress=progress,
         options=options,
     )
-    return Fit(*execute(call, source, budget))

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api._choice import choose_method
+from dpmodels.api._fit import fit_formula
 from dpmodels.api._public import not_the_private_data
-from dpmodels.api._request import build_request
-from dpmodels.api._run import execute
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -96,20 +95,16 @@ def dp_ols(
     >>> fit.released
     True
     """
-    from dpmodels.results import Fit
-    from dpmodels.sources.adapt import as_source
-
-    source = as_source(data)
     not_the_private_data(public, data)
     chosen, reasons = choose_method("dp_ols", method, public)
-    call = build_request(
+    return fit_formula(
         "dp_ols",
         formula,
+        data,
+        budget=budget,
         eps=eps,
         delta=delta,
         method=chosen,
-        kinds=source.kinds,
-        attached=source.schema_attr,
         schema=schema,
         bounds=bounds,
         public=public,
@@ -119,4 +114,3 @@ def dp_ols(
         options=options,
         reasons=reasons,
     )
-    return Fit(*execute(call, source, budget))
