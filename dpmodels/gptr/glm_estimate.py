@@ -32,16 +32,17 @@ def back_map(scale: Array, shift: Array, intercept: bool) -> Array:
 def covariances(information: Array, sigma: float, lam: float) -> tuple[Array, Array]:
     """Return (sampling, privacy) covariance of the working coefficients.
 
-    theta minimises F + sigma b'theta, so theta - theta_0 is about -H^{-1}(score + sigma b) with
-    H = J + lam I: covariances H^{-1} J H^{-1} and sigma^2 H^{-2}. Eigenvalues of the released J
-    below 0 are noise and count as 0.
+    theta minimises F + sigma b'theta, so theta - theta_0 is about -H^{-1}(score + sigma b):
+    covariances H^{-1} J H^{-1} and sigma^2 H^{-2}, H with the ridge. ``information`` holds the
+    released H (without ridge) and J, or one matrix for both (the information equality).
+    Eigenvalues below 0 are noise and count as 0.
     """
-    values, vectors = np.linalg.eigh((information + information.T) / 2.0)
-    values = np.maximum(values, 0.0)
-    inverse = 1.0 / (values + lam)
-    sampling = (vectors * (values * inverse**2)) @ vectors.T
-    privacy = (vectors * (sigma * inverse) ** 2) @ vectors.T
-    return sampling, privacy
+    H, J = information[0], information[-1]
+    values, vectors = np.linalg.eigh((H + H.T) / 2.0)
+    inverse = (vectors / (np.maximum(values, 0.0) + lam)) @ vectors.T
+    scores, directions = np.linalg.eigh((J + J.T) / 2.0)
+    half = inverse @ (directions * np.sqrt(np.maximum(scores, 0.0)))
+    return half @ half.T, sigma**2 * inverse @ inverse
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:
@@ -66,8 +67,9 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     if "information" in release.values:
         sampling, privacy = covariances(release.values["information"], released.sigma, released.lam)
         sampling, privacy = A @ sampling @ A.T, A @ privacy @ A.T
+        kind = "model-based" if len(release.values["information"]) == 1 else "robust (sandwich)"
         notes.append(
-            "Standard errors are model-based (released information matrix); they contain the "
+            f"Standard errors are {kind}, from a released information matrix; they contain the "
             "privacy noise, not the ridge's bias."
         )
     else:

@@ -37,10 +37,11 @@ SCALE_SHARE, INFO_SHARE = 0.10, 0.15
 #: Reach of the working rows over B: rows between B and the reach are down-weighted.
 REACH = 2.0
 #: Tried ratios kappa = B R / lam.
-_KAPPAS = tuple(float(k) for k in np.geomspace(1e-4, 10.0, 31))
+_KAPPAS = tuple(float(k) for k in np.geomspace(1e-3, 10.0, 13))
 #: Prior guesses of the ridge rule, in working coordinates (public, not tuned to a data set):
-#: squared size of a coefficient, weight of a row, variance of a unit half-range column.
-_THETA2, _WEIGHT, _UNIT_VARIANCE = 0.1, 0.15, 1.0 / 12.0
+#: squared size of a coefficient, weight of a row (binomial), mean of a count (poisson), variance
+#: of a unit half-range column.
+_THETA2, _WEIGHT, _MEAN, _UNIT_VARIANCE = 0.1, 0.15, 1.0, 1.0 / 12.0
 
 SCALE_STEP, COEF_STEP = "centres and scales", "coefficients"
 OUT_STEP, INFO_STEP = "inexactness of the optimum", "information matrix"
@@ -93,7 +94,7 @@ def glm_loss(request: Request, design: Design) -> Loss:
         if upper is None:
             raise RequestError(
                 "family='poisson' needs a public cap on the counts and on the mean: declare the "
-                "response, for example schema=dp.Schema(visits=dp.Count(0, 20), ...), or give "
+                "response, for example schema=dp.Schema(visits=dp.Count(20), ...), or give "
                 "mean_cap=20.0"
             )
         cap = float(upper)
@@ -131,20 +132,27 @@ def working_radius(design: Design, rescale: bool) -> float:
 
 
 @lru_cache(maxsize=128)
-def default_kappa(eps: float, delta: float, n: int | None, radius: float, rescaled: bool) -> float:
+def default_kappa(
+    eps: float, delta: float, n: int | None, radius: float, rescaled: bool, loss: Loss
+) -> float:
     """Return kappa = B R / lam that minimises a public guess of the error of one coefficient.
 
-    (sigma^2 + lam^2 t^2) / (h + lam)^2 with sigma = B / rho(kappa), h = n w v; without a public n
-    its limit for large n.
+    (sigma^2 + lam^2 t^2) / (h + lam)^2 with sigma = B score / rho(kappa), h = n w v; without a
+    public n its limit for large n.
     """
-    h = None if n is None else n * _WEIGHT * (1.0 if rescaled else _UNIT_VARIANCE)
+    weight = _WEIGHT if loss.one_sided else _MEAN
+    h = None if n is None else n * weight * (1.0 if rescaled else _UNIT_VARIANCE)
     best, chosen = math.inf, _KAPPAS[0]
-    for kappa in _KAPPAS:
-        rho = largest_rho(eps, delta, kappa)
+    for kappa in (k / (4.0 * loss.curvature) for k in _KAPPAS):
+        if loss.one_sided:
+            rho = largest_rho(eps, delta, kappa)
+        else:
+            shift = math.log1p(loss.curvature * kappa)
+            rho = mu_gdp(eps - shift, delta / 2.0) if eps > shift else 0.0
         if rho <= 0:
             continue
         lam = radius * REACH * radius / kappa
-        cost = (radius / rho) ** 2 + lam * lam * _THETA2
+        cost = (radius * loss.score / rho) ** 2 + lam * lam * _THETA2
         cost /= 1.0 if h is None else (h + lam) ** 2
         if cost < best:
             best, chosen = cost, kappa
@@ -321,10 +329,7 @@ def _kappa(
     """Return B R / lam: the user's ridge (in working units), or the default rule."""
     if request["lam"] is not None:
         return radius * REACH * radius / float(request["lam"])
-    if loss.one_sided:
-        return default_kappa(*pair, n, radius, rescale)
-    # shift form: c = log(1 + M kappa) at most a tenth of the add/remove eps
-    return math.expm1(pair[0] / 10.0) / loss.curvature
+    return default_kappa(*pair, n, radius, rescale, loss)
 
 
 def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]:

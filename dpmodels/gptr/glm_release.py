@@ -28,6 +28,8 @@ __all__ = ["GlmReleased", "column_sums", "release", "rescaling"]
 Array = npt.NDArray[np.float64]
 #: Rescaling never magnifies a unit half-range column (a dummy) more than this.
 _MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
+#: Rescaled columns are clipped at this many standard deviations.
+_CLIP = 4.0
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,20 @@ def rescaling(sums: Array, noise_sd: float, intercept: bool, most: Array) -> tup
     return scale, -mean * scale
 
 
+def most_magnified(design: Design) -> Array:
+    """Return the largest factor of each column: two-point columns span 2.5 at most."""
+    from dpmodels.variables import Binary
+
+    def most(kind: str, term: str) -> float:
+        if kind in ("dummy", "contrast"):
+            return _MAX_DUMMY
+        if term in design.schema and isinstance(design.schema[term], Binary):
+            return _MAX_DUMMY / 2.0  # already stretched to [-1, 1]
+        return _MAX_SCALE
+
+    return np.array([most(c.kind, c.term) for c in design.columns])
+
+
 def _rescale(
     run: Run, detail: GlmDetail, rows: Rows, design: Design, scale: Array, shift: Array
 ) -> tuple[Array, Array, Array]:
@@ -113,9 +129,7 @@ def _rescale(
     size = sums_sensitivity(d, detail.relation)
     noisy = run.gaussian(SCALE_STEP, sums, size, unit=1.0 / STEPS)
     sd = size / STEPS / detail.mu[SCALE_STEP]
-    dummy = np.array([c.kind in ("dummy", "contrast") for c in design.columns])[keep]
-    most = np.where(dummy, _MAX_DUMMY, _MAX_SCALE)
-    factor, offset = rescaling(noisy, sd, design.has_intercept, most)
+    factor, offset = rescaling(noisy, sd, design.has_intercept, most_magnified(design)[keep])
     scale, shift = scale.copy(), shift.copy()
     shift[keep] = shift[keep] * factor + offset
     scale[keep] *= factor
@@ -139,9 +153,13 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         design = bought
     values: dict[str, Array] = {}
     scale, shift = working_map(design)
+    clip = math.inf
     if detail.rescale and design.p > design.has_intercept:
+        clip = _CLIP
         values["sums"], scale, shift = _rescale(run, detail, rows, design, scale, shift)
-    working = WorkingRows(scale, shift, detail.radius, detail.reach, y_max=_y_max(detail))
+    working = WorkingRows(
+        scale, shift, detail.radius, detail.reach, y_max=_y_max(detail), clip=clip
+    )
     tilt = detail.sigma * run.inner_normals(COEF_STEP, design.p)
     found = minimise(
         lambda: rows.blocks(design),
@@ -171,25 +189,47 @@ def _y_max(detail: GlmDetail) -> float:
     return 1.0 if detail.loss.one_sided else detail.loss.score
 
 
-def information_sensitivity(detail: GlmDetail) -> float:
-    """Return the Frobenius sensitivity of sum l'' x x' at a released theta.
+def information_scales(detail: GlmDetail) -> tuple[float, float]:
+    """Return bounds of the Frobenius norms that a row adds to H and to J.
 
-    One row contributes a positive semidefinite matrix of norm at most curvature B R; two of
-    those differ by at most sqrt(2) times that. 2^-20 pays for float sums.
+    H = sum w l'' x x', at most curvature B R; J = sum (w l')^2 x x', at most (score B)^2.
     """
-    size = detail.loss.curvature * detail.radius * detail.reach * (1.0 + 2.0**-20)
-    return size * (math.sqrt(2.0) if detail.relation == "replace" else 1.0)
+    loss = detail.loss
+    return loss.curvature * detail.radius * detail.reach, (loss.score * detail.radius) ** 2
+
+
+def svec(M: Array) -> Array:
+    """Return (diagonal, sqrt(2) strict upper triangle): an isometry of the Frobenius norm."""
+    upper = np.triu_indices(len(M), 1)
+    return np.concatenate([np.diag(M), math.sqrt(2.0) * M[upper]])
+
+
+def unsvec(v: Array, p: int) -> Array:
+    """Return the symmetric matrix of :func:`svec`."""
+    upper = np.triu_indices(p, 1)
+    out = np.diag(v[:p])
+    out[upper] = out.T[upper] = v[p:] / math.sqrt(2.0)
+    return out
 
 
 def _information(
     run: Run, detail: GlmDetail, rows: Rows, design: Design, working: WorkingRows, theta: Array
 ) -> Array:
-    _, _, H = evaluate(rows.blocks(design), working, detail.loss, theta)
+    """Release H at the *released* theta; (H, J) where the model may be over-dispersed.
+
+    Each is divided by what one row can add (a positive semidefinite matrix of norm at most 1);
+    replacing a row moves it by sqrt(2) at most. 2^-20 pays for float sums.
+    """
     p = len(theta)
-    upper = np.triu_indices(p, 1)
-    # svec: an isometry, so i.i.d. noise there is noise of Frobenius sensitivity
-    svec = np.concatenate([np.diag(H), math.sqrt(2.0) * H[upper]])
-    noisy = run.gaussian_real(INFO_STEP, svec, information_sensitivity(detail))
-    out = np.diag(noisy[:p])
-    out[upper] = out.T[upper] = noisy[p:] / math.sqrt(2.0)
-    return out
+    h, j = information_scales(detail)
+    parts = [svec(evaluate(rows.blocks(design), working, detail.loss, theta)[2]) / h]
+    if not detail.loss.one_sided:
+        J = np.zeros((p, p))
+        for block in rows.blocks(design):
+            X, y, w = working.apply(block)
+            J += (X * detail.loss.slope(theta @ X, y, w) ** 2) @ X.T
+        parts.append(svec(J) / j)
+    change = 2.0 if detail.relation == "replace" else 1.0
+    size = math.sqrt(change * len(parts)) * (1.0 + 2.0**-20)
+    noisy = run.gaussian_real(INFO_STEP, np.array(parts), size)
+    return np.array([unsvec(v, p) * s for v, s in zip(noisy, (h, j), strict=False)])

@@ -29,15 +29,23 @@ class LogisticLoss:
 
     def terms(self, eta: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
         """Return (sum of w l, w l' (m,), w l'' (m,)) at linear predictors ``eta``, weights w."""
-        from scipy.special import expit
-
         s = 2.0 * y - 1.0
         t = s * eta
-        a = expit(-t)
-        # log(1 + e^-t) = -log(1 - a): stable where a is not close to 1, else max(-t, 0) + ...
-        loss = float(w @ (np.maximum(-t, 0.0) + np.log1p(np.exp(-np.abs(t)))))
-        a_w = a * w
-        return loss, -s * a_w, a_w * (1.0 - a)
+        e = np.exp(-np.abs(t))
+        # log(1 + e^-t) = max(-t, 0) + log(1 + e^-|t|); a = expit(-t)
+        loss = float(w @ (np.maximum(-t, 0.0) + np.log1p(e)))
+        curve = w * e / (1.0 + e) ** 2
+        a = np.where(t >= 0, e, 1.0) / (1.0 + e)
+        return loss, -s * a * w, curve
+
+    def slope(self, eta: Array, y: Array, w: Array) -> Array:
+        """Return w l' (m,) alone: expit(eta) - y."""
+        from scipy.special import expit
+
+        out: Array = expit(eta)
+        out -= y
+        out *= w
+        return out
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,10 @@ class PoissonLoss:
         rate = np.exp(np.minimum(eta, top))
         mean = rate + self.cap * np.maximum(eta - top, 0.0)
         return float(w @ (mean - y * eta)), w * (rate - y), w * np.where(eta < top, rate, 0.0)
+
+    def slope(self, eta: Array, y: Array, w: Array) -> Array:
+        """Return w l' (m,) alone."""
+        return np.asarray(w * (np.exp(np.minimum(eta, float(np.log(self.cap)))) - y))
 
 
 Loss = LogisticLoss | PoissonLoss

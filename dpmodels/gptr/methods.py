@@ -135,3 +135,30 @@ register_method(
         comparison_only=True,
     )
 )
+register_method(
+    Method(
+        name="gptr",
+        verb="dp_glm",
+        title="Output noise with a tested curvature",
+        backend="dpmodels.gptr.glm_tested",
+        needs=("delta > 0", "several passes", "ranges"),
+        relations=("replace", "add-remove"),
+        inference="privacy part only",
+        privacy_se="released",
+        reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
+        options=(
+            _FAMILY,
+            _LINK,
+            Option(
+                "shape",
+                "noise: 'iso' (spherical) or 'hessian' (the paper's sample, for reproduction)",
+                "iso",
+                str,
+                choices=("iso", "hessian"),
+            ),
+            _LAM,
+            _RADIUS,
+            _ITER,
+        ),
+    )
+)

@@ -23,6 +23,8 @@ Array = npt.NDArray[np.float64]
 _SHRINK = 1.0 - 2.0**-36
 #: Blocks of the warm start (2^16 rows): one Newton solve on them replaces two or three passes.
 _WARM_BLOCKS = 8
+#: A step that shrinks the gradient to this part of it is followed by gradient-only passes.
+_FAST = 0.05
 
 
 @dataclass(frozen=True)
@@ -37,17 +39,19 @@ class WorkingRows:
         model as it is (scaling x would change it), and bounds the score by B.
     reach : float
         R >= B: rows beyond it are scaled down to it, intercept included.
-    y_scale, y_shift, y_max : float
-        ``y -> clip(y_scale * y + y_shift, 0, y_max)``.
+    y_max : float
+        The response is clipped to [0, y_max].
+    clip : float
+        Single coordinates are clipped to [-clip, clip] first (an outlier in one column should
+        not take the others with it).
     """
 
     scale: Array
     shift: Array
     radius: float
     reach: float
-    y_scale: float = 1.0
-    y_shift: float = 0.0
     y_max: float = 1.0
+    clip: float = math.inf
 
     def apply(self, block: Array) -> tuple[Array, Array, Array]:
         """Return (X (p, m), y (m,), w (m,)) of a block (q, m); overwrites it.
@@ -58,15 +62,13 @@ class WorkingRows:
         X *= self.scale[:, None]
         if self.shift.any():
             X += self.shift[:, None]
+        if self.clip < math.inf:
+            np.clip(X, -self.clip, self.clip, out=X)
         norm = np.maximum(np.sqrt(np.einsum("ij,ij->j", X, X)), 1e-300)
         factor = np.minimum(1.0, self.reach / norm)
-        if float(factor.min(initial=1.0)) < 1.0:
+        if not float(factor.min(initial=1.0)) >= 1.0:  # NaN (a missing row) counts as "scale"
             X *= factor * _SHRINK
         w = np.minimum(1.0, self.radius / (norm * factor)) * _SHRINK
-        if self.y_scale != 1.0:
-            y *= self.y_scale
-        if self.y_shift:
-            y += self.y_shift
         np.clip(y, 0.0, self.y_max, out=y)
         # a NaN anywhere in a row reaches its weight or its response
         if not math.isfinite(float(w.sum() + y.sum())):
@@ -86,7 +88,7 @@ class Minimum:
     theta : (p,) array
     gradient : (p,) array
     hessian : (p, p) array
-        Of the sum of losses, ridge left out.
+        Of the sum of losses, ridge left out; at an iterate near theta.
     certified : bool
         The gradient norm is at most the tolerance.
     passes : int
@@ -112,6 +114,15 @@ def evaluate(
         gradient += X @ first
         hessian += (X * second) @ X.T
     return value, gradient, hessian
+
+
+def score_sum(blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Array) -> Array:
+    """Return the gradient of the sum of losses alone: a cheaper pass."""
+    gradient = np.zeros(len(theta))
+    for block in blocks:
+        X, y, w = rows.apply(block)
+        gradient += X @ loss.slope(theta @ X, y, w)
+    return gradient
 
 
 def _few(blocks: Iterable[Array], count: int) -> Iterator[Array]:
@@ -186,14 +197,29 @@ def _newton(
             hessian,
         )
 
+    def slope_at(t: Array) -> Array:
+        return score_sum(blocks(), rows, loss, t) + lam * t + tilt
+
     value, gradient, hessian = at(theta)
     passes = 1
     goal = max(0.5 * tol, relative * float(np.linalg.norm(gradient)))
+    fast = False
     while passes < max_iter:
         size = float(np.linalg.norm(gradient))
         if size <= goal:
             return theta, passes, gradient, hessian, size <= 0.5 * tol
         step = np.linalg.solve(hessian + lam * np.eye(p), -gradient)
+        if fast:  # in the quadratic regime the last Hessian is good enough
+            new_gradient = slope_at(theta + step)
+            passes += 1
+            ratio = float(np.linalg.norm(new_gradient)) / size
+            if ratio <= _FAST:
+                theta, gradient = theta + step, new_gradient
+            else:
+                fast = False
+                value, gradient, hessian = at(theta)
+                passes += 1
+            continue
         promise = float(gradient @ step)
         length = 1.0
         while passes < max_iter:
@@ -205,4 +231,5 @@ def _newton(
                 break
             length *= 0.5
         theta, value, gradient, hessian = new, new_value, new_gradient, new_hessian
+        fast = float(np.linalg.norm(gradient)) <= _FAST * size
     return theta, passes, gradient, hessian, float(np.linalg.norm(gradient)) <= 0.5 * tol

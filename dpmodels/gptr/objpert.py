@@ -177,7 +177,7 @@ def largest_rho(eps: float, delta: float, kappa: float) -> float:
     top = mu_gdp(eps, delta)
     if removal_delta(eps, top, kappa) <= delta:
         return top
-    return _bisect(lambda rho: removal_delta(eps, rho, kappa) <= delta, 0.0, top, 40)
+    return _bisect(lambda rho: removal_delta(eps, rho, kappa) <= delta, 0.0, top, 24)
 
 
 def largest_rho_shift(eps: float, delta: float, kappa: float) -> float:

@@ -1,0 +1,134 @@
+"""dp_glm: the tested method, Poisson, inference; and the solver."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.errors import DPModelsError, RequestError
+from dpmodels.gptr.losses import LogisticLoss, PoissonLoss
+from dpmodels.gptr.newton import WorkingRows, evaluate, minimise, score_sum
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+@pytest.mark.parametrize("shape", ["iso", "hessian"])
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_the_tested_method_answers_and_keeps_its_promise(shape, relation, logistic, glm_schema):
+    fit = dp.dp_glm(
+        "y ~ a + b", logistic(20000), eps=2, delta=1e-6, schema=glm_schema, method="gptr",
+        shape=shape, relation=relation,
+    )  # fmt: skip
+    assert fit.released and 0.97e-6 < fit.privacy.delta_at(2.0) <= 1e-6 * (1 + 1e-8)
+    assert fit.params["a"] > 0 > fit.params["b"]
+
+
+def test_the_tested_method_refuses_what_is_not_proved(logistic, glm_schema):
+    data = logistic(100)
+    with pytest.raises(RequestError, match="buys no ranges"):
+        dp.dp_glm("y ~ a", data, eps=1, delta=1e-6, schema=dp.Schema(y=dp.Binary()), method="gptr")
+    with pytest.raises(RequestError, match="must exceed"):
+        dp.dp_glm("y ~ a", data, eps=1, delta=1e-6, schema=glm_schema, method="gptr", lam=0.1)
+    counts = data.assign(y=np.arange(100) % 5)
+    schema = dp.Schema(a=dp.Real(-1, 1), y=dp.Count(10))
+    with pytest.raises(RequestError, match="proved for family='binomial'"):
+        dp.dp_glm(
+            "y ~ a", counts, eps=1, delta=1e-6, schema=schema, method="gptr", family="poisson"
+        )
+
+
+def test_poisson_recovers_rates_and_predicts_means():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 60_000)
+    data = pd.DataFrame({"x": x, "y": rng.poisson(np.exp(0.3 + 0.8 * x))})
+    schema = dp.Schema(x=dp.Real(-1, 1), y=dp.Count(12))
+    fit = dp.dp_glm("y ~ x", data, eps=2, delta=1e-6, schema=schema, family="poisson", seed=2)
+    error = np.abs(fit.params.to_numpy() - [0.3, 0.8])
+    assert np.all(error < 4 * fit.bse.to_numpy() + 0.02)
+    assert fit.predict(data).mean() == pytest.approx(data.y.mean(), rel=0.05)
+    assert "robust" in str(fit.summary())
+
+
+def test_poisson_needs_a_public_cap():
+    data = pd.DataFrame({"x": [0.0, 1.0], "y": [1, 2]})
+    with pytest.raises(DPModelsError, match="mean_cap"):
+        dp.dp_glm("y ~ x", data, eps=1, delta=1e-6, bounds={"x": (0, 1)}, family="poisson")
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), PoissonLoss(5.0)])
+def test_derivatives_of_losses(loss):
+    rng = np.random.default_rng(0)
+    eta, w = rng.normal(0, 2, 40), rng.uniform(0.2, 1, 40)
+    y = rng.integers(0, 2, 40) * 1.0
+    _, first, second = loss.terms(eta, y, w)
+    np.testing.assert_allclose(first, loss.slope(eta, y, w), rtol=1e-12, atol=1e-15)
+    h = 1e-6
+    for i in range(40):
+        e = np.zeros(40)
+        e[i] = h
+        up, down = loss.terms(eta + e, y, w), loss.terms(eta - e, y, w)
+        assert (up[0] - down[0]) / (2 * h) == pytest.approx(first[i], abs=1e-6)
+        if abs(eta[i] - np.log(5.0)) > 1e-3:
+            assert (up[1][i] - down[1][i]) / (2 * h) == pytest.approx(second[i], abs=1e-5)
+    assert np.all(np.abs(first) <= loss.score + 1e-12)
+    assert np.all((second >= 0) & (second <= loss.curvature + 1e-12))
+
+
+def test_working_rows_keep_their_bounds():
+    rng = np.random.default_rng(1)
+    rows = WorkingRows(np.ones(4), np.zeros(4), 1.5, 3.0, clip=4.0)
+    block = rng.normal(0, 3, (5, 2000)) * 10.0 ** rng.integers(-3, 6, 2000)
+    block[4] = rng.choice([0.0, 1.0, np.nan], 2000)
+    block[2, :20] = np.nan
+    block[3, 20:30] = np.inf
+    void = np.isnan(block[4]) | np.isnan(block).any(0)
+    X, y, w = rows.apply(block)
+    norm = np.linalg.norm(X, axis=0)
+    assert np.all(norm <= 3.0) and np.all(w * norm <= 1.5)
+    assert np.all(norm[void] == 0) and np.all(np.isfinite(X)) and np.all((y >= 0) & (y <= 1))
+
+
+@pytest.mark.parametrize("n", [50, 200_000])
+def test_the_minimum_is_certified(n):
+    rng = np.random.default_rng(2)
+    Z = np.vstack([np.ones(n), rng.uniform(-1, 1, (2, n)), rng.integers(0, 2, n)])
+
+    def blocks():
+        for start in range(0, n, 8192):
+            yield Z[:, start : start + 8192].copy()
+
+    rows = WorkingRows(np.ones(3), np.zeros(3), 1.4, 2.0)
+    tilt = np.array([40.0, -20.0, 5.0])
+    found = minimise(blocks, rows, LogisticLoss(), 0.5, tilt, 1e-7, n=n, max_iter=100)
+    gradient = score_sum(blocks(), rows, LogisticLoss(), found.theta) + 0.5 * found.theta + tilt
+    assert found.certified and np.linalg.norm(gradient) <= 1e-7
+    full = evaluate(blocks(), rows, LogisticLoss(), found.theta)[1] + 0.5 * found.theta + tilt
+    np.testing.assert_allclose(full, gradient, atol=1e-8)
+    short = minimise(blocks, rows, LogisticLoss(), 0.5, tilt, 1e-7, n=n, max_iter=1)
+    assert not short.certified
+
+
+def test_a_fit_that_is_not_certified_answers_with_the_centre(logistic, glm_schema):
+    fit = dp.dp_glm(
+        "y ~ a + b", logistic(500), eps=1, delta=1e-6, schema=glm_schema, max_iter=1, seed=1,
+        rescale=False, inference=False,
+    )  # fmt: skip
+    assert np.all(np.abs(fit.params) < 1e-3)
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+def test_coverage_of_95_percent_intervals(logistic, glm_schema):
+    """Seeds 0..399, n = 20000, eps = 1: coverage of the slopes within .92 .. .98.
+
+    P(binomial(800, .95) outside [736, 784]) is below 1e-3.
+    """
+    hit = []
+    for seed in range(400):
+        fit = dp.dp_glm(
+            "y ~ a + b", logistic(20000, seed), eps=1, delta=1e-6, schema=glm_schema, seed=seed
+        )
+        ci = fit.conf_int().to_numpy()
+        for j, truth in ((1, 1.0), (2, -0.4)):
+            hit.append(ci[j, 0] <= truth <= ci[j, 1])
+    assert 0.92 <= np.mean(hit) <= 0.98
