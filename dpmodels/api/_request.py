@@ -24,6 +24,7 @@ DESIGNS: dict[str, tuple[str, dict[str, Any]]] = {
     "dp_glm": ("build_design", {"response_ok": "event"}),
     "dp_bayes": ("build_design", {"response_ok": "levels"}),
     "dp_mean": ("build_mean_design", {}),
+    "dp_moments": ("build_mean_design", {}),
     "dp_eptr": ("build_mean_design", {}),
 }
 

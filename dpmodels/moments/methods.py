@@ -1,6 +1,9 @@
 """Methods of this room, as data."""
 
+from dataclasses import replace
+
 from dpmodels.registry import Method, Option, register_method
+from dpmodels.results.kinds import Kind, register_kind
 
 _STAGES = Option(
     "stages",
@@ -107,5 +110,111 @@ register_method(
             "joint whitening, radii and stages: dpmodels/moments/theory.md"
         ),
         options=_PUBLIC_OPTIONS,
+    )
+)
+
+_ADASSP = "Wang 2018, Revisiting differentially private linear regression"
+register_method(
+    Method(
+        name="adassp",
+        verb="dp_ols",
+        title="AdaSSP with exact Gaussian accounting",
+        backend="dpmodels.moments.adassp",
+        needs=("delta > 0", "ranges"),
+        relations=("replace", "add-remove"),
+        accepts=("weights",),
+        inference="no",
+        privacy_se="unavailable",
+        reference=_ADASSP,
+        options=(_SHARE,),
+    )
+)
+_COMPARED = (
+    Method(
+        name="pmt_paper",
+        verb="dp_ols",
+        title="PMT as published (Algorithm 3)",
+        backend="dpmodels.moments.paper",
+        needs=("delta > 0", "public data"),
+        accepts=("weights", "public"),
+        reference="Enhancing Differentially Private Linear Regression via Public Second-Moment",
+        options=(
+            Option("eta", "failure probability of the truncation radius", 0.05, float, lower=0.0),
+            Option("rho", "total zCDP budget; eps must cover it", None, float, lower=0.0),
+        ),
+    ),
+    Method(
+        name="jl",
+        verb="dp_ols",
+        title="Gaussian sketch",
+        backend="dpmodels.moments.jl",
+        needs=("delta > 0", "declared ranges"),
+        accepts=("weights",),
+        reference="Sheffet 2017, Differentially private ordinary least squares",
+        options=(Option("rows", "rows of the sketch", 500, int, lower=0),),
+    ),
+    Method(
+        name="dpgd",
+        verb="dp_ols",
+        title="noisy gradient descent",
+        backend="dpmodels.moments.dpgd",
+        needs=("delta > 0", "ranges", "several passes"),
+        relations=("replace", "add-remove"),
+        accepts=("weights",),
+        reference="after Cai, Wang and Zhang 2021, The cost of privacy",
+        options=(
+            Option("iterations", "full-batch steps", 30, int, lower=1),
+            Option("step", "step size", 0.5, float, lower=0.0),
+            _SHARE,
+            _GUESS,
+        ),
+    ),
+    Method(
+        name="functional",
+        verb="dp_ols",
+        title="functional mechanism",
+        backend="dpmodels.moments.functional",
+        needs=("declared ranges",),
+        accepts=("weights",),
+        reference="Zhang, Zhang, Xiao, Yang and Winslett 2012, Functional mechanism",
+    ),
+    Method(
+        name="outpert",
+        verb="dp_ols",
+        title="output perturbation",
+        backend="dpmodels.moments.outpert",
+        needs=("delta > 0", "ranges"),
+        accepts=("weights",),
+        reference="after Chaudhuri, Monteleoni and Sarwate 2011",
+        options=(_SHARE,),
+    ),
+)
+for _method in _COMPARED:
+    register_method(
+        replace(_method, inference="no", privacy_se="unavailable", comparison_only=True)
+    )
+
+register_method(
+    Method(
+        name="joint",
+        verb="dp_moments",
+        title="noisy second moments",
+        backend="dpmodels.moments.second",
+        needs=("ranges",),
+        relations=("replace", "add-remove"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="Blum, Dwork, McSherry and Nissim 2005; dpmodels/moments/theory.md",
+        options=(_SHARE, _GUESS),
+    )
+)
+register_kind(
+    Kind(
+        verb="dp_moments",
+        title="second moments",
+        predict="",
+        estimates="Moment",
+        count="Moments",
+        absent=("sampling errors",),
     )
 )

@@ -8,7 +8,7 @@ is charged (the plan) and what is released (the run) cannot drift apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -244,6 +244,16 @@ class Run:
         self._take(name, (Gaussian, Profile, RDP))
         self.float_note = True
         return self.noise.normals(size)
+
+    def sketch_normals(self, name: str) -> Callable[[int], npt.NDArray[np.float64]]:
+        """Return the source of float normals of a random sketch; the step states its cost.
+
+        For releases that *multiply* rows by noise (a Gaussian sketch). The guarantee must carry
+        ``FLOAT_NOTE``.
+        """
+        self._take(name, RDP)
+        self.float_note = True
+        return self.noise.normals
 
     def coin_gaussian(
         self, name: str, probability: float, value: npt.ArrayLike, sd: float

@@ -1,0 +1,139 @@
+"""Backend of ``dp_moments``: the noisy second-moment matrix of (1, x) as a release of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.estimate import Estimate
+from dpmodels.moments.gram import gram
+from dpmodels.moments.inference import no_reply
+from dpmodels.moments.plans import planning_rows
+from dpmodels.moments.queries import joint_noise
+from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale
+from dpmodels.moments.sensitivity import gram_l1, gram_sensitivity
+from dpmodels.moments.simple import budget_of, make_plan
+from dpmodels.moments.symmetric import release_symmetric
+from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.privacy.steps import Step
+from dpmodels.ptr.mean import WithOne
+from dpmodels.ranges import buy_ranges
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["estimate", "plan", "release"]
+
+Array = npt.NDArray[np.float64]
+_STEP = "second moments"
+
+
+@dataclass(frozen=True)
+class SecondDetail:
+    """Mechanism of the release and row count of the estimate (n, or the public guess)."""
+
+    mechanism: Gaussian | Pure
+    rows: int
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan one release of ``sum (u, 1)(u, 1)'`` of unit rows."""
+    bought, steps, budget, rest = budget_of(request, design)
+    part = budget.part(1.0)
+    steps.append(Step(_STEP, part, share=rest))
+    detail = SecondDetail(part, planning_rows(request, n))
+    return make_plan(request, design, n, steps, bought, detail)
+
+
+def scale_of(mechanism: Gaussian | Pure, q: int, relation: str) -> float:
+    """Return the noise scale s of the sums, for rows of squared norm at most q."""
+    if isinstance(mechanism, Pure):
+        return 2.0 * gram_l1(q, relation) * q / mechanism.eps
+    return gram_sensitivity(q, relation) * q / mechanism.mu
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release the second moments of (u, 1), u the columns in unit half-ranges. One pass.
+
+    Privacy
+    -------
+    Unit: one row. ``|(u, 1)|^2 <= k + 1`` holds by clipping each cell, in integers.
+    """
+    detail: SecondDetail = plan.detail
+    design, relation = plan.design, plan.request.relation
+    if plan.purchase is not None:
+        bought = buy_ranges(plan.purchase, design, rows, run)
+        if bought is None:
+            return Release({}, plan.guarantee, design, reply=False, why="ranges")
+        design = bought
+    unit = _centred(design)
+    q = design.p + 1
+    G = gram(rows.blocks(design), WithOne(RowMap(unit, np.ones(q - 1)))).integers()
+    if isinstance(detail.mechanism, Gaussian):
+        sensitivity = gram_sensitivity(q, relation) * q * 2.0**40
+        Q = release_symmetric(run, _STEP, G, sensitivity, STEPS**-2)
+    else:
+        upper = np.triu_indices(q)
+        l1 = gram_l1(q, relation) * q * 2.0**40
+        Q = np.zeros((q, q))
+        Q[upper] = run.laplace(_STEP, G[upper], l1, unit=STEPS**-2)
+        Q.T[upper] = Q[upper]
+    return Release({"Q": Q}, plan.guarantee, design, detail=unit)
+
+
+def _centred(design: Design) -> UnitScale:
+    """Return the map of every column to [-1, 1]; there is no intercept among the columns."""
+    lo, hi = design.intervals().T
+    width = np.where(hi > lo, hi - lo, 2.0)
+    return UnitScale(2.0 / width, -(lo + hi) / width, False)
+
+
+def _labels(names: tuple[str, ...]) -> list[list[str]]:
+    cells = [[f"{a}*{b}" if a != b else f"{a}^2" for b in names] for a in names]
+    for row, a in zip(cells, names, strict=True):
+        row.append(a)
+    return [*cells, [*names, "complete rows"]]
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Return moments per row in the user's units: means, mean products, share of complete rows."""
+    if not release.reply:
+        return no_reply(release)
+    detail: SecondDetail = plan.detail
+    unit: UnitScale = release.detail
+    q = len(release.values["Q"])
+    # (x, 1) = T (u, 1)
+    T = np.diag(np.append(1.0 / unit.scale, 1.0))
+    T[:-1, -1] = -unit.shift / unit.scale
+    C = T @ release.values["Q"] @ T.T / detail.rows
+    upper = np.triu_indices(q)
+    s = scale_of(detail.mechanism, q, plan.request.relation)
+    V = joint_noise(q, s, detail.mechanism)
+    # entry (i, j) of T E T' is sum_ab T_ia T_jb E_ab with E symmetric
+    B = np.empty((len(upper[0]), len(upper[0])))
+    for row, (i, j) in enumerate(zip(*upper, strict=True)):
+        outer = np.outer(T[i], T[j])
+        both = outer + outer.T
+        both[np.diag_indices(q)] = np.diag(outer)
+        B[row] = both[upper]
+    cov = (B * V[upper]) @ B.T / detail.rows**2
+    labels = _labels(release.design.names)
+    return Estimate(
+        tuple(labels[i][j] for i, j in zip(*upper, strict=True)),
+        C[upper],
+        vcov_privacy=cov,
+        stats={"noise_sd": s / detail.rows},
+        notes=(
+            "Moments per row; a row with a missing cell counts as zero, so divide by "
+            "'complete rows' where cells are missing.",
+        ),
+        arrays={"moments": C, "unit_moments": release.values["Q"]},
+    )
