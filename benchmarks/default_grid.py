@@ -172,7 +172,13 @@ def excess(frame, formula, schema, eps, reps):
         for r in range(reps):
             try:
                 fit = dp.dp_ols(
-                    formula, frame, eps=eps, delta=DELTA, schema=schema, seed=1000 * r + 7, **options
+                    formula,
+                    frame,
+                    eps=eps,
+                    delta=DELTA,
+                    schema=schema,
+                    seed=1000 * r + 7,
+                    **options,
                 )
             except np.linalg.LinAlgError:
                 values.append(1e6)
@@ -204,8 +210,8 @@ def table(results, reps, seconds):
         "averaged over replications, divided by that of AdaSSP (exact Gaussian accounting, same "
         "relation). `tight` = one release with separate bounds (known intercept). eptr: over the "
         "replications with a reply.",
-        "The ball (a quarter of the slopes' norm), the eigenvalue floor (half the noise) and the "
-        "threshold .06 of the stage rule were chosen on simulated designs of another seed and on "
+        "The ball of the first release (at least a quarter of the slopes' norm, noise .02), the "
+        "eigenvalue floor (half the noise) and the threshold .06 of the stage rule were chosen on simulated designs of another seed and on "
         f"{', '.join(sorted(TUNED))} (marked *); the other data sets and these simulated designs "
         "were not used.",
         "",
@@ -218,7 +224,9 @@ def table(results, reps, seconds):
             chosen = [v for (_, e), v in cells.items() if eps in (None, e)]
             means = [
                 math.exp(
-                    np.mean([math.log(v[m] / v["adassp"]) for v in chosen if v[m] == v[m]] or [math.nan])
+                    np.mean(
+                        [math.log(v[m] / v["adassp"]) for v in chosen if v[m] == v[m]] or [math.nan]
+                    )
                 )
                 for m in names
             ]
@@ -229,7 +237,9 @@ def table(results, reps, seconds):
                 + f" | {worst:.2f} |"
             )
         lines.append("")
-    lines.append("Worst default = largest ratio of the default to the better of `tight` and AdaSSP.")
+    lines.append(
+        "Worst default = largest ratio of the default to the better of `tight` and AdaSSP."
+    )
     lines += ["", "## Cells", "", "| design | eps | ratio x | stages | " + " | ".join(names) + " |"]
     lines.append("|" + "---|" * (len(names) + 4))
     for (name, eps), v in results.items():
@@ -259,7 +269,9 @@ def main():
             cell["x"], cell["stages"] = plan.scales["public noise ratio"], plan.detail.stages
             results[name, eps] = cell
             ratio = cell["default"] / min(cell["tight"], cell["adassp"])
-            print(f"{name:24s} {eps:4} {cell['default'] / cell['adassp']:.3f} {ratio:.2f}", flush=True)
+            print(
+                f"{name:24s} {eps:4} {cell['default'] / cell['adassp']:.3f} {ratio:.2f}", flush=True
+            )
     text = table(results, args.reps, time.process_time() - start)
     Path(args.out).write_text(text, encoding="utf-8")
     print(text[: text.index("## Cells")])

@@ -25,6 +25,7 @@ from dpmodels.moments.plans import (
 )
 from dpmodels.moments.queries import Bounded, bounded_plan
 from dpmodels.moments.rowspace import unit_rows
+from dpmodels.moments.sensitivity import gram_sensitivity
 from dpmodels.moments.stages import Passes, ball_stage, whitened_stage
 from dpmodels.planning import Plan
 from dpmodels.privacy.guarantee import Guarantee
@@ -47,8 +48,10 @@ Array = npt.NDArray[np.float64]
 
 #: Two stages up to this public noise ratio (``theory.md`` 3.3).
 TWO_STAGE_RATIO = 0.06
-#: Part of the slopes' largest squared norm that the ball of the first release covers.
+#: Part of the slopes' largest squared norm that the ball of the first release covers at least.
 BALL_PART = 0.25
+#: Noise of an eigenvalue per row up to which a larger ball costs nothing that matters.
+BALL_NOISE = 0.02
 #: Eigenvalues of the first release are floored at this multiple of its noise.
 FLOOR = 0.5
 LEAST = 1e-6
@@ -164,13 +167,26 @@ def _bounded(request: Request, design: Design) -> Bounded:
     return bounded_plan(design.p, square, known=known, relation=request.relation, r2=0.5)
 
 
-def first_radius(design: Design, square: float) -> float:
-    """Return the radius of the first release's ball: ``R^2 = 1 + part |slopes|^2 + 1/2``.
+def first_radius(
+    design: Design, square: float, mechanism: Gaussian | Pure, n: int, relation: str
+) -> float:
+    """Return the radius of the first release's ball, from public numbers only.
 
-    Rows beyond it are scaled down (weighted least squares): the noise falls with R^2 for every
-    row, while a row loses only what it exceeds.
+    At least ``R^2 = 1 + |slopes|^2 / 4 + 1/2`` (intercept, slopes, response), at most the whole
+    domain; between them as large as keeps the noise of an eigenvalue per row,
+    ``s sqrt(2q)/n = sqrt2 R^2 sqrt(2q) / (mu n)``, at .02. Rows beyond it are scaled down
+    (weighted least squares): the noise falls with R^2 for every row, while a row loses only what
+    it exceeds.
     """
-    return math.sqrt((1.0 if design.has_intercept else 0.0) + BALL_PART * square + 0.5)
+    q = design.q
+    one = 1.0 if design.has_intercept else 0.0
+    quiet = (
+        BALL_NOISE
+        * mu_like(mechanism, q)
+        * n
+        / (gram_sensitivity(q, relation) * math.sqrt(2.0 * q))
+    )
+    return math.sqrt(min(max(one + BALL_PART * square + 0.5, quiet), one + square + 1.0))
 
 
 def _scales(detail: SspDetail, design: Design, x: float) -> dict[str, float]:
@@ -226,7 +242,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         V = detail.bounded.noise(design.p, detail.first.mu)
         first = Stage(Q, V, np.eye(design.q), math.inf)
     else:
-        radius = first_radius(design, square)
+        radius = first_radius(design, square, detail.first, detail.rows, relation)
         if detail.second is None and detail.radius:
             radius = detail.radius
         first = ball_stage(passes, None, radius, name, detail.first)
