@@ -112,11 +112,12 @@ def parse(
     """Return the terms of a formula; ``.`` stands for the ``available`` variables."""
     if not isinstance(text, str) or not text.strip():
         raise FormulaError('the formula is empty. For example "quality ~ alcohol + pH"')
-    if text.rstrip().endswith("~"):
-        raise FormulaError(
-            f'"{text}" has nothing on the right-hand side. Use "{text.strip()} 1" for the mean, '
-            f'or "{text.strip()} x1 + x2"'
-        )
+    return _parsed(text, None if available is None else tuple(available), engine, by_degree)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree: bool) -> Parsed:
+    """Parse once: a call asks for the terms of its formula several times."""
     if engine == "patsy":
         return _parse_patsy(text)
     if engine != "formulaic":
