@@ -1,0 +1,129 @@
+"""Adapters: every kind of table gives the same columns, and says what is public without a cell."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpmodels.errors import SourceError
+from dpmodels.formula.coerce import coerce
+from dpmodels.schema import Levels, Real
+from dpmodels.sources.adapt import READ_ROWS, as_source
+
+
+def frame(n=200):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=n)
+    x[3] = np.nan
+    x[5] = np.inf
+    return pd.DataFrame(
+        {
+            "x": x,
+            "k": rng.integers(0, 5, n),
+            "b": rng.uniform(size=n) < 0.5,
+            "g": rng.choice(["u", "v"], n),
+        }
+    )
+
+
+def tables(tmp_path):
+    import duckdb
+    import polars as pl
+    import pyarrow as pa
+
+    data = frame()
+    data.to_parquet(tmp_path / "t.parquet")
+    data.iloc[:100].to_parquet(tmp_path / "a.parquet")
+    data.iloc[100:].to_parquet(tmp_path / "b.parquet")
+    data.to_csv(tmp_path / "t.csv", index=False)
+    data.to_csv(tmp_path / "t.csv.gz", index=False)
+    connection = duckdb.connect()
+    connection.register("t", data)
+    return {
+        "pandas": data,
+        "subclass": type("Mine", (pd.DataFrame,), {})(data),
+        "dict": {c: data[c].to_numpy() for c in data},
+        "polars": pl.from_pandas(data),
+        "lazy": pl.from_pandas(data).lazy(),
+        "arrow": pa.Table.from_pandas(data, preserve_index=False),
+        "duckdb": connection.sql("select * from t"),
+        "parquet": tmp_path / "t.parquet",
+        "two parquet files": [tmp_path / "a.parquet", str(tmp_path / "b.parquet")],
+        "csv": str(tmp_path / "t.csv"),
+        "csv.gz": tmp_path / "t.csv.gz",
+        "list": [data.iloc[:7], data.iloc[7:]],
+        "function": lambda: iter([data.iloc[:50], data.iloc[50:]]),
+        "iterator": iter([data]),
+        "reader": pa.Table.from_pandas(data, preserve_index=False).to_reader(),
+    }
+
+
+VARIABLES = {"x": Real(-9, 9), "k": Real(0, 5), "b": Real(0, 1), "g": Levels(["u", "v"])}
+
+
+def read(source):
+    chunks = list(source.chunks(list(VARIABLES)))
+    return {
+        name: np.concatenate([coerce(chunk[name], kind) for chunk in chunks])
+        for name, kind in VARIABLES.items()
+    }
+
+
+def test_all_sources_give_the_same_cells(tmp_path):
+    data = frame()
+    for name, table in tables(tmp_path).items():
+        source = as_source(table)
+        assert set(source.kinds) >= set(VARIABLES), name
+        cells = read(source)
+        finite = np.isfinite(data["x"].to_numpy())
+        assert cells["x"][finite] == pytest.approx(data["x"][finite].to_numpy()), name
+        assert np.isnan(cells["x"][3]), name
+        assert cells["k"].tolist() == data["k"].tolist(), name
+        assert cells["b"].tolist() == data["b"].astype(float).tolist(), name
+        assert cells["g"].tolist() == (data["g"] == "v").astype(int).tolist(), name
+        if source.rescannable:
+            again = read(source)
+            assert again["k"].tolist() == cells["k"].tolist(), name
+
+
+def test_public_facts_without_a_cell(tmp_path):
+    made = tables(tmp_path)
+    kinds = as_source(made["pandas"]).kinds
+    assert kinds == {"x": "numeric", "k": "numeric", "b": "bool", "g": "text"}
+    assert as_source(made["parquet"]).kinds == kinds
+    assert set(as_source(made["csv"]).kinds.values()) == {"unknown"}
+    lengths = {name: as_source(t).n for name, t in made.items() if name != "iterator"}
+    for name in ("pandas", "dict", "polars", "arrow", "parquet", "two parquet files", "list"):
+        assert lengths[name] == 200, name
+    for name in ("lazy", "csv", "function"):
+        assert lengths[name] is None, name
+    assert not as_source(made["iterator"]).rescannable
+    assert not as_source(made["reader"]).rescannable
+
+
+def test_reads_are_cut_into_chunks():
+    source = as_source({"x": np.zeros(READ_ROWS + 5)})
+    assert [len(c["x"]) for c in source.chunks(["x"])] == [READ_ROWS, 5]
+
+
+def test_a_broken_file_is_refused_without_its_content(tmp_path):
+    secret = tmp_path / "bad.parquet"
+    secret.write_bytes(b"PAR1 zq-sentinel-zq")
+    with pytest.raises(SourceError) as caught:
+        as_source(secret)
+    assert caught.value.__context__ is None
+    assert "zq-sentinel" not in str(caught.value)
+    for path, words in [("t.xlsx", "must end in"), ("none.csv", "no file")]:
+        (tmp_path / "t.xlsx").write_text("")
+        with pytest.raises(SourceError, match=words):
+            as_source(tmp_path / path)
+
+
+def test_parts_of_different_shape_are_refused(tmp_path):
+    one, two = frame(10), frame(10).rename(columns={"k": "kk"})
+    one.to_parquet(tmp_path / "1.parquet")
+    two.to_parquet(tmp_path / "2.parquet")
+    with pytest.raises(SourceError, match="same columns"):
+        as_source([tmp_path / "1.parquet", tmp_path / "2.parquet"])
+    source = as_source([one, two])
+    with pytest.raises(SourceError, match="no column 'k'"):
+        list(source.chunks(["x", "k"]))
