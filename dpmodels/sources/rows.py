@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dpmodels.errors import SourceError
 from dpmodels.formula.coerce import coerce
 from dpmodels.sources.adapt import Source
+from dpmodels.sources.progress import progress_bar
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -36,10 +37,13 @@ class Rows:
     source : Source
     n : int
         The public row count; a pass that meets another number stops the call.
+    progress : bool or None
+        See :func:`dpmodels.sources.progress.progress_bar`.
     """
 
-    def __init__(self, source: Source, n: int) -> None:
+    def __init__(self, source: Source, n: int, progress: bool | None = False) -> None:
         self._source = source
+        self._progress = progress
         self._read_once = False
         self.n = n
 
@@ -81,13 +85,16 @@ class Rows:
         kinds = design.kinds
         names = list(kinds)
         seen = 0
+        bar = progress_bar(self._progress, self.n, len(names))
         for chunk in self._source.chunks(names):
             columns = {c: coerce(chunk[c], kinds[c]) for c in names}
             m = len(columns[names[0]])
             seen += m
+            bar.update(m)
             for start in range(0, m, height):
                 stop = min(m, start + height)
                 yield {c: a[start:stop] for c, a in columns.items()}, stop - start
+        bar.close()
         if seen != self.n:
             raise SourceError(
                 f"the table has {seen} rows in this pass, but n = {self.n} was declared or counted "

@@ -127,3 +127,23 @@ def test_parts_of_different_shape_are_refused(tmp_path):
     source = as_source([one, two])
     with pytest.raises(SourceError, match="no column 'k'"):
         list(source.chunks(["x", "k"]))
+
+
+def test_a_progress_bar_shows_rows_only(capsys):
+    import dpmodels as dp
+
+    data = frame(5000)
+    data["y"] = data["k"] + 0.1
+    with pytest.warns(dp.errors.NotPrivateWarning):
+        dp.dp_ols(
+            "y ~ k",
+            data,
+            eps=2,
+            delta=1e-6,
+            bounds={"k": (0, 4), "y": (0, 5)},
+            progress=True,
+            seed=1,
+        )
+    shown = capsys.readouterr().err
+    assert "reading" in shown
+    assert "5.00k" in shown
