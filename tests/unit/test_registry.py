@@ -1,0 +1,102 @@
+"""The registry: data that feeds validation, documentation and third parties."""
+
+import importlib
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import dpmodels as dp
+from dpmodels import registry
+from dpmodels.estimate import Estimate
+from dpmodels.planning import Plan
+from dpmodels.privacy.gdp import mu_gdp
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.steps import Step
+from dpmodels.release import Release
+
+
+def entries():
+    dp.methods()
+    return list(registry._REGISTRY.values())
+
+
+@pytest.mark.parametrize("method", entries(), ids=lambda m: f"{m.verb}-{m.name}")
+def test_every_entry_is_complete(method):
+    assert method.title and method.reference and method.needs
+    assert set(method.relations) <= {"replace", "add-remove"}
+    backend = method.load()
+    for name in ("plan", "release", "estimate"):
+        assert callable(getattr(backend, name)), name
+    assert (importlib.import_module(method.backend).__doc__ or "").strip()
+    for option in method.options:
+        assert option.doc, option.name
+        assert option.validate(option.default) == option.default or option.default is None
+
+
+def test_every_verb_is_public():
+    for verb in {m.verb for m in entries()}:
+        assert hasattr(dp, verb), verb
+        assert "Privacy\n    -------" in (getattr(dp, verb).__doc__ or ""), verb
+
+
+@pytest.fixture
+def toy():
+    """A third party's method: the noisy count of rows as an intercept. Registered, then removed."""
+    module = types.ModuleType("somebody_else")
+
+    def plan(request, design, n):
+        step = Step("count", Gaussian(mu_gdp(request.eps, request.delta)), share=1.0)
+        guarantee = Guarantee((step,), request.eps, request.delta)
+        return Plan(request, design, n, (step,), guarantee, detail=request["scale"])
+
+    def release(plan, rows, run):
+        count = sum(int((~np.isnan(b[-1])).sum()) for b in rows.blocks(plan.design))
+        return Release({"count": run.gaussian("count", count, 1.0)}, plan.guarantee, plan.design)
+
+    def estimate(plan, release):
+        value = np.full(plan.design.p, float(release.values["count"]) * plan.detail)
+        return Estimate(plan.design.names, value)
+
+    module.plan, module.release, module.estimate = plan, release, estimate
+    sys.modules["somebody_else"] = module
+    entry = dp.Method(
+        name="toy",
+        verb="dp_ols",
+        title="Toy",
+        backend="somebody_else",
+        needs=("delta > 0",),
+        options=(dp.Option("scale", "multiplies the count", 1.0, float, lower=0.0),),
+        reference="nobody",
+    )
+    yield dp.register_method(entry)
+    registry._REGISTRY.pop(("dp_ols", "toy"))
+    sys.modules.pop("somebody_else")
+
+
+def test_a_third_party_can_register_a_method(toy, table, bounds):
+    fit = dp.dp_ols("y ~ a", table(5000), eps=1, delta=1e-6, bounds=bounds, method="toy", scale=2.0)
+    assert fit.params["a"] == pytest.approx(10_000, abs=200)
+    assert fit.privacy.eps == 1
+    assert "toy" in set(dp.methods()["method"])
+    assert fit.method == "toy"
+    with pytest.raises(ValueError, match="Did you mean 'scale'"):
+        dp.dp_ols("y ~ a", table(50), eps=1, delta=1e-6, bounds=bounds, method="toy", scael=2.0)
+
+
+def test_a_release_that_was_not_planned_is_refused(toy, table, bounds, monkeypatch):
+    def twice(plan, rows, run):
+        run.gaussian("count", 1, 1.0)
+        run.gaussian("count", 1, 1.0)
+
+    from dpmodels import _testing
+
+    monkeypatch.setattr(sys.modules["somebody_else"], "release", twice)
+    token = _testing.RERAISE.set(True)
+    try:
+        with pytest.raises(dp.errors.PrivacyBugError, match="drawn already"):
+            dp.dp_ols("y ~ a", table(50), eps=1, delta=1e-6, bounds=bounds, method="toy")
+    finally:
+        _testing.RERAISE.reset(token)
