@@ -217,6 +217,7 @@ register_kind(
         verb="dp_npreg",
         title="kernel regression",
         predict="dpmodels.results.smooth:predict_curve",
+        plot="dpmodels.results.smooth:plot_curve",
         count="Points",
         absent=("residuals", "cross-validated bandwidth"),
     )

@@ -207,6 +207,8 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
     def plot(self, ax: Axes | None = None, *, level: float | None = None, **style: Any) -> Axes:
         """Coefficient plot: inner bar sampling error only, outer bar total (needs matplotlib).
 
+        A family may have a picture of its own: a kernel regression shows its curve.
+
         Parameters
         ----------
         ax : matplotlib Axes, optional
@@ -219,9 +221,9 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         -------
         Post-processing: costs nothing.
         """
-        from dpmodels.results.plot import coefplot
-
-        return coefplot(self, ax, level=self.level if level is None else level, **style)
+        draw = self.kind.load_plot()
+        axes: Axes = draw(self, ax, level=self.level if level is None else level, **style)
+        return axes
 
     coefplot = plot
 

@@ -42,6 +42,8 @@ class Kind:
         Further header pairs: label -> name of an entry of ``Estimate.stats``.
     absent : tuple of str
         Things a reader of such a table looks for, on which nothing was spent.
+    plot : str
+        ``"package.module:function"`` of its picture, called as ``function(fit, ax, level=)``.
     """
 
     verb: str
@@ -52,6 +54,7 @@ class Kind:
     count: str = "Coefficients"
     header: tuple[tuple[str, str], ...] = ()
     absent: tuple[str, ...] = ()
+    plot: str = "dpmodels.results.plot:coefplot"
 
     def link_name(self, options: Mapping[str, Any]) -> str:
         """Return the name of the link in force."""
@@ -65,11 +68,17 @@ class Kind:
 
     def load_predict(self) -> Callable[..., Any] | None:
         """Import the predict function; None if the family has none."""
-        if not self.predict:
-            return None
-        module, _, name = self.predict.partition(":")
-        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-        return function
+        return _function(self.predict) if self.predict else None
+
+    def load_plot(self) -> Callable[..., Any]:
+        """Import the plot function."""
+        return _function(self.plot)
+
+
+def _function(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
 
 
 _KINDS: dict[str, Kind] = {

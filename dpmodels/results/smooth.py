@@ -13,7 +13,7 @@ from dpmodels.results._predict import choice
 if TYPE_CHECKING:
     from dpmodels.results.fit import Fit
 
-__all__ = ["predict_curve"]
+__all__ = ["plot_curve", "predict_curve"]
 
 
 def _kernel(a: Array, b: Array, h: float) -> Array:
@@ -96,3 +96,35 @@ def predict_curve(
     if se_fit:
         columns["se_fit"] = half * se
     return pd.DataFrame(columns, index=index)
+
+
+def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str = "C0") -> Any:
+    """Draw a curve in one variable with its privacy band.
+
+    The band covers the kernel estimate that would be computed without privacy; a gap is a point
+    without a reply.
+
+    Privacy
+    -------
+    Post-processing of released numbers.
+    """
+    import matplotlib.pyplot as plt
+    from scipy.special import ndtri
+
+    arrays = fit.arrays
+    if not fit.released or arrays["points"].shape[1] != 1:
+        raise RequestError("plot() draws a released curve in one variable; use predict() otherwise")
+    if ax is None:
+        _, ax = plt.subplots()
+    order = np.argsort(arrays["points"][:, 0])
+    x = arrays["points"][order, 0]
+    _, centre, half, _ = arrays["scale"].tolist()
+    mean = centre + half * arrays["f"][order]
+    reach = float(ndtri(0.5 + level / 2.0)) * half * arrays["se"][order]
+    ax.plot(x, mean, color=color)
+    ax.fill_between(x, mean - reach, mean + reach, color=color, alpha=0.25, linewidth=0)
+    name = next(c.name for c in fit.design.columns if c.kind != "intercept")
+    ax.set_xlabel(name)
+    ax.set_ylabel(fit.design.response.name)
+    ax.set_title(f"{100 * level:g} % privacy band")
+    return ax

@@ -103,6 +103,18 @@ def test_functional_curve(quiet):
     assert at_points.to_numpy() == pytest.approx(fit.params.to_numpy(), abs=1e-4)
 
 
+def test_plot_shows_the_curve(quiet):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    fit = dp.dp_npreg("y ~ x", table(20_000), seed=1, **CALL)
+    ax = fit.plot()
+    assert ax.get_xlabel() == "x"
+    assert ax.lines[0].get_ydata() == pytest.approx(fit.params.to_numpy())
+    again = dp.results.Fit.from_dict(fit.to_dict())
+    assert again.predict(pd.DataFrame({"x": [0.1]})).equals(fit.predict(pd.DataFrame({"x": [0.1]})))
+    matplotlib.pyplot.close("all")
+
+
 def test_two_variables_and_given_points(quiet):
     fit = dp.dp_npreg("y ~ x + z", table(20_000), seed=1, **CALL)
     assert len(fit.params) == 225
