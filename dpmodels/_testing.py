@@ -34,6 +34,10 @@ class ZeroNoise:
         """Return zeros."""
         return np.zeros(size)
 
+    def exponentials(self, size: int) -> npt.NDArray[np.float64]:
+        """Return ones."""
+        return np.ones(size)
+
     def uniforms(self, size: int) -> npt.NDArray[np.float64]:
         """Return one half."""
         return np.full(size, 0.5)

@@ -146,6 +146,8 @@ class Method:
     reference: str = ""
     comparison_only: bool = False
     accepts: tuple[str, ...] = field(default=())
+    #: What a missing cell does to its row where the call does not say.
+    na: str = "zero-row"
 
     def load(self) -> Backend:
         """Import the backend."""
@@ -176,6 +178,7 @@ _ROOMS: tuple[str, ...] = (
     "dpmodels.moments.methods",
     "dpmodels.ptr.methods",
     "dpmodels.gptr.methods",
+    "dpmodels.zil.methods",
 )
 _loaded = False
 

@@ -5,8 +5,24 @@ from dpmodels.api.eptr import dp_eptr
 from dpmodels.api.glm import dp_glm
 from dpmodels.api.mean import dp_mean
 from dpmodels.api.moments import dp_moments
+from dpmodels.api.mest import dp_mest
 from dpmodels.api.npreg import dp_npreg
 from dpmodels.api.ols import dp_ols
 from dpmodels.api.planning import plan
+from dpmodels.api.quantreg import dp_quantreg
+from dpmodels.api.release import dp_release, load_release
 
-__all__ = ["dp_bayes", "dp_eptr", "dp_glm", "dp_mean", "dp_moments", "dp_npreg", "dp_ols", "plan"]
+__all__ = [
+    "dp_bayes",
+    "dp_eptr",
+    "dp_glm",
+    "dp_mean",
+    "dp_mest",
+    "dp_moments",
+    "dp_npreg",
+    "dp_ols",
+    "dp_quantreg",
+    "dp_release",
+    "load_release",
+    "plan",
+]

@@ -151,6 +151,7 @@ def build_request(
         )
     entry = resolve(verb, method)
     own = dict(options)
+    own.setdefault("na", entry.na)
     common = _common(own)
     resolved = entry.resolve_options(own)
     eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)

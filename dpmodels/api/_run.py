@@ -5,16 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from dpmodels import _testing
+from dpmodels._guard import guarded
 from dpmodels.errors import (
     BudgetError,
-    DPModelsError,
     NoReplyError,
     NoReplyWarning,
     NotPrivateWarning,
-    PrivateStageError,
     RequestError,
     UtilityWarning,
 )
@@ -30,38 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = ["execute", "guarded", "make_plan", "row_count"]
-
-T = TypeVar("T")
-
-
-def guarded(stage: Callable[[], T]) -> T:
-    """Run a private stage: no warning gets out, and an exception says nothing about the rows.
-
-    ``raise ... from None`` would leave the original reachable as ``__context__``; so the except
-    block is left before anything is raised. BLAS runs on one thread: a shared machine makes
-    threaded small products up to 260 times slower.
-    """
-    import numpy as np
-    from threadpoolctl import threadpool_limits
-
-    ours: DPModelsError | None = None
-    with warnings.catch_warnings(), np.errstate(all="ignore"), threadpool_limits(1):
-        warnings.simplefilter("ignore")
-        try:
-            return stage()
-        except DPModelsError as error:
-            # Our own errors are functions of public facts (a source that cannot be read twice).
-            ours = type(error)(*error.args)
-        except Exception:
-            if _testing.RERAISE.get():
-                raise
-    if ours is not None:
-        raise ours
-    raise PrivateStageError(
-        "the stage that reads private rows failed; its message is withheld because it could quote "
-        "them. The charge stands. If the data can be read elsewhere, this is a bug worth reporting"
-    )
-
 
 def row_count(source: Source, declared: int | None, name: str) -> int:
     """Return the public number of rows, counting a source that does not state it."""

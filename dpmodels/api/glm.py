@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpmodels.api._release_data import REQUIRED, fit_on_release, is_release, require
 from dpmodels.api._request import build_request
 from dpmodels.api._run import execute
 from dpmodels.errors import RequestError, did_you_mean
@@ -29,6 +30,7 @@ class Family:
 FAMILIES: dict[str, Family] = {
     "binomial": Family("binomial", "logit", "event"),
     "poisson": Family("poisson", "log", "real"),
+    "geometric": Family("geometric", "log", "real"),
 }
 _ALIASES = {"logistic": "binomial", "logit": "binomial", "bernoulli": "binomial"}
 
@@ -49,8 +51,8 @@ def dp_glm(
     formula: str,
     data: Any,
     *,
-    eps: float,
-    delta: float,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
     family: str = "binomial",
     method: str | None = None,
     event: Any = None,
@@ -72,8 +74,9 @@ def dp_glm(
         such as ``"I(income > 50) ~ age"``.
     data, eps, delta, schema, bounds, public, inference, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
-    family : {"binomial", "poisson"}
-        "logistic" and "logit" are read as "binomial".
+    family : {"binomial", "poisson", "geometric"}
+        "logistic" and "logit" are read as "binomial". "geometric": counts with mean e^eta by the
+        geometric quasi-likelihood, on noised tables (``method="drcl"`` and its kin).
     method : str, optional
         Default "objpert" (objective perturbation), the most accurate wherever it was compared.
         See ``dp.methods()``.
@@ -122,13 +125,35 @@ def dp_glm(
     link = options.pop("link", None)
     if link not in (None, chosen.link):
         raise RequestError(f"family={chosen.name!r} has link={chosen.link!r}, got link={link!r}")
+    given = {**options, "family": chosen.name, "link": chosen.link}
+    if is_release(data):
+        return fit_on_release(
+            "dp_glm",
+            formula,
+            data,
+            eps=eps,
+            delta=delta,
+            method=method,
+            schema=schema,
+            bounds=bounds,
+            public=public,
+            inference=inference,
+            budget=budget,
+            seed=seed,
+            progress=progress,
+            options=given,
+            design_options=_design_options(chosen, event),
+        )
+    require("dp_glm", eps, delta)
+    if method is None:
+        method = "drcl" if chosen.name == "geometric" else method_names("dp_glm")[0]
     source = as_source(data)
     call = build_request(
         "dp_glm",
         formula,
         eps=eps,
         delta=delta,
-        method=method or method_names("dp_glm")[0],
+        method=method,
         kinds=source.kinds,
         attached=source.schema_attr,
         schema=schema,
@@ -137,7 +162,7 @@ def dp_glm(
         inference=inference,
         seed=seed,
         progress=progress,
-        options={**options, "family": chosen.name, "link": chosen.link},
+        options=given,
         design_options=_design_options(chosen, event),
     )
     return Fit(*execute(call, source, budget))

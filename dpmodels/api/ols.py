@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.api._choice import choose_method
 from dpmodels.api._fit import fit_formula
 from dpmodels.api._public import not_the_private_data
+from dpmodels.api._release_data import REQUIRED, fit_on_release, is_release, require
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -20,8 +21,8 @@ def dp_ols(
     formula: str,
     data: Any,
     *,
-    eps: float,
-    delta: float,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
     method: str | None = None,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
@@ -41,7 +42,8 @@ def dp_ols(
     data : table
         A pandas or polars frame, an Arrow table, a DuckDB relation, a path to a Parquet or CSV
         file (or a list of paths), a dictionary of arrays, a list of frames, or a function that
-        returns an iterator of frames.
+        returns an iterator of frames. Or a release (``dp_release``): the fit then costs nothing,
+        and ``eps`` and ``delta`` must not be given.
     eps, delta : float
         The guarantee of the whole call: ranges, tests, coefficients and standard errors together.
     method : str, optional
@@ -95,6 +97,24 @@ def dp_ols(
     >>> fit.released
     True
     """
+    if is_release(data):
+        return fit_on_release(
+            "dp_ols",
+            formula,
+            data,
+            eps=eps,
+            delta=delta,
+            method=method,
+            schema=schema,
+            bounds=bounds,
+            public=public,
+            inference=inference,
+            budget=budget,
+            seed=seed,
+            progress=progress,
+            options=options,
+        )
+    require("dp_ols", eps, delta)
     not_the_private_data(public, data)
     chosen, reasons = choose_method("dp_ols", method, public)
     return fit_formula(

@@ -44,9 +44,13 @@ class Parts:
     masses: Array
     infinite: float
     rdp: tuple[RDP, ...]
+    #: A plan that is one profile and nothing else: its own curve, no dominating pair needed.
+    alone: Profile | None = None
 
     def delta(self, eps: float) -> float:
         """Return delta(eps)."""
+        if self.alone is not None:
+            return self.alone.delta_at(eps)
         if self.rdp:
             return min(1.0, self.infinite + rdp_delta(self._renyi, eps))
         tail = math.fsum(
@@ -126,6 +130,9 @@ def _product(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Arr
 
 def parts_of(steps: Iterable[Step]) -> Parts:
     """Return the dominating product of ``steps``."""
+    steps = tuple(steps)
+    if len(steps) == 1 and isinstance(steps[0].mechanism, Profile) and steps[0].failure == 0.0:
+        return Parts(0.0, np.zeros(1), np.ones(1), 0.0, (), steps[0].mechanism)
     mu2 = log_ok = 0.0
     atoms = (np.zeros(1), np.ones(1))
     rdp: list[RDP] = []
@@ -165,6 +172,21 @@ def eps_of_parts(steps: Iterable[Step], delta: float) -> float:
     return eps_of_curve(parts_of(steps), delta)
 
 
+def _eps_alone(m: Profile, delta: float) -> float:
+    """Return the smallest eps >= 0 of one profile, by bisection; the upper end is returned."""
+    lo, hi = 0.0, 1.0
+    if m.delta_at(0.0) <= delta:
+        return 0.0
+    while m.delta_at(hi) > delta:
+        hi *= 2.0
+        if hi > 1e6:
+            return math.inf
+    while hi - lo > 1e-12 * hi:
+        mid = 0.5 * (lo + hi)
+        lo, hi = (mid, hi) if m.delta_at(mid) > delta else (lo, mid)
+    return hi
+
+
 def eps_of_curve(parts: Parts, delta: float) -> float:
     """Return the smallest eps >= 0 with ``parts.delta(eps) <= delta``."""
     from scipy.optimize import brentq
@@ -173,6 +195,8 @@ def eps_of_curve(parts: Parts, delta: float) -> float:
 
     if delta < parts.infinite or delta < 0:
         return math.inf
+    if parts.alone is not None:
+        return _eps_alone(parts.alone, delta)
     if parts.delta(0.0) <= delta:
         return 0.0
     if not parts.rdp and len(parts.losses) == 1 and parts.infinite == 0.0 and 0 < delta < 1:
@@ -193,4 +217,9 @@ def eps_of_curve(parts: Parts, delta: float) -> float:
         hi *= 2.0
         if hi > 1e12:
             return math.inf
-    return float(brentq(gap, 0.0, hi, xtol=1e-14, rtol=1e-13, maxiter=300))
+    eps = float(brentq(gap, 0.0, hi, xtol=1e-14, rtol=1e-13, maxiter=300))
+    # near a pure part the curve falls steeply: the root's last digits are not enough
+    step = 1e-14 * max(1.0, eps)
+    while parts.delta(eps) > delta and step < 1e-6:
+        eps, step = eps + step, 2.0 * step
+    return eps

@@ -255,6 +255,71 @@ class Run:
         self.float_note = True
         return self.noise.normals
 
+    def noisy_table(
+        self,
+        name: str,
+        values: npt.NDArray[np.float64],
+        *,
+        shape: npt.ArrayLike,
+        sensitivity: float,
+        lower: npt.ArrayLike,
+        grid: npt.ArrayLike,
+    ) -> None:
+        """Add float noise to every row of a table, in place, and round to a public grid.
+
+        Parameters
+        ----------
+        name : str
+            A step of kind Profile with parameters c and p (SL noise: one radius a row, the row
+            left as it is with probability p), Pure (independent Laplace noise) or Gaussian.
+        values : (d, n) array
+            One row a column of the table. What is not finite becomes ``lower``.
+        shape : (d,) array
+            Noise sd of the columns, up to the common factor that the step fixes.
+        sensitivity : float
+            In units of ``shape``: the l2 distance of neighbours (SL, Gaussian), the l1 distance
+            (Laplace).
+        lower, grid : (d,) arrays
+            Released values are ``lower + k grid``.
+
+        Notes
+        -----
+        The guarantee of the call must carry a note: nothing here is exact.
+        """
+        m = self._take(name, (Profile, Pure, Gaussian))
+        if not (math.isfinite(sensitivity) and sensitivity > 0):
+            raise PrivacyBugError(f"step {name!r}: sensitivity must be positive and finite")
+        known = dict(m.parameters) if isinstance(m, Profile) else {}
+        clear = float(known.get("p", 0.0))
+        if isinstance(m, Pure):
+            factor = math.sqrt(2.0) * sensitivity / m.eps
+        else:
+            factor = sensitivity / (m.mu if isinstance(m, Gaussian) else known["c"])
+        sd = np.asarray(shape, dtype=float)[:, None] * factor * ROUND_UP
+        lo = np.asarray(lower, dtype=float)[:, None]
+        step = np.asarray(grid, dtype=float)[:, None]
+        self.float_note = True
+        d, n = values.shape
+        height = max(1, (1 << 18) // d)
+        for start in range(0, n, height):
+            part = values[:, start : start + height]
+            k = part.shape[1]
+            z = self.noise.normals(d * k).reshape(d, k)
+            if not isinstance(m, Gaussian):
+                rows = d if isinstance(m, Pure) else 1
+                z *= np.sqrt(self.noise.exponentials(rows * k)).reshape(rows, k)
+            if clear > 0:
+                z[:, self.noise.uniforms(k) < clear] = 0.0
+            z *= sd
+            part[~np.isfinite(part)] = np.nan
+            part -= lo
+            np.nan_to_num(part, copy=False, nan=0.0)
+            part += z
+            part /= step
+            np.round(part, out=part)
+            part *= step
+            part += lo
+
     def coin_gaussian(
         self, name: str, probability: float, value: npt.ArrayLike, sd: float
     ) -> npt.NDArray[np.float64] | None:

@@ -87,6 +87,8 @@ class Record:
         Columns whose range was bought.
     why : str
         For a no-reply: which kind of step ended the run.
+    table : NoisyTable or None
+        The release of ``method="drcl"`` and its kin.
     """
 
     call: Call
@@ -98,6 +100,11 @@ class Record:
     scales: Mapping[str, float] = field(default_factory=dict)
     bought: tuple[str, ...] = ()
     why: str = ""
+    #: A noised table that the fit was made from: public, kept in memory, left out of files.
+    table: Any = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "table": None}
 
     @classmethod
     def of(cls, plan: Plan, release: Release, estimate: Estimate) -> Record:
@@ -112,6 +119,7 @@ class Record:
             scales={str(k): float(v) for k, v in plan.scales.items()},
             bought=tuple(plan.purchase.columns) if plan.purchase is not None else (),
             why=release.why,
+            table=release.detail if hasattr(release.detail, "__noisy_table__") else None,
         )
 
 

@@ -88,6 +88,14 @@ class PublicFacts:
         return dict(self._record.scales)
 
     @property
+    def release(self) -> Any:
+        """The noised table the fit was made from (``method="drcl"`` and its kin), else None.
+
+        Left out of the fit's pickle and JSON; keep it with ``fit.release.save(path)``.
+        """
+        return self._record.table
+
+    @property
     def released(self) -> bool:
         """False after a no-reply."""
         return self._record.estimate.released

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,6 +100,15 @@ class Rows:
                 f"the table has {seen} rows in this pass, but n = {self.n} was declared or counted "
                 "before: the source must give the same rows each time"
             )
+
+    def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Yield cells as they are, for columns the caller has declared public."""
+        if self._read_once and not self._source.rescannable:
+            raise SourceError(
+                "public columns are read in a pass of their own, but an iterator gives its rows "
+                "only once. Pass a list of frames or a path"
+            )
+        yield from self._source.chunks(list(names))
 
     def sample(
         self, design: Design, indices: Sequence[int], keep: npt.NDArray[np.intp] | None

@@ -1,0 +1,105 @@
+"""``dp_quantreg``: quantile regression with differential privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.api._fit import fit_formula
+from dpmodels.api._release_data import REQUIRED, fit_on_release, is_release, require
+
+if TYPE_CHECKING:
+    from dpmodels.results import Fit
+    from dpmodels.schema import Schema
+
+__all__ = ["dp_quantreg"]
+
+
+def dp_quantreg(
+    formula: str,
+    data: Any,
+    *,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    tau: float = 0.5,
+    method: str | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    public: Any = None,
+    inference: bool = True,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Fit:
+    """Fit a quantile regression with differential privacy.
+
+    Parameters
+    ----------
+    formula : str
+        R-style: ``"y ~ x1 + x2"``.
+    data : table or NoisyTable
+        Any table, or a release (``dp_release``): then ``eps`` and ``delta`` must not be given and
+        the fit costs nothing.
+    eps, delta : float
+        The guarantee of the whole call: the noised table that is made, kept as ``fit.release``.
+    tau : float
+        Quantile, strictly between 0 and 1.
+    method : {"drcl", "sdrcl", "sl"}, optional
+        Integrated corrected loss (default), its one-draw forms.
+    schema, bounds, public, inference, budget, seed, progress
+        As in :func:`dpmodels.dp_ols`.
+    **options
+        Options of the method (``dp.methods("drcl")``), and ``split, level, relation, na,
+        on_no_reply, engine, subset, weights, n``. ``unit="attribute"`` protects one variable of a
+        record; ``level`` is the confidence level.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    ValueError
+        A subclass of it, before anything is read or charged, for every unusable argument.
+
+    Privacy
+    -------
+    Unit: one row (or one attribute of it). Neighbours: replace one row, n public. Charged: (eps,
+    delta) for the noised table; everything after it is post-processing. On a release: nothing.
+    """
+    given = {**options, "tau": tau}
+    if is_release(data):
+        return fit_on_release(
+            "dp_quantreg",
+            formula,
+            data,
+            eps=eps,
+            delta=delta,
+            method=method,
+            schema=schema,
+            bounds=bounds,
+            public=public,
+            inference=inference,
+            budget=budget,
+            seed=seed,
+            progress=progress,
+            options=given,
+        )
+    require("dp_quantreg", eps, delta)
+    return fit_formula(
+        "dp_quantreg",
+        formula,
+        data,
+        budget=budget,
+        eps=eps,
+        delta=delta,
+        method=method or "drcl",
+        schema=schema,
+        bounds=bounds,
+        public=public,
+        inference=inference,
+        seed=seed,
+        progress=progress,
+        options=given,
+    )

@@ -1,0 +1,241 @@
+"""``dp_release``: one noised table, any analysis afterwards."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpmodels import _testing
+from dpmodels._guard import guarded
+from dpmodels.api._run import row_count
+from dpmodels.errors import (
+    BudgetError,
+    NoReplyError,
+    NotPrivateWarning,
+    RequestError,
+    UtilityWarning,
+)
+from dpmodels.privacy.noise import make_noise
+from dpmodels.privacy.run import Run
+from dpmodels.request import check_eps_delta
+
+if TYPE_CHECKING:
+    from dpmodels.schema import Schema
+    from dpmodels.zil.stage import TablePlan
+    from dpmodels.zil.table import NoisyTable
+
+__all__ = ["dp_release", "load_release"]
+
+
+def _formula(columns: Iterable[str], kinds: Mapping[str, str], public: tuple[str, ...]) -> str:
+    """Return the one-sided formula of the noised columns."""
+    terms = []
+    for text in columns:
+        if text in public:
+            continue
+        terms.append(f"`{text}`" if text in kinds and not text.isidentifier() else text)
+    return "~ " + " + ".join(terms)
+
+
+def _asked(columns: Any, kinds: Mapping[str, str], declared: Schema | None) -> list[str]:
+    if columns is None:
+        names = list(declared) if declared is not None else list(kinds)
+    elif isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise RequestError(
+            f"columns takes a list of names (or terms such as 'log(x)'), got {columns!r}"
+        )
+    else:
+        names = [str(c) for c in columns]
+    if not names:
+        raise RequestError("a release needs at least one column")
+    twice = sorted({c for c in names if names.count(c) > 1})
+    if twice:
+        raise RequestError(f"columns names {twice[0]!r} twice")
+    return names
+
+
+def _plan(
+    source: Any,
+    columns: Any,
+    eps: float,
+    delta: float,
+    schema: Schema | None,
+    bounds: Any,
+    options: Mapping[str, Any],
+    n: int | None,
+) -> TablePlan:
+    from dpmodels.formula import build_design, needed_variables
+    from dpmodels.schema import schema_for
+    from dpmodels.zil.stage import Settings, plan_table
+
+    settings = Settings.of(options)
+    declared = schema if schema is not None else source.schema_attr
+    public = settings.public_columns
+    for name in public:
+        if name not in source.kinds:
+            from dpmodels.errors import did_you_mean
+
+            raise RequestError(
+                f"public_columns: the data has no column {name!r}."
+                + did_you_mean(name, source.kinds)
+            )
+    asked = _asked(columns, source.kinds, declared)
+    formula = _formula(asked, source.kinds, public)
+    if formula == "~ ":
+        raise RequestError("every column asked for is public: there is nothing to release")
+    needed = needed_variables(formula, source.kinds)
+    extra = [c for c in public if declared is not None and c in declared and c not in needed]
+    full = schema_for(
+        source.kinds, declared, bounds, [*needed, *extra], formula=formula, verb="dp_release"
+    )
+    design = build_design(formula, full, na="impute-midpoint", one_sided_ok=True)
+    if bounds == "private":
+        design = design.without_bounds()
+    rows = row_count(source, n, next(iter(design.kinds)))
+    if rows < 1:
+        raise RequestError("the table has no rows")
+    return plan_table(design, rows, eps, delta, settings, full)
+
+
+def dp_release(
+    data: Any,
+    columns: Iterable[str] | None = None,
+    *,
+    eps: float,
+    delta: float,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    level: str | None = None,
+    unit: str | None = None,
+    clear_prob: float = 0.0,
+    allow_clear_records: bool = False,
+    noise: str = "auto",
+    blocks: Any = None,
+    public_columns: Iterable[str] = (),
+    keep_order: bool = False,
+    budget: Any = None,
+    seed: int | None = None,
+    tight: bool = True,
+    n: int | None = None,
+) -> NoisyTable:
+    """Release a noised table once; fit any model on it afterwards, as often as you like.
+
+    Parameters
+    ----------
+    data : table
+        As in ``dp_ols``.
+    columns : list of str, optional
+        Columns, or terms of the formula language ("log(x)", "x:z", "poly(x, 2, raw=True)"), which
+        are released as columns of their own. Default: all of the schema, else of the data.
+    eps, delta : float
+        The guarantee of the release. ``delta=0`` is possible for ``noise="laplace"`` (and for a
+        single column) with all bounds declared.
+    schema, bounds
+        As in ``dp_ols``: undeclared ranges of numbers are bought, levels must be declared.
+    level, unit : {"record", "attribute"}
+        What is protected: a whole record, or one variable of it (synonyms).
+    clear_prob : float
+        Probability that a record is published UNPERTURBED. Not the delta of the guarantee. Above
+        1/(10 n) it needs ``allow_clear_records=True``.
+    noise : {"auto", "sl", "laplace", "gaussian"}
+    blocks : list of lists of str, optional
+        SL noise with one radius for each group of columns (eps and delta are split evenly).
+    public_columns : list of str
+        Published as they are: NOT PROTECTED.
+    keep_order : bool
+        True states that the order of the rows is public; otherwise they are permuted.
+    budget : Budget, optional
+    seed : int, optional
+        For tests: the release is then NOT PRIVATE.
+    tight : bool
+        Calibrate SL noise exactly for the number of columns (else by the limit of many columns).
+    n : int, optional
+        Number of rows of a source that does not say it.
+
+    Returns
+    -------
+    NoisyTable
+
+    Privacy
+    -------
+    Unit: one row, or one attribute of a row (``level``). Neighbours: replace one row, n public;
+    add/remove is not covered. Charged: (eps, delta), before any row is read. Public: column names,
+    ranges, levels, n, noise scales, and every column in ``public_columns``. With declared bounds
+    the guarantee holds record by record (local differential privacy).
+    """
+    from dpmodels.sources.adapt import as_source
+    from dpmodels.zil.stage import seeded
+
+    if hasattr(data, "__noisy_table__"):
+        raise RequestError("the data is a release already: releasing it again is post-processing")
+    if level is not None and unit is not None and level != unit:
+        raise RequestError("level= and unit= are synonyms; give one of them")
+    eps, delta = check_eps_delta(eps, delta, allow_pure=True)
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise RequestError(f"seed must be a whole number or None, got {seed!r}")
+    if budget is not None and not hasattr(budget, "charge"):
+        raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
+    options = {
+        "unit": level or unit or "record",
+        "clear_prob": clear_prob,
+        "allow_clear_records": allow_clear_records,
+        "noise": noise,
+        "blocks": blocks,
+        "public_columns": public_columns,
+        "keep_order": keep_order,
+        "tight": tight,
+    }
+    source = as_source(data)
+    plan = _plan(source, columns, eps, delta, schema, bounds, options, n)
+    if seed is not None or _testing.NOISE.get() is not None:
+        plan = seeded(plan)
+    _warn(plan, seed)
+    return _execute(plan, source, budget, seed)
+
+
+def _warn(plan: TablePlan, seed: int | None) -> None:
+    if seed is not None:
+        warnings.warn(
+            NotPrivateWarning(
+                "seed= was given: the noise is reproducible, the release is NOT PRIVATE"
+            ),
+            stacklevel=4,
+        )
+    for text in plan.advice:
+        warnings.warn(UtilityWarning(text), stacklevel=4)
+
+
+def _execute(plan: TablePlan, source: Any, budget: Any, seed: int | None) -> NoisyTable:
+    from dpmodels.sources.rows import Rows
+    from dpmodels.zil.stage import make_table
+
+    if budget is None:
+        from dpmodels.privacy.ledger import current_budget
+
+        budget = current_budget()
+    if budget is not None:
+        budget.charge(f"dp_release({', '.join(plan.layout.names)})", plan.guarantee)
+    noise = _testing.NOISE.get() or make_noise(seed)
+    rows = Rows(source, plan.n)
+    run = Run(plan.steps, noise)
+    table = guarded(lambda: make_table(plan, rows, run))
+    if table is None:
+        raise NoReplyError(
+            "no reply: the ranges of undeclared columns could not be found within the budget (a "
+            f"valid private outcome). The full charge (eps = {plan.guarantee.eps:g}, delta = "
+            f"{plan.guarantee.delta:g}) stands. Declare them: bounds={{'x': (0, 10)}}"
+        )
+    return table
+
+
+def load_release(path: Any) -> NoisyTable:
+    """Load a release that ``rel.save(path)`` wrote.
+
+    Privacy
+    -------
+    Costs nothing: the files hold released numbers and public facts.
+    """
+    from dpmodels.zil.table import NoisyTable
+
+    return NoisyTable.load(path)

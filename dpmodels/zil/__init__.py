@@ -1,0 +1,1 @@
+"""Noised tables (ZIL / SL noise) and estimation with corrected losses; see ``theory.md``."""
