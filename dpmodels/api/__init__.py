@@ -4,8 +4,8 @@ from dpmodels.api.bayes import dp_bayes
 from dpmodels.api.eptr import dp_eptr
 from dpmodels.api.glm import dp_glm
 from dpmodels.api.mean import dp_mean
-from dpmodels.api.moments import dp_moments
 from dpmodels.api.mest import dp_mest
+from dpmodels.api.moments import dp_moments
 from dpmodels.api.npreg import dp_npreg
 from dpmodels.api.ols import dp_ols
 from dpmodels.api.planning import plan

@@ -38,7 +38,7 @@ Kernel = Callable[[Array, float], Filtered]
 
 
 def point(u: Array, b: float) -> Filtered:
-    """Return a filtered unit mass at u = 0: densities of one, two and three Laplace variables of scale b."""
+    """Return densities of one, two and three Laplace variables (a filtered unit mass at 0)."""
     z = np.abs(u) / b
     e = np.exp(-z)
     return Filtered(
