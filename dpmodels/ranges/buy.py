@@ -35,7 +35,9 @@ _BIN_LIMIT = 2.0**52
 _EXPONENT_LIMIT = 960
 
 
-def plan_purchase(columns: tuple[str, ...], mu: float, delta: float) -> tuple[Purchase, list[Step]]:
+def plan_purchase(
+    columns: tuple[str, ...], mu: float, delta: float, share: float | None = None
+) -> tuple[Purchase, list[Step]]:
     """Declare the steps that buy the ranges of ``columns``.
 
     Parameters
@@ -44,6 +46,8 @@ def plan_purchase(columns: tuple[str, ...], mu: float, delta: float) -> tuple[Pu
         V column names.
     mu, delta : float
         The Gaussian and the failure part of the whole purchase.
+    share : float, optional
+        Share of the call's currency that the purchase takes, for the ledger.
 
     Returns
     -------
@@ -55,6 +59,7 @@ def plan_purchase(columns: tuple[str, ...], mu: float, delta: float) -> tuple[Pu
         Step(
             f"{what} of {name}",
             Gaussian(mu / math.sqrt(2 * v)),
+            share=None if share is None else share / (2 * v),
             failure=delta / (2 * v),
             reply_test=True,
             label="stability histogram",

@@ -64,7 +64,7 @@ def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.
     share = _share(request, to_buy)
     if not to_buy:
         return Part(mu=mu)
-    purchase, steps = plan_purchase(to_buy, mu * math.sqrt(share), delta_b)
+    purchase, steps = plan_purchase(to_buy, mu * math.sqrt(share), delta_b, share)
     return Part(share, tuple(steps), purchase, mu=mu, printed={"ranges": share})
 
 
@@ -77,7 +77,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
     if not to_buy:
         return Part(eps=request.eps, delta=request.delta)
     share, part = _share(request, to_buy), FAILURE_SHARE * request.delta
-    purchase, steps = plan_purchase(to_buy, mu_gdp(share * request.eps, part), part)
+    purchase, steps = plan_purchase(to_buy, mu_gdp(share * request.eps, part), part, share)
     return Part(
         share,
         tuple(steps),
