@@ -62,7 +62,7 @@ register_method(
                 choices=("ball", "bounded"),
             ),
             _RIDGE,
-            _PHI,
+            replace(_PHI, default=0.2),
             _RADIUS,
             _ERRORS,
             _SHARE,

@@ -226,7 +226,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     detail: SspDetail = plan.detail
     design, relation = plan.design, plan.request.relation
     if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
+        # whitening takes the width of a range out again, so a wide one costs the first stage only
+        bought = buy_ranges(plan.purchase, design, rows, run, wide=detail.second is not None)
         if bought is None:
             return Release({}, plan.guarantee, design, reply=False, why="ranges")
         design = bought

@@ -155,8 +155,16 @@ def _column_range(
     return extended(kept, counts, h, response=response) if kept else None
 
 
-def buy_ranges(purchase: Purchase, design: Design, rows: Rows, run: Run) -> Design | None:
+def buy_ranges(
+    purchase: Purchase, design: Design, rows: Rows, run: Run, *, wide: bool = False
+) -> Design | None:
     """Buy the ranges of ``purchase.columns``; return the completed design.
+
+    Parameters
+    ----------
+    wide : bool
+        Widen the ranges of predictors as those of the response (post-processing): for methods to
+        which width costs little, since clipped predictors bias slopes.
 
     Returns
     -------
@@ -181,7 +189,13 @@ def buy_ranges(purchase: Purchase, design: Design, rows: Rows, run: Run) -> Desi
     found: dict[str, tuple[float, float]] = {}
     for values, name in zip(sample, purchase.columns, strict=True):
         interval = _column_range(
-            values, order, name, run, sample.shape[1], tau, response=mean or name == names[-1]
+            values,
+            order,
+            name,
+            run,
+            sample.shape[1],
+            tau,
+            response=mean or wide or name == names[-1],
         )
         if interval is None:
             return None
