@@ -26,6 +26,8 @@ DESIGNS: dict[str, tuple[str, dict[str, Any]]] = {
     "dp_mean": ("build_mean_design", {}),
     "dp_moments": ("build_mean_design", {}),
     "dp_eptr": ("build_mean_design", {}),
+    "dp_gptr": ("build_mean_design", {}),
+    "dp_pca": ("build_mean_design", {}),
 }
 
 __all__ = ["COMMON_OPTIONS", "DESIGNS", "Call", "build_request", "check_split"]

@@ -117,6 +117,7 @@ def dp_glm(
     >>> bool(fit.params["lncoins"] < 0)
     True
     """
+    from dpmodels.api._public import not_the_private_data
     from dpmodels.registry import method_names
     from dpmodels.results import Fit
     from dpmodels.sources.adapt import as_source
@@ -147,6 +148,7 @@ def dp_glm(
     require("dp_glm", eps, delta)
     if method is None:
         method = "drcl" if chosen.name == "geometric" else method_names("dp_glm")[0]
+    not_the_private_data(public, data)
     source = as_source(data)
     call = build_request(
         "dp_glm",

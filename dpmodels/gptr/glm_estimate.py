@@ -74,6 +74,11 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         )
     else:
         notes.append("No standard errors: inference=False spends nothing on them.")
+    arrays = {}
+    if detail.public_params:
+        arrays["public_params"] = np.array(detail.public_params)
+        listed = ", ".join(f"{k} {v:.4g}" for k, v in zip(names, detail.public_params, strict=True))
+        notes.append(f"The public data alone give (no privacy cost): {listed}.")
     return Estimate(
         names,
         A @ theta,
@@ -81,4 +86,5 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         vcov_privacy=privacy,
         stats={"ridge": released.lam, "score_noise_sd": released.sigma, "radius": detail.radius},
         notes=tuple(notes),
+        arrays=arrays,
     )

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.errors import RequestError
 from dpmodels.gptr.losses import LogisticLoss, Loss, PoissonLoss
@@ -23,8 +24,12 @@ from dpmodels.privacy.steps import Step
 from dpmodels.ranges import plan_purchase
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
+
+Array = npt.NDArray[np.float64]
 
 __all__ = ["GlmDetail", "check_common", "glm_loss", "plan"]
 
@@ -68,6 +73,8 @@ class GlmDetail:
     rescale, inference : bool
     max_iter : int
     relation : str
+    public_params : tuple of float
+        Coefficients of a fit on the public data alone; empty without public data.
     """
 
     loss: Loss
@@ -82,6 +89,7 @@ class GlmDetail:
     inference: bool
     max_iter: int
     relation: str
+    public_params: tuple[float, ...] = ()
 
 
 def glm_loss(request: Request, design: Design) -> Loss:
@@ -291,6 +299,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         inference=request.inference,
         max_iter=int(request["max_iter"]),
         relation=relation,
+        public_params=public_only(request, loss, design.has_intercept),
     )
     return Plan(
         request=request,
@@ -311,6 +320,33 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         reasons=request.reasons,
         advice=_advice(detail, design, public_n),
     )
+
+
+def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, ...]:
+    """Return the coefficients of a (hardly penalised) fit on the public rows alone; free."""
+    Z = getattr(request.public, "rows", None)
+    if Z is None:
+        return ()
+    from dpmodels.gptr.glm_estimate import back_map
+    from dpmodels.gptr.newton import WorkingRows, minimise
+
+    lo, hi = Z[:-1].min(1), Z[:-1].max(1)
+    half = np.where(hi > lo, (hi - lo) / 2.0, 1.0)
+    scale, shift = 1.0 / half, np.zeros(len(half))
+    if intercept:
+        shift = -(lo + hi) / 2.0 / half
+        scale[0], shift[0] = 1.0, 0.0
+    top = 1.0 if loss.one_sided else loss.score
+    working = WorkingRows(scale, shift, math.inf, math.inf, y_max=top)
+
+    def blocks() -> Iterator[Array]:
+        for start in range(0, Z.shape[1], 8192):
+            yield Z[:, start : start + 8192].copy()
+
+    found = minimise(
+        blocks, working, loss, 1e-3, np.zeros(len(half)), 1e-6, n=Z.shape[1], max_iter=200
+    )
+    return tuple(float(v) for v in back_map(scale, shift, intercept) @ found.theta)
 
 
 def _short(shares: dict[str, float]) -> dict[str, float]:

@@ -40,6 +40,7 @@ register_method(
         relations=("replace", "add-remove"),
         inference="yes",
         privacy_se="released",
+        accepts=("public",),
         reference=(
             "Kifer, Smith, Thakurta (2012); Redberg, Koskela, Wang (2023); profile: theory note"
         ),
@@ -162,3 +163,58 @@ register_method(
         ),
     )
 )
+
+register_kind(
+    Kind(verb="dp_pca", title="principal components", predict="", estimates="Loading",
+         count="Loadings")
+)  # fmt: skip
+register_method(
+    Method(
+        name="gptr",
+        verb="dp_pca",
+        title="Projector with a tested eigengap",
+        backend="dpmodels.gptr.pca",
+        needs=("delta > 0", "two passes", "ranges"),
+        relations=("replace", "add-remove"),
+        inference="no",
+        privacy_se="unavailable",
+        reference="Redberg, Zhu, Wang (2023), Appendix C.4, with an improved sensitivity",
+        options=(
+            Option("k", "number of components", 1, int, lower=0),
+            Option("scale", "standardise the columns first", True, bool),
+            _RADIUS,
+        ),
+    )
+)
+register_kind(Kind(verb="dp_gptr", title="release of a user's mechanism", predict=""))
+_USER = (
+    Option("mechanism", "the user's mechanism", None, object),
+    Option("privacy_loss", "its data-dependent privacy loss, or a statistic", None, object),
+    Option("sensitivity", "of the privacy loss", 1.0, float, lower=0.0),
+    Option("size", "length of the output", 1, int, lower=0),
+    Option("names", "names of the outputs", None, object),
+    Option("test_share", "share of eps for the test", 0.25, float, lower=0.0, upper=1.0),
+    Option(
+        "proof", "relation of the user's proofs", "add-remove", str,
+        choices=("add-remove", "replace"),
+    ),
+)  # fmt: skip
+for _name, _more in (
+    ("propose", ()),
+    ("choose", (Option("choose", "(bound, eps, delta) -> parameter", None, object),)),
+):
+    register_method(
+        Method(
+            name=_name,
+            verb="dp_gptr",
+            title="Generalized Propose-Test-Release"
+            + (" (bound for every parameter)" if _more else ""),
+            backend="dpmodels.gptr.adapter",
+            needs=("delta > 0", "one pass", "ranges", "a proof"),
+            relations=("replace", "add-remove"),
+            inference="no",
+            privacy_se="unavailable",
+            reference="Redberg, Zhu, Wang (2023), Algorithm " + ("5" if _more else "2"),
+            options=_USER + _more,
+        )
+    )

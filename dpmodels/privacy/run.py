@@ -241,9 +241,13 @@ class Run:
         For mechanisms with a proof of their own, stated by the step: objective perturbation,
         posterior sampling. The guarantee must carry ``FLOAT_NOTE``.
         """
-        self._take(name, (Gaussian, Profile, RDP))
+        return self.inner_source(name).normals(size)
+
+    def inner_source(self, name: str) -> NoiseSource:
+        """Return the noise source itself, for the inside of one mechanism with its own proof."""
+        self._take(name, (Gaussian, Profile, RDP, Approximate))
         self.float_note = True
-        return self.noise.normals(size)
+        return self.noise
 
     def sketch_normals(self, name: str) -> Callable[[int], npt.NDArray[np.float64]]:
         """Return the source of float normals of a random sketch; the step states its cost.
