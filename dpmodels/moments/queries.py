@@ -74,15 +74,17 @@ def release_ball(
     step: str,
     mechanism: Mechanism,
     relation: str,
+    every: int = 1,
 ) -> Array:
-    """Release ``Q = sum z z' + noise``, shape (q, q).
+    """Release ``Q = sum z z' + noise``, shape (q, q), over every k-th window of rows.
 
     Privacy
     -------
     The mechanism of the step, for one row replaced (n public) or added or removed. One pass. In
-    integers the row norm is at most 2^20, so the sensitivity is exact.
+    integers the row norm is at most 2^20, so the sensitivity is exact. Windows are fixed by
+    position: under replace-one a row is in them or not, under add-remove ``every`` must be 1.
     """
-    integers = gram(rows.blocks(design), rowmap).integers()
+    integers = gram(rows.blocks(design, every=every), rowmap).integers()
     q = len(integers)
     unit = (rowmap.radius / STEPS) ** 2
     if isinstance(mechanism, Gaussian):

@@ -33,6 +33,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import buy_ranges
 from dpmodels.release import Release
+from dpmodels.sources.rows import rows_in_windows
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
@@ -52,6 +53,8 @@ TWO_STAGE_RATIO = 0.06
 BALL_PART = 0.25
 #: Noise of an eigenvalue per row up to which a larger ball costs nothing that matters.
 BALL_NOISE = 0.02
+#: Up to this noise ratio the first of two stages reads a quarter of the rows: enough to whiten.
+QUARTER_RATIO = 2.5e-4
 #: Eigenvalues of the first release are floored at this multiple of its noise.
 FLOOR = 0.5
 LEAST = 1e-6
@@ -71,6 +74,8 @@ class SspDetail:
     first, second : mechanism, mechanism or None
     phi, radius : float
         ``radius``: given radius of the last stage (0: by rule).
+    every : int
+        The first of two stages reads every k-th window of 8192 rows only.
     """
 
     stages: int
@@ -80,6 +85,7 @@ class SspDetail:
     second: Gaussian | Pure | None
     phi: float
     radius: float
+    every: int = 1
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
@@ -105,8 +111,16 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     bounded = None
     if request["query"] == "bounded":
         bounded = _bounded(request, design)
+    quarter = stages == 2 and x <= QUARTER_RATIO and bounded is None
     detail = SspDetail(
-        stages, rows, bounded, first, second, float(request["phi"]), float(request["radius"] or 0.0)
+        stages,
+        rows,
+        bounded,
+        first,
+        second,
+        float(request["phi"]),
+        float(request["radius"] or 0.0),
+        4 if quarter and request.relation == "replace" else 1,
     )
     return Plan(
         request=request,
@@ -234,6 +248,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     unit, square = unit_rows(design)
     passes = Passes(rows, design, unit, run, relation)
     name = "moments" if detail.second is None else "first moments"
+    used = rows_in_windows(detail.rows, detail.every) if detail.every > 1 else detail.rows
     if detail.bounded is not None:
         assert isinstance(detail.first, Gaussian)
         square += float(design.has_intercept and not detail.bounded.known)
@@ -243,15 +258,15 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         V = detail.bounded.noise(design.p, detail.first.mu)
         first = Stage(Q, V, np.eye(design.q), math.inf)
     else:
-        radius = first_radius(design, square, detail.first, detail.rows, relation)
+        radius = first_radius(design, square, detail.first, used, relation)
         if detail.second is None and detail.radius:
             radius = detail.radius
-        first = ball_stage(passes, None, radius, name, detail.first)
+        first = ball_stage(passes, None, radius, name, detail.first, detail.every)
     stages = [first]
     if detail.second is not None:
         second = whitened_stage(
-            passes, first, detail.second, n=detail.rows, phi=detail.phi, radius=detail.radius,
-            floor=FLOOR, least=LEAST,
+            passes, first, detail.second, n=detail.rows, first_n=used, phi=detail.phi,
+            radius=detail.radius, floor=FLOOR, least=LEAST,
         )  # fmt: skip
         stages.append(second)
     values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.errors import PrivacyBugError
 from dpmodels.moments.inference import Stage
 from dpmodels.moments.plans import mu_like, second_radius
 from dpmodels.moments.queries import ball_map, ball_sd, joint_noise, release_ball
@@ -38,7 +39,12 @@ class Passes:
 
 
 def ball_stage(
-    passes: Passes, L: Array | None, radius: float, step: str, mechanism: Gaussian | Pure
+    passes: Passes,
+    L: Array | None,
+    radius: float,
+    step: str,
+    mechanism: Gaussian | Pure,
+    every: int = 1,
 ) -> Stage:
     """Release the moments of ``min(1, R/|w|) w``, ``w = L^{-1} unit row``. One pass.
 
@@ -49,8 +55,10 @@ def ball_stage(
     q = passes.design.q
     inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
     rowmap = ball_map(passes.unit, radius, inverse)
+    if every > 1 and passes.relation != "replace":
+        raise PrivacyBugError("windows of rows have their proof under replace-one only")
     Q = release_ball(
-        passes.rows, passes.design, rowmap, passes.run, step, mechanism, passes.relation
+        passes.rows, passes.design, rowmap, passes.run, step, mechanism, passes.relation, every
     )
     V = joint_noise(q, ball_sd(mechanism, radius, q, passes.relation), mechanism)
     return Stage(Q, V, np.eye(q) if L is None else L, radius)
@@ -62,6 +70,7 @@ def whitened_stage(
     mechanism: Gaussian | Pure,
     *,
     n: int,
+    first_n: int | None = None,
     phi: float,
     radius: float,
     floor: float,
@@ -70,10 +79,12 @@ def whitened_stage(
     """Whiten (and re-centre) by a released first stage, and release the moments again.
 
     ``C2 = L Q1/n L'`` with the eigenvalues of ``Q1/n`` floored at ``max(floor s1 sqrt(2q)/n,
-    least)`` where the smallest is below that. ``radius = 0``: by rule.
+    least)`` where the smallest is below that. ``radius = 0``: by rule. ``first_n``: rows that the
+    first stage read, if not all.
     """
     q = passes.design.q
-    noise = first.s * math.sqrt(2.0 * q) / n
-    K = floored_cholesky(first.Q / n, noise, multiple=floor, least=least)
+    read = n if first_n is None else first_n
+    noise = first.s * math.sqrt(2.0 * q) / read
+    K = floored_cholesky(first.Q / read, noise, multiple=floor, least=least)
     R = radius or second_radius(mu_like(mechanism, q), q, n, phi)
     return ball_stage(passes, first.L @ K, R, "whitened moments", mechanism)

@@ -16,7 +16,7 @@ from dpmodels.sources.progress import progress_bar
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["BLOCK_ROWS", "Rows", "count_rows"]
+__all__ = ["BLOCK_ROWS", "Rows", "count_rows", "rows_in_windows"]
 
 #: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
 BLOCK_ROWS = 8192
@@ -27,6 +27,23 @@ Array = npt.NDArray[np.float64]
 def count_rows(source: Source, name: str) -> int:
     """Count the rows of a source that does not state its length (a public number)."""
     return sum(len(chunk[name]) for chunk in source.chunks([name]))
+
+
+def _parts(seen: int, m: int, height: int, every: int) -> list[tuple[int, int]]:
+    """Cut a chunk of m rows, ``seen`` rows into the table, into blocks (of every k-th window)."""
+    if every == 1:
+        return [(a, min(m, a + height)) for a in range(0, m, height)]
+    out = []
+    for w in range(seen // BLOCK_ROWS, (seen + m - 1) // BLOCK_ROWS + 1 if m else 0):
+        if w % every == 0:
+            low, high = max(w * BLOCK_ROWS - seen, 0), min((w + 1) * BLOCK_ROWS - seen, m)
+            out += [(a, min(high, a + height)) for a in range(low, high, height)]
+    return out
+
+
+def rows_in_windows(n: int, every: int) -> int:
+    """Return how many of n rows lie in every k-th window of 8192 (a public number)."""
+    return sum(min(BLOCK_ROWS, n - a) for a in range(0, n, BLOCK_ROWS * every))
 
 
 class Rows:
@@ -47,15 +64,16 @@ class Rows:
         self._read_once = False
         self.n = n
 
-    def blocks(self, design: Design, height: int = BLOCK_ROWS) -> Iterator[Array]:
+    def blocks(self, design: Design, height: int = BLOCK_ROWS, every: int = 1) -> Iterator[Array]:
         """Yield one pass of blocks ``(q, m)``, m <= height: a row per design column, response last.
 
         Values are in the user's units and inside the known intervals; a row that must become a
         zero row has NaN in its last cell (in its first, without a response). The buffer is reused:
-        use it before the next block.
+        use it before the next block. With ``every = k`` only every k-th window of 8192 rows,
+        counted from the first row of the table whatever its chunks, is mapped.
         """
         buffer = np.empty((design.q, height))
-        for columns, m in self._slices(design, height):
+        for columns, m in self._slices(design, height, every):
             block = buffer[:, :m]
             design.fill(columns, block)
             yield block
@@ -74,7 +92,9 @@ class Rows:
             design.fill(columns, block, code)
             yield block, code
 
-    def _slices(self, design: Design, height: int) -> Iterator[tuple[dict[str, Any], int]]:
+    def _slices(
+        self, design: Design, height: int, every: int = 1
+    ) -> Iterator[tuple[dict[str, Any], int]]:
         """Yield coerced cells of at most ``height`` rows: one pass."""
         if self._read_once and not self._source.rescannable:
             raise SourceError(
@@ -87,12 +107,12 @@ class Rows:
         seen = 0
         bar = progress_bar(self._progress, self.n, len(names))
         for chunk in self._source.chunks(names):
-            columns = {c: coerce(chunk[c], kinds[c]) for c in names}
-            m = len(columns[names[0]])
+            m = len(chunk[names[0]])
+            parts = _parts(seen, m, height, every)
             seen += m
             bar.update(m)
-            for start in range(0, m, height):
-                stop = min(m, start + height)
+            columns = {c: coerce(chunk[c], kinds[c]) for c in names} if parts else {}
+            for start, stop in parts:
                 yield {c: a[start:stop] for c, a in columns.items()}, stop - start
         bar.close()
         if seen != self.n:
