@@ -144,7 +144,7 @@ def _panels(breaks: list[float]) -> tuple[Array, Array]:
         half = 0.5 * (b - a)
         if half <= 0:
             continue
-        steps = []
+        steps: list[float] = []
         s = half
         while s > 1e-13 * max(1.0, abs(a), abs(b)) and len(steps) < 40:
             steps.append(s)

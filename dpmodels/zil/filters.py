@@ -133,9 +133,9 @@ def _series(eta: Array, b: float) -> Filtered:
         for k, weight in ((1, 1.0), (2, m + 1.0), (3, 0.5 * (m + 1) * (m + 2))):
             for s in (0, 1):
                 sums[k, s] += polynomials([(weight * b ** (2 * m), 2 + 2 * m + s)], size)
-    s = expit(eta)
+    at = expit(eta)
     rows = [sums[1, 0], sums[1, 1], sums[2, 0], sums[2, 1], sums[3, 0]]
-    return Filtered(*(_horner(c, s) for c in rows))
+    return Filtered(*(_horner(c, at) for c in rows))
 
 
 def _horner(c: Array, s: Array) -> Array:
@@ -152,9 +152,11 @@ _STEP = 0.05
 @functools.lru_cache(maxsize=4)
 def _grid(reach: float) -> tuple[Array, Array, Array, Array]:
     """Return (grid, inner nodes (cells, 6), Gauss weights on [0, step], offsets)."""
-    x, w = np.polynomial.legendre.leggauss(6)
+    x: Array
+    w: Array
+    x, w = (np.asarray(v, dtype=float) for v in np.polynomial.legendre.leggauss(6))
     count = round(2 * reach / _STEP)
-    grid = -reach + _STEP * np.arange(count + 1)
+    grid: Array = np.asarray(-reach + _STEP * np.arange(count + 1), dtype=float)
     offsets = 0.5 * _STEP * (x + 1.0)
     return grid, grid[:-1, None] + offsets, 0.5 * _STEP * w, offsets
 

@@ -42,11 +42,8 @@ def loss_of(request: Request) -> Loss | Any:
     if request.verb == "dp_quantreg":
         return check(_tau(options.get("tau")))
     if request.verb == "dp_glm":
-        return {
-            "binomial": lambda: Logistic(),
-            "poisson": lambda: Poisson(),
-            "geometric": lambda: Logistic(geometric=True),
-        }[str(options.get("family") or "binomial")]()
+        family = str(options.get("family") or "binomial")
+        return Poisson() if family == "poisson" else Logistic(geometric=family == "geometric")
     return _named(options.get("loss"), options)
 
 
@@ -251,7 +248,7 @@ def _estimate(
     sampling = privacy = None
     if solution.converged and request.inference and signal >= TOO_WEAK:
         V = None
-        used = objective
+        used = objective.with_h(solution.h)
         if loss.kinked:
             mad = residual_mad(objective, solution.naive)
             # without clear records the curvature at the estimate is noisy: look at it more widely

@@ -56,7 +56,7 @@ def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
                 reference=_REFERENCE,
                 options=(*options, *own, *RELEASE_OPTIONS, *PLAN_OPTIONS),
                 comparison_only=name == "naive",
-                accepts=("release",),
+                accepts=("release", "weights"),
                 na="impute-midpoint",
             )
         )

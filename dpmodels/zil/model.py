@@ -120,9 +120,10 @@ class _Matcher:
     def indicators(self, variable: str) -> Array | None:
         """Return the (levels, d + 1) map from released dummies to level indicators."""
         schema = self.rel.schema
-        if variable not in schema or not isinstance(schema[variable], Levels):
+        known = schema[variable] if variable in schema else None
+        if not isinstance(known, Levels):
             return None
-        levels = schema[variable].levels
+        levels = known.levels
         rows: list[Array | None] = []
         for level in levels:
             for name in (f"{variable}[T.{level}]", f"{variable}[{level}]"):
@@ -245,7 +246,7 @@ def _column_maps(design: Design, m: _Matcher) -> tuple[list[Array | None], list[
         if not variables:
             for j in rows:
                 constant = np.zeros(m.d + 1)
-                constant[-1] = design.columns[j].lower or 0.0
+                constant[-1] = product.scale
                 maps[j] = constant
             continue
         if variables <= m.public:

@@ -1,0 +1,70 @@
+"""Audits of the noised table, and of the audits: broken twins must be flagged."""
+
+import math
+
+import numpy as np
+import pytest
+
+import dpmodels as dp
+from dpmodels.privacy.audit import check_sensitivity, corner_neighbours
+from dpmodels.zil.audit_cases import CASE, MUTANTS
+from dpmodels.zil.layout import layout_of
+
+
+@pytest.mark.parametrize("check", CASE.release, ids=lambda c: c.name)
+def test_rows_keep_their_promise(check):
+    finding = check.run(20_000, 0)
+    assert finding.passed, str(finding)
+
+
+@pytest.mark.parametrize("check", MUTANTS, ids=lambda c: c.name)
+def test_broken_twins_are_flagged(check):
+    assert not check.run(20_000, 0).passed
+
+
+def test_structure_and_sentinels():
+    for check in (*CASE.structure, *CASE.sentinels):
+        finding = check.run()
+        assert finding.passed, str(finding)
+
+
+def test_rows_move_by_no_more_than_the_diameter():
+    """Deterministic: corner neighbours of one row, in units of the ranges, unclipped cells too."""
+    from dpmodels.formula import build_design
+    from dpmodels.sources.adapt import as_source
+    from dpmodels.sources.rows import Rows
+
+    schema = dp.Schema(a=dp.Real(-1, 5), b=dp.Real(0, 2))
+    design = build_design(
+        "~ a + b + I(a**2) + a:b", schema, na="impute-midpoint", one_sided_ok=True
+    )
+    lay = layout_of(design)
+    ends = design.intervals()[list(lay.rows)]
+
+    def rows(x):
+        source = as_source({"a": x[:, 0], "b": x[:, 1]})
+        block = np.concatenate([b.copy() for b in Rows(source, len(x)).blocks(design)], axis=1)
+        z = (block[list(lay.rows)] - ends[:, :1]) / (ends[:, 1:] - ends[:, :1])
+        return z.ravel()
+
+    finding = check_sensitivity(rows, corner_neighbours([(-1, 5), (0, 2)]), lay.record[0] + 1e-9)
+    assert finding.passed, str(finding)
+    assert lay.record[0] == pytest.approx(2.0)
+    broken = check_sensitivity(rows, corner_neighbours([(-1, 5), (0, 2)]), math.sqrt(2.0))
+    assert not broken.passed
+
+
+def test_a_record_far_outside_its_range_is_clipped_before_noise():
+    """An outlier must not stand out: the released cell is the bound plus noise."""
+    frame = {"a": [1e9] * 2000}
+    rel = dp.dp_release(frame, eps=2, delta=0, schema=dp.Schema(a=dp.Real(0, 1)))
+    assert np.abs(rel.values).max() < 40
+    assert rel.values.mean() == pytest.approx(1.0, abs=0.15)
+
+
+def test_order_of_the_input_is_not_in_the_output():
+    """A sorted file: Spearman correlation of position and value, 4000 rows, band 5 SE."""
+    frame = {"a": np.linspace(0, 1, 4000)}
+    rel = dp.dp_release(frame, eps=50, delta=0, schema=dp.Schema(a=dp.Real(0, 1)))
+    order = np.argsort(np.argsort(rel.values[0]))
+    assert abs(np.corrcoef(order, np.arange(4000))[0, 1]) < 5 / math.sqrt(4000)
