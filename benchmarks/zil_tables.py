@@ -82,8 +82,6 @@ def table1(scale):
             x < 0, 0.5 * np.exp(np.minimum(x, 0) / b), 1 - 0.5 * np.exp(-np.maximum(x, 0) / b)
         )
 
-    nodes, weights = np.polynomial.laguerre.laggauss(32)
-
     def smooth(name, x, b):  # E f(x + b L)
         if name == "ReLU":
             return np.maximum(x, 0.0) + 0.5 * b * np.exp(-np.abs(x) / b)

@@ -120,7 +120,7 @@ class _Matcher:
     def indicators(self, variable: str) -> Array | None:
         """Return the (levels, d + 1) map from released dummies to level indicators."""
         schema = self.rel.schema
-        known = schema[variable] if variable in schema else None
+        known = schema.variables.get(variable)
         if not isinstance(known, Levels):
             return None
         levels = known.levels
