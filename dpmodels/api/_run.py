@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["execute", "guarded", "make_plan", "row_count"]
 
+
 def row_count(source: Source, declared: int | None, name: str) -> int:
     """Return the public number of rows, counting a source that does not state it."""
     if source.n is not None:
@@ -49,9 +50,9 @@ def row_count(source: Source, declared: int | None, name: str) -> int:
 
 def make_plan(call: Call, n: int) -> Plan:
     """Return the plan of a call: the same code for ``plan()`` and for a fit."""
-    if n < 1:
-        raise RequestError("the table has no rows")
     request = call.request
+    if n < 1 and request.relation == "replace":  # under add-remove the count is private
+        raise RequestError("the table has no rows")
     plan = request.method.load().plan(request, call.design, n)
     if request.seed is not None or _testing.NOISE.get() is not None:
         plan = replace(plan, guarantee=replace(plan.guarantee, seeded=True))
@@ -89,7 +90,8 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
     if budget is not None and not hasattr(budget, "charge"):
         raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
     names = list(call.design.kinds)
-    n = row_count(source, call.n, names[0])
+    counted = call.request.relation == "add-remove" and source.n is not None
+    n = row_count(source, None if counted else call.n, names[0])
     plan = make_plan(call, n)
     _warn_public(plan)
     if budget is None:

@@ -117,8 +117,8 @@ class Rows:
         bar.close()
         if seen != self.n:
             raise SourceError(
-                f"the table has {seen} rows in this pass, but n = {self.n} was declared or counted "
-                "before: the source must give the same rows each time"
+                "this pass met another number of rows than was declared or counted before: the "
+                "source must give the same rows each time"
             )
 
     def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:

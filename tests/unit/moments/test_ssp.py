@@ -294,3 +294,15 @@ def test_a_quarter_of_the_rows_guides_large_tables(quiet, table, bounds):
     assert private_n.detail.every == 1
     fit = dp.dp_ols("y ~ a + b", table(100_000), bounds=bounds, seed=1, **{**CALL, "eps": 6.0})
     assert fit.params.to_numpy() == pytest.approx([0.5, 1.0, -0.7], abs=0.02)
+
+
+@pytest.mark.parametrize("method", ["ssp", "adassp"])
+def test_an_empty_table_is_no_error_where_the_count_is_private(quiet, table, bounds, method):
+    more = {"n_guess": 1000} if method == "ssp" else {}
+    fit = dp.dp_ols(
+        "y ~ a + b", table(5)[:0], eps=1, delta=1e-6, bounds=bounds, method=method,
+        relation="add-remove", n=77, **more,
+    )  # fmt: skip
+    assert np.isfinite(fit.params).all()
+    with pytest.raises(ValueError, match="no rows"):
+        dp.dp_ols("y ~ a + b", table(5)[:0], eps=1, delta=1e-6, bounds=bounds, method=method)
