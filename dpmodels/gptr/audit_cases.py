@@ -30,11 +30,16 @@ from dpmodels.gptr.selfconcordant import (
 )
 from dpmodels.privacy.audit import (
     AuditCase,
+    EventCheck,
     SensitivityCheck,
+    backend_release,
     corner_neighbours,
+    plan_of,
     register_case,
     verb_case,
 )
+from dpmodels.privacy.noise import SeededNoise
+from dpmodels.privacy.run import Run
 from dpmodels.schema import Binary, Real, Schema
 
 __all__: list[str] = []
@@ -341,7 +346,28 @@ def _frame(n: int, binary: bool) -> Any:
 _BOUNDS = {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
 _SCHEMA = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Binary())
 
-register_case("objpert", "dp_glm", AuditCase(sensitivity=_OBJPERT))
+
+def _events() -> EventCheck:
+    """Run the whole private stage at opposite rows, with a delta that one can see."""
+    rng = np.random.default_rng(1)
+    a, b = rng.choice([-1.0, 1.0], size=(2, 12))
+    x = {"a": a, "b": b, "y": (a > 0).astype(float)}
+    y = {**x, "y": np.concatenate([[1.0 - x["y"][0]], x["y"][1:]])}
+    options = {"inference": False}
+    plan = plan_of("dp_glm", "objpert", "y ~ a + b", 12, _SCHEMA, 2.0, 0.02, options)
+
+    def outcome(data: dict[str, Array]) -> Callable[[int], Any]:
+        def run(seed: int) -> Any:
+            release = backend_release(plan, data, Run(plan.steps, SeededNoise(seed)))
+            return np.concatenate([release.values["theta"], release.values["sums"]])
+
+        return run
+
+    pair = (outcome(x), outcome(y))
+    return EventCheck("objpert, whole private stage", pair, plan.guarantee, runs=600)
+
+
+register_case("objpert", "dp_glm", AuditCase(sensitivity=_OBJPERT, events=(_events(),)))
 register_case("gptr", "dp_glm", AuditCase(sensitivity=_TESTED))
 for _method in ("objpert", "gptr"):
     register_case(

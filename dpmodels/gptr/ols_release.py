@@ -66,7 +66,7 @@ def ridge_solution(S: Array, b: Array, lam: float) -> tuple[Array, Array]:
     """Return (L, theta*) with L L' = S + lam I."""
     L = np.linalg.cholesky(S + lam * np.eye(len(b)))
     half = np.linalg.solve(L, b)
-    return L, np.linalg.solve(L.T, half)
+    return np.asarray(L), np.asarray(np.linalg.solve(L.T, half))
 
 
 def sample(S: Array, b: Array, lam: float, normals: Array, *, gamma: float, sigma: float) -> Array:
