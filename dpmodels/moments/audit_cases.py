@@ -90,7 +90,7 @@ def release_moments(rows: Array, run: Run, guarantee: Guarantee | None = None) -
     from dpmodels.privacy.mechanisms import Gaussian
 
     class OneBlock:
-        def blocks(self, design: Any) -> Any:
+        def blocks(self, design: Any, every: int = 1) -> Any:
             yield rows.T.copy()
 
     rowmap = ball_map(identity_scale(rows.shape[1]), 1.0, None)
