@@ -40,7 +40,7 @@ def truncated(rng, n, d, a):
 
 
 def model(X, y, lam, p, *, intercept, lam_y=0.0):
-    n, d = X.shape
+    n = len(y)
     Z = np.asfortranarray(np.column_stack([np.ones(n), X]) if intercept else X)
     k = Z.shape[1]
     K = np.zeros((1, k + 1, k + 1))

@@ -160,11 +160,13 @@ class SmoothLoss(Loss):
     ) -> Terms:
         """Integrated correction (p > 0: filters; p = 0: l'' itself)."""
         kappa, q0 = t * (1.0 - p), float(q[0])
-        if p == 0.0 or q0 <= 0.0:
+        if p == 0.0:  # l - t (q/2) l'': the product operator of a single block
+            return self.product(y, eta, q[:1], t, second)
+        if q0 <= 0.0:
             d = self.derivatives(y, eta, [0, 1, 2, 3, 4] if second else [0, 1, 2, 3])
             f = Filtered(d[2], d[3], d[2], d[3], d[2])
-            return _assemble((d[0], d[1], d[2]), f, q0, 0.0, kappa, d[4] if second else None,
-                             second)  # fmt: skip
+            last = d[4] if second else None
+            return _assemble((d[0], d[1], d[2]), f, q0, 0.0, kappa, last, second)
         d = self.derivatives(y, eta, [0, 1, 2])
         f = self.filtered(y, eta, math.sqrt(0.5 * p * q0))
         return _assemble((d[0], d[1], d[2]), f, q0, p, kappa, None, second)

@@ -85,9 +85,8 @@ def _newton(
     most: int,
 ) -> tuple[Array, float]:
     """Safeguarded Newton: eigenvalues made positive, capped steps, Armijo halving."""
-    size = math.inf
+    v, g, H = f(z)
     for _ in range(most):
-        v, g, H = f(z)
         size = float(np.linalg.norm(g))
         if not math.isfinite(v) or not np.isfinite(H).all() or size < tol:
             break
@@ -99,17 +98,21 @@ def _newton(
         if length > cap:
             step *= cap / length
         slope = float(g @ step)
-        t, moved = 1.0, False
-        for _ in range(30):
-            new = ball.pull(z + t * step)
-            trial = value(new)
-            if math.isfinite(trial) and trial <= v + 1e-4 * t * slope + 1e-14 * abs(v):
-                moved = bool(np.abs(new - z).max() > 0)
-                z = new
-                break
+        # the full step is nearly always taken: its Hessian is the next iteration's
+        new = ball.pull(z + step)
+        at = f(new)
+        t = 1.0
+        while not (math.isfinite(at[0]) and at[0] <= v + 1e-4 * t * slope + 1e-14 * abs(v)):
             t *= 0.5
-        if not moved:
+            if t < 1e-9:
+                return z, size
+            new = ball.pull(z + t * step)
+            if value(new) <= v + 1e-4 * t * slope:
+                at = f(new)
+        if not np.abs(new - z).max() > 0:
             break
+        z, (v, g, H) = new, at
+    size = float(np.linalg.norm(g))
     return z, size
 
 
@@ -234,7 +237,7 @@ def _smooth(objective: Objective, ball: Ball, z: Array, bar: Any) -> Solution:
         if not np.isfinite(z).all():
             break
     if large:
-        z, size = whole.newton(z, 1.0, 1e-8, 60)
+        z, size = whole.newton(z, 1.0, 1e-6, 60)
     return _accept(objective, ball, z, size, 1e-5, naive, 0.0)
 
 
