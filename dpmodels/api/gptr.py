@@ -78,7 +78,7 @@ def dp_gptr(
     ...     warnings.simplefilter("ignore")
     ...     fit = dp.dp_gptr(noisy_mean, lambda Z: 0.1, "mdvis ~ 1", dp.datasets.rand_hie(),
     ...         eps=4, delta=1e-6, sensitivity=1e-3, bounds={"mdvis": (0, 50)}, seed=1)
-    >>> abs(fit.params.iloc[0] - 2.86) < 0.5
+    >>> bool(abs(fit.params.iloc[0] - 2.86) < 0.5)
     True
     """
     from dpmodels.errors import RequestError
