@@ -101,7 +101,8 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
     charge = None if budget is None else budget.charge(_label(plan), plan.guarantee)
     noise = _testing.NOISE.get() or make_noise(call.request.seed)
     backend = call.request.method.load()
-    rows = Rows(source, n, call.request.progress)
+    public_n = call.request.relation == "replace"
+    rows = Rows(source, n, call.request.progress, public_n=public_n)
     release = _private(backend.release, plan, rows, Run(plan.steps, noise))
     estimate = backend.estimate(plan, release)
     if charge is not None:

@@ -56,11 +56,22 @@ class Rows:
         The public row count; a pass that meets another number stops the call.
     progress : bool or None
         See :func:`dpmodels.sources.progress.progress_bar`.
+    public_n : bool
+        False under add/remove: the count of a pass is then not compared with n.
     """
 
-    def __init__(self, source: Source, n: int, progress: bool | None = False) -> None:
+    def __init__(
+        self,
+        source: Source,
+        n: int,
+        progress: bool | None = False,
+        *,
+        public_n: bool = True,
+    ) -> None:
         self._source = source
-        self._progress = progress
+        # Where one row may be added or removed, neither a bar nor an error may show the count.
+        self._progress = progress if public_n else False
+        self._public_n = public_n
         self._read_once = False
         self.n = n
 
@@ -115,7 +126,7 @@ class Rows:
             for start, stop in parts:
                 yield {c: a[start:stop] for c, a in columns.items()}, stop - start
         bar.close()
-        if seen != self.n:
+        if self._public_n and seen != self.n:
             raise SourceError(
                 "this pass met another number of rows than was declared or counted before: the "
                 "source must give the same rows each time"

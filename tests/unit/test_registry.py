@@ -3,6 +3,7 @@
 import importlib
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +35,13 @@ def test_every_entry_is_complete(method):
     for option in method.options:
         assert option.doc, option.name
         assert option.validate(option.default) == option.default or option.default is None
+
+
+def test_a_theory_note_stands_beside_every_method():
+    for method in entries():
+        room = importlib.import_module(method.backend.rpartition(".")[0])
+        note = Path(room.__path__[0]) / "theory.md"
+        assert note.exists() and len(note.read_text(encoding="utf-8")) > 1500, method.backend
 
 
 def test_every_verb_is_public():

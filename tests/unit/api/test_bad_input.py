@@ -146,3 +146,11 @@ def test_methods_tables():
     assert "whiten" in set(one["option"])
     with pytest.raises(ValueError, match="Did you mean 'eptr'"):
         dp.methods("eprt")
+
+
+def test_under_add_remove_no_error_shows_the_row_count(table):
+    """One row more or less may not decide whether a call raises."""
+    call = dict(eps=4.0, delta=1e-6, bounds=RANGES, relation="add-remove", n_guess=2000, n=2000)
+    for rows in (1999, 2000, 2001):
+        fit = dp.dp_ols("y ~ a + b", iter([table(rows)]), method="ssp", stages=1, **call)
+        assert fit.nobs is None

@@ -206,6 +206,11 @@ def _kill_loop(tmp_path, kills):
     logs = [tmp_path / "log0", tmp_path / "log1"]
     children = [_child(path, log, "no") for log in logs]
     try:
+        # on a loaded machine a child may take seconds to start: kill nothing before both draw
+        start = time.monotonic()
+        while not all(log.exists() and log.stat().st_size for log in logs):
+            assert time.monotonic() - start < 60
+            time.sleep(0.05)
         for k in range(kills):
             time.sleep(rng.uniform(0.0, 0.03) if k % 4 else rng.uniform(0.3, 0.8))
             victim = k % 2

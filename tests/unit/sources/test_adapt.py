@@ -132,6 +132,7 @@ def test_parts_of_different_shape_are_refused(tmp_path):
 def test_a_progress_bar_shows_rows_only(capsys):
     import dpmodels as dp
 
+    pytest.importorskip("tqdm")
     data = frame(5000)
     data["y"] = data["k"] + 0.1
     with pytest.warns(dp.errors.NotPrivateWarning):
