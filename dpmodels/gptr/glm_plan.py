@@ -279,7 +279,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     steps = _steps(shares, mu, loss, kappa, relation)
     purchase: Purchase | None = None
     if to_buy:
-        purchase, first = plan_purchase(to_buy, math.sqrt(bought) * mu, failure)
+        purchase, first = plan_purchase(to_buy, math.sqrt(bought) * mu, failure, bought)
         steps = first + steps
     rho = math.sqrt(shares[COEF_STEP]) * mu / (2.0 if relation == "replace" else 1.0)
     sigma = radius * loss.score / rho

@@ -188,7 +188,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     ]
     purchase: Purchase | None = None
     if to_buy:
-        purchase, first = plan_purchase(to_buy, math.sqrt(bought) * total, fail_b)
+        purchase, first = plan_purchase(to_buy, math.sqrt(bought) * total, fail_b, bought)
         steps = first + steps
     shares = {"bound": f1, "residual": f2, "coef": 1 - f1 - f2}
     shares = {k: v * (1 - bought) for k, v in shares.items()}

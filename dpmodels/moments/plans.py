@@ -99,7 +99,7 @@ def purchase(
         )
     failure = FAILURE_SHARE * request.delta
     whole = currency(request, failure=failure)
-    bought, steps = plan_purchase(missing, whole.mu * math.sqrt(share), failure)
+    bought, steps = plan_purchase(missing, whole.mu * math.sqrt(share), failure, share)
     return bought, steps, whole.rest(share)
 
 

@@ -180,7 +180,7 @@ def plan_table(
                 f"it. Declare {', '.join(to_buy)}: bounds={{{to_buy[0]!r}: (lower, upper)}}"
             )
         mu = mu_gdp(RANGE_EPS * eps, RANGE_DELTA * delta)
-        purchase, steps = plan_purchase(to_buy, mu, RANGE_FAILURE * delta)
+        purchase, steps = plan_purchase(to_buy, mu, RANGE_FAILURE * delta, RANGE_EPS)
         eps_r, delta_r = (1.0 - RANGE_EPS) * eps, (1.0 - RANGE_DELTA - RANGE_FAILURE) * delta
     noise = plan_noise(
         layout, eps_r, delta_r,
