@@ -20,7 +20,7 @@ __all__ = ["Plan", "Purchase"]
 
 @dataclass(frozen=True)
 class Purchase:
-    """The part of a budget that buys ranges (``eptr.md`` section 8: two histograms a column).
+    """The part of a budget that buys ranges: two histograms a column (``ranges/theory.md``).
 
     Attributes
     ----------

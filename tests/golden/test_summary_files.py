@@ -42,7 +42,7 @@ def test_stars_and_digits(make_fit, golden):
     golden("stars.txt", make_fit().summary(digits=6, stars=True).as_text(88))
 
 
-def test_the_layout_of_the_specification(make_fit):
+def test_the_layout_line_by_line(make_fit):
     """The header and the table of a fit with a reply, as they were designed."""
     lines = make_fit().summary().as_text(88).splitlines()
     assert lines[:15] == [
