@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._release_data import REQUIRED, fit_on_release, is_release, require
-from dpmodels.api._request import build_request
-from dpmodels.api._run import execute
+from dpmodels.api._fit import fit_formula
+from dpmodels.api._release_data import REQUIRED
 from dpmodels.errors import RequestError, did_you_mean
 
 if TYPE_CHECKING:
@@ -117,57 +116,30 @@ def dp_glm(
     >>> bool(fit.params["lncoins"] < 0)
     True
     """
-    from dpmodels.api._public import not_the_private_data
     from dpmodels.registry import method_names
-    from dpmodels.results import Fit
-    from dpmodels.sources.adapt import as_source
 
     chosen = family_of(family)
     link = options.pop("link", None)
     if link not in (None, chosen.link):
         raise RequestError(f"family={chosen.name!r} has link={chosen.link!r}, got link={link!r}")
-    given = {**options, "family": chosen.name, "link": chosen.link}
-    if is_release(data):
-        return fit_on_release(
-            "dp_glm",
-            formula,
-            data,
-            eps=eps,
-            delta=delta,
-            method=method,
-            schema=schema,
-            bounds=bounds,
-            public=public,
-            inference=inference,
-            budget=budget,
-            seed=seed,
-            progress=progress,
-            options=given,
-            design_options=_design_options(chosen, event),
-        )
-    require("dp_glm", eps, delta)
-    if method is None:
-        method = "drcl" if chosen.name == "geometric" else method_names("dp_glm")[0]
-    not_the_private_data(public, data)
-    source = as_source(data)
-    call = build_request(
+    return fit_formula(
         "dp_glm",
         formula,
+        data,
+        budget=budget,
         eps=eps,
         delta=delta,
         method=method,
-        kinds=source.kinds,
-        attached=source.schema_attr,
+        default="drcl" if chosen.name == "geometric" else method_names("dp_glm")[0],
         schema=schema,
         bounds=bounds,
         public=public,
         inference=inference,
         seed=seed,
         progress=progress,
-        options=given,
+        options={**options, "family": chosen.name, "link": chosen.link},
         design_options=_design_options(chosen, event),
     )
-    return Fit(*execute(call, source, budget))
 
 
 def _design_options(family: Family, event: Any) -> dict[str, Any]:

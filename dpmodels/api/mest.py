@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api._fit import fit_formula
-from dpmodels.api._release_data import REQUIRED, fit_on_release, is_release, require
+from dpmodels.api._release_data import REQUIRED
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -71,25 +71,6 @@ def dp_mest(
     Unit: one row (or one attribute of it). Neighbours: replace one row, n public. Charged: (eps,
     delta) for the noised table; everything after it is post-processing. On a release: nothing.
     """
-    given = {**options, "loss": loss}
-    if is_release(data):
-        return fit_on_release(
-            "dp_mest",
-            formula,
-            data,
-            eps=eps,
-            delta=delta,
-            method=method,
-            schema=schema,
-            bounds=bounds,
-            public=public,
-            inference=inference,
-            budget=budget,
-            seed=seed,
-            progress=progress,
-            options=given,
-        )
-    require("dp_mest", eps, delta)
     return fit_formula(
         "dp_mest",
         formula,
@@ -97,12 +78,13 @@ def dp_mest(
         budget=budget,
         eps=eps,
         delta=delta,
-        method=method or "drcl",
+        method=method,
+        default="drcl",
         schema=schema,
         bounds=bounds,
         public=public,
         inference=inference,
         seed=seed,
         progress=progress,
-        options=given,
+        options={**options, "loss": loss},
     )

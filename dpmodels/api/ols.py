@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api._choice import choose_method
 from dpmodels.api._fit import fit_formula
-from dpmodels.api._public import not_the_private_data
-from dpmodels.api._release_data import REQUIRED, fit_on_release, is_release, require
+from dpmodels.api._release_data import REQUIRED
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -97,26 +96,6 @@ def dp_ols(
     >>> fit.released
     True
     """
-    if is_release(data):
-        return fit_on_release(
-            "dp_ols",
-            formula,
-            data,
-            eps=eps,
-            delta=delta,
-            method=method,
-            schema=schema,
-            bounds=bounds,
-            public=public,
-            inference=inference,
-            budget=budget,
-            seed=seed,
-            progress=progress,
-            options=options,
-        )
-    require("dp_ols", eps, delta)
-    not_the_private_data(public, data)
-    chosen, reasons = choose_method("dp_ols", method, public)
     return fit_formula(
         "dp_ols",
         formula,
@@ -124,7 +103,8 @@ def dp_ols(
         budget=budget,
         eps=eps,
         delta=delta,
-        method=chosen,
+        method=method,
+        default=lambda: choose_method("dp_ols", method, public),
         schema=schema,
         bounds=bounds,
         public=public,
@@ -132,5 +112,4 @@ def dp_ols(
         seed=seed,
         progress=progress,
         options=options,
-        reasons=reasons,
     )
