@@ -35,8 +35,9 @@ def prediction_ratio(frame, predictors, eps, runs):
     ],
 )
 def test_the_first_call_on_wine(wine, predictors, limit):
-    """20 unseeded runs on a bare frame, ranges bought; at least 18 replies. The prototype and 200
-    runs of ours always replied and had medians of 1.003 and 1.018; false alarm below 1e-4."""
+    """20 unseeded runs on a bare frame, ranges bought; at least 18 replies. 200 runs always replied
+    and had medians of 1.003 and 1.017; resampling them, the median of 20 is above its limit with
+    probability below 1e-3 (two predictors) and about 1e-3 (four)."""
     replies, ratio = prediction_ratio(wine, predictors, 1, 20)
     assert replies >= 18
     assert ratio <= limit
@@ -66,7 +67,7 @@ def coverage(frame, formula, beta, sd, reps, seed=5, **call):
 def test_coverage_with_bought_ranges(wine, predictors, eps):
     """Wine design, simulated errors, n = 6497, 1000 replications (seed 5): each coefficient in
     92-98 %; at a true 95 % a coefficient leaves that band with probability 2e-5. (With the first
-    300 of these replications one coefficient of sixteen stands at .907, with all 1000 at .945:
+    300 of these replications one coefficient of sixteen stands at .907, with all 1000 at .947:
     300 are too few for a band of 3 %.)"""
     X = np.column_stack([np.ones(len(wine)), wine[predictors]])
     y = wine["quality"].to_numpy(float)
