@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dpmodels.gptr.glm_plan import COEF_STEP, INFO_STEP, OUT_STEP, SCALE_STEP, GlmDetail
 from dpmodels.gptr.newton import WorkingRows, evaluate, minimise
 from dpmodels.moments.rowmap import STEPS, UnitScale, unit_scale
-from dpmodels.ranges import buy_ranges
+from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -145,12 +145,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     rows are read; the optimum is certified, never assumed (``theory.md``, 4.4).
     """
     detail: GlmDetail = plan.detail
-    design = plan.design
-    if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
-        if bought is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = bought
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
     values: dict[str, Array] = {}
     scale, shift = working_map(design)
     clip = math.inf

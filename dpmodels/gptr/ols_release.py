@@ -22,7 +22,7 @@ from dpmodels.gptr.score import largest_m
 from dpmodels.moments.gram import gram
 from dpmodels.moments.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.privacy.run import ROUND_UP
-from dpmodels.ranges import buy_ranges
+from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -124,12 +124,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     the data set at hand only. Always answers, unless ranges could not be bought.
     """
     detail: LinearDetail = plan.detail
-    design = plan.design
-    if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
-        if bought is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = bought
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
     p, unit = design.p, unit_scale(design)
     box = np.append(np.full(p, detail.B), detail.Y)
     rowmap = RowMap(unit, box, ball=p, radius=detail.B)

@@ -20,7 +20,7 @@ from dpmodels.moments.symmetric import release_symmetric
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ptr.mean import WithOne
-from dpmodels.ranges import buy_ranges
+from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -68,12 +68,10 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row. ``|(u, 1)|^2 <= k + 1`` holds by clipping each cell, in integers.
     """
     detail: SecondDetail = plan.detail
-    design, relation = plan.design, plan.request.relation
-    if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
-        if bought is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = bought
+    relation = plan.request.relation
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
     unit = _centred(design)
     q = design.p + 1
     G = gram(rows.blocks(design), WithOne(RowMap(unit, np.ones(q - 1)))).integers()

@@ -18,7 +18,7 @@ from dpmodels.moments.rowmap import RowMap, UnitScale
 from dpmodels.moments.rowspace import unit_rows
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.ranges import buy_ranges
+from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -99,12 +99,9 @@ def make_plan(
 
 def unit_design(plan: Plan, rows: Rows, run: Run) -> UnitRows | Release:
     """Buy what must be bought, and map to unit rows; a Release is a no-reply."""
-    design = plan.design
-    if plan.purchase is not None:
-        found = buy_ranges(plan.purchase, design, rows, run)
-        if found is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = found
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
     unit, square = unit_rows(design)
     return UnitRows(design, unit, math.sqrt(square + float(design.has_intercept)))
 

@@ -31,7 +31,7 @@ from dpmodels.planning import Plan
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import buy_ranges
+from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
 from dpmodels.sources.rows import rows_in_windows
 
@@ -238,13 +238,11 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
     detail: SspDetail = plan.detail
-    design, relation = plan.design, plan.request.relation
-    if plan.purchase is not None:
-        # whitening takes the width of a range out again, so a wide one costs the first stage only
-        bought = buy_ranges(plan.purchase, design, rows, run, wide=detail.second is not None)
-        if bought is None:
-            return Release({}, plan.guarantee, design, reply=False, why="ranges")
-        design = bought
+    relation = plan.request.relation
+    # whitening takes the width of a range out again, so a wide one costs the first stage only
+    design = ranged_design(plan, rows, run, wide=detail.second is not None)
+    if design is None:
+        return no_ranges(plan)
     unit, square = unit_rows(design)
     passes = Passes(rows, design, unit, run, relation)
     name = "moments" if detail.second is None else "first moments"

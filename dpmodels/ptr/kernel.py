@@ -13,7 +13,15 @@ import numpy as np
 
 from dpmodels.estimate import Array
 
-__all__ = ["CELLS", "binned_sums", "default_bandwidth", "direct_sums", "gaussian", "joint_norm"]
+__all__ = [
+    "CELLS",
+    "binned_sums",
+    "curve",
+    "default_bandwidth",
+    "direct_sums",
+    "gaussian",
+    "joint_norm",
+]
 
 #: Cells of the binning grid by dimension.
 CELLS = {1: 4096, 2: 256}
@@ -106,3 +114,14 @@ def binned_sums(
     K1, K2 = gaussian(points[:, :1], centres, h), gaussian(points[:, 1:], centres, h)
     s2, c2 = s.reshape(cells, cells), c.reshape(cells, cells)
     return ((K1 @ s2) * K2).sum(axis=1), ((K1 @ c2) * K2).sum(axis=1)
+
+
+def curve(N: Array, D: Array, sigma: float) -> tuple[Array, Array]:
+    """Return (f, privacy se) of noisy sums: f = clip(N/D, -1, 1) where D > 4/mu, else NaN.
+
+    First order: ``N/D`` has error ``sigma sqrt(1 + f^2) / D`` with sigma = 2/mu.
+    """
+    ok = 2.0 * sigma < D
+    f = np.where(ok, np.clip(N / np.where(ok, D, 1.0), -1.0, 1.0), np.nan)
+    se = np.where(ok, sigma * np.sqrt(1.0 + f * f) / np.where(ok, D, 1.0), np.nan)
+    return f, se

@@ -28,6 +28,7 @@ from dpmodels.ptr.generic import paper_midpoint, paper_sigma, reply_probability,
 from dpmodels.ptr.kernel import (
     CELLS,
     binned_sums,
+    curve,
     default_bandwidth,
     direct_sums,
     gaussian,
@@ -363,14 +364,3 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         ),
         arrays={**arrays, "f": f, "se": se},
     )
-
-
-def curve(N: Array, D: Array, sigma: float) -> tuple[Array, Array]:
-    """Return (f, privacy se) of noisy sums: f = clip(N/D, -1, 1) where D > 4/mu, else NaN.
-
-    First order: ``N/D`` has error ``sigma sqrt(1 + f^2) / D`` with sigma = 2/mu.
-    """
-    ok = 2.0 * sigma < D
-    f = np.where(ok, np.clip(N / np.where(ok, D, 1.0), -1.0, 1.0), np.nan)
-    se = np.where(ok, sigma * np.sqrt(1.0 + f * f) / np.where(ok, D, 1.0), np.nan)
-    return f, se

@@ -88,8 +88,13 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
     )
 
 
-def ranged_design(plan: Plan, rows: Rows, run: Run) -> Design | None:
+def ranged_design(plan: Plan, rows: Rows, run: Run, *, wide: bool = False) -> Design | None:
     """Return the plan's design with every range known, buying what the plan says; None: no reply.
+
+    Parameters
+    ----------
+    wide : bool
+        As in :func:`buy_ranges`.
 
     Privacy
     -------
@@ -97,7 +102,7 @@ def ranged_design(plan: Plan, rows: Rows, run: Run) -> Design | None:
     """
     if plan.purchase is None:
         return plan.design
-    return buy_ranges(plan.purchase, plan.design, rows, run)
+    return buy_ranges(plan.purchase, plan.design, rows, run, wide=wide)
 
 
 def no_ranges(plan: Plan) -> Release:

@@ -8,18 +8,13 @@ import numpy as np
 
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Array
+from dpmodels.ptr.kernel import curve, gaussian
 from dpmodels.results._predict import choice
 
 if TYPE_CHECKING:
     from dpmodels.results.fit import Fit
 
 __all__ = ["plot_curve", "predict_curve"]
-
-
-def _kernel(a: Array, b: Array, h: float) -> Array:
-    a, b = a / h, b / h
-    square = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2.0 * (a @ b.T)
-    return np.asarray(np.exp(-0.5 * np.maximum(square, 0.0)))
 
 
 def _values(fit: Fit, u: Array) -> tuple[Array, Array]:
@@ -30,16 +25,13 @@ def _values(fit: Fit, u: Array) -> tuple[Array, Array]:
     if "white" in arrays:
         from scipy.linalg import cholesky, solve_triangular
 
-        K = _kernel(points, points, h)
+        K = gaussian(points, points, h)
         K[np.diag_indices_from(K)] += 1e-8
         L = cholesky(K, lower=True)
         # the noisy functions themselves: N(q) = K(q, Z) K(Z, Z)^{-1} N(Z), exact at Z
         weights = solve_triangular(L, arrays["white"], lower=True, trans="T")
-        N, D = (_kernel(u, points, h) @ weights).T
-        ok = 2.0 * sigma < D
-        safe = np.where(ok, D, 1.0)
-        f = np.where(ok, np.clip(N / safe, -1.0, 1.0), np.nan)
-        return f, np.where(ok, sigma * np.sqrt(1.0 + f * f) / safe, np.nan)
+        N, D = (gaussian(u, points, h) @ weights).T
+        return curve(N, D, sigma)
     f = arrays["f"]
     if points.shape[1] == 1:
         order = np.argsort(points[:, 0])
