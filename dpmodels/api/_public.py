@@ -39,13 +39,17 @@ def not_the_private_data(public: Any, data: Any) -> None:
 def read_public(public: Any, design: Design) -> PublicMoments:
     """Return the checked second moments of public data in the columns of ``design``.
 
-    Incomplete public rows are dropped.
+    Incomplete public rows are dropped. A design without a response asks for moments of (1, x).
     """
-    from dpmodels.moments.public import PublicMoments, is_moments
+    from dpmodels.moments.public import CONSTANT, PublicMoments, constant_first, is_moments
 
     names = [c.name for c in design.z]
+    response = design.response is not None
+    every = names if response else [CONSTANT, *names]
     if is_moments(public):
-        return PublicMoments.of(public).checked(names)
+        given = PublicMoments.of(public)
+        given = given if response else constant_first(given, names)
+        return given.checked(every, response=response)
     from dpmodels.sources.adapt import as_source
     from dpmodels.sources.rows import Rows, count_rows
 
@@ -63,7 +67,9 @@ def read_public(public: Any, design: Design) -> PublicMoments:
     if Z.shape[1] < 3:
         raise RequestError(
             f"public= has {Z.shape[1]} complete rows: at least 3 are needed, and "
-            f"{design.q + 8} or more to whiten without shrinkage"
+            f"{len(every) + 8} or more to whiten without shrinkage"
         )
     complete = Z.shape[1]
-    return PublicMoments(Z @ Z.T / complete, complete, rows=Z).checked(names)
+    if not response:
+        Z = np.vstack([np.ones(complete), Z])
+    return PublicMoments(Z @ Z.T / complete, complete, rows=Z).checked(every, response=response)

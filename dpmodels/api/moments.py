@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._request import build_request
-from dpmodels.api._run import execute
+from dpmodels.api._choice import choose_method
+from dpmodels.api._fit import fit_formula
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -21,8 +21,10 @@ def dp_moments(
     *,
     eps: float,
     delta: float,
+    method: str | None = None,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    public: Any = None,
     budget: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
@@ -39,19 +41,31 @@ def dp_moments(
         ``"x1 + x2 ~ 1"``, or the names of the columns.
     data, eps, delta, schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_ols`; ``delta=0`` gives pure differential privacy.
+    method : str, optional
+        None: "pmt" with public data (rows are whitened by their second moment and scaled into a
+        ball: no ranges are needed or bought), else "joint" (rows in declared or bought ranges).
+        "pmt_paper": the published algorithm, for comparison.
+    public : table or PublicMoments, optional
+        Public rows, or public second moments of (x, 1) in the layout of ``arrays["moments"]``
+        (``{"moments": C, "m": 100}``). Used without noise; rows that need protection must not be
+        among them.
     **options
-        ``relation="add-remove"`` with ``n_guess=``; ``bounds_share=``.
+        ``relation="add-remove"`` with ``n_guess=``; ``bounds_share=``; of "pmt" ``stages=``,
+        ``radius=``, ``shrink=``, ``phi=``.
 
     Returns
     -------
     Fit
-        ``params``: mean products, means, and the share of complete rows. ``arrays["moments"]``:
-        the matrix itself, the constant last, in the user's units and per row.
+        ``params``: mean products, means, and the share of complete rows; ``arrays["moments"]``:
+        the matrix itself, the constant last, in the user's units and per row; ``bse_privacy`` and
+        ``vcov("privacy")``: what the noise adds to each entry. Rows that "pmt" scales into its
+        ball count less, so its moments are over the released mean weight of a row (the last of
+        ``params``); ``arrays["moments_per_row"]`` are not.
 
     Privacy
     -------
     Unit: one row. Neighbours: replace one row, n public (or as ``relation=`` says). Charged:
-    (eps, delta), before noise is drawn.
+    (eps, delta), before noise is drawn. Privacy never depends on the public data being right.
 
     Examples
     --------
@@ -65,29 +79,26 @@ def dp_moments(
     (3, 3)
     """
     from dpmodels.errors import RequestError
-    from dpmodels.results import Fit
-    from dpmodels.sources.adapt import as_source
 
     if not isinstance(columns, str):
         names = list(columns)
         if not names or not all(isinstance(c, str) for c in names):
             raise RequestError("columns must be a formula 'x1 + x2 ~ 1' or a list of column names")
         columns = " + ".join(c if c.isidentifier() else f"`{c}`" for c in names) + " ~ 1"
-    source = as_source(data)
-    call = build_request(
+    return fit_formula(
         "dp_moments",
         columns,
+        data,
+        budget=budget,
         eps=eps,
         delta=delta,
-        method="joint",
-        kinds=source.kinds,
-        attached=source.schema_attr,
+        method=method,
+        default=lambda: choose_method("dp_moments", method, public),
         schema=schema,
         bounds=bounds,
-        public=None,
+        public=public,
         inference=False,
         seed=seed,
         progress=progress,
         options=options,
     )
-    return Fit(*execute(call, source, budget))

@@ -212,6 +212,31 @@ register_case(
     ),
 )
 
+#: (1, a, b) at right angles on the unit sphere; and nearly so in the published map.
+OPPOSITE = (columns(1, 0, 0), columns(-1, 0, 0))
+SECOND: dict[str, Any] = {
+    "verb": "dp_moments", "formula": "a + b ~ 1", "stages": 1, "public": _IDENTITY, "radius": 1.0,
+}  # fmt: skip
+register_case(
+    "pmt",
+    "dp_moments",
+    AuditCase(
+        sensitivity=(_BALL,), release=(_check("moments", "pmt", ("Q1",), OPPOSITE, **SECOND),)
+    ),
+)
+register_case(
+    "pmt_paper",
+    "dp_moments",
+    AuditCase(
+        release=(
+            _check(
+                "moments", "pmt_paper", ("Q",), ORTHOGONAL, verb="dp_moments", formula="a + b ~ 1",
+                public={"moments": np.diag([1e-3, 1e-3, 1.0]), "m": 100},
+            ),
+        )
+    ),
+)  # fmt: skip
+
 _PLAIN: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ssp", {}),
     ("adassp", {}),
@@ -243,16 +268,17 @@ for _method in ("pmt", "pmt_paper"):
     )  # fmt: skip
 
 
-def _call(data: Any) -> Any:
-    import dpmodels as dp
-
-    return dp.dp_moments(
-        "a + b ~ 1", data, eps=4.0, delta=1e-6, bounds={"a": (-1, 1), "b": (-1, 1)}
-    )
-
-
-register_case(
-    "joint",
-    "dp_moments",
-    verb_case("dp_moments", "joint", "", frame(1000)[["a", "b"]], call=_call),
+_SECOND: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("joint", {"bounds": {"a": (-1, 1), "b": (-1, 1)}}),
+    ("pmt", {"public": {"moments": np.diag([1 / 3, 1 / 3, 1.0]), "m": 20}}),
+    ("pmt_paper", {"public": {"moments": np.diag([1 / 3, 1 / 3, 1.0]), "m": 20}}),
 )
+for _method, _options in _SECOND:
+    register_case(
+        _method,
+        "dp_moments",
+        verb_case(
+            "dp_moments", _method, "a + b ~ 1", frame(1000)[["a", "b"]], eps=4.0, delta=1e-6,
+            **_options,
+        ),
+    )  # fmt: skip

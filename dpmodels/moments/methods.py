@@ -39,6 +39,20 @@ _SHARE = Option(
     "bounds_share", "share of the budget that buys ranges", 0.15, float, lower=0.0, upper=1.0
 )
 
+_SHRINK = Option("shrink", "shrink the public moments to their diagonal; None: by rule", None, bool)
+_PUBLIC_RADIUS = Option(
+    "radius",
+    "radius of the rows: a number, 'loo', 'paper'; None: by rule",
+    None,
+    (float, str),
+    choices=("loo", "paper"),
+    lower=0.0,
+)
+_PUBLISHED = (
+    Option("eta", "failure probability of the truncation radius", 0.05, float, lower=0.0),
+    Option("rho", "total zCDP budget; eps must cover it", None, float, lower=0.0),
+)
+
 register_method(
     Method(
         name="ssp",
@@ -80,18 +94,11 @@ _PUBLIC_OPTIONS = (
         str,
         choices=("joint", "separate"),
     ),
-    Option("shrink", "shrink the public moments to their diagonal; None: by rule", None, bool),
+    _SHRINK,
     Option("combine", "combine with the public-only fit by precision", False, bool),
     _RIDGE,
     _PHI,
-    Option(
-        "radius",
-        "radius of the rows: a number, 'loo', 'paper'; None: by rule",
-        None,
-        (float, str),
-        choices=("loo", "paper"),
-        lower=0.0,
-    ),
+    _PUBLIC_RADIUS,
     _ERRORS,
     _GUESS,
 )
@@ -138,10 +145,7 @@ _COMPARED = (
         needs=("delta > 0", "public data"),
         accepts=("weights", "public"),
         reference="Enhancing Differentially Private Linear Regression via Public Second-Moment",
-        options=(
-            Option("eta", "failure probability of the truncation radius", 0.05, float, lower=0.0),
-            Option("rho", "total zCDP budget; eps must cover it", None, float, lower=0.0),
-        ),
+        options=_PUBLISHED,
     ),
     Method(
         name="jl",
@@ -206,6 +210,37 @@ register_method(
         privacy_se="public",
         reference="Blum, Dwork, McSherry and Nissim 2005; dpmodels/moments/theory.md",
         options=(_SHARE, _GUESS),
+    )
+)
+_PMT = "Enhancing Differentially Private Linear Regression via Public Second-Moment"
+register_method(
+    Method(
+        name="pmt",
+        verb="dp_moments",
+        title="second moments of rows whitened by public ones",
+        backend="dpmodels.moments.second_public",
+        needs=("public data", "two passes"),
+        relations=("replace", "add-remove"),
+        accepts=("public",),
+        inference="privacy part only",
+        privacy_se="public",
+        reference=f"after '{_PMT}'; joint whitening, radii and stages: dpmodels/moments/theory.md",
+        options=(_STAGES, _SHRINK, _PHI, _PUBLIC_RADIUS, _GUESS),
+    )
+)
+register_method(
+    Method(
+        name="pmt_paper",
+        verb="dp_moments",
+        title="PMT second moments as published (Algorithm 2)",
+        backend="dpmodels.moments.second_paper",
+        needs=("delta > 0", "public data"),
+        accepts=("public",),
+        inference="privacy part only",
+        privacy_se="public",
+        comparison_only=True,
+        reference=_PMT,
+        options=_PUBLISHED,
     )
 )
 register_kind(

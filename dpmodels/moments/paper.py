@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
-__all__ = ["estimate", "plan", "release"]
+__all__ = ["estimate", "plan", "published_mu", "published_release", "published_roots", "release"]
 
 Array = npt.NDArray[np.float64]
 
@@ -59,32 +59,58 @@ class PaperDetail:
     mu: float
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
-    """Plan the two releases. ``rho=`` means the total of both (the paper's is half of it)."""
-    if request.public is None:
-        raise RequestError("method='pmt_paper' needs public data with the response: public=")
+def published_mu(request: Request) -> float:
+    """Return the mu of the whole call: of ``rho=`` (a total) if given, else of (eps, delta)."""
     mu = mu_gdp(request.eps, request.delta)
     rho = request["rho"]
-    if rho is not None:
-        mu = math.sqrt(2.0 * float(rho))
-        need = eps_gdp(mu, request.delta)
-        if request.eps < need * (1.0 - 1e-9):
-            raise RequestError(
-                f"rho={rho!r} (the total) needs eps = {need:.6g} at delta = {request.delta:g}: "
-                "give an eps at least as large, or leave rho= out"
-            )
-        mu = min(mu, mu_gdp(request.eps, request.delta))
-    C = np.asarray(request.public.moments, dtype=float)
-    d = design.p
-    values, vectors = np.linalg.eigh(C[:d, :d])
+    if rho is None:
+        return mu
+    need = eps_gdp(math.sqrt(2.0 * float(rho)), request.delta)
+    if request.eps < need * (1.0 - 1e-9):
+        raise RequestError(
+            f"rho={rho!r} (the total) needs eps = {need:.6g} at delta = {request.delta:g}: "
+            "give an eps at least as large, or leave rho= out"
+        )
+    return min(math.sqrt(2.0 * float(rho)), mu)
+
+
+def published_roots(C: Array) -> tuple[Array, Array]:
+    """Return ``(S^{-1/2}, S^{1/2})``, symmetric, of a public second moment."""
+    values, vectors = np.linalg.eigh(C)
     if values[0] <= 1e-14 * values[-1]:
         raise RequestError(
             "the published algorithm inverts the public second moment, and here it is singular: "
             "more public rows are needed, or method='pmt', which shrinks"
         )
+    return (vectors / np.sqrt(values)) @ vectors.T, (vectors * np.sqrt(values)) @ vectors.T
+
+
+def published_release(run: Run, name: str, integers: npt.NDArray[np.object_], unit: float) -> Array:
+    """Release a Gram matrix with noise of full size on every entry of its upper triangle.
+
+    Privacy
+    -------
+    The mu of the step: the published sensitivity ``2 R^2`` exceeds that of the upper triangle,
+    which is at most the Frobenius norm ``sqrt2 R^2``.
+    """
+    upper = np.triu_indices(len(integers))
+    out = np.zeros(integers.shape)
+    out[upper] = run.gaussian(name, integers[upper], 2.0 * 2.0**40, unit=unit)
+    out.T[upper] = out[upper]
+    return out
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan the two releases. ``rho=`` means the total of both (the paper's is half of it)."""
+    if request.public is None:
+        raise RequestError("method='pmt_paper' needs public data with the response: public=")
+    mu = published_mu(request)
+    C = np.asarray(request.public.moments, dtype=float)
+    d = design.p
+    root, _ = published_roots(C[:d, :d])
     factor = 1.0 + math.log(2.0 * n / float(request["eta"]))
     detail = PaperDetail(
-        (vectors / np.sqrt(values)) @ vectors.T,
+        root,
         math.sqrt(C[d, d]),
         math.sqrt(d * factor),
         math.sqrt(factor),
@@ -116,11 +142,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     rowmap = RowMap(unit, box, ball=d, radius=detail.rx, matrix=matrix, project=True)
     G = gram(rows.blocks(plan.design), rowmap).integers()
     step = detail.rx / STEPS
-    upper = np.triu_indices(d)
-    noisy = run.gaussian("second moments", G[:d, :d][upper], 2.0 * 2.0**40, unit=step * step)
-    M = np.zeros((d, d))
-    M[upper] = noisy
-    M.T[upper] = noisy
+    M = published_release(run, "second moments", G[:d, :d], step * step)
     h = run.gaussian("cross moments", G[:d, d], 2.0 * 2.0**40, unit=step * detail.ry / STEPS)
     return Release(
         {"second_moments": M, "cross_moments": h}, plan.guarantee, plan.design, detail=detail

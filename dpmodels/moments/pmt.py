@@ -35,7 +35,16 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
-__all__ = ["PmtDetail", "diagnostics", "estimate", "plan", "release", "two_stages"]
+__all__ = [
+    "PmtDetail",
+    "PmtReleased",
+    "diagnostics",
+    "estimate",
+    "plan",
+    "release",
+    "two_stages",
+    "whitened_plan",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -81,13 +90,19 @@ def plan(request: Request, design: Design, n: int) -> Plan:
             "method='pmt' needs public data: public= a table with the same columns, or second "
             "moments. Without public data use method='ssp'"
         )
-    rows = planning_rows(request, n)
-    p, q = design.p, design.q
-    if request.relation == "replace" and n <= p:
-        raise RequestError(f"n = {n} rows cannot carry {p} coefficients")
+    planning_rows(request, n)  # first: without a guess there is nothing to plan
+    if request.relation == "replace" and n <= design.p:
+        raise RequestError(f"n = {n} rows cannot carry {design.p} coefficients")
     white = public_whitening(
         request.public, separate=request["whitening"] == "separate", shrink=request["shrink"]
     )
+    return whitened_plan(request, design, n, white)
+
+
+def whitened_plan(request: Request, design: Design, n: int, white: PublicWhitening) -> Plan:
+    """Plan stages, shares and radii of publicly whitened rows, from public facts."""
+    rows = planning_rows(request, n)
+    q = len(white.L)
     budget = currency(request)
     two, why = _stages(request, mu_like(budget.part(1.0), q), q, rows)
     share = STAGE_ONE
@@ -120,7 +135,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         scales=_scales(detail, q, request.relation),
         detail=detail,
         reasons=(*request.reasons, why),
-        advice=_advice(detail, request, p),
+        advice=_advice(detail, request, q - 1),
     )
 
 
@@ -189,8 +204,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     never depends on the public data being right.
     """
     detail: PmtDetail = plan.detail
-    unit = UnitScale(1.0 / detail.white.scale, np.zeros(plan.design.q), False)
-    passes = Passes(rows, plan.design, unit, run, plan.request.relation)
+    unit = UnitScale(1.0 / detail.white.scale, np.zeros(len(detail.white.scale)), False)
+    constant = plan.design.response is None
+    passes = Passes(rows, plan.design, unit, run, plan.request.relation, constant)
     name = "moments" if detail.second is None else "first moments"
     stages = [ball_stage(passes, detail.white.L, detail.radius, name, detail.first)]
     if detail.second is not None:

@@ -16,13 +16,22 @@ import numpy.typing as npt
 from dpmodels.errors import RequestError
 from dpmodels.moments.quantiles import chi2_upper, f_upper
 
-__all__ = ["PublicMoments", "PublicWhitening", "hotelling", "public_radius", "public_whitening"]
+__all__ = [
+    "PublicMoments",
+    "PublicWhitening",
+    "constant_first",
+    "hotelling",
+    "public_radius",
+    "public_whitening",
+]
 
 Array = npt.NDArray[np.float64]
 
 #: Shrink the public moments below this many rows beyond q = p + 1.
 SHRINK_BELOW = 8
 _SINGULAR = 1e-12
+#: Name of the constant among the columns of (1, x).
+CONSTANT = "Intercept"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +42,8 @@ class PublicMoments:
     ----------
     moments : (q, q) array
         ``(1/m) sum (x, y)(x, y)'``, response last; or the (p, p) moments of x alone, with
-        ``response_scale``.
+        ``response_scale``. For ``dp_moments``, which has no response: of (x, 1), the constant
+        last, as it releases them.
     m : int, optional
         Number of public rows behind it. Unknown: radii are taken 20 % larger.
     names : sequence of str, optional
@@ -70,13 +80,15 @@ class PublicMoments:
             )
         return cls(**dict(given))
 
-    def checked(self, names: Sequence[str]) -> PublicMoments:
+    def checked(self, names: Sequence[str], *, response: bool = True) -> PublicMoments:
         """Return the moments of (x, y) as a clean matrix, or raise ``RequestError``.
 
         Parameters
         ----------
         names : sequence of str
             Columns of the private design, response last.
+        response : bool
+            False: the moments are those of (1, x).
         """
         C = np.asarray(self.moments, dtype=float)
         q = len(names)
@@ -89,9 +101,12 @@ class PublicMoments:
             )
         if C.shape != (size, size):
             what = "second moments of (x, y)" if scale is None else "second moments of x"
-            hint = ""
-            if scale is None and C.shape == (q - 1, q - 1):
-                hint = ". Moments of x alone need response_scale= too"
+            hint = ". Moments of x alone need response_scale= too"
+            if not response:
+                what = "second moments of (x, 1)"
+                hint = ". The means belong to it: the constant is its last row and column"
+            if scale is not None or C.shape != (q - 1, q - 1):
+                hint = ""
             raise RequestError(
                 f"public {what}: expected a {size} x {size} matrix ({', '.join(names)}), got shape "
                 f"{C.shape}{hint}"
@@ -112,6 +127,32 @@ class PublicMoments:
             C = _with_response(C, float(scale), float(self.response_centre), names)
         _no_zero_column(C, names)
         return PublicMoments(C, self.m, tuple(names), response_scale=scale, rows=self.rows)
+
+
+def constant_first(given: PublicMoments, names: Sequence[str]) -> PublicMoments:
+    """Return moments of (x, 1), as ``dp_moments`` releases them, as moments of (1, x).
+
+    They are divided by the entry of the constant, so that sums, and moments in which incomplete
+    rows count as zero, serve as well. ``names`` with ``Intercept`` first say that the constant
+    comes first already.
+    """
+    if given.response_scale is not None or given.response_centre != 0.0:
+        raise RequestError(
+            "these moments have no response: drop response_scale= and response_centre="
+        )
+    M = np.asarray(given.moments, dtype=float)
+    listed = [*names, CONSTANT] if given.names is None else list(given.names)
+    if CONSTANT not in listed:
+        listed.append(CONSTANT)
+    rows = None if given.rows is None else np.asarray(given.rows, dtype=float)
+    if listed[0] != CONSTANT:
+        if M.ndim == 2:
+            M = np.roll(M, 1, axis=(0, 1))
+        rows = None if rows is None else np.roll(rows, 1, axis=0)
+        listed = [*listed[-1:], *listed[:-1]]
+    if M.ndim == 2 and M.size and math.isfinite(M[0, 0]) and M[0, 0] > 0:
+        M = M / M[0, 0]
+    return PublicMoments(M, given.m, listed, rows=rows)
 
 
 def _with_response(C: Array, scale: float, centre: float, names: Sequence[str]) -> Array:
@@ -196,7 +237,11 @@ def _alias(C: Array, names: Sequence[str]) -> list[str]:
 
 
 def public_whitening(
-    public: PublicMoments, *, separate: bool = False, shrink: bool | None = None
+    public: PublicMoments,
+    *,
+    separate: bool = False,
+    shrink: bool | None = None,
+    response: bool = True,
 ) -> PublicWhitening:
     """Return the whitening map of checked public moments.
 
@@ -208,6 +253,9 @@ def public_whitening(
         Whiten x and scale y apart, as the PMT paper does (no public residual).
     shrink : bool or None
         None: by rule, when ``m < q + 8``.
+    response : bool
+        The last column is a response, which may not be a combination of the others. False: no
+        column may be one.
     """
     C = np.array(public.moments, dtype=float)
     names = list(public.names or [])
@@ -223,11 +271,12 @@ def public_whitening(
     if shrink is True or (shrink is None and few):
         l = shrinkage(C, q if m is None else m, rows)
     L = _cholesky(C, l)
-    if L is None or L[-1, -1] ** 2 <= 1e-10:
-        if l == 0.0 and float(np.linalg.eigvalsh(C[:-1, :-1])[0]) < _SINGULAR:
+    if L is None or (response and L[-1, -1] ** 2 <= 1e-10):
+        apart = C[:-1, :-1] if response else C
+        if l == 0.0 and float(np.linalg.eigvalsh(apart)[0]) < _SINGULAR:
             raise RequestError(
                 "the public moments are singular: "
-                f"{', '.join(_alias(C[:-1, :-1], names) or names)} can be written by the other "
+                f"{', '.join(_alias(apart, names) or names)} can be written by the other "
                 "columns there. Drop it from the formula, add public rows, or shrink=True"
             )
         l = max(l, 0.05)

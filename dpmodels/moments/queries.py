@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.moments.gram import gram
-from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale
+from dpmodels.moments.rowmap import STEPS, OneFirst, RowMap, UnitScale
 from dpmodels.moments.sensitivity import (
     INTERCEPT_WEIGHTS,
     add_remove_sensitivity,
@@ -69,7 +69,7 @@ def joint_noise(q: int, s: float, mechanism: Mechanism) -> Array:
 def release_ball(
     rows: Rows,
     design: Design,
-    rowmap: RowMap,
+    rowmap: RowMap | OneFirst,
     run: Run,
     step: str,
     mechanism: Mechanism,

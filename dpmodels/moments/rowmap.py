@@ -17,7 +17,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["STEPS", "RowMap", "UnitScale", "unit_scale", "void_missing"]
+__all__ = ["STEPS", "OneFirst", "RowMap", "UnitScale", "unit_scale", "void_missing"]
 
 #: Lattice steps per bound: |k| <= 2^20, so products are at most 2^40 and 2^13 of them are exact.
 STEPS = 2.0**20
@@ -174,6 +174,31 @@ class RowMap:
         """
         w = self.normalised(block, STEPS)
         return np.trunc(w, out=w)
+
+
+@dataclass(frozen=True)
+class OneFirst:
+    """A row map that sees the constant 1 in front of every row: ``(1, z)``.
+
+    For designs without an intercept column whose moments of (1, z) are wanted. A missing cell
+    voids the constant as well, because every coordinate of the map is then NaN.
+    """
+
+    rowmap: RowMap
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the coordinates."""
+        return self.rowmap.box
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball."""
+        return self.rowmap.radius
+
+    def integers(self, block: Array) -> Array:
+        """Return lattice coordinates of ``(1, row)``."""
+        return self.rowmap.integers(np.vstack([np.ones((1, block.shape[1])), block]))
 
 
 def void_missing(w: Array) -> None:

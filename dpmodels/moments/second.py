@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.estimate import Estimate
 from dpmodels.moments.gram import gram
 from dpmodels.moments.inference import no_reply
 from dpmodels.moments.plans import planning_rows
 from dpmodels.moments.queries import joint_noise
 from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale
+from dpmodels.moments.second_report import Back, moment_estimate
 from dpmodels.moments.sensitivity import gram_l1, gram_sensitivity
 from dpmodels.moments.simple import budget_of, make_plan
 from dpmodels.moments.symmetric import release_symmetric
@@ -24,6 +24,7 @@ from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.privacy.run import Run
@@ -94,44 +95,27 @@ def _centred(design: Design) -> UnitScale:
     return UnitScale(2.0 / width, -(lo + hi) / width, False)
 
 
-def _labels(names: tuple[str, ...]) -> list[list[str]]:
-    cells = [[f"{a}*{b}" if a != b else f"{a}^2" for b in names] for a in names]
-    for row, a in zip(cells, names, strict=True):
-        row.append(a)
-    return [*cells, [*names, "complete rows"]]
-
-
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Return moments per row in the user's units: means, mean products, share of complete rows."""
     if not release.reply:
         return no_reply(release)
     detail: SecondDetail = plan.detail
     unit: UnitScale = release.detail
-    q = len(release.values["Q"])
+    Q = release.values["Q"]
+    q = len(Q)
     # (x, 1) = T (u, 1)
     T = np.diag(np.append(1.0 / unit.scale, 1.0))
     T[:-1, -1] = -unit.shift / unit.scale
-    C = T @ release.values["Q"] @ T.T / detail.rows
-    upper = np.triu_indices(q)
     s = scale_of(detail.mechanism, q, plan.request.relation)
     V = joint_noise(q, s, detail.mechanism)
-    # entry (i, j) of T E T' is sum_ab T_ia T_jb E_ab with E symmetric
-    B = np.empty((len(upper[0]), len(upper[0])))
-    for row, (i, j) in enumerate(zip(*upper, strict=True)):
-        outer = np.outer(T[i], T[j])
-        both = outer + outer.T
-        both[np.diag_indices(q)] = np.diag(outer)
-        B[row] = both[upper]
-    cov = (B * V[upper]) @ B.T / detail.rows**2
-    labels = _labels(release.design.names)
-    return Estimate(
-        tuple(labels[i][j] for i, j in zip(*upper, strict=True)),
-        C[upper],
-        vcov_privacy=cov,
+    return moment_estimate(
+        Back(release.design.names, T, detail.rows, "complete rows"),
+        Q,
+        V,
         stats={"noise_sd": s / detail.rows},
         notes=(
             "Moments per row; a row with a missing cell counts as zero, so divide by "
             "'complete rows' where cells are missing.",
         ),
-        arrays={"moments": C, "unit_moments": release.values["Q"]},
+        arrays={"unit_moments": Q},
     )

@@ -13,6 +13,7 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.moments.inference import Stage
 from dpmodels.moments.plans import mu_like, second_radius
 from dpmodels.moments.queries import ball_map, ball_sd, joint_noise, release_ball
+from dpmodels.moments.rowmap import OneFirst
 from dpmodels.moments.whiten import floored_cholesky
 
 if TYPE_CHECKING:
@@ -29,13 +30,26 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Passes:
-    """What every pass of one call shares."""
+    """What every pass of one call shares.
+
+    Attributes
+    ----------
+    rows, design, unit, run, relation
+    constant : bool
+        Put the constant 1 in front of every row (the design has no intercept column).
+    """
 
     rows: Rows
     design: Design
     unit: UnitScale
     run: Run
     relation: str
+    constant: bool = False
+
+    @property
+    def q(self) -> int:
+        """Columns of a mapped row."""
+        return self.design.q + self.constant
 
 
 def ball_stage(
@@ -52,13 +66,20 @@ def ball_stage(
     -------
     The mechanism of the step. L and the radius must be public or released before.
     """
-    q = passes.design.q
+    q = passes.q
     inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
     rowmap = ball_map(passes.unit, radius, inverse)
     if every > 1 and passes.relation != "replace":
         raise PrivacyBugError("windows of rows have their proof under replace-one only")
     Q = release_ball(
-        passes.rows, passes.design, rowmap, passes.run, step, mechanism, passes.relation, every
+        passes.rows,
+        passes.design,
+        OneFirst(rowmap) if passes.constant else rowmap,
+        passes.run,
+        step,
+        mechanism,
+        passes.relation,
+        every,
     )
     V = joint_noise(q, ball_sd(mechanism, radius, q, passes.relation), mechanism)
     return Stage(Q, V, np.eye(q) if L is None else L, radius)
@@ -82,7 +103,7 @@ def whitened_stage(
     least)`` where the smallest is below that. ``radius = 0``: by rule. ``first_n``: rows that the
     first stage read, if not all.
     """
-    q = passes.design.q
+    q = passes.q
     read = n if first_n is None else first_n
     noise = first.s * math.sqrt(2.0 * q) / read
     K = floored_cholesky(first.Q / read, noise, multiple=floor, least=least)

@@ -36,6 +36,7 @@ PLANS = {
         cases.ORTHOGONAL,
         {"formula": "y ~ a + b - 1", "stages": 1, "public": cases._IDENTITY, "radius": 1.0},
     ),
+    "second moments": ("pmt", ("Q1",), cases.OPPOSITE, cases.SECOND),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from dpmodels.moments import sensitivity as sens
 from dpmodels.moments.gram import gram
 from dpmodels.moments.queries import ball_map, bounded_plan
-from dpmodels.moments.rowmap import RowMap, UnitScale
+from dpmodels.moments.rowmap import OneFirst, RowMap, UnitScale
 
 SLACK = 1 + 1e-9
 
@@ -151,6 +151,50 @@ def test_ball_query_in_integers():
     assert top <= 2 * 2**80
     assert top > 0.99 * 2 * 2**80
     assert top > (sens.gram_sensitivity(1) ** 2) * 2**80  # mutant: the sqrt 2 of replace-one lost
+
+
+def whitened_pairs(seed, count):
+    """Two tables of rows x (3 columns) that differ in the first; L of a public (1, x)."""
+    rng = np.random.default_rng(seed)
+    centre = np.array([3.0, -1.0, 40.0])
+    L = np.zeros((4, 4))
+    L[0, 0] = 1.0
+    L[1:, 0] = centre
+    L[1:, 1:] = np.tril(rng.normal(size=(3, 3))) + 2.0 * np.eye(3)
+    for i in range(count):
+        rows = centre[:, None] + rng.normal(size=(3, 5)) * rng.choice([0.1, 1.0, 30.0])
+        other = rows.copy()
+        if i % 3 == 0:  # opposite sides, and at right angles once the constant is added
+            u = rng.normal(size=3)
+            u *= rng.choice([1.0, 1.5, 40.0]) / np.linalg.norm(u)
+            v = -u / (u @ u) if i % 2 else np.cross(u, rng.normal(size=3))
+            rows[:, 0], other[:, 0] = centre + L[1:, 1:] @ u, centre + L[1:, 1:] @ v
+        elif i % 3 == 1:
+            other[:, 0] = rng.choice(ODD, size=3)
+        else:
+            other[:, 0] = centre - 50 * rows[:, 0]
+        yield rows, other, L
+
+
+def test_whitened_rows_with_their_constant_in_integers():
+    """(1, x) in a ball: |G - G'|_F <= sqrt2 2^40, one row less: 2^40; a missing row is zero.
+
+    The upper triangle alone (the published release) stays below 2 2^40 as well.
+    """
+    top = half = triangle = 0
+    for rows, other, L in whitened_pairs(2, 400):
+        rowmap = OneFirst(ball_map(identity(4), 1.3, np.linalg.inv(L)))
+        a = gram([rows.copy()], rowmap).integers()
+        b = gram([other.copy()], rowmap).integers()
+        without = gram([rows[:, 1:].copy()], rowmap).integers()
+        top = max(top, sum(int(v) ** 2 for v in (a - b).ravel()))
+        half = max(half, sum(int(v) ** 2 for v in (a - without).ravel()))
+        triangle = max(triangle, sum(int(v) ** 2 for v in (a - b)[np.triu_indices(4)]))
+        if np.isnan(other[:, 0]).any():
+            assert (b == without).all()
+    assert 0.98 * 2 * 2**80 < top <= 2 * 2**80
+    assert 0.98 * 2**80 < half <= 2**80
+    assert triangle <= 2 * 2**80 < (2 * 2**40) ** 2
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])

@@ -203,7 +203,9 @@ def test_public_rules_take_no_private_argument():
 
     for function in (public_whitening, public_radius):
         names = set(inspect.signature(function).parameters)
-        assert names <= {"public", "white", "separate", "shrink", "mu", "n", "phi", "rule"}
+        assert names <= {
+            "public", "white", "separate", "shrink", "response", "mu", "n", "phi", "rule",
+        }  # fmt: skip
 
 
 def test_diagnostics_allow_for_the_noise(quiet, table):

@@ -1,0 +1,127 @@
+"""From released second moments of mapped rows to moments in the user's units. Sees no row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.estimate import Estimate
+
+__all__ = ["Back", "covariance", "moment_estimate", "ratio"]
+
+Array = npt.NDArray[np.float64]
+
+#: Least mean weight of a row that moments are divided by.
+LEAST_WEIGHT = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Back:
+    """The way from mapped rows w to rows (x, 1).
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns of x.
+    T : (q, q) array
+        ``(x, 1) = T w``.
+    rows : int
+        What the sums are divided by: n, or the public guess.
+    last : str
+        What the moment of the constant with itself is called.
+    """
+
+    names: tuple[str, ...]
+    T: Array
+    rows: int
+    last: str
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the names of the upper triangle, row by row."""
+        names = self.names
+        out = []
+        for i, a in enumerate(names):
+            out += [f"{a}^2" if b == a else f"{a}*{b}" for b in names[i:]]
+            out.append(a)
+        return (*out, self.last)
+
+
+def covariance(T: Array, V: Array) -> Array:
+    """Return the covariance of the upper triangle of ``T E T'``.
+
+    E is symmetric with independent entries (of its upper triangle) of variances V: entry (i, j)
+    of ``T E T'`` is ``sum_ab T_ia T_jb E_ab``.
+    """
+    q = len(T)
+    upper = np.triu_indices(q)
+    B = np.empty((len(upper[0]), len(upper[0])))
+    for row, (i, j) in enumerate(zip(*upper, strict=True)):
+        outer = np.outer(T[i], T[j])
+        both = outer + outer.T
+        both[np.diag_indices(q)] = np.diag(outer)
+        B[row] = both[upper]
+    return np.asarray((B * V[upper]) @ B.T)
+
+
+def ratio(C: Array, cov: Array) -> tuple[Array, Array]:
+    """Return moments of (x, 1) over the moment of the constant, and their covariance.
+
+    The last cell of the upper triangle stays what it is: the divisor. Rows that were scaled down
+    or voided count in both, and so does the noise of the divisor, which the means would otherwise
+    multiply: for a column far from zero most of the noise cancels. First order. The divisor is at
+    least a tenth; below that noise rules.
+    """
+    w = max(float(C[-1, -1]), LEAST_WEIGHT)
+    upper = np.triu_indices(len(C))
+    J = np.eye(len(cov)) / w
+    J[:, -1] -= C[upper] / w**2
+    J[-1] = 0.0
+    J[-1, -1] = 1.0
+    R = C / w
+    R[-1, -1] = 1.0
+    return R, J @ cov @ J.T
+
+
+def moment_estimate(
+    back: Back,
+    Q: Array,
+    V: Array,
+    *,
+    stats: Mapping[str, float],
+    notes: tuple[str, ...],
+    warnings: tuple[str, ...] = (),
+    arrays: Mapping[str, Array] | None = None,
+    weighted: bool = False,
+) -> Estimate:
+    """Return the moments ``T Q T' / n`` of (x, 1), with the privacy covariance of each entry.
+
+    Parameters
+    ----------
+    back : Back
+    Q, V : (q, q) arrays
+        Released sums of mapped rows, and the noise variance of each entry.
+    weighted : bool
+        Divide by the moment of the constant; ``arrays["moments_per_row"]`` keeps the others.
+    """
+    C = back.T @ Q @ back.T.T / back.rows
+    C = (C + C.T) / 2.0
+    cov = covariance(back.T, V) / back.rows**2
+    kept = {"moments": C, **(arrays or {})}
+    upper = np.triu_indices(len(C))
+    params = C[upper]
+    if weighted:
+        R, cov = ratio(C, cov)
+        params = np.append(R[upper][:-1], C[-1, -1])
+        kept |= {"moments": R, "moments_per_row": C}
+    return Estimate(
+        back.labels(),
+        params,
+        vcov_privacy=cov,
+        stats=dict(stats),
+        notes=notes,
+        warnings=warnings,
+        arrays=kept,
+    )
