@@ -59,6 +59,8 @@ class Option:
         If given, the accepted values.
     lower, upper : float or None
         Exclusive bounds of a number (``lower=0`` means ``> 0``).
+    other_words : mapping
+        What else a choice is called (lower case) -> the choice: for the suggestion only.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Option:
     choices: tuple[Any, ...] = ()
     lower: float | None = None
     upper: float | None = None
+    other_words: Mapping[str, str] = field(default_factory=dict)
 
     def validate(self, value: Any) -> Any:
         """Return ``value`` or raise ``RequestError`` naming the option."""
@@ -80,9 +83,10 @@ class Option:
         if float in kinds and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if self.choices and isinstance(value, (str, bool)) and value not in self.choices:
+            meant = self.other_words.get(str(value).lower(), str(value))
             raise RequestError(
                 f"{self.name}={value!r} is not one of {list(self.choices)}."
-                + did_you_mean(str(value), [str(c) for c in self.choices])
+                + did_you_mean(meant, [str(c) for c in self.choices])
             )
         if object not in kinds and not isinstance(value, kinds):
             raise RequestError(f"{self.name}= takes {self._wanted()}, got {value!r}")

@@ -15,6 +15,7 @@ from dpmodels.errors import (
     NoReplyWarning,
     NotPrivateWarning,
     RequestError,
+    SourceError,
     UtilityWarning,
 )
 from dpmodels.privacy.noise import make_noise
@@ -85,7 +86,7 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
     -------
     Plan, Release, Estimate
     """
-    from dpmodels.sources.rows import Rows
+    from dpmodels.sources.rows import READ_ONCE, Rows
 
     if budget is not None and not hasattr(budget, "charge"):
         raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
@@ -93,6 +94,8 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
     counted = call.request.relation == "add-remove" and source.n is not None
     n = row_count(source, None if counted else call.n, names[0])
     plan = make_plan(call, n)
+    if plan.passes > 1 and not source.rescannable:
+        raise SourceError(READ_ONCE)
     _warn_public(plan)
     if budget is None:
         from dpmodels.privacy.ledger import current_budget

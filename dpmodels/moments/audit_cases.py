@@ -13,10 +13,13 @@ import numpy as np
 from dpmodels.estimate import Array
 from dpmodels.moments.dpgd import clipped_gradients
 from dpmodels.moments.gram import gram
+from dpmodels.moments.inference import Report, Stage
 from dpmodels.moments.outpert import output_sensitivity
 from dpmodels.moments.queries import ball_map, release_ball
 from dpmodels.moments.rowmap import STEPS
 from dpmodels.moments.rowspace import identity_scale
+from dpmodels.moments.scores import release_scores
+from dpmodels.moments.stages import Passes
 from dpmodels.privacy.audit import (
     AuditCase,
     ReleaseCheck,
@@ -98,6 +101,27 @@ def release_moments(rows: Array, run: Run, guarantee: Guarantee | None = None) -
     return release_ball(source, source, rowmap, run, "moments", Gaussian(0.4), "replace")
 
 
+def _score_plan() -> Any:
+    options = {"vcov": "hetero", "stages": 1}
+    return plan_of("dp_ols", "ssp", "y ~ a + b - 1", 4, _XY, 2.0, 1e-4, options)
+
+
+def release_score_moments(data: dict[str, Any], run: Run) -> Array:
+    """Release the moments of the scores after a given stage, as every such fit does."""
+    plan = _score_plan()
+
+    class OneBlock:
+        def blocks(self, design: Any, every: int = 1) -> Any:
+            yield np.array([data["a"], data["b"], data["y"]])
+
+    source: Any = OneBlock()
+    stage = Stage(np.diag([4.0, 4.0, 0.04]), np.full((3, 3), 1e-8), np.eye(3), 1.0)
+    unit = identity_scale(3)
+    facts = Report(plan.design, unit, (stage,), 4, plan.request, "zero")
+    passes = Passes(source, plan.design, unit, run, "replace")
+    return release_scores(passes, facts, plan.detail.scores).S
+
+
 def of_plan(
     method: str,
     names: tuple[str, ...],
@@ -121,6 +145,8 @@ def columns(a: float, b: float, y: float) -> dict[str, Any]:
     return {k: np.array([v, 0.0, 0.0, 0.0]) for k, v in (("a", a), ("b", b), ("y", y))}
 
 
+#: Orthogonal scores, both beyond their ball.
+SCORED = (columns(0.7, 0, 0.7), columns(0, 0.7, 0.7))
 #: Orthogonal corners of the domain; and the pair at which the known-intercept bound is attained.
 ORTHOGONAL = (columns(1, 0, 0), columns(0, 1, 0))
 ATTAINED = (columns(1, 1, 1), columns(1, -1, -1))
@@ -141,12 +167,19 @@ def _one_step(name: str, mu: float) -> Guarantee:
     return Guarantee((Step(name, Gaussian(mu)),), eps_gdp(mu, 1e-6) * (1 + 1e-9), 1e-6)
 
 
+_SCORES = ReleaseCheck(
+    "scores",
+    release_score_moments,
+    SCORED,
+    _one_step("scores", _score_plan().detail.scores.mu),
+)
 register_case(
     "ssp",
     "dp_ols",
     AuditCase(
         sensitivity=(_BALL,),
         release=(
+            _SCORES,
             ReleaseCheck("a stage", release_moments, _EYE, _one_step("moments", 0.4)),
             _check("one stage", "ssp", ("Q1",), ORTHOGONAL, formula="y ~ a + b - 1", stages=1),
             _check("bounded", "ssp", ("Q1",), ATTAINED, stages=1, query="bounded"),
@@ -159,6 +192,7 @@ register_case(
     AuditCase(
         sensitivity=(_BALL,),
         release=(
+            _SCORES,
             _check(
                 "one stage", "pmt", ("Q1",), ORTHOGONAL, formula="y ~ a + b - 1", stages=1,
                 public=_IDENTITY, radius=1.0,
@@ -239,6 +273,7 @@ register_case(
 
 _PLAIN: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ssp", {}),
+    ("ssp", {"vcov": "hetero"}),
     ("adassp", {}),
     ("jl", {"rows": 20}),
     ("dpgd", {"iterations": 3}),
@@ -257,13 +292,18 @@ for _method, _options in _PLAIN:
 #: Second moments of the synthetic table: no warning about a shift may depend on the noise.
 _MOMENTS = np.diag([1.0, 1 / 3, 1 / 3, 0.0933])
 _MOMENTS[3, 1:3] = _MOMENTS[1:3, 3] = 0.4 / 3, -0.1
-for _method in ("pmt", "pmt_paper"):
+_WITH_PUBLIC: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("pmt", {}),
+    ("pmt", {"vcov": "hetero"}),
+    ("pmt_paper", {}),
+)
+for _method, _options in _WITH_PUBLIC:
     register_case(
         _method,
         "dp_ols",
         verb_case(
             "dp_ols", _method, "y ~ a + b", frame(2000), eps=4.0, delta=1e-6,
-            public={"moments": _MOMENTS, "m": 20},
+            public={"moments": _MOMENTS, "m": 20}, **_options,
         ),
     )  # fmt: skip
 

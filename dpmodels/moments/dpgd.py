@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.moments.plans import planning_rows
-from dpmodels.moments.rowmap import STEPS, RowMap, void_missing
+from dpmodels.moments.rowmap import STEPS, RowMap, ball_integers, void_missing
 from dpmodels.moments.simple import Released, budget_of, make_plan, unit_design, unit_estimate
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["clipped_gradients", "estimate", "plan", "release"]
 
 Array = npt.NDArray[np.float64]
-
-#: Pays for the rounding of norm, factor and product before truncation.
-_SHRINK = 1.0 - 2.0**-36
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +56,7 @@ def clipped_gradients(z: Array, b: Array, G: float) -> Array:
     """
     p = len(b)
     g = z[:p] * (b @ z[:p] - z[p])
-    norm = np.sqrt(np.einsum("ij,ij->j", g, g))
-    g *= np.minimum(G / norm, 1.0) * (STEPS / G * _SHRINK)
-    g[:, ~np.isfinite(g).all(axis=0)] = 0.0
-    return np.asarray(np.trunc(g))
+    return ball_integers(g, G)
 
 
 def release(plan: Plan, rows: Rows, run: Run) -> Release:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +14,20 @@ from dpmodels.moments.solve import Moments, floor_ridge, solve, stein_ridge
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.moments.meat import Scores
     from dpmodels.moments.rowmap import UnitScale
     from dpmodels.release import Release
     from dpmodels.request import Request
 
-__all__ = ["Report", "Stage", "no_reply", "report", "shrink_report"]
+__all__ = [
+    "LastFit",
+    "Report",
+    "Stage",
+    "last_fit",
+    "no_reply",
+    "report",
+    "shrink_report",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -101,6 +110,8 @@ class Report:
         Print standard errors (with a warning) even where the ridge is active.
     notes, warnings : tuple of str
         Of the method, before those of this module.
+    scores : Scores or None
+        Of the last stage, for errors that allow unequal variances; None: one residual variance.
     """
 
     design: Design
@@ -114,6 +125,7 @@ class Report:
     warnings: tuple[str, ...] = ()
     stats: tuple[tuple[str, float], ...] = ()
     arrays: tuple[tuple[str, Array], ...] = ()
+    scores: Scores | None = None
 
 
 @dataclass(frozen=True)
@@ -156,14 +168,50 @@ def _least(stage: Stage, free: float) -> float:
     return V_FLOOR * max(float(stage.Q[p, p]), math.sqrt(float(stage.V[p, p]))) / free
 
 
-def report(facts: Report) -> Estimate:
-    """Unshrunk least squares from the last stage (a ridge only where noise dominates)."""
+@dataclass(frozen=True, eq=False)
+class LastFit:
+    """The unshrunk fit of the last stage in its own coordinates, and its errors.
+
+    Attributes
+    ----------
+    d, A : arrays
+        ``d = A h``, ``A = (M + lam I)^{-1}``.
+    lam : float
+        Positive only where the noise dominates.
+    free : float
+        ``n_eff - p``.
+    errors : Errors
+    """
+
+    d: Array
+    A: Array
+    lam: float
+    free: float
+    errors: Errors
+
+
+def last_fit(facts: Report) -> LastFit:
+    """Solve the last stage; its errors are model-based, or a sandwich where scores were released.
+
+    The sandwich is ``A S A n_eff / (n_eff - p)`` (HC1), S the released meat.
+    """
     stage = facts.stages[-1]
     m = stage.moments
     lam = 0.0 if facts.request.options.get("ridge") == "none" else floor_ridge(m)
     d, A = solve(m, lam)
     free = _free(stage, facts)
     found = errors(m, d, A, lam, free, _least(stage, free))
+    if facts.scores is not None:
+        small = (free + len(d)) / free
+        found = replace(found, sampling=small * A @ facts.scores.meat @ A)
+    return LastFit(d, A, lam, free, found)
+
+
+def report(facts: Report) -> Estimate:
+    """Unshrunk least squares from the last stage (a ridge only where noise dominates)."""
+    stage = facts.stages[-1]
+    fit = last_fit(facts)
+    d, A, lam, found = fit.d, fit.A, fit.lam, fit.errors
     warnings, notes = list(facts.warnings), list(facts.notes)
     if lam > 0:
         warnings.append(
@@ -183,12 +231,9 @@ def shrink_report(facts: Report) -> Estimate:
     Where noise dominates no sampling errors are given.
     """
     stage = facts.stages[-1]
-    m = stage.moments
-    lam = floor_ridge(m)
-    d, A = solve(m, lam)
-    free = _free(stage, facts)
-    found = errors(m, d, A, lam, free, _least(stage, free))
-    shrunk = stein_ridge(m)
+    fit = last_fit(facts)
+    d, A, lam, found = fit.d, fit.A, fit.lam, fit.errors
+    shrunk = stein_ridge(stage.moments)
     notes, warnings = list(facts.notes), list(facts.warnings)
     keep = facts.request.inference and lam == 0.0
     text = (
@@ -230,7 +275,8 @@ def _finish(
     sampling, privacy = T @ found.sampling @ T.T, T @ found.privacy @ T.T
     out: dict[str, Any] = dict(facts.arrays if arrays is None else arrays)
     if keep and facts.request.options.get("inference_method") == "bootstrap":
-        draws = bootstrap(stage, d, lam, found.v, seed=0) @ T.T
+        meat = None if facts.scores is None else facts.scores.meat
+        draws = bootstrap(stage, d, lam, found.v, seed=0, meat=meat) @ T.T
         sampling, privacy = _rescaled(sampling, privacy, draws)
         out["bootstrap_deviations"] = draws
         notes.append(
@@ -250,15 +296,22 @@ def _finish(
     }
     if keep:
         stats["sigma"] = math.sqrt(found.v) * float(stage.L[-1, -1] / facts.unit.scale[-1])
-        notes.append(
-            "Errors are model-based (one residual variance): a robust sandwich would need fourth "
-            "moments, which were not released."
-        )
+        if facts.scores is None:
+            notes.append(
+                "Errors are model-based (one residual variance): a robust sandwich would need "
+                "fourth moments, which were not released."
+            )
+        else:
+            notes.append(facts.scores.note(_free(stage, facts), found.v))
         if not facts.design.has_intercept:
             notes.append(
                 "Without an intercept the number of complete rows is not known: if rows are "
                 "missing, sigma and the sampling errors are too small."
             )
+    if facts.scores is not None:
+        noise = facts.scores.noise(_free(stage, facts), found.v)
+        stats.update(score_radius=facts.scores.radius, score_noise=noise)
+        out["scores"] = facts.scores.S
     out["moments"] = stage.Q
     out["moment_coordinates"] = stage.L
     if len(facts.stages) > 1:
@@ -275,11 +328,14 @@ def _finish(
     )
 
 
-def bootstrap(stage: Stage, d: Array, lam: float, v: float, *, seed: int) -> Array:
+def bootstrap(
+    stage: Stage, d: Array, lam: float, v: float, *, seed: int, meat: Array | None = None
+) -> Array:
     """Return draws of ``d* - d`` from released numbers only, (draws, p).
 
-    ``h* = M d + N(0, v M) + e*``, ``M* = M + E*``, solved with the same ridge; eigenvalues of M
-    are floored at s for the simulation (Ferrando, Wang and Sheldon 2022).
+    ``h* = M d + N(0, v M) + e*`` (with scores ``N(0, meat)``), ``M* = M + E*``, solved with the
+    same ridge; eigenvalues of M are floored at s for the simulation (Ferrando, Wang and Sheldon
+    2022).
     """
     rng = np.random.default_rng(seed)
     m = stage.moments
@@ -287,7 +343,7 @@ def bootstrap(stage: Stage, d: Array, lam: float, v: float, *, seed: int) -> Arr
     values, vectors = np.linalg.eigh(m.M)
     values = np.maximum(values, m.s)
     M = (vectors * values) @ vectors.T
-    root = vectors * np.sqrt(v * values)
+    root = vectors * np.sqrt(v * values) if meat is None else np.linalg.cholesky(meat)
     out = np.empty((DRAWS, p))
     base = M @ d
     for b in range(DRAWS):

@@ -34,6 +34,21 @@ _ERRORS = Option(
     str,
     choices=("delta", "bootstrap"),
 )
+_VCOV = Option(
+    "vcov",
+    "standard errors: one residual variance ('iid'), or any variances ('hetero': HC1 sandwich, one "
+    "more release)",
+    "iid",
+    str,
+    choices=("iid", "hetero"),
+    other_words={
+        **dict.fromkeys(
+            ("hc0", "hc1", "hc2", "hc3", "robust", "white", "sandwich", "heteroskedastic",
+             "heteroscedastic"), "hetero",
+        ),
+        **dict.fromkeys(("nonrobust", "classical", "standard", "homoskedastic", "model"), "iid"),
+    },
+)  # fmt: skip
 _GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, int, lower=0)
 _SHARE = Option(
     "bounds_share", "share of the budget that buys ranges", 0.15, float, lower=0.0, upper=1.0
@@ -79,6 +94,7 @@ register_method(
             replace(_PHI, default=0.2),
             _RADIUS,
             _ERRORS,
+            _VCOV,
             _SHARE,
             _GUESS,
         ),
@@ -100,6 +116,7 @@ _PUBLIC_OPTIONS = (
     _PHI,
     _PUBLIC_RADIUS,
     _ERRORS,
+    _VCOV,
     _GUESS,
 )
 

@@ -29,6 +29,7 @@ __all__ = [
     "planning_rows",
     "purchase",
     "second_radius",
+    "stage_shares",
 ]
 
 #: Part of delta that bought ranges may fail with.
@@ -63,6 +64,27 @@ class Currency:
         if self.eps > 0:
             return Currency(eps=self.eps * (1.0 - share))
         return Currency(mu=self.mu * math.sqrt(1.0 - share))
+
+
+def stage_shares(request: Request, *, two: bool, scores: float) -> tuple[float, float]:
+    """Return the shares of the (first, second) release of moments; ``split=`` before the default.
+
+    ``scores`` is the share of a release of scores (0: none); the stages share the rest. With one
+    stage the second share is 0.
+    """
+    if request.split is not None:
+        stages = ("first", "second") if two else ("moments",)
+        names = (*stages, "scores") if scores > 0 else stages
+        if set(request.split) != set(names):
+            raise RequestError(
+                f"split= must name {', '.join(names)} for this fit, got {', '.join(request.split)}"
+            )
+    if not two:
+        return 1.0 - scores, 0.0
+    first = STAGE_ONE * (1.0 - scores)
+    if request.split is not None:
+        first = float(request.split["first"])
+    return first, 1.0 - first - scores
 
 
 def mu_like(mechanism: Gaussian | Pure, q: int) -> float:

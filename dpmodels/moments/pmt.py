@@ -7,7 +7,7 @@ into a ball as a whole; or two, the second whitened by the first (``theory.md``,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,11 +16,25 @@ import numpy.typing as npt
 from dpmodels.errors import RequestError
 from dpmodels.moments.combine import PublicFit, combined, public_fit
 from dpmodels.moments.inference import Report, Stage, report, shrink_report
-from dpmodels.moments.plans import STAGE_ONE, currency, mu_like, planning_rows, second_radius
+from dpmodels.moments.plans import (
+    currency,
+    mu_like,
+    planning_rows,
+    second_radius,
+    stage_shares,
+)
 from dpmodels.moments.public import PublicWhitening, public_radius, public_whitening
 from dpmodels.moments.quantiles import chi2_upper
 from dpmodels.moments.queries import ball_sd
 from dpmodels.moments.rowmap import UnitScale
+from dpmodels.moments.scores import (
+    SCORES,
+    noise_figure,
+    release_scores,
+    score_advice,
+    score_scales,
+    score_share,
+)
 from dpmodels.moments.stages import Passes, ball_stage, whitened_stage
 from dpmodels.planning import Plan
 from dpmodels.privacy.guarantee import Guarantee
@@ -31,6 +45,7 @@ from dpmodels.release import Release
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
+    from dpmodels.moments.meat import Scores
     from dpmodels.privacy.run import Run
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
@@ -66,6 +81,8 @@ class PmtDetail:
     first, second : mechanism, mechanism or None
     radius, second_radius : float
         Of the two passes; ``second_radius`` 0: by rule.
+    scores : mechanism or None
+        Of the scores, for ``vcov="hetero"``.
     """
 
     white: PublicWhitening
@@ -75,6 +92,7 @@ class PmtDetail:
     radius: float
     second_radius: float
     phi: float
+    scores: Gaussian | Pure | None = None
 
 
 def two_stages(mu: float, q: int, n: int) -> tuple[bool, float]:
@@ -104,27 +122,25 @@ def whitened_plan(request: Request, design: Design, n: int, white: PublicWhiteni
     rows = planning_rows(request, n)
     q = len(white.L)
     budget = currency(request)
-    two, why = _stages(request, mu_like(budget.part(1.0), q), q, rows)
-    share = STAGE_ONE
-    if request.split is not None:
-        names = ("first", "second") if two else ("moments",)
-        if set(request.split) != set(names):
-            raise RequestError(
-                f"split= must name {', '.join(names)} for this fit, got {', '.join(request.split)}"
-            )
-        share = float(request.split.get("first", 1.0))
-    first = budget.part(share if two else 1.0)
-    second = budget.part(1.0 - share) if two else None
+    scores = score_share(request)
+    two, why = _stages(request, mu_like(budget.part(1.0 - scores), q), q, rows)
+    share, other = stage_shares(request, two=two, scores=scores)
+    first = budget.part(share)
+    second = budget.part(other) if two else None
+    third = budget.part(scores) if scores > 0 else None
     phi = float(request["phi"])
     given = request["radius"]
     radius = public_radius(
         white, mu_like(first, q), rows, phi=phi, rule=None if two and given != "loo" else given
     )
     after = float(given) if two and isinstance(given, float) else 0.0
-    detail = PmtDetail(white, rows, first, second, radius, after, phi)
-    steps = [Step("first moments" if two else "moments", first, share=share if two else 1.0)]
+    detail = PmtDetail(white, rows, first, second, radius, after, phi, third)
+    steps = [Step("first moments" if two else "moments", first, share=share)]
     if second is not None:
-        steps.append(Step("whitened moments", second, share=1.0 - share))
+        steps.append(Step("whitened moments", second, share=other))
+    if third is not None:
+        steps.append(Step(SCORES, third, share=scores))
+    figure = None if third is None else noise_figure(third, q - 1, rows, request.relation)
     return Plan(
         request=request,
         design=design,
@@ -132,10 +148,11 @@ def whitened_plan(request: Request, design: Design, n: int, white: PublicWhiteni
         steps=tuple(steps),
         guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
         shares={s.name: float(s.share or 0.0) for s in steps},
-        scales=_scales(detail, q, request.relation),
+        scales={**_scales(detail, q, request.relation), **score_scales(figure)},
         detail=detail,
         reasons=(*request.reasons, why),
-        advice=_advice(detail, request, q - 1),
+        advice=(*_advice(detail, request, q - 1), *score_advice(figure)),
+        passes=len(steps),
     )
 
 
@@ -193,10 +210,11 @@ class PmtReleased:
 
     unit: UnitScale
     stages: tuple[Stage, ...]
+    scores: Scores | None = None
 
 
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
-    """Release noisy second moments of whitened rows, in one or two passes.
+    """Release noisy second moments of whitened rows, in one or two passes; of scores in one more.
 
     Privacy
     -------
@@ -222,8 +240,12 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
                 least=LEAST,
             )
         )
+    released = PmtReleased(unit, tuple(stages))
     values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
-    return Release(values, plan.guarantee, plan.design, detail=PmtReleased(unit, tuple(stages)))
+    if detail.scores is not None:
+        scores = release_scores(passes, _facts(plan, plan.design, released), detail.scores)
+        released, values = replace(released, scores=scores), {**values, SCORES: scores.S}
+    return Release(values, plan.guarantee, plan.design, detail=released)
 
 
 def diagnostics(stage: Stage, n: int) -> tuple[str, ...]:
@@ -282,13 +304,8 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     if public is not None:
         notes.append(_beside(public, design.names))
         arrays = (("public_params", public.params), ("public_bse", public.bse))
-    facts = Report(
-        design=design,
-        unit=released.unit,
-        stages=released.stages,
-        rows=detail.rows,
-        request=request,
-        towards="the first-stage fit" if detail.second is not None else "the public fit",
+    facts = replace(
+        _facts(plan, design, released),
         biased_errors=True,
         notes=tuple(notes),
         warnings=diagnostics(released.stages[0], detail.rows),
@@ -299,14 +316,26 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     return _with_public(found, public, request)
 
 
+def _facts(plan: Plan, design: Design, released: PmtReleased) -> Report:
+    """Collect what the fit of the last stage is made from: public and released numbers."""
+    detail: PmtDetail = plan.detail
+    return Report(
+        design=design,
+        unit=released.unit,
+        stages=released.stages,
+        rows=detail.rows,
+        request=plan.request,
+        towards="the first-stage fit" if detail.second is not None else "the public fit",
+        scores=released.scores,
+    )
+
+
 def _has_response(detail: PmtDetail) -> bool:
     return detail.white.moments.response_scale is None
 
 
 def _with_public(found: Estimate, public: PublicFit | None, request: Request) -> Estimate:
     """Combine, or say that the public fit may be the better one."""
-    from dataclasses import replace
-
     if public is None:
         return found
     if request["combine"]:

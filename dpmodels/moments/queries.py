@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.moments.gram import gram
-from dpmodels.moments.rowmap import STEPS, OneFirst, RowMap, UnitScale
+from dpmodels.moments.gram import LatticeMap, gram
+from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.moments.sensitivity import (
     INTERCEPT_WEIGHTS,
     add_remove_sensitivity,
@@ -40,6 +40,15 @@ __all__ = ["Bounded", "ball_map", "ball_sd", "bounded_plan", "joint_noise", "rel
 
 Array = npt.NDArray[np.float64]
 Mechanism = Gaussian | Pure
+
+
+class BallMap(LatticeMap, Protocol):
+    """A lattice map whose whole image lies in the ball of ``radius``."""
+
+    @property
+    def radius(self) -> float:
+        """Of the ball; a lattice step is radius / 2^20."""
+        ...
 
 
 def ball_map(unit: UnitScale, radius: float, matrix: Array | None) -> RowMap:
@@ -69,7 +78,7 @@ def joint_noise(q: int, s: float, mechanism: Mechanism) -> Array:
 def release_ball(
     rows: Rows,
     design: Design,
-    rowmap: RowMap | OneFirst,
+    rowmap: BallMap,
     run: Run,
     step: str,
     mechanism: Mechanism,

@@ -17,7 +17,15 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["STEPS", "OneFirst", "RowMap", "UnitScale", "unit_scale", "void_missing"]
+__all__ = [
+    "STEPS",
+    "OneFirst",
+    "RowMap",
+    "UnitScale",
+    "ball_integers",
+    "unit_scale",
+    "void_missing",
+]
 
 #: Lattice steps per bound: |k| <= 2^20, so products are at most 2^40 and 2^13 of them are exact.
 STEPS = 2.0**20
@@ -199,6 +207,18 @@ class OneFirst:
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates of ``(1, row)``."""
         return self.rowmap.integers(np.vstack([np.ones((1, block.shape[1])), block]))
+
+
+def ball_integers(g: Array, radius: float) -> Array:
+    """Return vectors g (k, m) in the ball of ``radius``, in lattice steps of radius / 2^20.
+
+    Rounded towards zero, so the integer norm is at most 2^20; zero where one is not finite.
+    Overwrites ``g``.
+    """
+    norm = np.sqrt(np.einsum("ij,ij->j", g, g))
+    g *= np.minimum(radius / norm, 1.0) * (STEPS / radius * _SHRINK)
+    g[:, ~np.isfinite(g).all(axis=0)] = 0.0
+    return np.asarray(np.trunc(g, out=g))
 
 
 def void_missing(w: Array) -> None:

@@ -7,7 +7,7 @@ One stage: one joint release of the moments of unit rows. Two stages: the first 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,15 +16,23 @@ import numpy.typing as npt
 from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.moments.inference import Report, Stage, report, shrink_report
 from dpmodels.moments.plans import (
-    STAGE_ONE,
     mu_like,
     noise_ratio,
     planning_rows,
     purchase,
     second_radius,
+    stage_shares,
 )
 from dpmodels.moments.queries import Bounded, bounded_plan
 from dpmodels.moments.rowspace import unit_rows
+from dpmodels.moments.scores import (
+    SCORES,
+    noise_figure,
+    release_scores,
+    score_advice,
+    score_scales,
+    score_share,
+)
 from dpmodels.moments.sensitivity import gram_sensitivity
 from dpmodels.moments.stages import Passes, ball_stage, whitened_stage
 from dpmodels.planning import Plan
@@ -38,6 +46,7 @@ from dpmodels.sources.rows import rows_in_windows
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
+    from dpmodels.moments.meat import Scores
     from dpmodels.moments.rowmap import UnitScale
     from dpmodels.privacy.run import Run
     from dpmodels.request import Request
@@ -76,6 +85,8 @@ class SspDetail:
         ``radius``: given radius of the last stage (0: by rule).
     every : int
         The first of two stages reads every k-th window of 8192 rows only.
+    scores : mechanism or None
+        Of the scores, for ``vcov="hetero"``.
     """
 
     stages: int
@@ -86,6 +97,7 @@ class SspDetail:
     phi: float
     radius: float
     every: int = 1
+    scores: Gaussian | Pure | None = None
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
@@ -95,19 +107,20 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     if request.relation == "replace" and n <= p:
         raise RequestError(f"n = {n} rows cannot carry {p} coefficients")
     bought, steps, budget = purchase(request, design, float(request["bounds_share"]))
-    x = noise_ratio(mu_like(budget.part(1.0), q), p, rows)
+    scores = score_share(request)
+    x = noise_ratio(mu_like(budget.part(1.0 - scores), q), p, rows)
     stages, why = _stages(request, x)
     if request["query"] == "bounded" and request.delta == 0:
         raise RequestError("query='bounded' has its proof for Gaussian noise: give delta > 0")
-    share = _share(request, stages)
-    first = budget.part(share if stages == 2 else 1.0)
-    second = budget.part(1.0 - share) if stages == 2 else None
+    share, other = stage_shares(request, two=stages == 2, scores=scores)
+    first = budget.part(share)
+    second = budget.part(other) if stages == 2 else None
+    third = budget.part(scores) if scores > 0 else None
     spent = 1.0 - (float(request["bounds_share"]) if bought is not None else 0.0)
-    names = ("first moments", "whitened moments") if second is not None else ("moments",)
-    parts = (share, 1.0 - share) if second is not None else (1.0,)
-    for name, mechanism, part in zip(names, (first, second), parts, strict=False):
-        assert mechanism is not None
-        steps.append(Step(name, mechanism, share=part * spent))
+    parts = [("first moments" if second is not None else "moments", first, share)]
+    parts += [("whitened moments", second, other)] if second is not None else []
+    parts += [(SCORES, third, scores)] if third is not None else []
+    steps += [Step(name, mechanism, share=part * spent) for name, mechanism, part in parts]
     bounded = None
     if request["query"] == "bounded":
         bounded = _bounded(request, design)
@@ -121,7 +134,9 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         float(request["phi"]),
         float(request["radius"] or 0.0),
         4 if quarter and request.relation == "replace" else 1,
+        third,
     )
+    figure = None if third is None else noise_figure(third, p, rows, request.relation)
     return Plan(
         request=request,
         design=design,
@@ -130,13 +145,14 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
         shares={
             **({"ranges": 1.0 - spent} if bought is not None else {}),
-            **{k: v * spent for k, v in zip(names, parts, strict=True)},
+            **{name: part * spent for name, _, part in parts},
         },
-        scales=_scales(detail, design, x),
+        scales={**_scales(detail, design, x), **score_scales(figure)},
         purchase=bought,
         detail=detail,
         reasons=(*request.reasons, why),
-        advice=_advice(x),
+        advice=(*_advice(x), *score_advice(figure)),
+        passes=len(parts) + (bought is not None),
     )
 
 
@@ -153,17 +169,6 @@ def _stages(request: Request, x: float) -> tuple[int, str]:
         f"one stage: the public noise ratio sqrt(16 p)/(mu n) = {x:.3g} is above "
         f"{TWO_STAGE_RATIO:g}, too noisy for a first release to guide a second"
     )
-
-
-def _share(request: Request, stages: int) -> float:
-    if request.split is None:
-        return STAGE_ONE
-    names = ("first", "second") if stages == 2 else ("moments",)
-    if set(request.split) != set(names):
-        raise RequestError(
-            f"split= must name {', '.join(names)} for this fit, got {', '.join(request.split)}"
-        )
-    return float(request.split["first"]) if stages == 2 else 1.0
 
 
 def _known(design: Design) -> bool:
@@ -228,10 +233,11 @@ class SspReleased:
 
     unit: UnitScale
     stages: tuple[Stage, ...]
+    scores: Scores | None = None
 
 
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
-    """Release noisy second moments of the rows, in one or two passes.
+    """Release noisy second moments of the rows, in one or two passes; of the scores in one more.
 
     Privacy
     -------
@@ -267,8 +273,12 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
             radius=detail.radius, floor=FLOOR, least=LEAST,
         )  # fmt: skip
         stages.append(second)
+    released = SspReleased(unit, tuple(stages))
     values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
-    return Release(values, plan.guarantee, design, detail=SspReleased(unit, tuple(stages)))
+    if detail.scores is not None:
+        scores = release_scores(passes, _facts(plan, design, released), detail.scores)
+        released, values = replace(released, scores=scores), {**values, SCORES: scores.S}
+    return Release(values, plan.guarantee, design, detail=released)
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:
@@ -277,15 +287,20 @@ def estimate(plan: Plan, release: Release) -> Estimate:
 
     if not release.reply:
         return no_reply(release)
+    facts = _facts(plan, release.design, release.detail)
+    return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)
+
+
+def _facts(plan: Plan, design: Design, released: SspReleased) -> Report:
+    """Collect what the estimate is made from: public and released numbers."""
     detail: SspDetail = plan.detail
-    released: SspReleased = release.detail
-    facts = Report(
-        design=release.design,
+    return Report(
+        design=design,
         unit=released.unit,
         stages=released.stages,
         rows=detail.rows,
         request=plan.request,
         notes=tuple(text[:1].upper() + text[1:] + "." for text in plan.reasons),
         towards="the first-stage fit" if detail.second is not None else "zero",
+        scores=released.scores,
     )
-    return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)

@@ -64,6 +64,9 @@ class Plan:
         The method's own frozen plan.
     reasons, advice : tuple of str
         Why this method; what would make the answer better. From public numbers only.
+    passes : int
+        How often the rows are read at least; a source that gives them once is refused above 1,
+        before anything is charged.
     """
 
     request: Request
@@ -78,6 +81,7 @@ class Plan:
     detail: Any = None
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    passes: int = 1
 
     def __str__(self) -> str:
         from dpmodels.planning._text import plan_text

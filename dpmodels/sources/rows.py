@@ -16,10 +16,16 @@ from dpmodels.sources.progress import progress_bar
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["BLOCK_ROWS", "Rows", "count_rows", "rows_in_windows"]
+__all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows", "rows_in_windows"]
 
 #: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
 BLOCK_ROWS = 8192
+
+#: Why a source that cannot be opened again is refused.
+READ_ONCE = (
+    "this method reads the rows more than once, but an iterator gives them only once. "
+    "Pass a list of frames, a path, or a function that returns a new iterator"
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -108,10 +114,7 @@ class Rows:
     ) -> Iterator[tuple[dict[str, Any], int]]:
         """Yield coerced cells of at most ``height`` rows: one pass."""
         if self._read_once and not self._source.rescannable:
-            raise SourceError(
-                "this method reads the rows more than once, but an iterator gives them only once. "
-                "Pass a list of frames, a path, or a function that returns a new iterator"
-            )
+            raise SourceError(READ_ONCE)
         self._read_once = True
         kinds = design.kinds
         names = list(kinds)

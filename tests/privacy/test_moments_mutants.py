@@ -56,6 +56,21 @@ def test_a_lost_root_two_is_flagged(name, factor):
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("factor", [0.5, 1 / math.sqrt(2)])
+def test_scores_with_too_little_noise_are_flagged(factor):
+    """Seed 3; the honest twin fails with probability at most 1 %."""
+    honest = cases._SCORES
+    broken = ReleaseCheck(
+        "scores", lambda data, run: honest.release(data, Louder(run, factor)), honest.pair,
+        honest.guarantee,
+    )  # fmt: skip
+    finding = honest.run(20_000, 3)
+    assert finding.passed, finding
+    assert finding.measured > 0.99 * finding.claimed  # the pair is a worst one
+    assert not broken.run(20_000, 3).passed
+
+
+@pytest.mark.statistical
 def test_the_add_remove_sensitivity_under_replace_one_is_flagged(monkeypatch):
     """Seed 3, as above."""
     monkeypatch.setattr(queries, "gram_sensitivity", lambda q, relation="replace": 1.0)

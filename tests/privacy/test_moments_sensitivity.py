@@ -10,6 +10,7 @@ from dpmodels.moments import sensitivity as sens
 from dpmodels.moments.gram import gram
 from dpmodels.moments.queries import ball_map, bounded_plan
 from dpmodels.moments.rowmap import OneFirst, RowMap, UnitScale
+from dpmodels.moments.scores import ScoreMap
 
 SLACK = 1 + 1e-9
 
@@ -195,6 +196,51 @@ def test_whitened_rows_with_their_constant_in_integers():
     assert 0.98 * 2 * 2**80 < top <= 2 * 2**80
     assert 0.98 * 2**80 < half <= 2**80
     assert triangle <= 2 * 2**80 < (2 * 2**40) ** 2
+
+
+def score_changes(q, seed, count, ball=True):
+    """Frobenius norms of the change of the moments of scores when one row is replaced."""
+    rng = np.random.default_rng(seed)
+    p = q - 1
+    matrix = np.tril(rng.normal(size=(q, q)) * 3.0) + 4.0 * np.eye(q)
+    rows_in = ball_map(identity(q), 1.7, matrix) if ball else RowMap(identity(q), np.ones(q))
+    turn = np.linalg.inv(np.tril(rng.normal(size=(p, p))) + 2.0 * np.eye(p))
+    scoremap = ScoreMap(rows_in, rng.normal(size=p) * 0.3, turn, 1e-3)
+    for i in range(count):
+        rows = rng.normal(size=(q, 5)) * rng.choice([0.1, 1.0, 10.0])
+        other = rows.copy()
+        if i % 3 == 0:
+            # scores K^{-1} x e along the first and the last axis, far beyond their ball
+            x = np.linalg.inv(turn) @ np.eye(p)[:, [0, p - 1]]
+            pair = np.vstack([x, 50.0 + scoremap.d @ x])
+            pair = np.linalg.solve(matrix, pair) if ball else pair / np.abs(pair).max(axis=0)
+            rows[:, 0], other[:, 0] = pair.T
+        elif i % 3 == 1:
+            other[:, 0] = rng.choice(ODD, size=q)
+        else:
+            other[:, 0] = -rows[:, 0] * 50
+        a = gram([rows], scoremap).integers()
+        b = gram([other], scoremap).integers()
+        yield sum(int(v) ** 2 for v in (a - b).ravel())
+
+
+@pytest.mark.parametrize("ball", [True, False])
+def test_score_query_in_integers(ball):
+    """As for rows: sqrt2 2^40 exactly, whatever the cells, however far a score reaches."""
+    top = max(score_changes(4, 1, 300, ball))
+    assert top <= 2 * 2**80
+    assert top > 0.99 * 2 * 2**80
+    assert max(score_changes(2, 1, 300, ball)) <= 2**80  # one coefficient: no sqrt 2
+
+
+@pytest.mark.parametrize("value", [np.nan, 1e300, np.inf, 1e-320])
+def test_a_score_of_odd_cells_is_in_the_ball(value):
+    rowmap = ball_map(identity(3), 1e3, np.diag([1.0, 1e150, 1.0]))
+    block = np.array([[1.0, value, 1.0], [value, 1.0, 1.0], [1.0, 1.0, value]])
+    with np.errstate(all="ignore"):
+        k = ScoreMap(rowmap, np.array([1e200, -3.0]), 1e150 * np.eye(2), 1e-3).integers(block)
+    assert np.isfinite(k).all()
+    assert all(sum(int(v) ** 2 for v in column) <= 2**40 for column in k.T)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])

@@ -1,0 +1,177 @@
+"""Standard errors that allow unequal variances: one more release, the moments of the scores.
+
+At the released coefficients d of the last stage, row i of weighted least squares has the score
+``c_i^2 x_i (r_i - x_i'd)``. Whitened by the released bread and scaled into a ball, scores are rows
+in a ball: their Gram matrix goes out as every other one does. Its inverse maps give the meat of a
+sandwich (``theory.md``, 4.1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.errors import RequestError
+from dpmodels.moments.inference import last_fit
+from dpmodels.moments.meat import Scores
+from dpmodels.moments.queries import ball_map, ball_sd, release_ball
+from dpmodels.moments.rowmap import RowMap, ball_integers
+from dpmodels.moments.whiten import floored_cholesky
+
+if TYPE_CHECKING:
+    from dpmodels.moments.inference import Report, Stage
+    from dpmodels.moments.rowmap import UnitScale
+    from dpmodels.moments.stages import Passes
+    from dpmodels.privacy.mechanisms import Gaussian, Pure
+    from dpmodels.request import Request
+
+__all__ = [
+    "SCORES",
+    "ScoreMap",
+    "noise_figure",
+    "release_scores",
+    "score_advice",
+    "score_scales",
+    "score_share",
+]
+
+Array = npt.NDArray[np.float64]
+
+#: Share of the budget (mu^2; eps when delta = 0) of the scores.
+SHARE = 0.1
+#: Squared radius of the scores over their mean square ``p v``, at least.
+RADIUS = 3.0
+#: Noise of a variance, relative to it, up to which a larger radius costs nothing that matters.
+QUIET = 0.1
+#: Above this relative noise the standard errors are themselves too noisy: advice.
+LOUD = 0.3
+#: Name of the step and of what it releases.
+SCORES = "scores"
+
+
+def _wanted(request: Request) -> bool:
+    """Say whether a call asks for scores; refuse it where it asks for no errors at all."""
+    if request.options.get("vcov", "iid") == "iid":
+        return False
+    if not request.inference:
+        raise RequestError(
+            "vcov='hetero' spends a part of the budget on standard errors, and inference=False "
+            "asks for none: drop one of them"
+        )
+    return True
+
+
+def score_share(request: Request) -> float:
+    """Return the share of the scores: 0 without them, ``split=`` before the default."""
+    if not _wanted(request):
+        return 0.0
+    return SHARE if request.split is None else float(request.split.get(SCORES, SHARE))
+
+
+def noise_figure(mechanism: Gaussian | Pure, p: int, n: int, relation: str) -> float:
+    """Return the noise of a variance, relative to it, that the radius rule allows. Public.
+
+    With ``G^2 = v max(3 p, .1 n / s_1)`` (``s_1``: noise scale at radius 1) the noise of the meat
+    over ``n v`` is ``max(3 p s_1 / n, .1)``: the unknown v cancels.
+    """
+    return max(RADIUS * p * ball_sd(mechanism, 1.0, p, relation) / n, QUIET)
+
+
+def score_scales(figure: float | None) -> dict[str, float]:
+    """Return the figure as a public scale of a plan."""
+    return {} if figure is None else {"relative noise of robust variances": figure}
+
+
+def score_advice(figure: float | None) -> tuple[str, ...]:
+    """Return public advice where the noise of the variances would be large."""
+    if figure is None or figure <= LOUD:
+        return ()
+    return (
+        f"the robust variances would carry a noise of {figure:.0%} of their size (above "
+        f"{LOUD:.0%}): vcov='iid', a larger share ('scores' in split=), more rows or a larger eps "
+        "give steadier intervals",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMap:
+    """``g = matrix x (r - x'd)`` of mapped rows (x, r), into the ball of ``radius``, to integers.
+
+    Attributes
+    ----------
+    rows : RowMap
+        Of the last stage: row factor included.
+    d : (p,) array
+        Released coefficients of that stage.
+    matrix : (p, p) array
+        Released whitening of the scores.
+    radius : float
+    """
+
+    rows: RowMap
+    d: Array
+    matrix: Array
+    radius: float
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the p coordinates."""
+        return np.full(len(self.d), self.radius)
+
+    def integers(self, block: Array) -> Array:
+        """Return lattice coordinates (p, m) of norm at most 2^20; zero for missing rows."""
+        z = self.rows.real(block)
+        x = z[:-1]
+        g = self.matrix @ x
+        g *= z[-1] - self.d @ x
+        return ball_integers(g, self.radius)
+
+
+def _row_map(stage: Stage, unit: UnitScale) -> RowMap:
+    q = len(stage.Q)
+    if math.isinf(stage.radius):
+        return RowMap(unit, np.ones(q))
+    return ball_map(unit, stage.radius, np.asarray(np.linalg.inv(stage.L), dtype=np.float64))
+
+
+def _reach(stage: Stage, d: Array, matrix: Array) -> float:
+    """Return a bound on ``|matrix x (r - x'd)|`` over all mapped rows (x, r).
+
+    Over ``|x|^2 + r^2 <= R^2``: ``|x||r - x'd| <= R^2 (|d| + sqrt(1 + |d|^2)) / 2``. Over the unit
+    box: ``sqrt(p) + p |d|``.
+    """
+    size, p = float(np.linalg.norm(d)), len(d)
+    if math.isinf(stage.radius):
+        top = math.sqrt(p) + p * size
+    else:
+        top = stage.radius**2 * (size + math.sqrt(1.0 + size * size)) / 2.0
+    return top * float(np.linalg.norm(matrix, 2))
+
+
+def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) -> Scores:
+    """Release the second moments of the scores at the released fit of the last stage. One pass.
+
+    Privacy
+    -------
+    The mechanism of the step "scores". Row map, coefficients, whitening and radius are public or
+    were released before, so a row changes one score in a ball.
+    """
+    stage = facts.stages[-1]
+    fit = last_fit(facts)
+    p = len(fit.d)
+    n_eff = fit.free + p
+    m = stage.moments
+    K = floored_cholesky(m.M / n_eff, m.spectral / n_eff, multiple=1.0, least=1e-9)
+    matrix = np.asarray(np.linalg.inv(K))
+    s1 = ball_sd(mechanism, 1.0, p, passes.relation)
+    square = fit.errors.v * max(RADIUS * p, QUIET * n_eff / s1)
+    radius = min(math.sqrt(square), _reach(stage, fit.d, matrix))
+    scoremap = ScoreMap(_row_map(stage, passes.unit), fit.d, matrix, radius)
+    S = release_ball(
+        passes.rows, passes.design, scoremap, passes.run, SCORES, mechanism, passes.relation
+    )
+    return Scores(S, K, radius, s1 * radius**2)
