@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.estimate import Estimate
-from dpmodels.moments.solve import Moments, floor_ridge, solve, stein_ridge
+from dpmodels.moments.bootstrap import DRAWS, bootstrap, rescaled
+from dpmodels.moments.dominated import allowance, dominated, dominated_notes
+from dpmodels.moments.solve import Moments, floor_ridge, positive_part, solve, stein_ridge
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -33,8 +35,6 @@ Array = npt.NDArray[np.float64]
 
 #: Least residual variance in whitened units.
 V_FLOOR = 1e-3
-#: Draws of the parametric bootstrap.
-DRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,25 @@ class Report:
     arrays: tuple[tuple[str, Array], ...] = ()
     scores: Scores | None = None
 
+    @property
+    def known(self) -> bool:
+        """Whether the first cell of every complete row is 1."""
+        return self.design.has_intercept and self.design.weights is None
+
 
 @dataclass(frozen=True)
 class Errors:
-    """Covariances of the working coefficients d, and the residual variance v."""
+    """Covariances of the working coefficients d, residual variance v, and the meat.
+
+    ``meat``, (p, p): covariance of the score ``h0 - M0 d0``; ``v M`` under one variance.
+    ``unknown``, (p,): coefficients in the user's units that the release does not determine.
+    """
 
     sampling: Array
     privacy: Array
     v: float
+    meat: Array
+    unknown: npt.NDArray[np.bool_] | None = None
 
 
 def errors(m: Moments, d: Array, A: Array, lam: float, free: float, least: float) -> Errors:
@@ -147,16 +158,12 @@ def errors(m: Moments, d: Array, A: Array, lam: float, free: float, least: float
     Cn = m.coefficient_noise(d)
     rss = m.t - 2.0 * float(m.h @ d) + float(d @ m.M @ d) + float(np.sum(A * Cn))
     v = max(rss / free, least)
-    M = m.M
-    if lam > 0:
-        values, vectors = np.linalg.eigh(M)
-        M = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return Errors(v * A @ M @ A, A @ Cn @ A, v)
+    meat = v * (positive_part(m.M) if lam > 0 else m.M)
+    return Errors(A @ meat @ A, A @ Cn @ A, v, meat)
 
 
 def _free(stage: Stage, facts: Report) -> float:
-    known = facts.design.has_intercept and facts.design.weights is None
-    n_eff = stage.effective_rows(facts.rows, facts.unit, intercept=known)
+    n_eff = stage.effective_rows(facts.rows, facts.unit, intercept=facts.known)
     return max(n_eff - len(stage.Q) + 1.0, 1.0)
 
 
@@ -202,16 +209,15 @@ def last_fit(facts: Report) -> LastFit:
     free = _free(stage, facts)
     found = errors(m, d, A, lam, free, _least(stage, free))
     if facts.scores is not None:
-        small = (free + len(d)) / free
-        found = replace(found, sampling=small * A @ facts.scores.meat @ A)
+        meat = (free + len(d)) / free * facts.scores.meat
+        found = replace(found, sampling=A @ meat @ A, meat=meat)
     return LastFit(d, A, lam, free, found)
 
 
 def report(facts: Report) -> Estimate:
     """Unshrunk least squares from the last stage (a ridge only where noise dominates)."""
-    stage = facts.stages[-1]
     fit = last_fit(facts)
-    d, A, lam, found = fit.d, fit.A, fit.lam, fit.errors
+    d, lam, found = fit.d, fit.lam, fit.errors
     warnings, notes = list(facts.warnings), list(facts.notes)
     if lam > 0:
         warnings.append(
@@ -219,35 +225,34 @@ def report(facts: Report) -> Estimate:
             f"{facts.towards}, so the coefficients are biased"
             + (" and the intervals unreliable" if facts.biased_errors else "")
         )
-    keep = facts.request.inference and (lam == 0.0 or facts.biased_errors)
-    if lam > 0 and not keep and facts.request.inference:
-        notes.append("No sampling errors or intervals are given for a shrunk fit.")
-    return _finish(facts, stage, d, A, found, keep=keep, lam=lam, notes=notes, warnings=warnings)
+        if facts.request.inference and not facts.biased_errors:
+            found = dominated(facts, d, found)
+            notes += dominated_notes(facts, found)
+    return _finish(facts, d, found, lam=lam, notes=notes, warnings=warnings)
 
 
 def shrink_report(facts: Report) -> Estimate:
     """Coefficients of the Stein ridge; errors of the unshrunk last stage, and a note that says so.
 
-    Where noise dominates no sampling errors are given.
+    Where noise dominates, the errors are those of the shrunk coefficients under a public prior.
     """
     stage = facts.stages[-1]
     fit = last_fit(facts)
-    d, A, lam, found = fit.d, fit.A, fit.lam, fit.errors
+    lam, found = fit.lam, fit.errors
     shrunk = stein_ridge(stage.moments)
-    notes, warnings = list(facts.notes), list(facts.warnings)
-    keep = facts.request.inference and lam == 0.0
-    text = (
+    notes = [
+        *facts.notes,
         f"Coefficients were shrunk towards {facts.towards} by Stein's estimate of the loss (ridge "
         f"{shrunk.lam:.3g}, factor {shrunk.factor:.3g})"
-    )
-    if keep:
-        notes.append(f"{text}; standard errors are those of the unshrunk estimate.")
-    else:
-        notes.append(f"{text}; no sampling errors or intervals are given for a shrunk fit.")
-    arrays = (*facts.arrays, ("params_unshrunk", _params(facts, stage, d)))
+        + ("." if lam > 0 else "; standard errors are those of the unshrunk estimate."),
+    ]
+    if lam > 0 and facts.request.inference:
+        found = dominated(facts, shrunk.d, found)
+        notes += dominated_notes(facts, found)
+    arrays = (*facts.arrays, ("params_unshrunk", _params(facts, stage, fit.d)))
     return _finish(
-        facts, stage, shrunk.d, A, found, keep=keep, lam=shrunk.lam, notes=notes,
-        warnings=warnings, arrays=arrays,
+        replace(facts, arrays=arrays), shrunk.d, found, lam=shrunk.lam, notes=notes,
+        warnings=list(facts.warnings),
     )  # fmt: skip
 
 
@@ -258,44 +263,43 @@ def _params(facts: Report, stage: Stage, d: Array) -> Array:
 
 def _finish(
     facts: Report,
-    stage: Stage,
     d: Array,
-    A: Array,
     found: Errors,
     *,
-    keep: bool,
     lam: float,
     notes: list[str],
     warnings: list[str],
-    arrays: tuple[tuple[str, Array], ...] | None = None,
 ) -> Estimate:
     """Map to the user's units and collect everything."""
-    B, _ = facts.unit.back()
-    T = B @ stage.slope
+    stage, keep = facts.stages[-1], facts.request.inference
+    T = facts.unit.back()[0] @ stage.slope
     sampling, privacy = T @ found.sampling @ T.T, T @ found.privacy @ T.T
-    out: dict[str, Any] = dict(facts.arrays if arrays is None else arrays)
-    if keep and facts.request.options.get("inference_method") == "bootstrap":
+    out: dict[str, Any] = dict(facts.arrays)
+    unshrunk = found.unknown is None
+    if keep and unshrunk and facts.request.options.get("inference_method") == "bootstrap":
         meat = None if facts.scores is None else facts.scores.meat
         draws = bootstrap(stage, d, lam, found.v, seed=0, meat=meat) @ T.T
-        sampling, privacy = _rescaled(sampling, privacy, draws)
+        sampling, privacy = rescaled(sampling, privacy, draws)
         out["bootstrap_deviations"] = draws
         notes.append(
             f"Standard errors: parametric bootstrap from released numbers only ({DRAWS} draws; "
             "half the central 95 % of the deviations over 1.96)."
         )
+    taken = T @ allowance(facts, d)
+    privacy = privacy + np.outer(taken, taken)
+    if found.unknown is not None:
+        for part in (sampling, privacy):
+            part[found.unknown] = part[:, found.unknown] = math.nan
     stats = {
         "noise_sd": stage.s,
         "ridge": lam,
         "radius": stage.radius,
-        "effective_rows": stage.effective_rows(
-            facts.rows,
-            facts.unit,
-            intercept=facts.design.has_intercept and facts.design.weights is None,
-        ),
+        "effective_rows": stage.effective_rows(facts.rows, facts.unit, intercept=facts.known),
         **dict(facts.stats),
     }
-    if keep:
+    if keep and unshrunk:
         stats["sigma"] = math.sqrt(found.v) * float(stage.L[-1, -1] / facts.unit.scale[-1])
+    if keep:
         if facts.scores is None:
             notes.append(
                 "Errors are model-based (one residual variance): a robust sandwich would need "
@@ -326,43 +330,6 @@ def _finish(
         warnings=tuple(warnings),
         arrays=out,
     )
-
-
-def bootstrap(
-    stage: Stage, d: Array, lam: float, v: float, *, seed: int, meat: Array | None = None
-) -> Array:
-    """Return draws of ``d* - d`` from released numbers only, (draws, p).
-
-    ``h* = M d + N(0, v M) + e*`` (with scores ``N(0, meat)``), ``M* = M + E*``, solved with the
-    same ridge; eigenvalues of M are floored at s for the simulation (Ferrando, Wang and Sheldon
-    2022).
-    """
-    rng = np.random.default_rng(seed)
-    m = stage.moments
-    p = len(d)
-    values, vectors = np.linalg.eigh(m.M)
-    values = np.maximum(values, m.s)
-    M = (vectors * values) @ vectors.T
-    root = vectors * np.sqrt(v * values) if meat is None else np.linalg.cholesky(meat)
-    out = np.empty((DRAWS, p))
-    base = M @ d
-    for b in range(DRAWS):
-        E = np.triu(rng.normal(size=(p, p)) * np.sqrt(m.V))
-        E = E + np.triu(E, 1).T
-        h = base + root @ rng.normal(size=p) + rng.normal(size=p) * np.sqrt(m.vh)
-        S = M + E
-        extra = max(lam, m.spectral - float(np.linalg.eigvalsh(S)[0]), 0.0)
-        out[b] = np.linalg.solve(S + extra * np.eye(p), h) - d
-    return out
-
-
-def _rescaled(sampling: Array, privacy: Array, draws: Array) -> tuple[Array, Array]:
-    """Scale both parts so that the total standard errors are those of the draws."""
-    lo, hi = np.quantile(draws, [0.025, 0.975], axis=0)
-    total = np.sqrt(np.diag(sampling) + np.diag(privacy))
-    ratio = (hi - lo) / 2.0 / 1.959963984540054 / np.maximum(total, 1e-300)
-    D = np.outer(ratio, ratio)
-    return D * sampling, D * privacy
 
 
 def no_reply(release: Release) -> Estimate:

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Moments", "Solution", "floor_ridge", "isotropic", "solve", "stein_ridge"]
+__all__ = [
+    "Moments",
+    "Solution",
+    "floor_ridge",
+    "isotropic",
+    "positive_part",
+    "solve",
+    "stein_ridge",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -62,15 +70,25 @@ class Moments:
         """Smallest eigenvalue of M."""
         return float(np.linalg.eigvalsh(self.M)[0])
 
-    def coefficient_noise(self, d: Array) -> Array:
-        """Return Cn = Cov(e - E d), (p, p).
+    def noise_moment(self, S: Array) -> Array:
+        """Return ``E[E S E]`` for a fixed symmetric S, (p, p).
 
-        Entry (i, i): ``vh_i + sum_j V_ij d_j^2``; entry (i, l): ``V_il d_i d_l``. In the isotropic
-        case this is ``(s^2/2) [(1 + |d|^2) I + d d']``.
+        Entry (i, i): ``sum_j V_ij S_jj``; entry (i, l): ``V_il S_il``.
         """
-        C = self.V * np.outer(d, d)
-        C[np.diag_indices(len(d))] = self.vh + self.V @ (d * d)
-        return C
+        B = self.V * S
+        B[np.diag_indices(len(S))] = self.V @ np.diag(S)
+        return B
+
+    def score_noise(self, D: Array) -> Array:
+        """Return ``Cov(e - E d) = diag(vh) + E[E D E]``, (p, p), for d with second moments D."""
+        return self.noise_moment(D) + np.diag(self.vh)
+
+    def coefficient_noise(self, d: Array) -> Array:
+        """Return Cn = Cov(e - E d) for a known d, (p, p).
+
+        In the isotropic case this is ``(s^2/2) [(1 + |d|^2) I + d d']``.
+        """
+        return self.score_noise(np.outer(d, d))
 
 
 def isotropic(Q: Array, s: float) -> Moments:
@@ -79,6 +97,12 @@ def isotropic(Q: Array, s: float) -> Moments:
     V = np.full((p, p), s * s / 2.0)
     V[np.diag_indices(p)] = s * s
     return Moments(Q[:p, :p], Q[:p, p], float(Q[p, p]), V, np.full(p, s * s / 2.0), s * s)
+
+
+def positive_part(S: Array) -> Array:
+    """Return the positive part of a symmetric matrix."""
+    values, vectors = np.linalg.eigh((S + S.T) / 2.0)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def floor_ridge(m: Moments) -> float:

@@ -99,7 +99,7 @@ def regression(
     if interval is None and not se_fit:
         return pd.Series(mean, index=index, name="fit")
     est = fit._record.estimate
-    se = np.sqrt(np.einsum("kp,pq,kq->k", X, _tables.covariance(est), X))
+    se = _spread(X, _tables.covariance(est))
     columns = {"fit": mean}
     if interval is not None:
         spread = se
@@ -110,6 +110,15 @@ def regression(
     if se_fit:
         columns["se_fit"] = slope(mean) * se
     return pd.DataFrame(columns, index=index)
+
+
+def _spread(X: Array, V: Array) -> Array:
+    """Return (k,) standard errors of ``X b``; NaN where a coefficient without errors enters."""
+    lost = np.isnan(np.diag(V))
+    known = np.where(lost[:, None] | lost[None, :], 0.0, V)
+    se = np.sqrt(np.einsum("kp,pq,kq->k", X, known, X))
+    se[(X[:, lost] != 0).any(axis=1)] = np.nan
+    return np.asarray(se)
 
 
 def _residual_variance(fit: Fit, link: str) -> float:
