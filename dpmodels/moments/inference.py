@@ -138,6 +138,7 @@ class Errors:
     """Covariances of the working coefficients d, residual variance v, and the meat.
 
     ``meat``, (p, p): covariance of the score ``h0 - M0 d0``; ``v M`` under one variance.
+    ``taken``, (p,): what row weights may have taken off d.
     ``unknown``, (p,): coefficients in the user's units that the release does not determine.
     """
 
@@ -145,6 +146,7 @@ class Errors:
     privacy: Array
     v: float
     meat: Array
+    taken: Array
     unknown: npt.NDArray[np.bool_] | None = None
 
 
@@ -159,7 +161,7 @@ def errors(m: Moments, d: Array, A: Array, lam: float, free: float, least: float
     rss = m.t - 2.0 * float(m.h @ d) + float(d @ m.M @ d) + float(np.sum(A * Cn))
     v = max(rss / free, least)
     meat = v * (positive_part(m.M) if lam > 0 else m.M)
-    return Errors(A @ meat @ A, A @ Cn @ A, v, meat)
+    return Errors(A @ meat @ A, A @ Cn @ A, v, meat, np.zeros_like(d))
 
 
 def _free(stage: Stage, facts: Report) -> float:
@@ -208,6 +210,7 @@ def last_fit(facts: Report) -> LastFit:
     d, A = solve(m, lam)
     free = _free(stage, facts)
     found = errors(m, d, A, lam, free, _least(stage, free))
+    found = replace(found, taken=allowance(facts, d))
     if facts.scores is not None:
         meat = (free + len(d)) / free * facts.scores.meat
         found = replace(found, sampling=A @ meat @ A, meat=meat)
@@ -285,7 +288,7 @@ def _finish(
             f"Standard errors: parametric bootstrap from released numbers only ({DRAWS} draws; "
             "half the central 95 % of the deviations over 1.96)."
         )
-    taken = T @ allowance(facts, d)
+    taken = T @ found.taken
     privacy = privacy + np.outer(taken, taken)
     if found.unknown is not None:
         for part in (sampling, privacy):

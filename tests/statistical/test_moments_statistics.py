@@ -79,6 +79,56 @@ def test_coverage(quiet, method, n, options, reps):
     assert 0.92 <= coverage(method, n, reps, 5, **options) <= 0.985
 
 
+@pytest.mark.slow
+def test_coverage_where_the_first_stage_is_a_poor_centre(quiet):
+    """Two columns correlated at .91, eps .4: row weights pull towards the first-stage fit.
+
+    150 replications, seed 8: sd .013, so a true .95 falls below .90 once in 1e4 runs. Without the
+    allowance for weights it is .82.
+    """
+    beta = np.array([0.0, -0.1, -0.5])
+    hits = []
+    for r in range(150):
+        rng = np.random.default_rng([8, r])
+        x = 0.3 * rng.normal(size=(40_000, 2)) + 0.95 * rng.normal(size=(40_000, 1))
+        frame = pd.DataFrame(x, columns=["x0", "x1"])
+        frame["y"] = x @ beta[1:] + rng.normal(size=len(x))
+        bounds = {"x0": (-5, 5), "x1": (-5, 5), "y": (-6, 6)}
+        fit = dp.dp_ols("y ~ x0 + x1", frame, eps=0.4, delta=1e-6, bounds=bounds, seed=r)
+        ci = fit.conf_int().to_numpy()
+        hits.append((ci[:, 0] <= beta) & (ci[:, 1] >= beta))
+    assert np.mean(hits, axis=0)[1:].mean() > 0.90
+
+
+@pytest.mark.slow
+def test_coverage_where_noise_dominates_a_direction(quiet):
+    """A level of five rows and a range 200 times the spread: others keep their intervals.
+
+    100 replications, seed 12. Intervals there are wide rather than narrow (true coverage .97 or
+    more, correlated within a fit): below .92 less than once in 1e3 runs.
+    """
+    rng = np.random.default_rng(12)
+    n, beta = 20_000, np.array([0.5, 1.0, 0.2, 1.0])
+    schema = dp.Schema(
+        a=dp.Real(-4, 4), b=dp.Real(-400, 400), g=dp.Levels(["x", "y", "z"]), y=dp.Real(-8, 8)
+    )
+    hits, given = [], []
+    for r in range(100):
+        g = np.where(np.arange(n) < 5, "z", rng.choice(["x", "y"], n))
+        frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n) * 2, "g": g})
+        frame["y"] = 0.5 + frame["a"] + 0.2 * frame["b"] + (g == "y") + rng.normal(size=n)
+        fit = dp.dp_ols("y ~ a + b + g", frame, eps=1, delta=1e-6, schema=schema, seed=r)
+        ci = fit.conf_int().to_numpy()[:4]
+        inside = (ci[:, 0] <= beta) & (ci[:, 1] >= beta)
+        known = ~np.isnan(ci[:, 0])
+        hits.extend(inside[known])
+        given.append(known)
+        assert np.isnan(fit.bse["g[T.z]"])
+    given = np.mean(given, axis=0)
+    assert given[[0, 1, 3]].min() > 0.95
+    assert np.mean(hits) > 0.92
+
+
 @pytest.mark.parametrize("method", ["ssp", "pmt", "adassp"])
 def test_error_does_not_rise_with_eps(quiet, method):
     """Medians of 15 replications at five eps, seed 3; a rise of 25 % would fail."""
