@@ -98,7 +98,8 @@ class MaketablesPlugin:
     @property
     def __maketables_vcov_info__(self) -> dict[str, str]:
         """What the standard errors hold."""
-        return {"vcov_type": "sampling + privacy"}
+        robust = self._record.call.options.get("vcov") == "hetero"
+        return {"vcov_type": f"sampling{' (hetero)' if robust else ''} + privacy"}
 
     @property
     def __maketables_fixef_string__(self) -> None:

@@ -53,8 +53,8 @@ class Scores:
         noise = self.noise(free, v)
         return (
             "Errors allow unequal variances (vcov='hetero': HC1 sandwich of the weighted least "
-            "squares of the last stage, from one more release, the moments of its scores), not "
-            "correlated rows. The noise of that release has mean zero and is about "
+            "squares of the last stage, from one more release, the moments of its scores: see the "
+            "budget), not correlated rows. The noise of that release has mean zero and is about "
             f"{noise:.1%} of a variance, {noise / 2.0:.1%} of a standard error; intervals are not "
             "widened for it."
         )

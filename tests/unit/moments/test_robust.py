@@ -116,6 +116,7 @@ def test_with_noise_it_is_near_and_says_so(quiet, method):
     assert "vcov='hetero'" in text and "one residual variance" not in text
     assert "scores" in text
     assert fit.arrays["scores"].shape == (3, 3)
+    assert fit.__maketables_vcov_info__["vcov_type"] == "sampling (hetero) + privacy"
     assert fit.glance()["score_noise"].iloc[0] == fit.stats["score_noise"]
 
 
