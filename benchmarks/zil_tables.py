@@ -19,8 +19,9 @@ from scipy.special import expit, ndtr, ndtri
 
 from dpmodels.zil.draws import second_model
 from dpmodels.zil.general import difference_hessian, sandwich
+from dpmodels.zil.kinks import check
 from dpmodels.zil.linear import asymptotic_variance, fit_linear, fit_linear_one_draw
-from dpmodels.zil.losses import Logistic, check
+from dpmodels.zil.losses import Logistic
 from dpmodels.zil.model import Model
 from dpmodels.zil.objective import objective_of
 from dpmodels.zil.optimise import minimise, residual_mad

@@ -21,7 +21,7 @@ from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Profile
 from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import plan_purchase
+from dpmodels.ranges import FAILURE_SHARE, plan_purchase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,6 @@ Array = npt.NDArray[np.float64]
 
 __all__ = ["GlmDetail", "check_common", "glm_loss", "plan"]
 
-#: Part of delta for the failure of bought ranges.
-FAILURE_SHARE = 0.1
 #: mu of the output noise over rho: it costs 1/800 of rho, and pays for an inexact optimum.
 OUT_RATIO = 0.05
 #: Default shares of mu^2: centres and scales of the columns; noisy information matrix.

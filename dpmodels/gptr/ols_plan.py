@@ -16,7 +16,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Profile
 from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.privacy.steps import Step
 from dpmodels.ptr.ols_plan import column_radius
-from dpmodels.ranges import plan_purchase
+from dpmodels.ranges import FAILURE_SHARE, plan_purchase
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["EIGEN_STEP", "RESIDUAL_STEP", "LinearDetail", "draw_name", "failure_part", "plan"]
 
 EIGEN_STEP, RESIDUAL_STEP = "smallest eigenvalue", "residual bound"
-FAILURE_SHARE = 0.1
 
 
 @dataclass(frozen=True)

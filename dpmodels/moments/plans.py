@@ -13,14 +13,13 @@ from dpmodels.planning import Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import plan_purchase
+from dpmodels.ranges import gaussian_part
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
 __all__ = [
-    "FAILURE_SHARE",
     "PHI",
     "STAGE_ONE",
     "Currency",
@@ -32,8 +31,6 @@ __all__ = [
     "stage_shares",
 ]
 
-#: Part of delta that bought ranges may fail with.
-FAILURE_SHARE = 0.1
 #: Tolerated ratio of privacy to sampling variance in the radius rules.
 PHI = 0.1
 #: Share of the budget (mu^2; eps when delta = 0) of the first of two stages.
@@ -94,16 +91,14 @@ def mu_like(mechanism: Gaussian | Pure, q: int) -> float:
     return mechanism.mu
 
 
-def currency(request: Request, *, failure: float = 0.0) -> Currency:
-    """Return the budget of a request, after a failure part of delta is put aside."""
+def currency(request: Request) -> Currency:
+    """Return the budget of a request that buys no ranges."""
     if request.delta == 0:
         return Currency(eps=request.eps)
-    return Currency(mu=mu_gdp(request.eps, request.delta - failure))
+    return Currency(mu=mu_gdp(request.eps, request.delta))
 
 
-def purchase(
-    request: Request, design: Design, share: float
-) -> tuple[Purchase | None, list[Step], Currency]:
+def purchase(request: Request, design: Design) -> tuple[Purchase | None, list[Step], Currency]:
     """Plan the ranges that must be bought; return them with what they leave."""
     missing = design.unknown
     if not missing:
@@ -119,10 +114,8 @@ def purchase(
             f"ranges can be bought under relation='replace' only: declare them, for example "
             f"bounds={{{shown}}}"
         )
-    failure = FAILURE_SHARE * request.delta
-    whole = currency(request, failure=failure)
-    bought, steps = plan_purchase(missing, whole.mu * math.sqrt(share), failure, share)
-    return bought, steps, whole.rest(share)
+    part = gaussian_part(request, missing)
+    return part.purchase, list(part.steps), Currency(mu=part.mu).rest(part.share)
 
 
 def planning_rows(request: Request, n: int) -> int:

@@ -62,9 +62,8 @@ def budget_of(
     request: Request, design: Design
 ) -> tuple[Purchase | None, list[Step], Currency, float]:
     """Return (purchase, its steps, the rest of the budget, the share of the rest)."""
-    share = float(request["bounds_share"])
-    bought, steps, rest = purchase(request, design, share)
-    return bought, steps, rest, 1.0 - share if bought is not None else 1.0
+    bought, steps, rest = purchase(request, design)
+    return bought, steps, rest, 1.0 - float(request["bounds_share"]) if bought else 1.0
 
 
 def make_plan(

@@ -106,7 +106,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     p, q = design.p, design.q
     if request.relation == "replace" and n <= p:
         raise RequestError(f"n = {n} rows cannot carry {p} coefficients")
-    bought, steps, budget = purchase(request, design, float(request["bounds_share"]))
+    bought, steps, budget = purchase(request, design)
     scores = score_share(request)
     x = noise_ratio(mu_like(budget.part(1.0 - scores), q), p, rows)
     stages, why = _stages(request, x)

@@ -1,9 +1,17 @@
 """Ranges bought from the budget: two stability histograms a column, no assumption on the data."""
 
 from dpmodels.ranges.buy import buy_ranges, plan_purchase
-from dpmodels.ranges.parts import Part, gaussian_part, no_ranges, pair_part, ranged_design
+from dpmodels.ranges.parts import (
+    FAILURE_SHARE,
+    Part,
+    gaussian_part,
+    no_ranges,
+    pair_part,
+    ranged_design,
+)
 
 __all__ = [
+    "FAILURE_SHARE",
     "Part",
     "buy_ranges",
     "gaussian_part",

@@ -13,8 +13,9 @@ from dpmodels.errors import RequestError, did_you_mean
 from dpmodels.estimate import Estimate
 from dpmodels.zil.draws import second_model
 from dpmodels.zil.fitting import TOO_WEAK, signal_warnings, split_errors
+from dpmodels.zil.kinks import check, hinge, huber
 from dpmodels.zil.linear import weak_signal
-from dpmodels.zil.losses import IndexLoss, Logistic, Loss, Poisson, Squared, check, hinge, huber
+from dpmodels.zil.losses import IndexLoss, Logistic, Loss, Poisson, Squared
 from dpmodels.zil.objective import Objective, objective_of
 from dpmodels.zil.optimise import RADIUS, Solution, minimise, residual_mad
 

@@ -8,7 +8,8 @@ from scipy.integrate import quad
 
 from dpmodels.zil import filters
 from dpmodels.zil.draws import second_model
-from dpmodels.zil.losses import IndexLoss, Logistic, Poisson, Squared, check, hinge, huber
+from dpmodels.zil.kinks import check, hinge, huber
+from dpmodels.zil.losses import IndexLoss, Logistic, Poisson, Squared
 from dpmodels.zil.model import Model
 from dpmodels.zil.objective import objective_of
 
