@@ -10,14 +10,14 @@ from __future__ import annotations
 import datetime
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from dpmodels.schema import Binary, Levels, Text, Variable
 
-__all__ = ["coerce", "hash_text"]
+__all__ = ["coerce", "coerce_all", "hash_text"]
 
 _TRUE = {"true": 1.0, "false": 0.0}
 
@@ -41,16 +41,31 @@ def coerce(column: Any, variable: Variable) -> Any:
     -----
     **Privacy.** Row by row; never raises or warns because of a cell.
     """
+    return coerce_all({"": column}, {"": variable})[""]
+
+
+def coerce_all(columns: Mapping[str, Any], variables: Mapping[str, Variable]) -> dict[str, Any]:
+    """Return the cells of several columns of a chunk, each as :func:`coerce` gives them.
+
+    Notes
+    -----
+    **Privacy.** As :func:`coerce`. Silencing warnings costs more than most columns do, so it is
+    done once for all of them.
+    """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        kind, payload = _open(column)
-        if isinstance(variable, Levels):
-            return _mapped(kind, payload, _level_map(variable), -1, np.int32)
-        if isinstance(variable, Text):
-            return _mapped(kind, payload, hash_text, -1, np.int64)
-        if isinstance(variable, Binary):
-            return _binary(kind, payload, variable)
-        return _numbers(kind, payload)
+        return {name: _coerced(columns[name], variable) for name, variable in variables.items()}
+
+
+def _coerced(column: Any, variable: Variable) -> Any:
+    kind, payload = _open(column)
+    if isinstance(variable, Levels):
+        return _mapped(kind, payload, _level_map(variable), -1, np.int32)
+    if isinstance(variable, Text):
+        return _mapped(kind, payload, hash_text, -1, np.int64)
+    if isinstance(variable, Binary):
+        return _binary(kind, payload, variable)
+    return _numbers(kind, payload)
 
 
 # -- opening a column ----------------------------------------------------------------------
@@ -142,14 +157,14 @@ def _open_arrow(column: Any) -> tuple[str, Any]:
         if isinstance(column, pa.ChunkedArray):  # no chunks, or too large for one
             column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([])
     kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        return "numpy", column.to_numpy(zero_copy_only=False)
     if pa.types.is_dictionary(kind):
         codes = column.indices.to_numpy(zero_copy_only=False)
         if column.indices.null_count:
             codes = np.where(np.isnan(codes), -1, codes)
         values = _object_array(column.dictionary.to_pylist())
         return "dictionary", (codes.astype(np.int64), values)
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
-        return "numpy", column.to_numpy(zero_copy_only=False)
     if pa.types.is_boolean(kind):
         return "numpy", column.cast(pa.int8()).to_numpy(zero_copy_only=False)
     if pa.types.is_null(kind):

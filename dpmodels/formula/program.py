@@ -6,12 +6,14 @@ operation below is elementwise along the last axis. Nothing here raises or warns
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dpmodels.formula._clip import clip_cells
 from dpmodels.formula.intervals import Interval
 from dpmodels.formula.nodes import Array, Basis, Cat, Node
 from dpmodels.schema import Levels, Schema
@@ -44,7 +46,7 @@ class Block:
         rule = self.rules[name]
         cells = self.chunk[name]
         if rule.interval is not None and self.clip:
-            np.clip(cells, rule.interval[0], rule.interval[1], out=out)
+            clip_cells(cells, rule.interval[0], rule.interval[1], out=out)
         else:
             out[...] = cells
         if rule.fill is not None and np.isnan(out.sum()):
@@ -159,7 +161,7 @@ class Atom:
         if clip:
             for row, interval in zip(out, self.intervals, strict=True):
                 if interval is not None:
-                    np.clip(row, interval[0], interval[1], out=row)
+                    clip_cells(row, interval[0], interval[1], out=row)
 
     def values(self, block: Block, store: dict[int, Array], clip: bool) -> Array:
         """Return the columns, from ``store`` if they are there already."""
@@ -197,7 +199,7 @@ class Product:
     scale: float
     atoms: tuple[Atom, ...]
 
-    @property
+    @functools.cached_property
     def width(self) -> int:
         """Number of columns."""
         width = 1
@@ -205,7 +207,7 @@ class Product:
             width *= a.width
         return width
 
-    @property
+    @functools.cached_property
     def single(self) -> bool:
         """Whether it is one atom as it stands."""
         return len(self.atoms) == 1 and self.scale == 1.0
@@ -315,7 +317,7 @@ class Program:
             if self.weights is not None:
                 out *= np.sqrt(self.weights.evaluate(block))
             for row, lo, hi in finals:
-                np.clip(out[row], lo, hi, out=out[row])
+                clip_cells(out[row], lo, hi, out=out[row])
             if self.impute:
                 self._impute(out, clips)
             if self.subset is not None:
@@ -364,24 +366,31 @@ class Program:
 
     def _predictors(self, block: Block, out: Array, clip: bool, codes: Array | None = None) -> None:
         store: dict[int, Array] = {}
-        starts = {id(p): p.start for p in self.products}
-        skipped: tuple[Product, ...] = ()
         if codes is not None:
-            skipped = self.counted
-            for f, p in enumerate(skipped):
+            for f, p in enumerate(self.counted):
                 atom = p.atoms[0]
                 assert isinstance(atom.source, Cat)
                 np.take(atom.target, block.codes(atom.source), out=codes[f], mode="wrap")
-            gone = 0
-            for p in self.products:
-                starts[id(p)] = p.start - gone
-                gone += p.width if any(p is x for x in skipped) else 0
-        done = {id(p) for p in skipped}
-        for single in (True, False):  # products reuse the rows of their factors
-            for p in self.products:
-                if p.single == single and id(p) not in done:
-                    start = starts[id(p)]
-                    p.fill(block, out[start : start + p.width], store, clip)
+        for p, rows in self._places if codes is None else self._dense_places:
+            p.fill(block, out[rows], store, clip)
+
+    @functools.cached_property
+    def _places(self) -> list[tuple[Product, slice]]:
+        """Products and their rows of the buffer, single atoms first: products reuse their rows."""
+        placed = [(p, slice(p.start, p.start + p.width)) for p in self.products]
+        return sorted(placed, key=lambda place: not place[0].single)
+
+    @functools.cached_property
+    def _dense_places(self) -> list[tuple[Product, slice]]:
+        """Return the same without the counted factors, whose rows the buffer then lacks."""
+        counted = {id(p) for p in self.counted}
+        places = {}
+        at = 0
+        for p in self.products:
+            if id(p) not in counted:
+                places[id(p)] = slice(at, at + p.width)
+                at += p.width
+        return [(p, places[id(p)]) for p, _ in self._places if id(p) in places]
 
     def _response(self, block: Block, out: Array) -> None:
         r = self.response
@@ -401,7 +410,7 @@ class Program:
             out -= self.offset.evaluate(block)
         i = self.response_interval
         if i is not None and (r.raw is None or self.offset is not None):
-            np.clip(out, i[0], i[1], out=out)
+            clip_cells(out, i[0], i[1], out=out)
 
     def _impute(self, out: Array, clips: Sequence[Interval]) -> None:
         """Give a cell still missing the middle of its column's interval (see ``theory.md``)."""

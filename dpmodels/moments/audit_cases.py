@@ -93,7 +93,7 @@ def release_moments(rows: Array, run: Run, guarantee: Guarantee | None = None) -
     from dpmodels.privacy.mechanisms import Gaussian
 
     class OneBlock:
-        def blocks(self, design: Any, every: int = 1) -> Any:
+        def blocks(self, design: Any, windows: Any = None) -> Any:
             yield rows.T.copy()
 
     rowmap = ball_map(identity_scale(rows.shape[1]), 1.0, None)
@@ -111,7 +111,7 @@ def release_score_moments(data: dict[str, Any], run: Run) -> Array:
     plan = _score_plan()
 
     class OneBlock:
-        def blocks(self, design: Any, every: int = 1) -> Any:
+        def blocks(self, design: Any, windows: Any = None) -> Any:
             yield np.array([data["a"], data["b"], data["y"]])
 
     source: Any = OneBlock()

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.moments.gram import Gram, gram
+from dpmodels.moments.gram import Gram, Words, gram
+from dpmodels.moments.products import cross_product
 from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale
 
 if TYPE_CHECKING:
@@ -68,23 +69,20 @@ def gram_of(rows: Rows, design: Design, rowmap: RowMap, fingerprint: str = "") -
     )
     slices = [f.columns for f in design.factors]
     q = design.q
-    high = np.zeros((q, q), dtype=np.int64)
-    low = np.zeros((q, q), dtype=np.int64)
+    total = Words(q)
     seen = 0
     with np.errstate(all="ignore"):
         for block, codes in rows.coded_blocks(design):
             seen += block.shape[1]
             z = part.integers(block)
-            product = z @ z.T
-            if not math.isfinite(float(np.trace(product))):
+            product = cross_product(z)
+            if not math.isfinite(float(product.trace())):
                 void = np.isnan(z).any(axis=0)
                 z[:, void] = 0.0
                 codes[:, void] = -1
-                product = z @ z.T
-            s = _assemble(product, z, codes, dense, slices, q).astype(np.int64)
-            high += s >> 32
-            low += s & 0xFFFFFFFF
-    return Gram(high, low, seen, fingerprint)
+                product = cross_product(z)
+            total.add(_assemble(product, z, codes, dense, slices, q))
+    return Gram(*total.words(), seen, fingerprint)
 
 
 def _assemble(

@@ -16,9 +16,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.moments.products import cross_product
 from dpmodels.moments.rowmap import void_missing
 
-__all__ = ["Gram", "LatticeMap", "gram"]
+__all__ = ["Gram", "LatticeMap", "Words", "gram"]
 
 Array = npt.NDArray[np.float64]
 
@@ -76,6 +77,34 @@ class Gram:
         return np.asarray(self.integers(), dtype=float) * np.outer(units, units)
 
 
+class Words:
+    """A (k, k) sum of exact products of blocks, in two int64 words."""
+
+    def __init__(self, k: int) -> None:
+        self._high = np.zeros((k, k), dtype=np.int64)
+        self._low = np.zeros((k, k), dtype=np.int64)
+        self._part = np.zeros((k, k), dtype=np.int64)
+        self._waiting = 0
+
+    def add(self, product: Array) -> None:
+        """Add the product of a block: integers of at most 2^53."""
+        self._part += product.astype(np.int64)
+        self._waiting += 1
+        if self._waiting == 512:  # at most 2^62
+            self._carry()
+
+    def _carry(self) -> None:
+        self._high += self._part >> 32
+        self._low += self._part & 0xFFFFFFFF
+        self._part[...] = 0
+        self._waiting = 0
+
+    def words(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return (high, low): the sum is ``high * 2^32 + low``."""
+        self._carry()
+        return self._high, self._low
+
+
 def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> Gram:
     """Accumulate the Gram matrix of the mapped rows of ``blocks``.
 
@@ -91,19 +120,16 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
     bounded by the row map.
     """
     k = len(rowmap.box)
-    high = np.zeros((k, k), dtype=np.int64)
-    low = np.zeros((k, k), dtype=np.int64)
+    total = Words(k)
     rows = 0
     with np.errstate(all="ignore"):
         for block in blocks:
             rows += block.shape[1]
             z = rowmap.integers(block)
-            product = z @ z.T
+            product = cross_product(z)
             # Clipping leaves no infinities, so a trace that is not finite means a missing row.
-            if not math.isfinite(float(np.trace(product))):
+            if not math.isfinite(float(product.trace())):
                 void_missing(z)
-                product = z @ z.T
-            s = product.astype(np.int64)
-            high += s >> 32
-            low += s & 0xFFFFFFFF
-    return Gram(high, low, rows, fingerprint)
+                product = cross_product(z)
+            total.add(product)
+    return Gram(*total.words(), rows, fingerprint)

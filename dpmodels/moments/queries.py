@@ -30,6 +30,7 @@ from dpmodels.moments.sensitivity import (
 )
 from dpmodels.moments.symmetric import release_symmetric
 from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.sources.windows import ALL_ROWS, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -83,17 +84,17 @@ def release_ball(
     step: str,
     mechanism: Mechanism,
     relation: str,
-    every: int = 1,
+    windows: Windows = ALL_ROWS,
 ) -> Array:
-    """Release ``Q = sum z z' + noise``, shape (q, q), over every k-th window of rows.
+    """Release ``Q = sum z z' + noise``, shape (q, q), over the chosen windows of rows.
 
     Privacy
     -------
     The mechanism of the step, for one row replaced (n public) or added or removed. One pass. In
     integers the row norm is at most 2^20, so the sensitivity is exact. Windows are fixed by
-    position: under replace-one a row is in them or not, under add-remove ``every`` must be 1.
+    position: under replace-one a row is in them or not; under add-remove every row is read.
     """
-    integers = gram(rows.blocks(design, every=every), rowmap).integers()
+    integers = gram(rows.blocks(design, windows=windows), rowmap).integers()
     q = len(integers)
     unit = (rowmap.radius / STEPS) ** 2
     if isinstance(mechanism, Gaussian):

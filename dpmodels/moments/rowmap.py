@@ -9,10 +9,13 @@ exactly, in integers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from dpmodels.formula._clip import clip_cells
+from dpmodels.moments.products import mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -123,20 +126,21 @@ class RowMap:
         """Size of one lattice step of each coordinate, shape (k,)."""
         return self.box / STEPS
 
-    def _affine(self, block: Array) -> Array:
-        """Return ``w / box`` before any bound; overwrites ``block`` if there is no matrix."""
+    def _affine(self, block: Array, steps: float) -> Array:
+        """Return ``steps * w / box`` before any bound; overwrites ``block`` without a matrix."""
+        inverse = steps / self.box
         if self.matrix is None:
-            block *= (self.unit.scale / self.box)[:, None]
+            block *= (self.unit.scale * inverse)[:, None]
             if self.unit.shift.any():
-                block += (self.unit.shift / self.box)[:, None]
+                block += (self.unit.shift * inverse)[:, None]
             return block
-        M = self.matrix * self.unit.scale / self.box[:, None]
-        shift = self.matrix @ self.unit.shift / self.box
+        M = self.matrix * self.unit.scale * inverse[:, None]
+        shift = self.matrix @ self.unit.shift * inverse
         if self.unit.intercept:
             # the intercept cell of a row is exactly 1, so the shift costs nothing there
             M[:, 0] += shift
-            return M @ block
-        w = M @ block
+            return mapped(M, block)
+        w = mapped(M, block)
         if shift.any():
             w += shift[:, None]
         return w
@@ -147,24 +151,17 @@ class RowMap:
         Every ball row has norm at most ``steps`` and every other coordinate is at most ``steps``
         in absolute value, float rounding included.
         """
-        w = self._affine(block)
         if not self.ball:
-            w *= steps
-            return np.clip(w, -steps, steps, out=w)
-        part = w[: self.ball]
-        factor = np.einsum("ij,ij->j", part, part)
-        np.sqrt(factor, out=factor)
-        np.divide(1.0, factor, out=factor)
-        np.minimum(factor, 1.0, out=factor)
-        factor *= steps * _SHRINK
-        rest = w[self.ball :]
-        if self.project:
-            part *= factor
-            # a row with a missing cell in the ball is void throughout
-            rest *= np.where(np.isnan(factor), np.nan, steps)
-        else:
-            w *= factor
-        np.clip(rest, -steps, steps, out=rest)
+            w = self._affine(block, steps)
+            return clip_cells(w, -steps, steps, out=w)
+        top = steps * _SHRINK
+        w = self._affine(block, top)
+        part, rest = w[: self.ball], w[self.ball :]
+        norm = np.einsum("ij,ij->j", part, part)
+        if not norm.max(initial=0.0) <= top * top:  # otherwise nothing to scale, nothing missing
+            _into_ball(w, part, rest, norm, top, self.project)
+        if len(rest):
+            clip_cells(rest, -steps, steps, out=rest)
         return w
 
     def real(self, block: Array) -> Array:
@@ -219,6 +216,23 @@ def ball_integers(g: Array, radius: float) -> Array:
     g *= np.minimum(radius / norm, 1.0) * (STEPS / radius * _SHRINK)
     g[:, ~np.isfinite(g).all(axis=0)] = 0.0
     return np.asarray(np.trunc(g, out=g))
+
+
+def _into_ball(w: Array, part: Array, rest: Array, norm: Array, top: float, project: bool) -> None:
+    """Scale the rows (columns of ``w``) whose squared norm exceeds ``top^2``, or is NaN."""
+    # Mostly few rows: only those are read and written.
+    index: Any = np.flatnonzero(~(norm <= top * top))
+    if 4 * len(index) > len(norm):
+        index = slice(None)
+    factor = np.sqrt(norm[index])
+    np.divide(top, factor, out=factor)
+    np.minimum(factor, 1.0, out=factor)
+    if project:
+        part[:, index] *= factor
+        # a row with a missing cell in the ball is void throughout
+        rest[:, index] *= np.where(np.isnan(factor), np.nan, 1.0)
+    else:
+        w[:, index] *= factor
 
 
 def void_missing(w: Array) -> None:

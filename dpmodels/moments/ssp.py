@@ -34,14 +34,14 @@ from dpmodels.moments.scores import (
     score_share,
 )
 from dpmodels.moments.sensitivity import gram_sensitivity
-from dpmodels.moments.stages import Passes, ball_stage, whitened_stage
+from dpmodels.moments.stages import Passes, ball_stage, guide_windows, whitened_stage
 from dpmodels.planning import Plan
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
-from dpmodels.sources.rows import rows_in_windows
+from dpmodels.sources.windows import ALL_ROWS, Windows
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
@@ -62,8 +62,6 @@ TWO_STAGE_RATIO = 0.06
 BALL_PART = 0.25
 #: Noise of an eigenvalue per row up to which a larger ball costs nothing that matters.
 BALL_NOISE = 0.02
-#: Up to this noise ratio the first of two stages reads a quarter of the rows: enough to whiten.
-QUARTER_RATIO = 2.5e-4
 #: Eigenvalues of the first release are floored at this multiple of its noise.
 FLOOR = 0.5
 LEAST = 1e-6
@@ -83,8 +81,8 @@ class SspDetail:
     first, second : mechanism, mechanism or None
     phi, radius : float
         ``radius``: given radius of the last stage (0: by rule).
-    every : int
-        The first of two stages reads every k-th window of 8192 rows only.
+    windows : Windows
+        The rows that the first of two stages reads.
     scores : mechanism or None
         Of the scores, for ``vcov="hetero"``.
     """
@@ -96,7 +94,7 @@ class SspDetail:
     second: Gaussian | Pure | None
     phi: float
     radius: float
-    every: int = 1
+    windows: Windows = ALL_ROWS
     scores: Gaussian | Pure | None = None
 
 
@@ -124,7 +122,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     bounded = None
     if request["query"] == "bounded":
         bounded = _bounded(request, design)
-    quarter = stages == 2 and x <= QUARTER_RATIO and bounded is None
+    guided = stages == 2 and bounded is None and request.relation == "replace"
     detail = SspDetail(
         stages,
         rows,
@@ -133,7 +131,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         second,
         float(request["phi"]),
         float(request["radius"] or 0.0),
-        4 if quarter and request.relation == "replace" else 1,
+        guide_windows(design, n, x) if guided else ALL_ROWS,
         third,
     )
     figure = None if third is None else noise_figure(third, p, rows, request.relation)
@@ -252,7 +250,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     unit, square = unit_rows(design)
     passes = Passes(rows, design, unit, run, relation)
     name = "moments" if detail.second is None else "first moments"
-    used = rows_in_windows(detail.rows, detail.every) if detail.every > 1 else detail.rows
+    used = detail.windows.count(detail.rows)
     if detail.bounded is not None:
         assert isinstance(detail.first, Gaussian)
         square += float(design.has_intercept and not detail.bounded.known)
@@ -265,7 +263,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         radius = first_radius(design, square, detail.first, used, relation)
         if detail.second is None and detail.radius:
             radius = detail.radius
-        first = ball_stage(passes, None, radius, name, detail.first, detail.every)
+        first = ball_stage(passes, None, radius, name, detail.first, detail.windows)
     stages = [first]
     if detail.second is not None:
         second = whitened_stage(

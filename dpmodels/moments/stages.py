@@ -15,6 +15,7 @@ from dpmodels.moments.plans import mu_like, second_radius
 from dpmodels.moments.queries import ball_map, ball_sd, joint_noise, release_ball
 from dpmodels.moments.rowmap import OneFirst
 from dpmodels.moments.whiten import floored_cholesky
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -23,9 +24,19 @@ if TYPE_CHECKING:
     from dpmodels.privacy.run import Run
     from dpmodels.sources.rows import Rows
 
-__all__ = ["Passes", "ball_stage", "whitened_stage"]
+__all__ = ["Passes", "ball_stage", "guide_windows", "whitened_stage"]
 
 Array = npt.NDArray[np.float64]
+
+
+#: A first stage reads one run of windows in k up to a noise ratio of this over k ...
+GUIDE_NOISE = 1e-3
+#: ... with k at most this (at most the second where columns may be local) ...
+GUIDE_EVERY = (32, 4)
+#: ... from at least so many places of the table ...
+GUIDE_PLACES = (8, 16)
+#: ... that are at most so many windows apart (2^21 rows).
+GUIDE_PERIOD = 256
 
 
 @dataclass(frozen=True)
@@ -52,13 +63,41 @@ class Passes:
         return self.design.q + self.constant
 
 
+def guide_windows(design: Design, n: int, x: float) -> Windows:
+    """Return the rows that the first of two stages reads, by public numbers (``theory.md`` 3.2).
+
+    Parameters
+    ----------
+    design : Design
+    n : int
+        Public row count: the relation must be replace-one.
+    x : float
+        Public noise ratio.
+    """
+    local = any(c.kind not in _SPREAD for c in design.columns) or any(
+        v.kind != "real" for v in design.kinds.values()
+    )
+    apart = _power_of_two(min(n / (GUIDE_PLACES[local] * WINDOW), GUIDE_PERIOD))
+    every = _power_of_two(min(GUIDE_NOISE / x, GUIDE_EVERY[local], apart))
+    return Windows(every, 1 if local else apart // every)
+
+
+#: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
+_SPREAD = ("intercept", "numeric", "product")
+
+
+def _power_of_two(most: float) -> int:
+    """Return the largest power of two up to ``most``, at least 1."""
+    return 1 << max(int(most).bit_length() - 1, 0)
+
+
 def ball_stage(
     passes: Passes,
     L: Array | None,
     radius: float,
     step: str,
     mechanism: Gaussian | Pure,
-    every: int = 1,
+    windows: Windows = ALL_ROWS,
 ) -> Stage:
     """Release the moments of ``min(1, R/|w|) w``, ``w = L^{-1} unit row``. One pass.
 
@@ -69,7 +108,7 @@ def ball_stage(
     q = passes.q
     inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
     rowmap = ball_map(passes.unit, radius, inverse)
-    if every > 1 and passes.relation != "replace":
+    if windows.every > 1 and passes.relation != "replace":
         raise PrivacyBugError("windows of rows have their proof under replace-one only")
     Q = release_ball(
         passes.rows,
@@ -79,7 +118,7 @@ def ball_stage(
         step,
         mechanism,
         passes.relation,
-        every,
+        windows,
     )
     V = joint_noise(q, ball_sd(mechanism, radius, q, passes.relation), mechanism)
     return Stage(Q, V, np.eye(q) if L is None else L, radius)

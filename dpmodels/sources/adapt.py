@@ -11,14 +11,17 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from dpmodels.errors import SourceError
 from dpmodels.schema import Schema
 
-__all__ = ["READ_ROWS", "Source", "as_source"]
+if TYPE_CHECKING:
+    from dpmodels.sources.windows import Windows
+
+__all__ = ["READ_ROWS", "Source", "as_source", "chosen_chunks"]
 
 #: Rows asked from a reader at once; block height is another number (see ``rows.py``).
 READ_ROWS = 65_536
@@ -100,6 +103,20 @@ def _check_names(names: Iterable[Any]) -> None:
         if name in seen:
             raise SourceError(f"two columns are called {name!r}: rename one of them")
         seen.add(name)
+
+
+def chosen_chunks(
+    source: Source, names: Sequence[str], windows: Windows
+) -> Iterator[tuple[int, Chunk]]:
+    """Yield (rows left out before it, chunk): a source that can skip rows gives ``chosen``.
+
+    What is left out is never in ``windows``; rows of a chunk may or may not be. The last chunk may
+    be empty, with the rows left out at the end.
+    """
+    skipping = None if windows.every == 1 else getattr(source, "chosen", None)
+    if skipping is None:
+        return ((0, chunk) for chunk in source.chunks(names))
+    return cast("Iterator[tuple[int, Chunk]]", skipping(names, windows))
 
 
 class FrameSource:
@@ -188,8 +205,16 @@ class ArrowSource:
             yield from _batch_chunks(batch, names)
 
 
+def _columns(batch: Any, names: Sequence[str]) -> Chunk:
+    schema = batch.schema
+    return {c: batch.column(schema.get_field_index(c)) for c in names}
+
+
 def _batch_chunks(batch: Any, names: Sequence[str]) -> Iterator[Chunk]:
-    columns = {c: batch.column(batch.schema.get_field_index(c)) for c in names}
+    columns = _columns(batch, names)
+    if batch.num_rows <= READ_ROWS:
+        yield columns
+        return
     for start in range(0, batch.num_rows, READ_ROWS):
         length = min(READ_ROWS, batch.num_rows - start)
         yield {c: a.slice(start, length) for c, a in columns.items()}
@@ -220,69 +245,6 @@ class LazyPolarsSource:
         for frame in frames:
             for batch in frame.to_arrow().to_batches():
                 yield from _batch_chunks(batch, names)
-
-
-class ParquetSource:
-    """One or more Parquet files."""
-
-    rescannable = True
-    schema_attr = None
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        _need("pyarrow", "to read Parquet files")
-        import pyarrow.parquet as pq
-
-        self._paths = list(paths)
-        schemas, rows = [], 0
-        for path in self._paths:
-            with _opened(path, lambda p: pq.ParquetFile(p, memory_map=False)) as file:
-                schemas.append(file.schema_arrow)
-                rows += int(file.metadata.num_rows)
-        if any(s.names != schemas[0].names for s in schemas):
-            raise SourceError("the Parquet files do not have the same columns")
-        _check_names(schemas[0].names)
-        self.kinds = {f.name: _arrow_kind(f.type) for f in schemas[0]}
-        self.n: int | None = rows
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield batches; the reader is told not to hold the whole file."""
-        import pyarrow.parquet as pq
-
-        for path in self._paths:
-            with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
-                for batch in file.iter_batches(batch_size=READ_ROWS, columns=list(names)):
-                    yield from _batch_chunks(batch, names)
-
-
-class CsvSource:
-    """CSV files. Cell types are not public, so a column's kind is "unknown" until declared."""
-
-    rescannable = True
-    schema_attr = None
-    n: int | None = None
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        import pandas as pd
-
-        self._paths = list(paths)
-        headers = [
-            _opened(path, lambda p: list(pd.read_csv(p, nrows=0).columns)) for path in self._paths
-        ]
-        if any(h != headers[0] for h in headers):
-            raise SourceError("the CSV files do not have the same columns")
-        _check_names(headers[0])
-        self.kinds = dict.fromkeys(headers[0], "unknown")
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield parsed chunks."""
-        import pandas as pd
-
-        for path in self._paths:
-            with pd.read_csv(
-                path, usecols=list(names), chunksize=READ_ROWS, low_memory=False
-            ) as reader:
-                for frame in reader:
-                    yield {c: frame[c] for c in names}
 
 
 class FramesSource:
@@ -331,30 +293,6 @@ def _need(module: str, why: str) -> None:
         raise SourceError(f"{module} is needed {why}: pip install {module}")
 
 
-def _opened(path: Path, opener: Callable[[Path], Any]) -> Any:
-    """Open a file's header; the library's own message could quote content, so it is not shown."""
-    try:
-        return opener(path)
-    except Exception:
-        failed = True
-    # Raised outside the except block: the library's exception must not stay in __context__.
-    if failed:
-        raise SourceError(f"{path.name}: cannot be read as a {path.suffix or 'CSV'} file")
-    return None
-
-
-def _path_source(paths: Sequence[Path]) -> Source:
-    for path in paths:
-        if not path.exists():
-            raise SourceError(f"there is no file {str(path)!r}")
-    names = [p.name.lower() for p in paths]
-    if all(n.endswith((".parquet", ".pq")) for n in names):
-        return ParquetSource(paths)
-    if all(n.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")) for n in names):
-        return CsvSource(paths)
-    raise SourceError(f"{paths[0].name}: a path must end in .parquet, .csv or .csv.gz")
-
-
 def as_source(data: Any) -> Source:
     """Choose the adapter for ``data`` without reading a cell.
 
@@ -391,7 +329,9 @@ def as_source(data: Any) -> Source:
     if hasattr(data, "__arrow_c_stream__"):
         return ArrowSource(data)
     if isinstance(data, (str, os.PathLike)):
-        return _path_source([Path(data)])
+        from dpmodels.sources.files import path_source
+
+        return path_source([Path(data)])
     if isinstance(data, np.ndarray):
         raise SourceError(
             "a bare array has no column names. For example: "
@@ -399,7 +339,9 @@ def as_source(data: Any) -> Source:
         )
     listed = isinstance(data, (list, tuple))
     if listed and data and all(isinstance(d, (str, os.PathLike)) for d in data):
-        return _path_source([Path(d) for d in data])
+        from dpmodels.sources.files import path_source
+
+        return path_source([Path(d) for d in data])
     if listed or isinstance(data, Iterator) or callable(data):
         return FramesSource(data)
     raise SourceError(

@@ -9,17 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import SourceError
-from dpmodels.formula.coerce import coerce
-from dpmodels.sources.adapt import Source
+from dpmodels.formula.coerce import coerce_all
+from dpmodels.sources.adapt import Source, chosen_chunks
 from dpmodels.sources.progress import progress_bar
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows", "rows_in_windows"]
+__all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 
 #: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
-BLOCK_ROWS = 8192
+BLOCK_ROWS = WINDOW
 
 #: Why a source that cannot be opened again is refused.
 READ_ONCE = (
@@ -33,23 +34,6 @@ Array = npt.NDArray[np.float64]
 def count_rows(source: Source, name: str) -> int:
     """Count the rows of a source that does not state its length (a public number)."""
     return sum(len(chunk[name]) for chunk in source.chunks([name]))
-
-
-def _parts(seen: int, m: int, height: int, every: int) -> list[tuple[int, int]]:
-    """Cut a chunk of m rows, ``seen`` rows into the table, into blocks (of every k-th window)."""
-    if every == 1:
-        return [(a, min(m, a + height)) for a in range(0, m, height)]
-    out = []
-    for w in range(seen // BLOCK_ROWS, (seen + m - 1) // BLOCK_ROWS + 1 if m else 0):
-        if w % every == 0:
-            low, high = max(w * BLOCK_ROWS - seen, 0), min((w + 1) * BLOCK_ROWS - seen, m)
-            out += [(a, min(high, a + height)) for a in range(low, high, height)]
-    return out
-
-
-def rows_in_windows(n: int, every: int) -> int:
-    """Return how many of n rows lie in every k-th window of 8192 (a public number)."""
-    return sum(min(BLOCK_ROWS, n - a) for a in range(0, n, BLOCK_ROWS * every))
 
 
 class Rows:
@@ -81,19 +65,26 @@ class Rows:
         self._read_once = False
         self.n = n
 
-    def blocks(self, design: Design, height: int = BLOCK_ROWS, every: int = 1) -> Iterator[Array]:
+    def blocks(
+        self, design: Design, height: int = BLOCK_ROWS, windows: Windows = ALL_ROWS
+    ) -> Iterator[Array]:
         """Yield one pass of blocks ``(q, m)``, m <= height: a row per design column, response last.
 
         Values are in the user's units and inside the known intervals; a row that must become a
         zero row has NaN in its last cell (in its first, without a response). The buffer is reused:
-        use it before the next block. With ``every = k`` only every k-th window of 8192 rows,
-        counted from the first row of the table whatever its chunks, is mapped.
+        use it before the next block. Blocks begin at multiples of ``height`` rows of the table (or
+        of ``windows``) whatever its chunks, so every source gives the same ones.
         """
         buffer = np.empty((design.q, height))
-        for columns, m in self._slices(design, height, every):
-            block = buffer[:, :m]
-            design.fill(columns, block)
-            yield block
+        at = 0
+        for columns, m, full in self._pieces(design, height, windows):
+            design.fill(columns, buffer[:, at : at + m])
+            at += m
+            if full:
+                yield buffer[:, :at]
+                at = 0
+        if at:
+            yield buffer[:, :at]
 
     def coded_blocks(
         self, design: Design, height: int = BLOCK_ROWS
@@ -104,15 +95,20 @@ class Rows:
         """
         buffer = np.empty((len(design.dense), height))
         codes = np.empty((len(design.factors), height), dtype=np.intp)
-        for columns, m in self._slices(design, height):
-            block, code = buffer[:, :m], codes[:, :m]
-            design.fill(columns, block, code)
-            yield block, code
+        at = 0
+        for columns, m, full in self._pieces(design, height, ALL_ROWS):
+            design.fill(columns, buffer[:, at : at + m], codes[:, at : at + m])
+            at += m
+            if full:
+                yield buffer[:, :at], codes[:, :at]
+                at = 0
+        if at:
+            yield buffer[:, :at], codes[:, :at]
 
-    def _slices(
-        self, design: Design, height: int, every: int = 1
-    ) -> Iterator[tuple[dict[str, Any], int]]:
-        """Yield coerced cells of at most ``height`` rows: one pass."""
+    def _pieces(
+        self, design: Design, height: int, windows: Windows
+    ) -> Iterator[tuple[dict[str, Any], int, bool]]:
+        """Yield coerced cells of parts of blocks, and whether a block ends there: one pass."""
         if self._read_once and not self._source.rescannable:
             raise SourceError(READ_ONCE)
         self._read_once = True
@@ -120,14 +116,19 @@ class Rows:
         names = list(kinds)
         seen = 0
         bar = progress_bar(self._progress, self.n, len(names))
-        for chunk in self._source.chunks(names):
-            m = len(chunk[names[0]])
-            parts = _parts(seen, m, height, every)
-            seen += m
-            bar.update(m)
-            columns = {c: coerce(chunk[c], kinds[c]) for c in names} if parts else {}
-            for start, stop in parts:
-                yield {c: a[start:stop] for c, a in columns.items()}, stop - start
+        for skipped, chunk in chosen_chunks(self._source, names, windows):
+            start = seen + skipped
+            seen = start + len(chunk[names[0]])
+            bar.update(seen - start + skipped)
+            spans = list(windows.spans(start, seen))
+            columns = coerce_all(chunk, kinds) if spans else {}
+            for low, high in spans:
+                for a in range(low - low % height, high, height):
+                    first, last = max(a, low), min(a + height, high)
+                    # A block ends with its window if the next window may be left out.
+                    full = last == a + height or (windows.every > 1 and last % WINDOW == 0)
+                    piece = slice(first - start, last - start)
+                    yield {c: v[piece] for c, v in columns.items()}, last - first, full
         bar.close()
         if self._public_n and seen != self.n:
             raise SourceError(

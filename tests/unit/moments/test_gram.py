@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.moments.gram import Gram, gram
+from dpmodels.moments.gram import Gram, Words, gram
+from dpmodels.moments.products import cross_product, mapped
 from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale, void_missing
 
 
@@ -136,3 +137,45 @@ def test_steps_are_what_the_proof_needs():
     assert STEPS == 2.0**20
     assert 8192 * STEPS**2 <= 2.0**53
     assert math.log2(STEPS) == 20
+
+
+def test_a_row_is_scaled_by_itself_alone():
+    """Blocks without long rows take a shorter path: the image of a row must not tell."""
+    rng = np.random.default_rng(5)
+    z = rng.normal(size=(4, 600))
+    z /= np.linalg.norm(z, axis=0)
+    z *= np.where(rng.uniform(size=600) < 0.5, rng.uniform(0.1, 0.99, 600), 1.0)
+    z[:, ::3] *= 1.0 + rng.integers(-8, 9, 200) * 2.0**-53  # around the sphere, by single bits
+    z[:, 1::3] *= 1.0 + rng.integers(-8, 9, 200) * 2.0**-37
+    long, missing = np.array([[3.0], [4.0], [0.0], [1e200]]), np.full((4, 1), np.nan)
+    for rowmap in (
+        ball_map(4, 1.0),
+        RowMap(identity(4), np.ones(4), ball=3, radius=1.0),
+        RowMap(identity(4), np.ones(4), ball=3, radius=1.0, project=True),
+    ):
+        alone = np.hstack([rowmap.integers(z[:, [i]].copy()) for i in range(600)])
+        with np.errstate(all="ignore"):
+            for others in (z[:, :0], long, missing, np.repeat(long, 400, axis=1)):
+                together = rowmap.integers(np.hstack([z, others]))[:, :600]
+                assert np.array_equal(together, alone)
+        ball = alone[: rowmap.ball]
+        assert all(sum(int(v) ** 2 for v in row) <= 2**40 for row in ball.T)
+
+
+@pytest.mark.parametrize("q", [1, 2, 3, 7, 12, 16, 17, 30])
+@pytest.mark.parametrize("m", [0, 1, 700, 8192])
+def test_products_in_parts_are_the_products(q, m):
+    rng = np.random.default_rng(q)
+    z = rng.integers(-(2**20), 2**20 + 1, size=(q, m)).astype(float)
+    assert np.array_equal(cross_product(z), [[np.dot(a, b) for b in z] for a in z])
+    matrix = rng.normal(size=(q + 1, q))
+    assert np.allclose(mapped(matrix, z), matrix @ z, rtol=1e-12, atol=1e-6)
+
+
+def test_words_carry_before_they_overflow():
+    total = Words(1)
+    for _ in range(1500):
+        total.add(np.array([[2.0**53]]))
+    total.add(np.array([[-5.0]]))
+    high, low = total.words()
+    assert int(high[0, 0]) * 2**32 + int(low[0, 0]) == 1500 * 2**53 - 5

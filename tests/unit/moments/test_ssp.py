@@ -5,6 +5,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.moments.ssp import TWO_STAGE_RATIO
+from dpmodels.sources.windows import Windows
 
 CALL = dict(eps=1.0, delta=1e-6, method="ssp")
 WIDE = {"a": (-3, 3), "b": (-3, 3), "y": (-4, 4)}
@@ -266,34 +267,26 @@ def test_degenerate_tables_answer_through_the_mechanism(quiet, table, bounds, sp
     assert np.isfinite(fit.params).all()
 
 
-def test_a_quarter_of_the_rows_guides_large_tables(quiet, table, bounds):
-    """Windows are fixed by position: chunks do not matter; the rule is public and replace-one."""
-    from dpmodels.sources.adapt import as_source
-    from dpmodels.sources.rows import Rows, rows_in_windows
+def test_part_of_the_rows_guides_large_tables(quiet, table, bounds):
+    """The rule is public and for replace-one; the fit it guides is right."""
+    schema = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
+    levels = dp.Schema(a=dp.Real(-1, 1), b=dp.Levels(["u", "v"]), y=dp.Real(-4, 4))
 
-    frame = table(40_000)
-    call = dp.plan(
-        "y ~ a + b",
-        dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4)),
-        n=40_000,
-        eps=1,
-        delta=1e-6,
-    )
-    cut = [frame[:5], frame[5:20_001], frame[20_001:20_002], frame[20_002:]]
-    seen = []
-    for source in (frame, cut):
-        blocks = Rows(as_source(source), 40_000).blocks(call.design, every=4)
-        seen.append(np.concatenate([b.copy() for b in blocks], axis=1))
-    assert np.array_equal(seen[0], seen[1])
-    assert seen[0].shape[1] == rows_in_windows(40_000, 4) == 8192 + 7232
-    large = dp.plan("y ~ a + b", call.request.schema, n=10**6, eps=2, delta=1e-6)
-    assert (call.detail.every, large.detail.every) == (1, 4)
-    private_n = dp.plan(
-        "y ~ a + b", call.request.schema, n=10**6, eps=2, delta=1e-6, relation="add-remove",
-        n_guess=10**6,
-    )  # fmt: skip
-    assert private_n.detail.every == 1
-    fit = dp.dp_ols("y ~ a + b", table(100_000), bounds=bounds, seed=1, **{**CALL, "eps": 6.0})
+    def windows(n, schema=schema, **more):
+        return dp.plan("y ~ a + b", schema, n=n, eps=2, delta=1e-6, **more).detail.windows
+
+    assert windows(100_000) == Windows()
+    assert windows(10**6) == Windows(8, 1)
+    assert windows(2 * 10**7) == Windows(32, 8)
+    assert windows(10**6, levels) == windows(10**9, levels) == Windows(4, 1)
+    assert windows(10**6, n_guess=10**6, relation="add-remove") == Windows()
+    for n in (10**6, 3 * 10**6, 2 * 10**7, 10**9):
+        chosen = windows(n)
+        runs = -(-n // (chosen.run * chosen.every * 8192))
+        assert runs >= 8
+        assert chosen.count(n) >= 2**16
+    frame = table(200_000)
+    fit = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=1, **{**CALL, "eps": 6.0})
     assert fit.params.to_numpy() == pytest.approx([0.5, 1.0, -0.7], abs=0.02)
 
 

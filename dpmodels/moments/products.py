@@ -1,0 +1,58 @@
+"""Products of a block of rows, cut to the shapes for which BLAS is fast.
+
+OpenBLAS has kernels of their own for products of few multiplications; and numpy sends a product of
+an array with its own transpose to the symmetric routine, which for few columns takes three times
+as long as the plain one (``benchmarks/results/moments_speed.md``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["cross_product", "mapped"]
+
+Array = npt.NDArray[np.float64]
+
+#: Multiplications up to which a product is small for OpenBLAS.
+_SMALL = 1_000_000
+#: Up to this many columns the plain product of two halves beats the symmetric one.
+_HALVES = 16
+
+
+def _width(k: int, q: int, m: int) -> int:
+    """Return how many of m rows to take at once in a (k, q) product."""
+    width = 8192
+    while width > 512 and k * q * width > _SMALL:
+        width //= 2
+    return min(width, m)
+
+
+def mapped(matrix: Array, block: Array) -> Array:
+    """Return ``matrix @ block``, (k, m)."""
+    k, q = matrix.shape
+    m = block.shape[1]
+    out = np.empty((k, m))
+    width = _width(k, q, m)
+    for a in range(0, m, width or 1):
+        np.matmul(matrix, block[:, a : a + width], out=out[:, a : a + width])
+    return out
+
+
+def cross_product(z: Array) -> Array:
+    """Return ``z @ z.T``, (k, k).
+
+    Exact in any order if the entries are integers of at most 2^20 and there are at most 2^13 rows
+    (columns of z): every partial sum is then an integer of at most 2^53.
+    """
+    k, m = z.shape
+    if not 1 < k <= _HALVES:
+        return np.asarray(z @ z.T)
+    half = k // 2
+    out = np.zeros((k, k))
+    width = _width(k - half, k, m)
+    for a in range(0, m, width or 1):
+        part = z[:, a : a + width]
+        out[:half] += part[:half] @ part.T
+        out[half:] += part[half:] @ part.T
+    return out

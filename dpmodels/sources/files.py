@@ -1,0 +1,146 @@
+"""Files: Parquet and CSV, one file or several of the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.errors import SourceError
+from dpmodels.sources.adapt import (
+    READ_ROWS,
+    Chunk,
+    Source,
+    _arrow_kind,
+    _batch_chunks,
+    _check_names,
+    _columns,
+    _need,
+)
+
+if TYPE_CHECKING:
+    from dpmodels.sources.windows import Windows
+
+__all__ = ["CsvSource", "ParquetSource", "path_source"]
+
+
+#: Rows decoded at once where most of a row group is left out.
+_SHORT_READ = 16_384
+#: Bytes read at once from a column of which the rest may be left out.
+_BUFFER = 1 << 16
+
+
+class ParquetSource:
+    """One or more Parquet files."""
+
+    rescannable = True
+    schema_attr = None
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        _need("pyarrow", "to read Parquet files")
+        self._paths = list(paths)
+        schemas, rows = [], 0
+        for path in self._paths:
+            with _opened(path, _parquet) as file:
+                schemas.append(file.schema_arrow)
+                rows += int(file.metadata.num_rows)
+        if any(s.names != schemas[0].names for s in schemas):
+            raise SourceError("the Parquet files do not have the same columns")
+        _check_names(schemas[0].names)
+        self.kinds = {f.name: _arrow_kind(f.type) for f in schemas[0]}
+        self.n: int | None = rows
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield batches; the reader is told not to hold the whole file."""
+        wanted = list(names)
+        for path in self._paths:
+            with _parquet(path) as file:
+                # threads of the reader's own cost CPU time and save no wall time
+                for batch in file.iter_batches(READ_ROWS, columns=wanted, use_threads=False):
+                    yield from _batch_chunks(batch, names)
+
+    def chosen(self, names: Sequence[str], windows: Windows) -> Iterator[tuple[int, Chunk]]:
+        """Yield (rows left out, batch), decoding no row group beyond its last chosen row."""
+        wanted = list(names)
+        at = left_out = 0
+        for path in self._paths:
+            with _parquet(path, buffer_size=_BUFFER) as file:
+                for group in range(file.metadata.num_row_groups):
+                    stop = at + int(file.metadata.row_group(group).num_rows)
+                    last = max((b for _, b in windows.spans(at, stop)), default=at)
+                    if last > at:
+                        batches = file.iter_batches(
+                            _SHORT_READ, row_groups=[group], columns=wanted, use_threads=False
+                        )
+                        for batch in batches:
+                            yield left_out, _columns(batch, names)
+                            left_out = 0
+                            at += batch.num_rows
+                            if at >= last:
+                                break
+                    left_out += stop - at
+                    at = stop
+        if left_out:
+            yield left_out, dict.fromkeys(names, ())
+
+
+def _parquet(path: Path, **options: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, memory_map=False, pre_buffer=False, **options)
+
+
+class CsvSource:
+    """CSV files. Cell types are not public, so a column's kind is "unknown" until declared."""
+
+    rescannable = True
+    schema_attr = None
+    n: int | None = None
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        import pandas as pd
+
+        self._paths = list(paths)
+        headers = [
+            _opened(path, lambda p: list(pd.read_csv(p, nrows=0).columns)) for path in self._paths
+        ]
+        if any(h != headers[0] for h in headers):
+            raise SourceError("the CSV files do not have the same columns")
+        _check_names(headers[0])
+        self.kinds = dict.fromkeys(headers[0], "unknown")
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield parsed chunks."""
+        import pandas as pd
+
+        for path in self._paths:
+            with pd.read_csv(
+                path, usecols=list(names), chunksize=READ_ROWS, low_memory=False
+            ) as reader:
+                for frame in reader:
+                    yield {c: frame[c] for c in names}
+
+
+def _opened(path: Path, opener: Callable[[Path], Any]) -> Any:
+    """Open a file's header; the library's own message could quote content, so it is not shown."""
+    try:
+        return opener(path)
+    except Exception:
+        failed = True
+    # Raised outside the except block: the library's exception must not stay in __context__.
+    if failed:
+        raise SourceError(f"{path.name}: cannot be read as a {path.suffix or 'CSV'} file")
+    return None
+
+
+def path_source(paths: Sequence[Path]) -> Source:
+    """Return the source of one or more files, chosen by the ending of their names."""
+    for path in paths:
+        if not path.exists():
+            raise SourceError(f"there is no file {str(path)!r}")
+    names = [p.name.lower() for p in paths]
+    if all(n.endswith((".parquet", ".pq")) for n in names):
+        return ParquetSource(paths)
+    if all(n.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")) for n in names):
+        return CsvSource(paths)
+    raise SourceError(f"{paths[0].name}: a path must end in .parquet, .csv or .csv.gz")
