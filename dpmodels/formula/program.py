@@ -371,17 +371,31 @@ class Program:
                 atom = p.atoms[0]
                 assert isinstance(atom.source, Cat)
                 np.take(atom.target, block.codes(atom.source), out=codes[f], mode="wrap")
-        for p, rows in self._places if codes is None else self._dense_places:
-            p.fill(block, out[rows], store, clip)
+        for p, rows, raw in self._places if codes is None else self._dense_places:
+            if raw is None:
+                p.fill(block, out[rows], store, clip)
+            else:
+                block.fill_number(raw, out[rows.start])
 
     @functools.cached_property
-    def _places(self) -> list[tuple[Product, slice]]:
-        """Products and their rows of the buffer, single atoms first: products reuse their rows."""
-        placed = [(p, slice(p.start, p.start + p.width)) for p in self.products]
-        return sorted(placed, key=lambda place: not place[0].single)
+    def _places(self) -> list[tuple[Product, slice, str | None]]:
+        """Products and their rows of the buffer, single atoms first: products reuse their rows.
+
+        The name says that the product is a variable as it stands, and no other product needs it.
+        """
+        alone = all(p.single or not p.atoms for p in self.products)
+        seen: set[str] = set()
+        placed: list[tuple[Product, slice, str | None]] = []
+        for p in sorted(self.products, key=lambda p: not p.single):
+            source = p.atoms[0].source if p.single else None
+            raw = source.raw if isinstance(source, Node) else None
+            plain = alone and raw is not None and raw not in seen
+            seen |= {raw} if raw is not None else set()
+            placed.append((p, slice(p.start, p.start + p.width), raw if plain else None))
+        return placed
 
     @functools.cached_property
-    def _dense_places(self) -> list[tuple[Product, slice]]:
+    def _dense_places(self) -> list[tuple[Product, slice, str | None]]:
         """Return the same without the counted factors, whose rows the buffer then lacks."""
         counted = {id(p) for p in self.counted}
         places = {}
@@ -390,7 +404,7 @@ class Program:
             if id(p) not in counted:
                 places[id(p)] = slice(at, at + p.width)
                 at += p.width
-        return [(p, places[id(p)]) for p, _ in self._places if id(p) in places]
+        return [(p, places[id(p)], raw) for p, _, raw in self._places if id(p) in places]
 
     def _response(self, block: Block, out: Array) -> None:
         r = self.response
