@@ -33,6 +33,8 @@ __all__ = [
 
 Array = npt.NDArray[np.float64]
 
+#: Rows' loss of weight from which the summary mentions it.
+LOST = 0.01
 #: Least residual variance in whitened units.
 V_FLOOR = 1e-3
 
@@ -259,6 +261,19 @@ def shrink_report(facts: Report) -> Estimate:
     )  # fmt: skip
 
 
+def _weights_note(facts: Report, effective: float) -> list[str]:
+    """Say how much weight rows lost in all, and what that makes of the coefficients."""
+    lost = 1.0 - effective / facts.rows
+    if len(facts.stages) < 2 or lost < LOST:
+        return []
+    return [
+        f"Rows far from the fit were scaled down, rows with missing cells are zero: {lost:.1%} of "
+        "the weight in all. This is weighted least squares; where errors are skewed or their "
+        "spread varies it differs from ordinary least squares, the intercept most. A larger phi= "
+        "weighs down less and adds noise."
+    ]
+
+
 def _params(facts: Report, stage: Stage, d: Array) -> Array:
     B, a = facts.unit.back()
     return B @ stage.back(d) + a
@@ -300,6 +315,7 @@ def _finish(
         "effective_rows": stage.effective_rows(facts.rows, facts.unit, intercept=facts.known),
         **dict(facts.stats),
     }
+    notes += _weights_note(facts, stats["effective_rows"]) if keep else []
     if keep and unshrunk:
         stats["sigma"] = math.sqrt(found.v) * float(stage.L[-1, -1] / facts.unit.scale[-1])
     if keep:

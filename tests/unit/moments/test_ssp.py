@@ -300,3 +300,13 @@ def test_an_empty_table_is_no_error_where_the_count_is_private(quiet, table, bou
     assert np.isfinite(fit.params).all()
     with pytest.raises(ValueError, match="no rows"):
         dp.dp_ols("y ~ a + b", table(5)[:0], eps=1, delta=1e-6, bounds=bounds, method=method)
+
+
+def test_heavy_weights_are_mentioned(quiet, table, bounds):
+    frame = table(20_000)
+    light = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=3, **CALL)
+    assert not any("of the weight in all" in note for note in light.notes)
+    rng = np.random.default_rng(1)
+    frame["y"] += 0.3 * np.clip(rng.standard_t(2, len(frame)), -10, 10)
+    heavy = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=3, radius=2.0, **CALL)
+    assert any("of the weight in all" in note for note in heavy.notes)
