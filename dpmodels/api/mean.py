@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpmodels.api._columns import columns_formula
 from dpmodels.api._fit import fit_formula
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ __all__ = ["dp_mean"]
 
 
 def dp_mean(
-    formula: str,
+    formula: str | Sequence[str],
     data: Any,
     *,
     eps: float,
@@ -33,8 +34,9 @@ def dp_mean(
 
     Parameters
     ----------
-    formula : str
-        ``"x1 + x2 ~ 1"``: the variables (or row-wise expressions) to average.
+    formula : str or sequence of str
+        ``"x1 + x2 ~ 1"`` or ``"~ x1 + x2"``: the variables (or row-wise expressions) to average;
+        or their names.
     data, eps, delta, schema, bounds, inference, budget, seed, progress, **options
         As in :func:`dpmodels.dp_ols`.
     method : {"clipped", "ptr"}
@@ -63,7 +65,7 @@ def dp_mean(
     """
     return fit_formula(
         "dp_mean",
-        formula,
+        columns_formula(formula),
         data,
         budget=budget,
         eps=eps,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api._choice import choose_method
+from dpmodels.api._columns import columns_formula
 from dpmodels.api._fit import fit_formula
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def dp_moments(
     Parameters
     ----------
     columns : str or sequence of str
-        ``"x1 + x2 ~ 1"``, or the names of the columns.
+        ``"x1 + x2 ~ 1"``, ``"~ x1 + x2"``, or the names of the columns.
     data, eps, delta, schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_ols`; ``delta=0`` gives pure differential privacy.
     method : str, optional
@@ -78,16 +79,9 @@ def dp_moments(
     >>> fit.arrays["moments"].shape
     (3, 3)
     """
-    from dpmodels.errors import RequestError
-
-    if not isinstance(columns, str):
-        names = list(columns)
-        if not names or not all(isinstance(c, str) for c in names):
-            raise RequestError("columns must be a formula 'x1 + x2 ~ 1' or a list of column names")
-        columns = " + ".join(c if c.isidentifier() else f"`{c}`" for c in names) + " ~ 1"
     return fit_formula(
         "dp_moments",
-        columns,
+        columns_formula(columns),
         data,
         budget=budget,
         eps=eps,
@@ -97,7 +91,7 @@ def dp_moments(
         schema=schema,
         bounds=bounds,
         public=public,
-        inference=False,
+        inference=True,
         seed=seed,
         progress=progress,
         options=options,

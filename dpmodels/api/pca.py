@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpmodels.api._columns import columns_formula
 from dpmodels.api._request import build_request
 from dpmodels.api._run import execute
 
@@ -16,7 +17,7 @@ __all__ = ["dp_pca"]
 
 
 def dp_pca(
-    formula: str,
+    formula: str | Sequence[str],
     data: Any,
     *,
     eps: float,
@@ -32,8 +33,8 @@ def dp_pca(
 
     Parameters
     ----------
-    formula : str
-        ``"~ x1 + x2 + x3"`` or ``"x1 + x2 + x3 ~ 1"``.
+    formula : str or list of str
+        ``"~ x1 + x2 + x3"``, ``"x1 + x2 + x3 ~ 1"`` or the column names.
     data, eps, delta, schema, bounds, budget, seed
         As in :func:`dpmodels.dp_ols`. Ranges must be declared.
     k : int
@@ -66,11 +67,9 @@ def dp_pca(
     from dpmodels.sources.adapt import as_source
 
     source = as_source(data)
-    if isinstance(formula, str) and formula.strip().startswith("~"):
-        formula = f"{formula.strip()[1:].strip()} ~ 1"
     call = build_request(
         "dp_pca",
-        formula,
+        columns_formula(formula),
         eps=eps,
         delta=delta,
         method=options.pop("method", None) or "gptr",
@@ -79,7 +78,7 @@ def dp_pca(
         schema=schema,
         bounds=bounds,
         public=None,
-        inference=False,
+        inference=True,
         seed=seed,
         progress=None,
         options={"k": k, **options},

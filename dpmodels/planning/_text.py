@@ -39,6 +39,19 @@ def _number(x: float | None) -> str:
     return "not known yet" if x is None or x != x else f"{x:.4g}"
 
 
+def _origin(interval: tuple[float, float] | None, bought: bool) -> str:
+    """Where the range of a column comes from; without any, public data bound the row."""
+    if bought:
+        return "bought"
+    return "declared" if interval is not None else "not needed"
+
+
+def _range(plan: Plan, interval: tuple[float, float] | None) -> str:
+    if interval is not None:
+        return "[{:g}, {:g}]".format(*interval)
+    return "not needed" if plan.purchase is None else "to buy"
+
+
 def plan_frame(plan: Plan) -> pd.DataFrame:
     """Return one row a design column: name, term, kind, lower, upper, privacy_se."""
     import pandas as pd
@@ -52,7 +65,7 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
             "kind": [c.kind for c in columns],
             "lower": [c.lower for c in columns],
             "upper": [c.upper for c in columns],
-            "range": ["bought" if c.name in bought else "declared" for c in columns],
+            "range": [_origin(c.interval, c.name in bought) for c in columns],
             "privacy_se": [plan.expected_se.get(c.name, float("nan")) for c in columns],
         }
     )
@@ -71,7 +84,7 @@ def plan_text(plan: Plan) -> str:
         [
             c.name,
             c.kind,
-            "to buy" if c.interval is None else "[{:g}, {:g}]".format(*c.interval),
+            _range(plan, c.interval),
             f"{plan.expected_se[c.name]:.4g}" if c.name in plan.expected_se else "",
         ]
         for c in plan.design.z
