@@ -106,20 +106,25 @@ def _score_plan() -> Any:
     return plan_of("dp_ols", "ssp", "y ~ a + b - 1", 4, _XY, 2.0, 1e-4, options)
 
 
-def release_score_moments(data: dict[str, Any], run: Run) -> Array:
-    """Release the moments of the scores after a given stage, as every such fit does."""
-    plan = _score_plan()
+def score_moments(stages: int) -> Any:
+    """Return release(columns, run) of the moments of the scores after given stages."""
 
-    class OneBlock:
-        def blocks(self, design: Any, windows: Any = None) -> Any:
-            yield np.array([data["a"], data["b"], data["y"]])
+    def release(data: dict[str, Any], run: Run) -> Array:
+        plan = _score_plan()
 
-    source: Any = OneBlock()
-    stage = Stage(np.diag([4.0, 4.0, 0.04]), np.full((3, 3), 1e-8), np.eye(3), 1.0)
-    unit = identity_scale(3)
-    facts = Report(plan.design, unit, (stage,), 4, plan.request, "zero")
-    passes = Passes(source, plan.design, unit, run, "replace")
-    return release_scores(passes, facts, plan.detail.scores).S
+        class OneBlock:
+            def blocks(self, design: Any, windows: Any = None) -> Any:
+                yield np.array([data["a"], data["b"], data["y"]])
+
+        source: Any = OneBlock()
+        stage = Stage(np.diag([4.0, 4.0, 0.04]), np.full((3, 3), 1e-8), np.eye(3), 1.0)
+        unit = identity_scale(3)
+        facts = Report(plan.design, unit, (stage,) * stages, 4, plan.request, "zero")
+        passes = Passes(source, plan.design, unit, run, "replace")
+        scores = release_scores(passes, facts, plan.detail.scores)
+        return np.concatenate([np.ravel(S) for S in scores.values.values()])
+
+    return release
 
 
 def of_plan(
@@ -145,8 +150,9 @@ def columns(a: float, b: float, y: float) -> dict[str, Any]:
     return {k: np.array([v, 0.0, 0.0, 0.0]) for k, v in (("a", a), ("b", b), ("y", y))}
 
 
-#: Orthogonal scores, both beyond their ball.
+#: Scores beyond their ball: orthogonal ones; and equal ones, one of a row beyond the row's ball.
 SCORED = (columns(0.7, 0, 0.7), columns(0, 0.7, 0.7))
+APART = (columns(0.7, 0, 0.7), columns(0.8, 0, 0.8))
 #: Orthogonal corners of the domain; and the pair at which the known-intercept bound is attained.
 ORTHOGONAL = (columns(1, 0, 0), columns(0, 1, 0))
 ATTAINED = (columns(1, 1, 1), columns(1, -1, -1))
@@ -167,11 +173,10 @@ def _one_step(name: str, mu: float) -> Guarantee:
     return Guarantee((Step(name, Gaussian(mu)),), eps_gdp(mu, 1e-6) * (1 + 1e-9), 1e-6)
 
 
-_SCORES = ReleaseCheck(
-    "scores",
-    release_score_moments,
-    SCORED,
-    _one_step("scores", _score_plan().detail.scores.mu),
+_SCORE_STEP = _one_step("scores", _score_plan().detail.scores.mu)
+_SCORES = (
+    ReleaseCheck("scores", score_moments(1), SCORED, _SCORE_STEP),
+    ReleaseCheck("scores kept apart", score_moments(2), APART, _SCORE_STEP),
 )
 register_case(
     "ssp",
@@ -179,7 +184,7 @@ register_case(
     AuditCase(
         sensitivity=(_BALL,),
         release=(
-            _SCORES,
+            *_SCORES,
             ReleaseCheck("a stage", release_moments, _EYE, _one_step("moments", 0.4)),
             _check("one stage", "ssp", ("Q1",), ORTHOGONAL, formula="y ~ a + b - 1", stages=1),
             _check("bounded", "ssp", ("Q1",), ATTAINED, stages=1, query="bounded"),
@@ -192,7 +197,7 @@ register_case(
     AuditCase(
         sensitivity=(_BALL,),
         release=(
-            _SCORES,
+            *_SCORES,
             _check(
                 "one stage", "pmt", ("Q1",), ORTHOGONAL, formula="y ~ a + b - 1", stages=1,
                 public=_IDENTITY, radius=1.0,

@@ -204,7 +204,8 @@ class LastFit:
 def last_fit(facts: Report) -> LastFit:
     """Solve the last stage; its errors are model-based, or a sandwich where scores were released.
 
-    The sandwich is ``A S A n_eff / (n_eff - p)`` (HC1), S the released meat.
+    The sandwich is ``J A S A J' n_eff / (n_eff - p)`` (HC1), S the released meat, J what row
+    weights that depend on the residual do to the bread; the allowance for them is ``(J - I) d``.
     """
     stage = facts.stages[-1]
     m = stage.moments
@@ -214,8 +215,10 @@ def last_fit(facts: Report) -> LastFit:
     found = errors(m, d, A, lam, free, _least(stage, free))
     found = replace(found, taken=allowance(facts, d))
     if facts.scores is not None:
-        meat = (free + len(d)) / free * facts.scores.meat
-        found = replace(found, sampling=A @ meat @ A, meat=meat)
+        J = facts.scores.weighting(stage.radius, free)
+        turn = (m.M + lam * np.eye(len(d))) @ J @ A  # J A = A turn
+        meat = (free + len(d)) / free * turn @ facts.scores.meat @ turn.T
+        found = replace(found, sampling=A @ meat @ A, meat=meat, taken=J @ d - d)
     return LastFit(d, A, lam, free, found)
 
 
@@ -295,7 +298,7 @@ def _finish(
     out: dict[str, Any] = dict(facts.arrays)
     unshrunk = found.unknown is None
     if keep and unshrunk and facts.request.options.get("inference_method") == "bootstrap":
-        meat = None if facts.scores is None else facts.scores.meat
+        meat = None if facts.scores is None else found.meat
         draws = bootstrap(stage, d, lam, found.v, seed=0, meat=meat) @ T.T
         sampling, privacy = rescaled(sampling, privacy, draws)
         out["bootstrap_deviations"] = draws
@@ -335,6 +338,8 @@ def _finish(
         noise = facts.scores.noise(_free(stage, facts), found.v)
         stats.update(score_radius=facts.scores.radius, score_noise=noise)
         out["scores"] = facts.scores.S
+        if facts.scores.outside is not None:
+            out["scores_outside"] = facts.scores.outside
     out["moments"] = stage.Q
     out["moment_coordinates"] = stage.L
     if len(facts.stages) > 1:

@@ -18,7 +18,7 @@ class Scores:
 
     Attributes
     ----------
-    S : (p, p) array
+    inside : (p, p) array
         Of ``K^{-1} g`` over the rows, noise included; g is the score in the stage's coordinates.
     K : (p, p) array
         Lower triangular.
@@ -26,12 +26,26 @@ class Scores:
         Of the ball the whitened scores were scaled into.
     sd : float
         Noise scale of S in svec coordinates.
+    outside : (p, p) array or None
+        Of the rows that were scaled onto the ball of the stage; ``inside`` is then the others.
     """
 
-    S: Array
+    inside: Array
     K: Array
     radius: float
     sd: float
+    outside: Array | None = None
+
+    @property
+    def S(self) -> Array:
+        """Return the moments over all rows."""
+        return self.inside if self.outside is None else self.inside + self.outside
+
+    @property
+    def values(self) -> dict[str, Array]:
+        """Return the released matrices by name."""
+        both = {"scores": self.inside, "scores outside": self.outside}
+        return {name: S for name, S in both.items() if S is not None}
 
     @property
     def meat(self) -> Array:
@@ -43,6 +57,21 @@ class Scores:
         values, vectors = np.linalg.eigh(self.S)
         root = self.K @ vectors * np.sqrt(np.maximum(values, self.sd))
         return np.asarray(root @ root.T)
+
+    def weighting(self, radius: float, free: float) -> Array:
+        """Return ``J = (I - kappa)^{-1}``, (p, p); the identity where rows were not kept apart.
+
+        ``kappa = M^{-1} (2/R^2) sum g g'`` over the rows on the ball of ``radius`` is what the
+        row weights take off a deviation from its centre (4.3). Its eigenvalues are held between 0
+        and 1/2: the formula is of first order.
+        """
+        p = len(self.K)
+        if self.outside is None:
+            return np.eye(p)
+        values, vectors = np.linalg.eigh(self.outside)
+        kappa = np.clip(2.0 / radius**2 * values / (free + p), 0.0, 0.5)
+        inner = (vectors / (1.0 - kappa)) @ vectors.T
+        return np.asarray(np.linalg.solve(self.K.T, inner @ self.K.T))
 
     def noise(self, free: float, v: float) -> float:
         """Return the noise of a variance of the sandwich, relative to it: ``sd / (n_eff v)``."""

@@ -140,7 +140,7 @@ def whitened_plan(request: Request, design: Design, n: int, white: PublicWhiteni
         steps.append(Step("whitened moments", second, share=other))
     if third is not None:
         steps.append(Step(SCORES, third, share=scores))
-    figure = None if third is None else noise_figure(third, q - 1, rows, request.relation)
+    figure = None if third is None else noise_figure(third, q - 1, rows, request.relation, two=two)
     return Plan(
         request=request,
         design=design,
@@ -244,7 +244,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
     if detail.scores is not None:
         scores = release_scores(passes, _facts(plan, plan.design, released), detail.scores)
-        released, values = replace(released, scores=scores), {**values, SCORES: scores.S}
+        released, values = replace(released, scores=scores), {**values, **scores.values}
     return Release(values, plan.guarantee, plan.design, detail=released)
 
 

@@ -46,10 +46,12 @@ SHARE = 0.1
 #: Squared radius of the scores over their mean square ``p v``, at least.
 RADIUS = 3.0
 #: Noise of a variance, relative to it, up to which a larger radius costs nothing that matters.
-QUIET = 0.1
+QUIET = 0.15
 #: Above this relative noise the standard errors are themselves too noisy: advice.
 LOUD = 0.3
-#: Name of the step and of what it releases.
+#: A row this near to the ball, in squared norm, was scaled onto it.
+_ON_BALL = 1.0 - 2.0**-30
+#: Name of the step.
 SCORES = "scores"
 
 
@@ -72,13 +74,18 @@ def score_share(request: Request) -> float:
     return SHARE if request.split is None else float(request.split.get(SCORES, SHARE))
 
 
-def noise_figure(mechanism: Gaussian | Pure, p: int, n: int, relation: str) -> float:
+def _unit_noise(mechanism: Gaussian | Pure, p: int, relation: str, *, parts: int) -> float:
+    """Return ``s_1``: the noise scale, at radius 1, of the sum of ``parts`` released matrices."""
+    return math.sqrt(parts) * ball_sd(mechanism, 1.0, parts * p, relation)
+
+
+def noise_figure(mechanism: Gaussian | Pure, p: int, n: int, relation: str, *, two: bool) -> float:
     """Return the noise of a variance, relative to it, that the radius rule allows. Public.
 
-    With ``G^2 = v max(3 p, .1 n / s_1)`` (``s_1``: noise scale at radius 1) the noise of the meat
-    over ``n v`` is ``max(3 p s_1 / n, .1)``: the unknown v cancels.
+    With ``G^2 = v max(3 p, QUIET n / s_1)`` (``s_1``: noise scale at radius 1) the noise of the
+    meat over ``n v`` is ``max(3 p s_1 / n, QUIET)``: the unknown v cancels.
     """
-    return max(RADIUS * p * ball_sd(mechanism, 1.0, p, relation) / n, QUIET)
+    return max(RADIUS * p * _unit_noise(mechanism, p, relation, parts=1 + two) / n, QUIET)
 
 
 def score_scales(figure: float | None) -> dict[str, float]:
@@ -110,25 +117,33 @@ class ScoreMap:
     matrix : (p, p) array
         Released whitening of the scores.
     radius : float
+    apart : bool
+        Scores of rows that were scaled onto the ball of the stage stand in p coordinates of their
+        own: a row has zeros in one half or the other, and the same norm.
     """
 
     rows: RowMap
     d: Array
     matrix: Array
     radius: float
+    apart: bool = False
 
     @property
     def box(self) -> Array:
-        """Bounds of the p coordinates."""
-        return np.full(len(self.d), self.radius)
+        """Bounds of the coordinates."""
+        return np.full((1 + self.apart) * len(self.d), self.radius)
 
     def integers(self, block: Array) -> Array:
-        """Return lattice coordinates (p, m) of norm at most 2^20; zero for missing rows."""
+        """Return lattice coordinates of norm at most 2^20; zero for missing rows."""
         z = self.rows.real(block)
         x = z[:-1]
         g = self.matrix @ x
         g *= z[-1] - self.d @ x
-        return ball_integers(g, self.radius)
+        k = ball_integers(g, self.radius)
+        if not self.apart:
+            return k
+        scaled = np.einsum("ij,ij->j", z, z) > self.rows.radius**2 * _ON_BALL
+        return np.vstack([np.where(scaled, 0.0, k), np.where(scaled, k, 0.0)])
 
 
 def _row_map(stage: Stage, unit: UnitScale) -> RowMap:
@@ -158,7 +173,8 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     Privacy
     -------
     The mechanism of the step "scores". Row map, coefficients, whitening and radius are public or
-    were released before, so a row changes one score in a ball.
+    were released before, so a row changes one score in a ball. After two stages the scores of
+    rows on the ball of the second are a block of their own (:class:`ScoreMap`).
     """
     stage = facts.stages[-1]
     fit = last_fit(facts)
@@ -167,11 +183,13 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     m = stage.moments
     K = floored_cholesky(m.M / n_eff, m.spectral / n_eff, multiple=1.0, least=1e-9)
     matrix = np.asarray(np.linalg.inv(K))
-    s1 = ball_sd(mechanism, 1.0, p, passes.relation)
+    apart = len(facts.stages) > 1
+    s1 = _unit_noise(mechanism, p, passes.relation, parts=1 + apart)
     square = fit.errors.v * max(RADIUS * p, QUIET * n_eff / s1)
     radius = min(math.sqrt(square), _reach(stage, fit.d, matrix))
-    scoremap = ScoreMap(_row_map(stage, passes.unit), fit.d, matrix, radius)
+    scoremap = ScoreMap(_row_map(stage, passes.unit), fit.d, matrix, radius, apart)
     S = release_ball(
         passes.rows, passes.design, scoremap, passes.run, SCORES, mechanism, passes.relation
     )
-    return Scores(S, K, radius, s1 * radius**2)
+    outside = S[p:, p:] if apart else None
+    return Scores(S[:p, :p], K, radius, s1 * radius**2, outside)

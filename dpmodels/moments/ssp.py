@@ -134,7 +134,11 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         guide_windows(design, n, x) if guided else ALL_ROWS,
         third,
     )
-    figure = None if third is None else noise_figure(third, p, rows, request.relation)
+    figure = (
+        None
+        if third is None
+        else noise_figure(third, p, rows, request.relation, two=second is not None)
+    )
     return Plan(
         request=request,
         design=design,
@@ -275,7 +279,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
     if detail.scores is not None:
         scores = release_scores(passes, _facts(plan, design, released), detail.scores)
-        released, values = replace(released, scores=scores), {**values, SCORES: scores.S}
+        released, values = replace(released, scores=scores), {**values, **scores.values}
     return Release(values, plan.guarantee, design, detail=released)
 
 

@@ -56,10 +56,10 @@ def test_a_lost_root_two_is_flagged(name, factor):
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("honest", cases._SCORES, ids=lambda check: check.name)
 @pytest.mark.parametrize("factor", [0.5, 1 / math.sqrt(2)])
-def test_scores_with_too_little_noise_are_flagged(factor):
+def test_scores_with_too_little_noise_are_flagged(honest, factor):
     """Seed 3; the honest twin fails with probability at most 1 %."""
-    honest = cases._SCORES
     broken = ReleaseCheck(
         "scores", lambda data, run: honest.release(data, Louder(run, factor)), honest.pair,
         honest.guarantee,

@@ -198,14 +198,14 @@ def test_whitened_rows_with_their_constant_in_integers():
     assert triangle <= 2 * 2**80 < (2 * 2**40) ** 2
 
 
-def score_changes(q, seed, count, ball=True):
+def score_changes(q, seed, count, ball=True, apart=False):
     """Frobenius norms of the change of the moments of scores when one row is replaced."""
     rng = np.random.default_rng(seed)
     p = q - 1
     matrix = np.tril(rng.normal(size=(q, q)) * 3.0) + 4.0 * np.eye(q)
     rows_in = ball_map(identity(q), 1.7, matrix) if ball else RowMap(identity(q), np.ones(q))
     turn = np.linalg.inv(np.tril(rng.normal(size=(p, p))) + 2.0 * np.eye(p))
-    scoremap = ScoreMap(rows_in, rng.normal(size=p) * 0.3, turn, 1e-3)
+    scoremap = ScoreMap(rows_in, rng.normal(size=p) * 0.3, turn, 1e-3, apart)
     for i in range(count):
         rows = rng.normal(size=(q, 5)) * rng.choice([0.1, 1.0, 10.0])
         other = rows.copy()
@@ -231,6 +231,25 @@ def test_score_query_in_integers(ball):
     assert top <= 2 * 2**80
     assert top > 0.99 * 2 * 2**80
     assert max(score_changes(2, 1, 300, ball)) <= 2**80  # one coefficient: no sqrt 2
+
+
+@pytest.mark.parametrize("q", [2, 4])
+def test_scores_kept_apart_in_integers(q):
+    """Rows on the ball in coordinates of their own: sqrt2 2^40 still, for one coefficient too."""
+    assert 0.99 * 2 * 2**80 < max(score_changes(q, 1, 300, apart=True)) <= 2 * 2**80
+
+
+def test_scores_kept_apart_add_up():
+    rng = np.random.default_rng(5)
+    rows_in = ball_map(identity(4), 1.7, None)
+    d, turn = rng.normal(size=3) * 0.3, np.eye(3)
+    rows = rng.normal(size=(4, 200))
+    far = np.linalg.norm(rows, axis=0) > 1.7
+    whole = ScoreMap(rows_in, d, turn, 2.0).integers(rows.copy())
+    apart = ScoreMap(rows_in, d, turn, 2.0, True).integers(rows.copy())
+    assert (apart[:3] == np.where(far, 0.0, whole)).all()
+    assert (apart[3:] == np.where(far, whole, 0.0)).all()
+    assert 20 < far.sum() < 180
 
 
 @pytest.mark.parametrize("value", [np.nan, 1e300, np.inf, 1e-320])

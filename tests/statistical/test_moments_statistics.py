@@ -142,9 +142,9 @@ def test_coverage_where_noise_dominates_a_direction(quiet):
 def test_coverage_under_unequal_variances(quiet, method):
     """200 replications at eps = 8, seed 8: the sandwich covers where one variance does not.
 
-    Measured on other seeds: mean coverage .94 (sd .009), that of the coefficient of x0 .935 (sd
-    .018), and in .065 of the samples only the sandwich's interval of x0 covers. The three bounds
-    on them fail together once in about 1000 runs.
+    Measured on other seeds: mean coverage .944 (sd .009), that of the coefficient of x0 .94 (sd
+    .018), and in .07 of the samples only the sandwich's interval of x0 covers. One of the three
+    bounds on them fails once in about 1000 runs.
     """
     bounds = {**dict.fromkeys(NAMES, (-5, 5)), "y": (-15, 17)}
     hits = {"iid": [], "hetero": []}
@@ -165,8 +165,8 @@ def test_coverage_under_unequal_variances(quiet, method):
     assert robust[:, 1].mean() >= 0.87
     assert robust[:, 1].sum() - iid[:, 1].sum() >= 3
     ratio = np.mean(errors["hetero"], axis=0) / np.mean(errors["iid"], axis=0)
-    assert 1.2 < ratio[1] < 1.4
-    assert (ratio[2:] < 1.02).all()
+    assert 1.2 < ratio[1] < 1.5
+    assert (ratio[2:] < 1.05).all()
 
 
 @pytest.mark.parametrize("method", ["ssp", "pmt", "adassp"])

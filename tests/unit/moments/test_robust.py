@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
+from dpmodels.moments.gram import gram
 from dpmodels.moments.inference import Report, Stage, last_fit
 from dpmodels.moments.meat import Scores
+from dpmodels.moments.queries import ball_map
 from dpmodels.moments.rowspace import identity_scale
+from dpmodels.moments.scores import ScoreMap
 
 CALL = dict(eps=1.0, delta=1e-6, method="ssp", vcov="hetero")
 WIDE = {"a": (-3, 3), "b": (-3, 3), "y": (-9, 9)}
@@ -60,6 +63,29 @@ def test_the_sandwich_of_exact_moments_is_that_of_statsmodels(turn):
 def test_a_meat_below_its_noise_is_floored_there():
     found = Scores(np.diag([5.0, -3.0]), np.eye(2), 1.0, 0.5)
     assert found.meat == pytest.approx(np.diag([5.0, 0.5]))
+
+
+def test_what_row_weights_take_off_is_released():
+    """Rows about a wrong centre, no noise: d falls short of the deviation t, J d does not."""
+    rng = np.random.default_rng(3)
+    n, t, radius = 400_000, np.array([0.3, -0.2]), 2.0
+    x = rng.normal(size=(2, n))
+    rows = np.vstack([x, t @ x + np.exp(0.5 * x[0] - 0.25) * rng.normal(size=n)])
+    z = ball_map(identity_scale(3), radius, None).real(rows.copy())
+    M = z[:2] @ z[:2].T
+    d = np.linalg.solve(M, z[:2] @ z[2])
+    K = np.linalg.cholesky(M / n)
+    scoremap = ScoreMap(ball_map(identity_scale(3), radius, None), d, np.linalg.inv(K), 20.0, True)
+    step = 20.0 / 2.0**20
+    S = (
+        np.asarray(gram(np.array_split(rows, 50, axis=1), scoremap).integers(), dtype=float)
+        * step**2
+    )
+    J = Scores(S[:2, :2], K, 20.0, 0.0, S[2:, 2:]).weighting(radius, n - 2)
+    short, corrected = np.linalg.norm(d - t), np.linalg.norm(J @ d - t)
+    assert short > 0.03  # many times the sampling error, .003
+    assert corrected < 0.35 * short
+    assert Scores(S[:2, :2], K, 20.0, 0.0).weighting(radius, n - 2) == pytest.approx(np.eye(2))
 
 
 FITS = [
