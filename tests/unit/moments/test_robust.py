@@ -1,5 +1,7 @@
 """``vcov="hetero"``: the sandwich against statsmodels, what it costs, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,24 @@ def test_the_sandwich_of_exact_moments_is_that_of_statsmodels(turn):
     assert fit.d == pytest.approx(hc1.params, rel=1e-8)
     assert fit.errors.sampling == pytest.approx(hc1.cov_params(), rel=1e-8)
     assert fit.errors.sampling * (497 / 500) == pytest.approx(hc0.cov_params(), rel=1e-8)
+
+
+def test_the_bread_holds_what_the_weights_do():
+    """J on both sides of the sandwich, and the distance it would move d as an allowance."""
+    frame = uneven(500)
+    plain = statsmodels_errors(frame, "HC1")
+    X = plain.model.exog
+    K = np.linalg.cholesky(X.T @ X / 500 + np.diag([0.1, 0.0, 0.0]))
+    g = np.linalg.solve(K, (X * plain.resid[:, None]).T)
+    parts = [g[:, :100] @ g[:, :100].T, g[:, 100:] @ g[:, 100:].T]
+    facts = exact_report(X, frame["y"].to_numpy(), Scores(parts[0], K, 1.0, 0.0, parts[1]))
+    facts = replace(facts, stages=(replace(facts.stages[0], radius=2.0),))
+    fit = last_fit(facts)
+    J = facts.scores.weighting(2.0, fit.free)
+    assert np.linalg.norm(J - np.eye(3)) > 0.1
+    assert fit.d == pytest.approx(plain.params, rel=1e-8)
+    assert fit.errors.sampling == pytest.approx(J @ plain.cov_params() @ J.T, rel=1e-8)
+    assert fit.errors.taken == pytest.approx(J @ fit.d - fit.d)
 
 
 def test_a_meat_below_its_noise_is_floored_there():
