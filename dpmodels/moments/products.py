@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.sources.windows import ROW_PAD
+
 __all__ = ["cross_product", "mapped"]
 
 Array = npt.NDArray[np.float64]
@@ -32,7 +34,7 @@ def mapped(matrix: Array, block: Array) -> Array:
     """Return ``matrix @ block``, (k, m)."""
     k, q = matrix.shape
     m = block.shape[1]
-    out = np.empty((k, m))
+    out = np.empty((k, m + ROW_PAD))[:, :m]
     width = _width(k, q, m)
     for a in range(0, m, width or 1):
         np.matmul(matrix, block[:, a : a + width], out=out[:, a : a + width])

@@ -8,6 +8,7 @@ exactly, in integers.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -128,22 +129,30 @@ class RowMap:
 
     def _affine(self, block: Array, steps: float) -> Array:
         """Return ``steps * w / box`` before any bound; overwrites ``block`` without a matrix."""
-        inverse = steps / self.box
+        M, shift = self._map
         if self.matrix is None:
-            block *= (self.unit.scale * inverse)[:, None]
-            if self.unit.shift.any():
-                block += (self.unit.shift * inverse)[:, None]
-            return block
-        M = self.matrix * self.unit.scale * inverse[:, None]
-        shift = self.matrix @ self.unit.shift * inverse
-        if self.unit.intercept:
-            # the intercept cell of a row is exactly 1, so the shift costs nothing there
-            M[:, 0] += shift
-            return mapped(M, block)
-        w = mapped(M, block)
-        if shift.any():
-            w += shift[:, None]
+            block *= M * steps
+            w = block
+        else:
+            w = mapped(M * steps, block)
+        if shift is not None:
+            w += shift * steps
         return w
+
+    @functools.cached_property
+    def _map(self) -> tuple[Array, Array | None]:
+        """The affine map to ``w / box``: (k, q) matrix, or (q, 1) diagonal; and (k, 1) shift."""
+        if self.matrix is None:
+            M = (self.unit.scale / self.box)[:, None]
+            shift = self.unit.shift / self.box
+        else:
+            M = self.matrix * self.unit.scale / self.box[:, None]
+            shift = self.matrix @ self.unit.shift / self.box
+            if self.unit.intercept:
+                # the intercept cell of a row is exactly 1, so the shift costs nothing there
+                M[:, 0] += shift
+                return M, None
+        return M, shift[:, None] if shift.any() else None
 
     def normalised(self, block: Array, steps: float = 1.0) -> Array:
         """Return ``steps * w / box`` (k, m), bounded; NaN in a row that must become a zero row.

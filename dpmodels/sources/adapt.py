@@ -11,7 +11,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -114,9 +114,12 @@ def chosen_chunks(
     be empty, with the rows left out at the end.
     """
     skipping = None if windows.every == 1 else getattr(source, "chosen", None)
-    if skipping is None:
-        return ((0, chunk) for chunk in source.chunks(names))
-    return cast("Iterator[tuple[int, Chunk]]", skipping(names, windows))
+    if skipping is not None:
+        yield from skipping(names, windows)
+        return
+    for chunk in source.chunks(names):
+        yield 0, chunk
+        del chunk  # nothing is held while the next is read
 
 
 class FrameSource:

@@ -1,8 +1,8 @@
-"""Files: Parquet and CSV, one file or several of the same columns."""
+"""Files: Parquet and CSV, one file or several of the same columns, decoded in a reader thread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from dpmodels.sources.adapt import (
     _columns,
     _need,
 )
+from dpmodels.sources.ahead import read_ahead
 
 if TYPE_CHECKING:
     from dpmodels.sources.windows import Windows
@@ -52,6 +53,9 @@ class ParquetSource:
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield batches; the reader is told not to hold the whole file."""
+        return read_ahead(self._chunks(names))
+
+    def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
         wanted = list(names)
         for path in self._paths:
             with _parquet(path) as file:
@@ -61,6 +65,11 @@ class ParquetSource:
 
     def chosen(self, names: Sequence[str], windows: Windows) -> Iterator[tuple[int, Chunk]]:
         """Yield (rows left out, batch), decoding no row group beyond its last chosen row."""
+        return read_ahead(self._chosen(names, windows))
+
+    def _chosen(
+        self, names: Sequence[str], windows: Windows
+    ) -> Generator[tuple[int, Chunk], None, None]:
         wanted = list(names)
         at = left_out = 0
         for path in self._paths:
@@ -111,6 +120,9 @@ class CsvSource:
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield parsed chunks."""
+        return read_ahead(self._chunks(names))
+
+    def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
         import pandas as pd
 
         for path in self._paths:

@@ -12,7 +12,7 @@ from dpmodels.errors import SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.adapt import Source, chosen_chunks
 from dpmodels.sources.progress import progress_bar
-from dpmodels.sources.windows import ALL_ROWS, WINDOW, Windows
+from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -75,11 +75,12 @@ class Rows:
         use it before the next block. Blocks begin at multiples of ``height`` rows of the table (or
         of ``windows``) whatever its chunks, so every source gives the same ones.
         """
-        buffer = np.empty((design.q, height))
+        buffer = np.empty((design.q, height + ROW_PAD))
         at = 0
         for columns, m, full in self._pieces(design, height, windows):
             design.fill(columns, buffer[:, at : at + m])
             at += m
+            del columns  # a view: it would keep the batch alive while the next is read
             if full:
                 yield buffer[:, :at]
                 at = 0
@@ -93,12 +94,13 @@ class Rows:
 
         Rows of the block are ``design.dense`` of the buffer; both arrays are reused.
         """
-        buffer = np.empty((len(design.dense), height))
+        buffer = np.empty((len(design.dense), height + ROW_PAD))
         codes = np.empty((len(design.factors), height), dtype=np.intp)
         at = 0
         for columns, m, full in self._pieces(design, height, ALL_ROWS):
             design.fill(columns, buffer[:, at : at + m], codes[:, at : at + m])
             at += m
+            del columns
             if full:
                 yield buffer[:, :at], codes[:, :at]
                 at = 0
@@ -129,6 +131,7 @@ class Rows:
                     full = last == a + height or (windows.every > 1 and last % WINDOW == 0)
                     piece = slice(first - start, last - start)
                     yield {c: v[piece] for c, v in columns.items()}, last - first, full
+            del chunk, columns
         bar.close()
         if self._public_n and seen != self.n:
             raise SourceError(
