@@ -324,8 +324,8 @@ def _finish(
     if keep:
         if facts.scores is None:
             notes.append(
-                "Errors are model-based (one residual variance): a robust sandwich would need "
-                "fourth moments, which were not released."
+                "Errors are model-based (one residual variance). Errors that allow unequal "
+                "variances: vcov='hetero', for a tenth of the budget."
             )
         else:
             notes.append(facts.scores.note(_free(stage, facts), found.v))
