@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.moments.plans import planning_rows
+from dpmodels.moments.products import mapped
 from dpmodels.moments.rowmap import STEPS, RowMap, ball_integers, void_missing
 from dpmodels.moments.simple import Released, budget_of, make_plan, unit_design, unit_estimate
 from dpmodels.privacy.mechanisms import Gaussian
@@ -48,14 +49,14 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     return make_plan(request, design, n, steps, bought, detail)
 
 
-def clipped_gradients(z: Array, b: Array, G: float) -> Array:
+def clipped_gradients(z: Array, b: Array, G: float, still: bool = False) -> Array:
     """Return integer gradients (p, m), ``|k| <= 2^20``, of rows z (p + 1, m) at b.
 
     ``g_i = x_i (x_i'b - y_i)``, scaled into the ball of radius G, in lattice steps of G / 2^20;
-    zero where a row is not finite.
+    zero where a row is not finite. ``still``: see :func:`~dpmodels.moments.products.mapped`.
     """
     p = len(b)
-    g = z[:p] * (b @ z[:p] - z[p])
+    g = z[:p] * (mapped(b[None], z[:p], still)[0] - z[p])
     return ball_integers(g, G)
 
 
@@ -74,6 +75,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     G = given.rx * given.ry
     rowmap = RowMap(given.unit, np.ones(q))
     sensitivity = (2.0 if plan.request.relation == "replace" else 1.0) * STEPS
+    still = plan.request.relation != "replace"
     b = np.zeros(p)
     tail = np.zeros(p)
     half = detail.iterations // 2
@@ -83,7 +85,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
             for block in rows.blocks(given.design):
                 z = rowmap.normalised(block)
                 void_missing(z)
-                total += clipped_gradients(z, b, G).sum(axis=1).astype(np.int64).astype(object)
+                total += (
+                    clipped_gradients(z, b, G, still).sum(axis=1).astype(np.int64).astype(object)
+                )
         noisy = run.gaussian(f"gradient {t}", total, sensitivity, unit=G / STEPS)
         b = b - detail.step / detail.rows * noisy
         b *= min(1.0, 1e3 / max(float(np.linalg.norm(b)), 1e-300))

@@ -139,7 +139,15 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     matrix[d, d] = 1.0 / detail.scale
     box = np.append(np.full(d, detail.rx), detail.ry)
     unit = UnitScale(np.ones(d + 1), np.zeros(d + 1), False)
-    rowmap = RowMap(unit, box, ball=d, radius=detail.rx, matrix=matrix, project=True)
+    rowmap = RowMap(
+        unit,
+        box,
+        ball=d,
+        radius=detail.rx,
+        matrix=matrix,
+        project=True,
+        still=plan.request.relation != "replace",
+    )
     G = gram(rows.blocks(plan.design), rowmap).integers()
     step = detail.rx / STEPS
     M = published_release(run, "second moments", G[:d, :d], step * step)

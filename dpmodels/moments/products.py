@@ -30,11 +30,24 @@ def _width(k: int, q: int, m: int) -> int:
     return min(width, m)
 
 
-def mapped(matrix: Array, block: Array) -> Array:
-    """Return ``matrix @ block``, (k, m)."""
+def mapped(matrix: Array, block: Array, still: bool = False) -> Array:
+    """Return ``matrix @ block``, (k, m).
+
+    BLAS may round the image of a row (a column of ``block``) by its place among the others. With
+    ``still`` it does not depend on its place: one multiplication and addition after the other, for
+    neighbours whose rows do not stay in their places (add-remove).
+    """
     k, q = matrix.shape
     m = block.shape[1]
     out = np.empty((k, m + ROW_PAD))[:, :m]
+    if still:
+        part = np.empty(m)
+        for row, image in zip(matrix, out, strict=True):
+            np.multiply(block[0], row[0], out=image)
+            for factor, cells in zip(row[1:], block[1:], strict=True):
+                np.multiply(cells, factor, out=part)
+                image += part
+        return out
     width = _width(k, q, m)
     for a in range(0, m, width or 1):
         np.matmul(matrix, block[:, a : a + width], out=out[:, a : a + width])

@@ -52,10 +52,14 @@ class BallMap(LatticeMap, Protocol):
         ...
 
 
-def ball_map(unit: UnitScale, radius: float, matrix: Array | None) -> RowMap:
+def ball_map(
+    unit: UnitScale, radius: float, matrix: Array | None, relation: str = "replace"
+) -> RowMap:
     """Return the row map ``z = min(1, R/|w|) w``, ``w = matrix (scale z + shift)``."""
     q = len(unit.scale)
-    return RowMap(unit, np.full(q, radius), ball=q, radius=radius, matrix=matrix)
+    return RowMap(
+        unit, np.full(q, radius), ball=q, radius=radius, matrix=matrix, still=relation != "replace"
+    )
 
 
 def ball_sd(mechanism: Mechanism, radius: float, q: int, relation: str) -> float:

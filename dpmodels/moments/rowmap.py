@@ -113,6 +113,9 @@ class RowMap:
     box : (k,) array
         Bounds of the single coordinates (of those in the ball: the radius).
     project : bool
+    still : bool
+        The image of a row does not depend on its place in the block, not even by rounding: needed
+        under add-remove, where the rows after the changed one move.
     """
 
     unit: UnitScale
@@ -121,6 +124,7 @@ class RowMap:
     radius: float = 0.0
     matrix: Array | None = None
     project: bool = False
+    still: bool = False
 
     @property
     def units(self) -> Array:
@@ -134,7 +138,7 @@ class RowMap:
             block *= M * steps
             w = block
         else:
-            w = mapped(M * steps, block)
+            w = mapped(M * steps, block, self.still)
         if shift is not None:
             w += shift * steps
         return w

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dpmodels.errors import RequestError
 from dpmodels.moments.inference import last_fit
 from dpmodels.moments.meat import Scores
+from dpmodels.moments.products import mapped
 from dpmodels.moments.queries import ball_map, ball_sd, release_ball
 from dpmodels.moments.rowmap import RowMap, ball_integers
 from dpmodels.moments.whiten import floored_cholesky
@@ -137,8 +138,9 @@ class ScoreMap:
         """Return lattice coordinates of norm at most 2^20; zero for missing rows."""
         z = self.rows.real(block)
         x = z[:-1]
-        g = self.matrix @ x
-        g *= z[-1] - self.d @ x
+        still = self.rows.still
+        g = mapped(self.matrix, x, still)
+        g *= z[-1] - mapped(self.d[None], x, still)[0]
         k = ball_integers(g, self.radius)
         if not self.apart:
             return k
@@ -146,11 +148,12 @@ class ScoreMap:
         return np.vstack([np.where(scaled, 0.0, k), np.where(scaled, k, 0.0)])
 
 
-def _row_map(stage: Stage, unit: UnitScale) -> RowMap:
+def _row_map(stage: Stage, unit: UnitScale, relation: str) -> RowMap:
     q = len(stage.Q)
     if math.isinf(stage.radius):
-        return RowMap(unit, np.ones(q))
-    return ball_map(unit, stage.radius, np.asarray(np.linalg.inv(stage.L), dtype=np.float64))
+        return RowMap(unit, np.ones(q), still=relation != "replace")
+    inverse = np.asarray(np.linalg.inv(stage.L), dtype=np.float64)
+    return ball_map(unit, stage.radius, inverse, relation)
 
 
 def _reach(stage: Stage, d: Array, matrix: Array) -> float:
@@ -187,7 +190,7 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     s1 = _unit_noise(mechanism, p, passes.relation, parts=1 + apart)
     square = fit.errors.v * max(RADIUS * p, QUIET * n_eff / s1)
     radius = min(math.sqrt(square), _reach(stage, fit.d, matrix))
-    scoremap = ScoreMap(_row_map(stage, passes.unit), fit.d, matrix, radius, apart)
+    scoremap = ScoreMap(_row_map(stage, passes.unit, passes.relation), fit.d, matrix, radius, apart)
     S = release_ball(
         passes.rows, passes.design, scoremap, passes.run, SCORES, mechanism, passes.relation
     )

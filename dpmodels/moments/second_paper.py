@@ -90,7 +90,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     """
     detail: PaperSecond = plan.detail
     q = len(detail.root)
-    rowmap = OneFirst(ball_map(identity_scale(q), detail.radius, detail.root))
+    rowmap = OneFirst(
+        ball_map(identity_scale(q), detail.radius, detail.root, plan.request.relation)
+    )
     G = gram(rows.blocks(plan.design), rowmap).integers()
     Q = published_release(run, _STEP, G, (detail.radius / STEPS) ** 2)
     return Release({"Q": Q}, plan.guarantee, plan.design, detail=detail)

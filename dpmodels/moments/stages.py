@@ -107,7 +107,7 @@ def ball_stage(
     """
     q = passes.q
     inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
-    rowmap = ball_map(passes.unit, radius, inverse)
+    rowmap = ball_map(passes.unit, radius, inverse, passes.relation)
     if windows.every > 1 and passes.relation != "replace":
         raise PrivacyBugError("windows of rows have their proof under replace-one only")
     Q = release_ball(

@@ -7,6 +7,7 @@ import pytest
 
 from dpmodels.moments.gram import Gram, Words, gram
 from dpmodels.moments.products import cross_product, mapped
+from dpmodels.moments.queries import ball_map as ballmap_of
 from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale, void_missing
 
 
@@ -179,3 +180,22 @@ def test_words_carry_before_they_overflow():
     total.add(np.array([[-5.0]]))
     high, low = total.words()
     assert int(high[0, 0]) * 2**32 + int(low[0, 0]) == 1500 * 2**53 - 5
+
+
+@pytest.mark.parametrize("q", [2, 7, 12, 33])
+def test_where_rows_move_their_images_do_not(q):
+    """Under add-remove the rows after the changed one move by one place; BLAS rounds by place."""
+    rng = np.random.default_rng(q)
+    matrix, z = rng.normal(size=(q, q)), rng.normal(size=(q, 500))
+    whole = mapped(matrix, z, still=True)
+    assert np.allclose(whole, matrix @ z, rtol=1e-12, atol=1e-12)
+    for start, stop in [(0, 1), (1, 2), (3, 500), (17, 116), (499, 500)]:
+        part = mapped(matrix, z[:, start:stop].copy(), still=True)
+        assert np.array_equal(part, whole[:, start:stop])
+    rowmap = ballmap_of(identity(q), 2.0, matrix, "add-remove")
+    k = rowmap.integers(z.copy())
+    for gone in (0, 250, 499):
+        kept = np.delete(z, gone, axis=1)
+        assert np.array_equal(rowmap.integers(kept.copy()), np.delete(k, gone, axis=1))
+    assert rowmap.still
+    assert not ballmap_of(identity(q), 2.0, matrix, "replace").still
