@@ -59,6 +59,12 @@ def coerce_all(columns: Mapping[str, Any], variables: Mapping[str, Variable]) ->
 
 def _coerced(column: Any, variable: Variable) -> Any:
     kind, payload = _open(column)
+    if kind == "text":
+        if not isinstance(variable, (Levels, Text, Binary)):
+            parsed = _tried(lambda: _parsed(payload))
+            if parsed is not None:
+                return parsed
+        kind, payload = _open_arrow(payload.dictionary_encode())
     if isinstance(variable, Levels):
         return _mapped(kind, payload, _level_map(variable), -1, np.int32)
     if isinstance(variable, Text):
@@ -72,7 +78,9 @@ def _coerced(column: Any, variable: Variable) -> Any:
 
 
 def _open(column: Any) -> tuple[str, Any]:
-    """Return ("numpy", array), or ("dictionary", (codes, values)), codes < 0 for missing."""
+    """Return ("numpy", array), ("dictionary", (codes, values)), ("masked", (array, missing)) or
+    ("text", Arrow array). Codes below 0 are missing cells.
+    """
     module = type(column).__module__.split(".")[0]
     if module == "pandas":
         return _open_pandas(column)
@@ -106,11 +114,23 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
         return "numpy", column.to_numpy()
     if isinstance(dtype, getattr(pd, "SparseDtype", ())):
         return "numpy", np.asarray(column)
+    if isinstance(dtype, getattr(pd, "ArrowDtype", ())) and dtype.kind != "M":
+        return _open_arrow(column.array.__arrow_array__())
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         return "numpy", column.to_numpy(dtype=float, na_value=np.nan)
     if pd.api.types.is_datetime64_any_dtype(dtype):
         return "numpy", column.dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
+    if hasattr(column.array, "__arrow_array__") and getattr(dtype, "storage", "") == "pyarrow":
+        return _open_arrow(column.array.__arrow_array__())
     return _encoded(column.to_numpy(dtype=object))
+
+
+def _tried(read: Callable[[], Any]) -> Any:
+    """Return what ``read`` gives, or None if a single cell made it fail for a whole column."""
+    try:
+        return read()
+    except Exception:
+        return None
 
 
 def _plain(index: Any) -> Any:
@@ -157,23 +177,44 @@ def _open_arrow(column: Any) -> tuple[str, Any]:
         if isinstance(column, pa.ChunkedArray):  # no chunks, or too large for one
             column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([])
     kind = column.type
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+    if pa.types.is_floating(kind):
         return "numpy", column.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        if not column.null_count:
+            return "numpy", column.to_numpy(zero_copy_only=False)
+        # Not to_numpy(): one missing cell would make all others floats, and 1.0 is other text
+        # than 1.
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        blank = column.fill_null(False if pa.types.is_boolean(kind) else 0)
+        return "masked", (blank.to_numpy(zero_copy_only=False), missing)
     if pa.types.is_dictionary(kind):
         codes = column.indices.to_numpy(zero_copy_only=False)
         if column.indices.null_count:
             codes = np.where(np.isnan(codes), -1, codes)
-        values = _object_array(column.dictionary.to_pylist())
-        return "dictionary", (codes.astype(np.int64), values)
-    if pa.types.is_boolean(kind):
-        return "numpy", column.cast(pa.int8()).to_numpy(zero_copy_only=False)
+        return "dictionary", (codes.astype(np.int64), _python_cells(column.dictionary))
     if pa.types.is_null(kind):
         return "numpy", np.full(len(column), np.nan)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _open_arrow(column.dictionary_encode())
+        return "text", column
     if pa.types.is_temporal(kind):
         return "numpy", column.to_numpy(zero_copy_only=False)
-    return "numpy", _object_array(column.to_pylist())
+    return "numpy", _python_cells(column)
+
+
+def _python_cells(column: Any) -> Any:
+    """Return the cells of an Arrow array as objects; one that Python cannot hold is missing."""
+    cells = _tried(column.to_pylist)  # text that is no UTF-8, a date after the year 9999
+    return _object_array([_tried(c.as_py) for c in column] if cells is None else cells)
+
+
+def _parsed(column: Any) -> Any:
+    """Return the numbers of an Arrow array of text; fails if one cell is none.
+
+    Both readers round correctly, so whether this one or ``float`` reads a cell changes nothing.
+    """
+    import pyarrow as pa
+
+    return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
 # -- numbers -------------------------------------------------------------------------------
@@ -184,6 +225,8 @@ def _numbers(kind: str, payload: Any) -> Any:
         codes, values = payload
         table = np.append(_array_numbers(values), np.nan)
         return _looked_up(table, codes)
+    if kind == "masked":
+        return np.where(payload[1], np.nan, _array_numbers(payload[0]))
     return _array_numbers(payload)
 
 
@@ -211,7 +254,7 @@ def _array_numbers(cells: Any) -> Any:
 
 
 def _number(cell: Any) -> float:
-    """Read one cell: a number, text that is a number, or missing."""
+    """Read one cell: a number, text that is a number or "true" or "false", or missing."""
     if type(cell) is float:
         return cell
     try:
@@ -225,7 +268,7 @@ def _number(cell: Any) -> float:
             return np.nan
         return float(cell)
     except Exception:  # whatever the cell is, it is missing; nothing of it is kept
-        return np.nan
+        return _TRUE.get(cell.strip().lower(), np.nan) if isinstance(cell, str) else np.nan
 
 
 def _seconds(cell: Any) -> float:
@@ -239,6 +282,9 @@ def _seconds(cell: Any) -> float:
 
 
 def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
+    if kind == "masked":
+        codes = _mapped("numpy", payload[0], one, missing, dtype)
+        return np.where(payload[1], np.asarray(missing, dtype=dtype), codes)
     if kind == "numpy" and payload.dtype.kind in "biufUSO":
         if payload.dtype.kind in "biuf":
             if payload.dtype.kind == "f":
@@ -270,11 +316,14 @@ def _absent(cell: Any) -> bool:
 
 
 def _level_map(variable: Levels) -> Callable[[Any], int]:
-    """Return cell -> code. Text levels also match by ``str``; number levels also by value."""
+    """Return cell -> code. Text levels also match numbers by their text; number levels by value."""
     exact: dict[Any, int] = {}
     for code, level in enumerate(variable.levels):
         exact.setdefault(level, code)
     text = {x: c for x, c in exact.items() if isinstance(x, str)}
+    printed = dict(text)  # of numbers: a float that is whole matches "1" as an integer does
+    for level, code in text.items():
+        printed.setdefault(_whole(level), code)
     numbers = {float(x): c for x, c in exact.items() if not isinstance(x, str)}
     other = -1 if variable.other is None else variable.levels.index(variable.other)
 
@@ -288,21 +337,37 @@ def _level_map(variable: Levels) -> Callable[[Any], int]:
         else:
             code = numbers.get(_number(cell)) if numbers else None
             if code is None and text:
-                code = text.get(str(cell))
+                code = printed.get(_printed(cell))
         return other if code is None else code
 
     return one
+
+
+def _whole(text: str) -> str:
+    """Return "1" for "1.0": as :func:`_printed` writes a whole number."""
+    head, _, tail = text.partition(".")
+    return head if tail and not tail.strip("0") and head.lstrip("-").isdecimal() else text
+
+
+def _printed(cell: Any) -> str:
+    """Return the text of a cell; of a whole number without decimals.
+
+    Whether a column of integers is kept as floats may depend on a missing cell elsewhere in it.
+    """
+    if isinstance(cell, (float, np.floating)) and cell == np.trunc(cell) and abs(cell) < 2.0**63:
+        return str(int(cell))
+    return str(cell)
 
 
 def _binary(kind: str, payload: Any, variable: Binary) -> Any:
     if variable.levels is not None:
         codes = _mapped(kind, payload, _level_map(Levels(variable.levels)), -1, np.int32)
         return np.where(codes < 0, np.nan, codes.astype(np.float64))
-    if kind == "numpy" and payload.dtype.kind not in "USO":
-        x = _array_numbers(payload)
+    if kind == "masked" or (kind == "numpy" and payload.dtype.kind not in "USO"):
+        x = _numbers(kind, payload)
     else:
         values: Iterable[Any] = payload[1] if kind == "dictionary" else payload
-        read = np.array([_bit(v) for v in values], dtype=float)
+        read = np.array([_number(v) for v in values], dtype=float)
         if kind == "dictionary":
             read = _looked_up(np.append(read, np.nan), payload[0])
         x = read
@@ -310,14 +375,8 @@ def _binary(kind: str, payload: Any, variable: Binary) -> Any:
     return np.where(odd, np.nan, x) if odd.any() else x
 
 
-def _bit(cell: Any) -> float:
-    if isinstance(cell, str) and cell.strip().lower() in _TRUE:
-        return _TRUE[cell.strip().lower()]
-    return _number(cell)
-
-
 def hash_text(cell: Any) -> int:
     """Return a stable 63-bit hash of the text of a cell."""
-    text = cell if isinstance(cell, str) else str(cell)
+    text = cell if isinstance(cell, str) else _printed(cell)
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1

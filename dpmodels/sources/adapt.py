@@ -152,25 +152,58 @@ class FrameSource:
 
 
 class DictSource:
-    """A dictionary of equally long arrays."""
+    """A dictionary of equally long arrays, Series or lists.
+
+    An array or a Series has a type, which is public. A list has none, so as in a CSV file the kind
+    is "unknown" and each cell is read by itself: numpy would make text of ``[True, "x"]``.
+    """
 
     rescannable = True
     schema_attr = None
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         _check_names(data)
-        self._data = {k: np.asarray(v) for k, v in data.items()}
+        self._data = {k: _own_column(v) for k, v in data.items()}
         lengths = {len(v) for v in self._data.values()}
         if len(lengths) > 1:
             raise SourceError(f"the arrays have different lengths: {sorted(lengths)}")
         self._rows = lengths.pop() if lengths else 0
         self.n: int | None = self._rows
-        self.kinds = {k: _numpy_kind(v.dtype) for k, v in self._data.items()}
+        self.kinds = {k: _column_kind(v, self._data[k]) for k, v in data.items()}
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield slices."""
+        columns = {c: self._data[c] for c in names}
         for start in range(0, self._rows, READ_ROWS):
-            yield {c: self._data[c][start : start + READ_ROWS] for c in names}
+            part = slice(start, start + READ_ROWS)
+            yield {c: a.iloc[part] if hasattr(a, "iloc") else a[part] for c, a in columns.items()}
+
+
+def _own_column(cells: Any) -> Any:
+    """Return a column that can be sliced, of the type it came with."""
+    module = type(cells).__module__.split(".")[0]
+    if module == "pandas" and hasattr(cells, "dtype"):
+        import pandas as pd
+
+        return cells if isinstance(cells, pd.Series) else pd.Series(cells)
+    if module == "polars" and hasattr(cells, "to_arrow"):
+        return cells.to_arrow()
+    if module == "pyarrow":
+        return cells
+    if hasattr(cells, "dtype") or hasattr(cells, "__array__"):
+        return np.asanyarray(cells)
+    listed = list(cells)
+    out = np.empty(len(listed), dtype=object)
+    for i, cell in enumerate(listed):  # cell by cell: a list of lists would become a matrix
+        out[i] = cell
+    return out
+
+
+def _column_kind(given: Any, column: Any) -> str:
+    if hasattr(column, "dtype"):
+        typed = hasattr(given, "dtype") or hasattr(given, "__array__")
+        return _numpy_kind(column.dtype) if typed else "unknown"
+    return _arrow_kind(column.type)
 
 
 class ArrowSource:

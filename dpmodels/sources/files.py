@@ -31,6 +31,10 @@ _SHORT_READ = 16_384
 _BUFFER = 1 << 16
 
 
+#: No column is taken for an index because of the first row, no cell stops the reader.
+_CSV: dict[str, Any] = {"index_col": False, "encoding_errors": "replace"}
+
+
 class ParquetSource:
     """One or more Parquet files."""
 
@@ -100,7 +104,11 @@ def _parquet(path: Path, **options: Any) -> Any:
 
 
 class CsvSource:
-    """CSV files. Cell types are not public, so a column's kind is "unknown" until declared."""
+    """CSV files. Cell types are not public, so a column's kind is "unknown" until declared.
+
+    Cells are read as text. A reader that guesses a type a chunk would let one cell decide how all
+    others are read: "01" is a level of its own beside "x", and the number 1 without it.
+    """
 
     rescannable = True
     schema_attr = None
@@ -111,7 +119,8 @@ class CsvSource:
 
         self._paths = list(paths)
         headers = [
-            _opened(path, lambda p: list(pd.read_csv(p, nrows=0).columns)) for path in self._paths
+            _opened(path, lambda p: list(pd.read_csv(p, nrows=0, **_CSV).columns))
+            for path in self._paths
         ]
         if any(h != headers[0] for h in headers):
             raise SourceError("the CSV files do not have the same columns")
@@ -127,7 +136,14 @@ class CsvSource:
 
         for path in self._paths:
             with pd.read_csv(
-                path, usecols=list(names), chunksize=READ_ROWS, low_memory=False
+                path,
+                usecols=list(names),
+                chunksize=READ_ROWS,
+                low_memory=False,
+                dtype=str,
+                # in a file of one column an empty line is a missing cell
+                skip_blank_lines=len(self.kinds) > 1,
+                **_CSV,
             ) as reader:
                 for frame in reader:
                     yield {c: frame[c] for c in names}

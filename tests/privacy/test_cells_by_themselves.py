@@ -1,0 +1,153 @@
+"""A cell is read by itself: replacing one cell of a table moves no other row, in any container.
+
+The type of a column may be public (frames, Arrow) or unknown (CSV, lists); a missing or odd cell
+must not decide how the others are read, nor stop the call.
+"""
+
+from __future__ import annotations
+
+import decimal
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.formula.coerce import coerce
+from dpmodels.schema import Binary, Levels, Real, Text
+from dpmodels.sources.adapt import as_source
+
+pa = pytest.importorskip("pyarrow")
+pl = pytest.importorskip("polars")
+
+#: What one row may hold instead of an ordinary cell, as text.
+ODD = ["", "x", "1.0", "True", "01", "1_0", "1e300", "-0.0", "9007199254740993", "é", "nan", "a,b"]
+VARIABLES = [
+    Levels(["1", "2"]),
+    Levels(["01", "02", "1.0"]),
+    Levels([1, 2], other=2),
+    Levels(["True", "False"]),
+    Real(0, 2),
+    Binary(),
+    Binary(levels=["1", "2"]),
+    Text(),
+]
+WHOLE = [1, 2, 1, 2, 1, 1, 2, 9007199254740993]
+
+
+def _cells(table, variable):
+    return np.concatenate([coerce(c["g"], variable) for c in as_source(table).chunks(["g"])])
+
+
+def _same_but_last(first, second, variable, what):
+    a, b = _cells(first, variable), _cells(second, variable)
+    assert len(a) == len(b), what
+    np.testing.assert_array_equal(a[:-1], b[:-1], err_msg=f"{what}, {variable!r}")
+
+
+def _csv(path, cells):
+    pd.DataFrame({"g": cells, "h": 1}).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=repr)
+@pytest.mark.parametrize("column", [["1", "2", "1"], ["01", "02"], ["True", "False"], ["0.1", "1"]])
+def test_csv(tmp_path, column, variable):
+    """A reader that guesses types read "01" as 1 and "True" as 1.0, unless some cell was text."""
+    plain = _csv(tmp_path / "plain.csv", [*column, column[0]])
+    for k, odd in enumerate(ODD):
+        other = _csv(tmp_path / f"odd{k}.csv", [*column, odd])
+        _same_but_last(plain, other, variable, f"csv with {odd!r}")
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=repr)
+def test_missing_integers_and_booleans(variable):
+    """A missing cell made floats of all integers of a batch: "1" became "1.0", a lost level."""
+    for cells in (WHOLE, [True, False, True]):
+        with_missing = [*cells[:-1], None]
+        for make in (
+            lambda c: pa.table({"g": pa.array(c)}),
+            lambda c: pa.table({"g": pa.chunked_array([c[:2], c[2:]], type=pa.array(c).type)}),
+            lambda c: pl.DataFrame({"g": c}),
+            lambda c: {"g": pl.Series(c)},
+            lambda c: {"g": list(c)},
+            lambda c: {"g": pd.Series(c, dtype="boolean" if isinstance(c[0], bool) else "Int64")},
+            lambda c: pd.DataFrame({"g": pd.array(c, dtype=pd.ArrowDtype(pa.array(c).type))}),
+        ):
+            _same_but_last(make(cells), make(with_missing), variable, type(make(cells)).__name__)
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=repr)
+def test_lists(variable):
+    """numpy gives a list one type for all: [True, "x"] is text, [1, nan] are floats."""
+    odd = [None, float("nan"), "x", [1], 1j, decimal.Decimal("1"), 10**400, object, b"\xff"]
+    for cells in ([1, 2, 1], [True, False, True], [0.1, 1.0], ["1", "2"], [np.float32(0.1), 1]):
+        for cell in odd:
+            _same_but_last({"g": cells}, {"g": [*cells[:-1], cell]}, variable, repr(cell))
+    assert as_source({"g": [1, 2]}).kinds == as_source({"g": [1, "x"]}).kinds
+    masked = [pd.array(c, dtype="Int64") for c in ([1, 2], [1, None])]
+    assert as_source({"g": masked[0]}).kinds == as_source({"g": masked[1]}).kinds
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=repr)
+def test_text_that_is_not_utf8(tmp_path, variable):
+    """Arrow holds any bytes as text; Python refused a whole column because of one cell."""
+    raw = [b"1", b"2", b"01", b"\xff\xfe"]
+    ends = np.cumsum([0, *map(len, raw)]).astype(np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(raw))]
+    text = pa.Array.from_buffers(pa.string(), len(raw), buffers)
+    codes = pa.array([0, 1, 2, 3])
+    good = pa.array(["1", "2", "01", "2"])
+    _same_but_last(pa.table({"g": good}), pa.table({"g": text}), variable, "string")
+    encoded = pa.DictionaryArray.from_arrays(codes, text)
+    _same_but_last(pa.table({"g": good}), pa.table({"g": encoded}), variable, "dictionary")
+    frame = pd.DataFrame({"g": pd.Series(pd.arrays.ArrowExtensionArray(text))})
+    _same_but_last(pa.table({"g": good}), frame, variable, "pandas")
+    (tmp_path / "a.csv").write_bytes(b"g,h\n1,1\n2,1\n01,1\n\xff\xfe,1\n")
+    _same_but_last(
+        _csv(tmp_path / "b.csv", ["1", "2", "01", "2"]), tmp_path / "a.csv", variable, ""
+    )
+
+
+def test_the_shape_of_a_csv_file_is_not_decided_by_a_cell(tmp_path):
+    """One more field in the first row made an index of the first column; an empty cell, no row."""
+    (tmp_path / "wide.csv").write_text("g,h\n1,2,\n1,2\n2,1\n")
+    (tmp_path / "tall.csv").write_text("g,h\n1,2\n1,2\n2,1\n")
+    wide, tall = (_cells(tmp_path / f"{x}.csv", Real(0, 9)) for x in ("wide", "tall"))
+    assert wide.tolist() == tall.tolist() == [1.0, 1.0, 2.0]
+    (tmp_path / "one.csv").write_text("g\n1\n\n2\n")
+    np.testing.assert_array_equal(_cells(tmp_path / "one.csv", Real(0, 9)), [1.0, np.nan, 2.0])
+
+
+def test_a_fit_is_not_moved_by_a_missing_cell_elsewhere():
+    """The whole route: with one region missing, the others kept their effect."""
+    rng = np.random.default_rng(5)
+    g = rng.integers(1, 3, 4000)
+    y = np.where(g == 2, 0.9, 0.1)
+    schema = dp.Schema(y=Real(0, 1), g=Levels(["1", "2"]))
+    table = pa.table({"y": y, "g": pa.array([None, *g[1:].tolist()])})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = dp.dp_ols("y ~ g", table, eps=50, delta=1e-6, schema=schema, seed=1)
+    # noise sd of the slope is below 0.01 here: 20 standard deviations
+    assert fit.params.iloc[1] == pytest.approx(0.8, abs=0.2)
+
+
+def test_both_readers_of_numbers_agree():
+    """A chunk of text is parsed at once if every cell is a number, else cell by cell."""
+    from dpmodels.formula.coerce import _number, _parsed, _tried
+
+    rng = np.random.default_rng(3)
+    odd = ["+1", " 1", "1e400", "-1e-400", "4.9e-324", "0x10", "1_0", "nan(1)", "-Infinity", "1.",
+           ".5", "1d5", "True", "9007199254740993", "1e23", "-0", "1" * 400, "", "-nan"]  # fmt: skip
+    odd += map(repr, np.frombuffer(rng.bytes(8 * 20_000)).tolist())
+    odd += [f"{a}.{b}e{c}" for a, b, c in rng.integers(-300, 300, (5000, 3)) if b >= 0]
+    read = 0
+    for cell in odd:
+        parsed = _tried(lambda cell=cell: _parsed(pa.array([cell])))
+        if parsed is not None:
+            read += 1
+            np.testing.assert_array_equal(parsed, [_number(cell)], err_msg=cell)
+            assert np.signbit(parsed[0]) == np.signbit(_number(cell)) or np.isnan(parsed[0]), cell
+    assert read > 20_000
