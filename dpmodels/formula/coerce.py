@@ -78,8 +78,10 @@ def _coerced(column: Any, variable: Variable) -> Any:
 
 
 def _open(column: Any) -> tuple[str, Any]:
-    """Return ("numpy", array), ("dictionary", (codes, values)), ("masked", (array, missing)) or
-    ("text", Arrow array). Codes below 0 are missing cells.
+    """Return the kind of a column, and its cells as an array or a pair of arrays.
+
+    ("numpy", array), ("text", Arrow array), ("masked", (array, missing)), or ("dictionary",
+    (codes, values)) with codes below 0 for missing cells.
     """
     module = type(column).__module__.split(".")[0]
     if module == "pandas":
@@ -106,7 +108,7 @@ def _object_array(cells: Any) -> Any:
 def _open_pandas(column: Any) -> tuple[str, Any]:
     import pandas as pd
 
-    dtype = column.dtype
+    dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         cat = column.cat if hasattr(column, "cat") else column
         return "dictionary", (np.asarray(cat.codes), _plain(cat.categories))
