@@ -108,7 +108,7 @@ def _object_array(cells: Any) -> Any:
 def _open_pandas(column: Any) -> tuple[str, Any]:
     import pandas as pd
 
-    dtype: Any = column.dtype
+    dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         cat = column.cat if hasattr(column, "cat") else column
         return "dictionary", (np.asarray(cat.codes), _plain(cat.categories))
@@ -116,7 +116,7 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
         return "numpy", column.to_numpy()
     if isinstance(dtype, getattr(pd, "SparseDtype", ())):
         return "numpy", np.asarray(column)
-    if isinstance(dtype, getattr(pd, "ArrowDtype", ())) and dtype.kind != "M":
+    if type(dtype).__name__ == "ArrowDtype" and dtype.kind != "M":
         return _open_arrow(column.array.__arrow_array__())
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         return "numpy", column.to_numpy(dtype=float, na_value=np.nan)
