@@ -250,6 +250,15 @@ class Design:
             buy_all=True,
         )
 
+    def unmarked(self) -> Design:
+        """Return the design that marks no row as missing: no variable touches another's column.
+
+        For releases that protect single attributes: a level that is not listed would else put a
+        NaN into the cell of another variable. Only with ``na="impute-midpoint"``.
+        """
+        assert self.program is not None
+        return replace(self, program=replace(self.program, marks=False))
+
     # -- rows ------------------------------------------------------------------------------
     def fill(self, chunk: Mapping[str, Any], out: Any, codes: Any = None) -> None:
         """Write the design of a block of rows into ``out``.

@@ -294,6 +294,8 @@ class Program:
     subset: Node | None = None
     weights: Node | None = None
     impute: bool = False
+    #: False: a row whose only fault is a missing level is not marked as missing.
+    marks: bool = True
     order: tuple[int, ...] = field(default=())
 
     def fill(
@@ -327,7 +329,7 @@ class Program:
                 part = out[rows]
                 if not np.isfinite(part.sum()):
                     block.mark(np.isnan(part).any(axis=0))
-            if block.bad is not None:
+            if block.bad is not None and self.marks:
                 out[mark, block.bad] = np.nan
 
     def data_free(self, schema: Schema) -> list[bool]:

@@ -20,7 +20,8 @@ _LAM = Option(
     lower=0.0,
 )  # fmt: skip
 _RADIUS = Option("radius", "bound on the norm of a working row", None, float, lower=0.0)
-_ITER = Option("max_iter", "public cap on passes of the Newton iteration", 500, int, lower=0)
+#: Not smaller: at the cap the answer jumps to zero, and whether a fit gets there is private.
+_ITER = Option("max_iter", "public cap on passes of the Newton iteration", 500, int, lower=99)
 
 register_kind(
     Kind(

@@ -67,7 +67,8 @@ class WorkingRows:
         norm = np.maximum(np.sqrt(np.einsum("ij,ij->j", X, X)), 1e-300)
         factor = np.minimum(1.0, self.reach / norm)
         if not float(factor.min(initial=1.0)) >= 1.0:  # NaN (a missing row) counts as "scale"
-            X *= factor * _SHRINK
+            # a row that stays is multiplied by 1: one long row must not touch the others
+            X *= np.where(factor < 1.0, factor * _SHRINK, factor)
         w = np.minimum(1.0, self.radius / (norm * factor)) * _SHRINK
         np.clip(y, 0.0, self.y_max, out=y)
         # a NaN anywhere in a row reaches its weight or its response

@@ -59,10 +59,18 @@ def _ints(value: npt.ArrayLike) -> tuple[list[int], tuple[int, ...]]:
     return [int(v) for v in array.ravel()], array.shape
 
 
+def _nearest(v: float, grid: float) -> int:
+    """Return v over ``grid``, rounded. Beyond 2^52 a float quotient would skip integers."""
+    ratio = v / grid
+    if abs(ratio) < 2.0**52:
+        return round(ratio)
+    return round(Fraction(v) / Fraction(grid)) if math.isfinite(ratio) else 0
+
+
 def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
     """Round to integers of ``grid``; what is not finite becomes 0 without an exception."""
     array = np.asarray(value, dtype=float)
-    k = [round(v / grid) if math.isfinite(v / grid) else 0 for v in array.ravel().tolist()]
+    k = [_nearest(v, grid) for v in array.ravel().tolist()]
     out = np.empty(len(k), dtype=object)
     out[:] = k
     return out.reshape(array.shape)
@@ -325,21 +333,28 @@ class Run:
             part += lo
 
     def coin_gaussian(
-        self, name: str, probability: float, value: npt.ArrayLike, sd: float
+        self,
+        name: str,
+        probability: float,
+        value: npt.ArrayLike,
+        sd: float,
+        *,
+        base: npt.ArrayLike | None = None,
     ) -> npt.NDArray[np.float64] | None:
         """Reply with the given probability, then with Gaussian noise of sd ``sd`` on ``value``.
 
         The accounting of the pair is the method's own proof (efficient Propose-Test-Release).
-        Returns None for "no reply".
+        Returns None for "no reply". ``base`` is added to the value, without a rounding but that to
+        the grid: where it is large, the float sum of the two would jump by more than the noise.
         """
         self._take(name, Approximate)
         if not self.noise.bernoulli(probability):
             return None
-        value = np.asarray(value, dtype=float)
         grid = sd * 2.0**-30
+        k = _on_grid(value, grid)
+        if base is not None:
+            k = k + _on_grid(base, grid)
         sigma2 = Fraction(2.0**30 * ROUND_UP) ** 2
-        draws = self.noise.discrete_gaussian(sigma2, value.size)
-        flat = [
-            (round(v / grid) + k) * grid for v, k in zip(value.ravel().tolist(), draws, strict=True)
-        ]
-        return np.array(flat).reshape(value.shape)
+        draws = self.noise.discrete_gaussian(sigma2, k.size)
+        flat = [(v + z) * grid for v, z in zip(k.ravel().tolist(), draws, strict=True)]
+        return np.array(flat).reshape(k.shape)

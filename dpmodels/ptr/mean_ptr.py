@@ -90,24 +90,32 @@ def sensitivity(detail: PtrMeanDetail, n: int) -> float:
 
 
 def best_interval(values: Array, c: float) -> tuple[int, float]:
-    """Return (m, centre): the most points in an interval of width 2c, and its mid-point.
+    """Return (m, start): the most points in an interval of width 2c, and its lower end.
 
-    Ties: the smallest. Missing values lie outside every interval.
+    Ties: the smallest. Missing values lie outside every interval. Points are compared by their
+    differences, which floats round relative to the difference: sums such as ``v + 2c``, and the
+    middle of the interval, lose the width where values are large.
     """
     v = np.sort(values[np.isfinite(values)])
-    if not len(v):
+    n = len(v)
+    if not n:
         return 0, 0.0
-    right = np.searchsorted(v, v + 2.0 * c, side="right")
-    counts = right - np.arange(len(v))
+    first, beyond = np.arange(n), np.full(n, n)
+    inside = first.copy()  # the last point within 2c, by bisection
+    while (beyond - inside > 1).any():
+        middle = (inside + beyond) // 2
+        near = v[middle] - v <= 2.0 * c
+        inside, beyond = np.where(near, middle, inside), np.where(near, beyond, middle)
+    counts = beyond - first
     best = int(np.argmax(counts))
-    return int(counts[best]), float(v[best] + c)
+    return int(counts[best]), float(v[best])
 
 
 def distance(values: Array, width: Array, slack: int, n: int) -> tuple[int, Array]:
-    """Return (k, centres): the integer distance to the complement of the safe set."""
+    """Return (k, starts): the integer distance to the complement of the safe set."""
     found = [best_interval(v, float(c)) for v, c in zip(values, width, strict=True)]
     fewest = min(m for m, _ in found)
-    return max(0, fewest - (n - slack) + 1), np.array([c for _, c in found])
+    return max(0, fewest - (n - slack) + 1), np.array([start for _, start in found])
 
 
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
@@ -120,12 +128,13 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     detail: PtrMeanDetail = plan.detail
     n = rows.n
     values = rows.sample(plan.design, range(plan.design.p), None)
-    k, centre = distance(values, detail.width, detail.slack, n)
+    k, start = distance(values, detail.width, detail.slack, n)
     probability = laplace_test_probability(k, detail.eps_t, detail.delta)
-    offset = np.clip(values - centre[:, None], -detail.width[:, None], detail.width[:, None])
-    mean = centre + np.where(np.isnan(offset), 0.0, offset).sum(axis=1) / n
+    width = detail.width[:, None]
+    offset = np.clip(values - start[:, None], 0.0, 2.0 * width)
+    mean = np.where(np.isnan(offset), width, offset).sum(axis=1) / n
     sd = agm(detail.eps_r, detail.delta) * sensitivity(detail, n)
-    noisy = run.coin_gaussian("distance test and mean", probability, mean, sd)
+    noisy = run.coin_gaussian("distance test and mean", probability, mean, sd, base=start)
     if noisy is None:
         return Release({}, plan.guarantee, plan.design, reply=False, why="test")
     return Release({"mean": noisy}, plan.guarantee, plan.design)

@@ -76,10 +76,10 @@ def noised_rows(
     values = np.empty((layout.d, n))
     index = list(layout.rows)
     at = 0
-    for block in rows.blocks(design):
+    # A level outside an inline list marks its row in the cell of another attribute: not here.
+    for block in rows.blocks(design.unmarked()):
         part = block[index]
         m = part.shape[1]
-        # Whatever is still missing (a level outside an inline list marks its row) is imputed.
         missing = np.isnan(part)
         if missing.any():
             part = np.where(missing, (0.5 * (lower + upper))[:, None], part)

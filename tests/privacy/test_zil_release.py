@@ -1,14 +1,20 @@
 """Audits of the noised table, and of the audits: broken twins must be flagged."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.formula import build_design
 from dpmodels.privacy.audit import check_sensitivity, corner_neighbours
+from dpmodels.sources.adapt import as_source
+from dpmodels.sources.rows import Rows
 from dpmodels.zil.audit_cases import CASE, MUTANTS
 from dpmodels.zil.layout import layout_of
+from dpmodels.zil.make import noised_rows
 
 
 @pytest.mark.parametrize("check", CASE.release, ids=lambda c: c.name)
@@ -68,3 +74,32 @@ def test_order_of_the_input_is_not_in_the_output():
     rel = dp.dp_release(frame, eps=50, delta=0, schema=dp.Schema(a=dp.Real(0, 1)))
     order = np.argsort(np.argsort(rel.values[0]))
     assert abs(np.corrcoef(order, np.arange(4000))[0, 1]) < 5 / math.sqrt(4000)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["y ~ x + C(z, levels=[0, 1])", "y ~ x:C(z, levels=[0, 1]) + g", "~ x - 1 + C(z, levels=[0, 1])",
+     "y ~ cut(z, [1, 2]) * x", "y ~ g * x + poly(z, 2, raw=True)"],
+)  # fmt: skip
+def test_an_attribute_moves_its_own_columns_only(formula):
+    """A level that is not listed marked its row in the response: another attribute's column."""
+    schema = dp.Schema(y=dp.Real(0, 1), x=dp.Real(0, 1), z=dp.Real(0, 9), g=dp.Levels(["a", "b"]))
+    design = build_design(formula, schema, na="impute-midpoint", one_sided_ok=True)
+    layout = layout_of(design)
+    noiseless = SimpleNamespace(shapes=[1.0] * layout.d, stages=())
+
+    def row(**cells):
+        frame = pd.DataFrame([{"y": 0.9, "x": 0.8, "z": 0.0, "g": "a", **cells}])
+        rows = Rows(as_source(frame), 1)
+        made = noised_rows(design, layout, noiseless, (), rows, None, keep_order=True)
+        return made.values[:, 0]
+
+    first = row()
+    for name, cells in {
+        "x": [0.0, np.nan, "odd"], "y": [np.nan, 7.0], "z": [1.0, 5.0, np.nan, np.inf],
+        "g": ["b", "other", None],
+    }.items():  # fmt: skip
+        own = {j for group in layout.groups if name in group.variables for j in group.columns}
+        for cell in cells:
+            moved = np.flatnonzero(row(**{name: cell}) != first).tolist()
+            assert set(moved) <= own, (name, cell, [layout.names[j] for j in moved])

@@ -108,12 +108,34 @@ def test_the_minimum_is_certified(n):
     assert not short.certified
 
 
-def test_a_fit_that_is_not_certified_answers_with_the_centre(logistic, glm_schema):
-    fit = dp.dp_glm(
-        "y ~ a + b", logistic(500), eps=1, delta=1e-6, schema=glm_schema, max_iter=1, seed=1,
-        rescale=False, inference=False,
-    )  # fmt: skip
+def test_a_fit_that_is_not_certified_answers_with_the_centre(logistic, glm_schema, monkeypatch):
+    def short(*args, **options):
+        return minimise(*args, **{**options, "max_iter": 1})
+
+    call = {"eps": 1, "delta": 1e-6, "schema": glm_schema, "seed": 1, "rescale": False}
+    monkeypatch.setattr("dpmodels.gptr.glm_release.minimise", short)
+    fit = dp.dp_glm("y ~ a + b", logistic(500), inference=False, **call)
     assert np.all(np.abs(fit.params) < 1e-3)
+
+
+def test_few_passes_cannot_be_asked_for(logistic, glm_schema):
+    """With max_iter=3 one of two neighbours was certified, the other answered with zeros."""
+    for method in ("objpert", "gptr"):
+        with pytest.raises(ValueError, match="max_iter"):
+            dp.dp_glm(
+                "y ~ a + b", logistic(50), eps=1, delta=1e-6, schema=glm_schema, max_iter=3,
+                method=method,
+            )  # fmt: skip
+
+
+def test_a_long_row_does_not_touch_the_others():
+    """Rows of a block were shrunk by 1 - 2^-36, all of them, if one was too long."""
+    block = np.array([[1.0, 1.0, 1.0], [0.3, -0.2, 0.5], [1.0, 0.0, 1.0]])
+    long = block.copy()
+    long[1, 2] = 9.0
+    rows = WorkingRows(np.ones(2), np.zeros(2), 1.4, 2.0)
+    for a, b in zip(rows.apply(block), rows.apply(long), strict=True):
+        np.testing.assert_array_equal(a[..., :2], b[..., :2])
 
 
 @pytest.mark.statistical

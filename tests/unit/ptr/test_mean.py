@@ -1,6 +1,8 @@
 """Means: clipped with a free count, and the classic Propose-Test-Release mean."""
 
 import math
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,9 +10,13 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.moments.gram import gram
+from dpmodels.privacy.gdp import agm
+from dpmodels.privacy.mechanisms import Approximate
+from dpmodels.privacy.run import Run, _on_grid
+from dpmodels.privacy.steps import Step
 from dpmodels.ptr.generic import laplace_test_probability
 from dpmodels.ptr.mean import WithOne, mean_scale
-from dpmodels.ptr.mean_ptr import best_interval, distance
+from dpmodels.ptr.mean_ptr import PtrMeanDetail, best_interval, distance, release, sensitivity
 
 
 def table(n, seed=0):
@@ -90,8 +96,8 @@ def test_classic_test_probabilities():
 
 
 def test_best_interval():
-    m, centre = best_interval(np.array([0.0, 1.0, 1.5, 2.0, 9.0, np.nan]), 0.5)
-    assert (m, centre) == (3, 1.5)
+    m, start = best_interval(np.array([0.0, 1.0, 1.5, 2.0, 9.0, np.nan]), 0.5)
+    assert (m, start) == (3, 1.0)
     assert best_interval(np.array([np.nan]), 1.0) == (0, 0.0)
 
 
@@ -107,9 +113,9 @@ def test_ptr_mean_sensitivity_and_distance(slack):
         y[rng.integers(n)] = rng.choice([0.0, 2.0, -2.0, 50.0, -50.0, np.nan])
         means, ks = [], []
         for v in (x, y):
-            k, centre = distance(v[None], width, slack, n)
-            off = np.clip(v - centre[0], -c, c)
-            means.append(centre[0] + np.where(np.isnan(off), 0, off).sum() / n)
+            k, start = distance(v[None], width, slack, n)
+            off = np.clip(v - start[0], 0.0, 2.0 * c)
+            means.append(start[0] + np.where(np.isnan(off), c, off).sum() / n)
             ks.append(k)
         assert abs(ks[0] - ks[1]) <= 1
         if min(ks) >= 1 and n > 2 * (slack + 1):
@@ -132,3 +138,45 @@ def test_ptr_mean_refuses(quiet):
         dp.dp_mean("a ~ 1", table(100), eps=1, delta=1e-6, method="ptr")
     with pytest.raises(ValueError, match="too small"):
         dp.dp_mean("a ~ 1", table(50), eps=1, delta=1e-6, method="ptr", width=4.0)
+
+
+def test_ptr_mean_where_values_are_far_larger_than_their_width():
+    """One row of 20000 moved the answer by 256 where 8.3 were allowed: a float step of 2^60."""
+    n, base = 20_000, 2.0**60
+    detail = PtrMeanDetail(np.array([1000.0]), 40, 0.5, 0.5, 1e-6)
+    allowed = sensitivity(detail, n)
+    grid = allowed * agm(0.5, 1e-6) * 2.0**-30
+
+    class Known:
+        """Replies, with the known "noise" -base: what is left is small enough to be a float."""
+
+        def bernoulli(self, p):
+            return True
+
+        def discrete_gaussian(self, sigma2, size):
+            return [-round(Fraction(base) / Fraction(grid))] * size
+
+    def answer(high):
+        values = np.full((1, n), base)
+        values[0, :high] += 512.0
+        rows = SimpleNamespace(n=n, sample=lambda *_: values)
+        plan = SimpleNamespace(detail=detail, design=SimpleNamespace(p=1), guarantee=None)
+        run = Run([Step("distance test and mean", Approximate(1.0, 1e-6))], Known())
+        return float(release(plan, rows, run).values["mean"][0])
+
+    low, high = 0, n // 2
+    assert answer(high) - answer(low) == pytest.approx(256.0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if answer(middle) < 128.0 else (low, middle)
+    assert answer(high) - answer(low) == pytest.approx(512.0 / n, abs=1e-6)
+
+
+def test_grids_do_not_stretch_the_distance_of_neighbours():
+    """v / grid as a float skipped integers: neighbouring values moved up to twice as far."""
+    rng = np.random.default_rng(1)
+    for grid in 10.0 ** rng.uniform(-12, 3, 300):
+        for v in (1e6, 1e12, 3e12, 7.7e15):
+            after = np.nextafter(v, 2 * v)
+            a, b = _on_grid([v, after], grid)
+            assert (b - a) * Fraction(grid) <= Fraction(after) - Fraction(v) + Fraction(grid)
