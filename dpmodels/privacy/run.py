@@ -21,7 +21,7 @@ from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pur
 from dpmodels.privacy.noise import NoiseSource
 from dpmodels.privacy.steps import Step
 
-__all__ = ["FLOAT_NOTE", "ROUND_UP", "Run", "tail_margin"]
+__all__ = ["FLOAT_NOTE", "ROUND_UP", "SMOOTH_NOTE", "Run", "tail_margin"]
 
 #: Every noise scale is rounded up by this factor: it pays for root finders and for the lattice.
 ROUND_UP = 1.0 + 1e-9
@@ -32,6 +32,12 @@ _FINE = 1 << 20
 FLOAT_NOTE = (
     "noise from 53-bit float normals, outputs rounded to a public grid: the statement holds for "
     "ideal normals"
+)
+
+#: Qualification of a guarantee whose noise is scaled by a private number.
+SMOOTH_NOTE = (
+    "float noise of a scale that depends on the data, outputs rounded to a public grid: the "
+    "statement holds for ideal Laplace noise"
 )
 
 
@@ -205,16 +211,34 @@ class Run:
         grid = math.ldexp(sensitivity_l1, -bits)
         return self.laplace(name, _on_grid(value, grid), 2.0**bits, unit=grid)
 
-    def laplace_noise(self, name: str, size: int) -> npt.NDArray[np.float64]:
-        """Draw Laplace noise of scale 1 on a grid of 2^-30, for noise scaled by the data.
+    def scaled_laplace(
+        self, name: str, value: npt.ArrayLike, scale: npt.ArrayLike, *, grid: float
+    ) -> npt.NDArray[np.float64]:
+        """Release a real vector with Laplace noise whose scale depends on the data.
 
-        The caller multiplies by a *smooth* sensitivity and proves the pair that the step states
-        (Nissim, Raskhodnikova and Smith 2007); the scale itself is not a lattice number, so the
-        guarantee is that of the real-valued mechanism up to the grid.
+        Parameters
+        ----------
+        name : str
+            A step of kind Approximate: the pair that the caller proves for its *smooth*
+            sensitivity (Nissim, Raskhodnikova and Smith 2007).
+        value, scale : arrays of one shape
+        grid : float
+            Public: released values are whole multiples of it.
+
+        Notes
+        -----
+        Noise on a lattice of private width, added to a private value, would spell out that value:
+        what is left over by the lattice tells neighbours apart for certain. So the noise is drawn
+        2^30 times finer than it is wide, twice over, and the sum is rounded to the public grid.
+        The statement is that of the real-valued mechanism; the guarantee must carry
+        ``SMOOTH_NOTE``.
         """
         self._take(name, Approximate)
-        draws = self.noise.discrete_laplace(Fraction(2**30), size)
-        return np.array([k * 2.0**-30 for k in draws]) * ROUND_UP
+        self.float_note = True
+        array = np.asarray(value, dtype=float)
+        draws = self.noise.discrete_laplace(Fraction(2**60), array.size)
+        noise = np.array([k * 2.0**-60 for k in draws]).reshape(array.shape) * ROUND_UP
+        return _on_grid(array + np.asarray(scale, dtype=float) * noise, grid).astype(float) * grid
 
     def coin(self, name: str, p: float) -> bool:
         """Reply with probability ``p``, exactly. The step states what the coin costs.

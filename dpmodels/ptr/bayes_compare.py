@@ -19,6 +19,7 @@ from dpmodels.estimate import Array, Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Pure
+from dpmodels.privacy.run import SMOOTH_NOTE
 from dpmodels.privacy.steps import Step
 from dpmodels.ptr.bayes_core import ClassSums, FeatureScale, class_sums, feature_scale
 from dpmodels.ranges import no_ranges, pair_part, ranged_design
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release", "smooth_sensitivity"]
+
+#: Released means of ``dpnbss`` are whole multiples of this.
+_GRID = 2.0**-30
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,15 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         design=design,
         n=n,
         steps=tuple(steps),
-        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+        guarantee=Guarantee(
+            tuple(steps), request.eps, request.delta, request.relation,
+            notes=(SMOOTH_NOTE,) if smooth else (),
+        ),
         shares={"counts": 1 / 3, "means": 1 / 3, "squares": 1 / 3},
         purchase=part.purchase,
         detail=detail,
         reasons=request.reasons,
-    )
+    )  # fmt: skip
 
 
 def smooth_sensitivity(count: int, beta: float) -> float:
@@ -118,8 +125,8 @@ def _smooth_means(detail: CompareDetail, stats: ClassSums, d: int, run: Run) -> 
     beta = eps / (2.0 * math.log(2.0 / delta))
     exact = stats.sums * 2.0**-20 / np.maximum(stats.counts, 1)[:, None]
     spread = np.array([smooth_sensitivity(int(c), beta) for c in stats.counts.tolist()])
-    noise = run.laplace_noise("class means", exact.size).reshape(exact.shape)
-    return np.clip(exact + (2.0 / eps) * spread[:, None] * noise, -1.0, 1.0)
+    scale = np.broadcast_to((2.0 / eps) * spread[:, None], exact.shape)
+    return np.clip(run.scaled_laplace("class means", exact, scale, grid=_GRID), -1.0, 1.0)
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

@@ -57,3 +57,23 @@ def test_wavelet_curve(quiet):
     with pytest.raises(ValueError, match="one numeric variable"):
         dp.dp_npreg("y ~ x + z", frame.assign(z=0.0), method="wavelet",
                     **{**call, "bounds": {**bounds, "z": (-1, 1)}})  # fmt: skip
+
+
+def test_noise_of_private_scale_leaves_no_trace_of_the_exact_means(quiet):
+    """Noise on a lattice of private width spelt out the exact mean: neighbours told apart surely.
+
+    Released means lie on a public grid, whatever the data; two runs differ.
+    """
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, 4000)
+    frame = pd.DataFrame({"x": x, "k": np.where(x + rng.normal(size=4000) > 0, "u", "v")})
+    schema = dp.Schema(x=dp.Real(-1, 1), k=dp.Levels(["u", "v"]))
+    means = []
+    for _ in range(2):
+        fit = dp.dp_bayes("k ~ x", frame, eps=20, delta=1e-6, schema=schema, method="dpnbss")
+        steps = fit.arrays["means"].ravel() * 2.0**30
+        assert np.abs(steps).max() < 2.0**30  # not clipped: noise of sd .05 at most
+        np.testing.assert_array_equal(steps, np.round(steps))
+        assert "depends on the data" in fit.privacy.statement()
+        means.append(steps)
+    assert not np.array_equal(*means)
