@@ -8,6 +8,7 @@ method's name.
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -185,6 +186,7 @@ _ROOMS: tuple[str, ...] = (
     "dpmodels.zil.methods",
 )
 _loaded = False
+_LOADING = threading.RLock()
 
 
 def register_method(method: Method) -> Method:
@@ -205,10 +207,11 @@ def register_method(method: Method) -> Method:
 
 def _entries() -> dict[tuple[str, str], Method]:
     global _loaded
-    if not _loaded:
-        _loaded = True
-        for room in _ROOMS:
-            importlib.import_module(room)
+    with _LOADING:  # another thread must not see half of it
+        if not _loaded:
+            _loaded = True
+            for room in _ROOMS:
+                importlib.import_module(room)
     return _REGISTRY
 
 

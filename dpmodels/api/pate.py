@@ -19,7 +19,8 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     """Return (array, classes, teachers) after checks of shape and type alone."""
     import numpy as np
 
-    array = np.asarray(votes)
+    typed = hasattr(votes, "dtype") or hasattr(votes, "__array__")
+    array = np.asarray(votes) if typed else _listed(votes)
     if array.ndim != 2 or array.dtype.kind not in "iu":
         raise RequestError(
             "votes takes a two-dimensional array of whole numbers: labels (teachers, queries), or "
@@ -37,6 +38,27 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     if array.size == 0:
         raise RequestError("there are no votes: the array is empty")
     return array, classes, teachers
+
+
+def _listed(votes: Any) -> Any:
+    """Return nested lists as whole numbers, cell by cell; what is none is an abstention, -1.
+
+    A list has no type: numpy would find one from its cells, and one odd vote would be an error.
+    """
+    import numpy as np
+
+    rows = [list(row) if hasattr(row, "__len__") and not isinstance(row, str) else None
+            for row in votes] if hasattr(votes, "__len__") else []  # fmt: skip
+    widths = {-1 if row is None else len(row) for row in rows}
+    if len(widths) != 1 or -1 in widths:
+        raise RequestError("votes takes a two-dimensional array, or rows of equal length")
+    out = np.full((len(rows), widths.pop()), -1, dtype=np.int64)
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row or ()):
+            whole = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
+            if whole and abs(int(cell)) < 1 << 62:
+                out[i, j] = cell
+    return out
 
 
 def dp_pate(

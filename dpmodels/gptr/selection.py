@@ -134,6 +134,7 @@ def select(
     -------
     (eps, delta)-DP under the relation of the candidates. Charged before a candidate runs.
     """
+    from dpmodels.privacy.ledger import current_budget
     from dpmodels.privacy.noise import make_noise
 
     if not candidates:
@@ -143,6 +144,8 @@ def select(
     noise = make_noise(seed)
     if not noise.private:
         guarantee = guarantee.not_private()
+    if budget is None:
+        budget = current_budget()
     if budget is not None:
         budget.charge("selection.select(...)", guarantee)
     best_score, best = -math.inf, None

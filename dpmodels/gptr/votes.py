@@ -12,7 +12,7 @@ from dpmodels.gptr.pate_math import cells_of, curve_table, gaussian_order, smoot
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
-from dpmodels.privacy.run import FLOAT_NOTE, Run
+from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, Run
 from dpmodels.privacy.steps import Step
 
 __all__ = [
@@ -109,8 +109,11 @@ def majority(
     ordered = np.sort(counts)[::-1]
     margin = int(ordered[0] - ordered[1])
     noisy = float(run.laplace(MARGIN_STEP, [margin], 2.0)[0])
-    scale = 2.0 / (eps / 2) * (1.0 + 1e-9)
-    lower = noisy - scale * math.log(1.0 / (2.0 * delta)) - 1e-3
+    scale = 2.0 / (eps / 2) * ROUND_UP
+    # a lattice tail beyond t and a step of the lattice is at most the continuous one beyond t;
+    # steps are 2^-20 of the scale at most, or 1
+    step = max(1.0 if scale >= 2.0**20 else scale * 2.0**-20, 1e-3)
+    lower = noisy - scale * math.log(1.0 / (2.0 * delta)) - step
     if lower > 2.0:
         return int(np.argmax(counts)), True, lower
     return int(np.argmax(run.laplace(VOTE_STEP, counts, 2.0))), False, lower

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -383,15 +384,37 @@ class Budget:
 
     def __enter__(self) -> Budget:
         self._tokens.append(_CURRENT.set(self))
+        with _LOCK:
+            _OPEN.append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
+        with _LOCK:
+            _OPEN.remove(self)
         _CURRENT.reset(self._tokens.pop())
 
 
 _CURRENT: ContextVar[Budget | None] = ContextVar("dpmodels_budget", default=None)
+#: Budgets whose blocks are open, in any thread.
+_OPEN: list[Budget] = []
+_LOCK = threading.Lock()
 
 
 def current_budget() -> Budget | None:
-    """Return the budget of the enclosing ``with budget:`` block, which calls draw from."""
-    return _CURRENT.get()
+    """Return the budget of the enclosing ``with budget:`` block, which calls draw from.
+
+    A block does not reach threads that are started inside it. A call there would be charged to
+    nobody, so it is refused.
+
+    Raises
+    ------
+    BudgetError
+        This thread is in no block, another one is.
+    """
+    found = _CURRENT.get()
+    if found is None and _OPEN:
+        raise BudgetError(
+            "a `with budget:` block is open in another thread, and does not reach this one: the "
+            "call would be charged to nobody. Give it budget=... Nothing was read or charged"
+        )
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -53,6 +54,7 @@ class MemoryStore:
         self._account = account
         self._charges: list[Charge] = []
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def account(self) -> Account:
         """Return the current state of the stopping rule."""
@@ -65,6 +67,12 @@ class MemoryStore:
     def append(self, calls: str | Sequence[str], guarantees: Sequence[Guarantee]) -> list[Charge]:
         """Admit and record calls, all or none."""
         names = [calls] if isinstance(calls, str) else list(calls)
+        if os.getpid() != self._process:
+            raise BudgetError(
+                "this budget belongs to the process that made it: a forked process holds a copy, "
+                "which would spend the same budget again. Share a ledger file instead: "
+                "Budget.open(path). Nothing was charged"
+            )
         with self._lock:
             after, admitted = admit_all(self._account, guarantees)
             first = len(self._charges) + 1

@@ -308,3 +308,39 @@ def test_selection_returns_a_good_candidate_and_its_guarantee():
         selection.select([], eps=1, delta=1e-6)
     with pytest.raises(RequestError):
         selection.strength_per_candidate(1.0, 1e-6, "uniform", 3.0)
+
+
+@pytest.mark.parametrize("odd", [None, "x", 1.5, True, 10**30, [1], float("nan")])
+def test_an_odd_vote_in_a_list_is_an_abstention(odd):
+    """numpy found a type for the whole list: one odd vote was an error that showed."""
+    votes = [[1] * 30 for _ in range(60)]
+    votes[7] = [*votes[7][:-1], odd]
+    answer = dp.dp_pate(votes, classes=3, eps=50, delta=1e-6, sigma=5, seed=1)
+    assert answer.labels is not None and answer.labels.tolist() == [1] * 30
+    with pytest.raises(RequestError, match="equal length"):
+        dp.dp_pate([[1, 2], [1]], classes=3, eps=50, delta=1e-6)
+
+
+def test_runs_of_a_choice_are_charged_to_the_enclosing_budget():
+    with dp.Budget(1, 1e-5) as budget:
+        selection.select([lambda mu, noise: (0.0, mu)], eps=1, delta=1e-6, mean=3.0, seed=1)
+    assert len(budget.charges) == 1
+
+
+@pytest.mark.parametrize("eps", [1e-6, 1e-3, 1.0])
+def test_the_margin_of_a_vote_fails_no_more_often_than_delta(eps):
+    """P(noise > what is taken off), exactly: the noise is discrete Laplace on a known lattice."""
+    delta = 1e-3
+
+    class Silent(SeededNoise):
+        def discrete_laplace(self, scale, size):
+            self.scale = scale
+            return [0] * size
+
+    noise = Silent(1)
+    _, _, lower = majority(np.array([9, 3]), eps, delta, Run(vote_steps(eps, delta), noise))
+    fine = 2.0 ** max(0, math.ceil(math.log2(2.0**20 / (4.0 / eps * (1 + 1e-9)))))
+    k = math.floor((6 - lower) * fine) + 1  # smallest k with k / fine > 6 - lower
+    scale = 4.0 / eps * (1 + 1e-9) * fine
+    # P(K >= k) = exp(-k/s) / (1 + exp(-1/s)), K with P(k) proportional to exp(-|k|/s)
+    assert math.exp(-k / scale) / (1.0 + math.exp(-1.0 / scale)) <= delta

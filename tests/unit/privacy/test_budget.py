@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import pickle
+import threading
 
 import pytest
 
@@ -162,6 +164,40 @@ def test_no_copies():
     for make in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(BudgetError, match="copied"):
             make(budget)
+
+
+def test_a_forked_process_cannot_spend_the_budget_again(monkeypatch):
+    """A fork copies memory without asking: three children spent one budget three times."""
+    budget = Budget(3, 1e-5)
+    call = Guarantee((Step("a", Gaussian(0.1)),), 1.0, 1e-6)
+    budget.charge("here", call)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(BudgetError, match="process"):
+        budget.charge("there", call)
+    assert len(budget.charges) == 1
+
+
+def test_a_block_that_does_not_reach_a_thread_refuses_its_calls():
+    """Calls in threads of an open block were charged to nobody."""
+    seen = []
+
+    def work():
+        try:
+            seen.append(current_budget())
+        except BudgetError as error:
+            seen.append(error)
+
+    def in_thread():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return seen.pop()
+
+    assert in_thread() is None
+    with Budget(3, 1e-5) as outer, Budget(1, 1e-5) as inner:
+        assert current_budget() is inner is not outer
+        assert isinstance(in_thread(), BudgetError)
+    assert in_thread() is None and current_budget() is None
 
 
 def test_context():
