@@ -231,6 +231,18 @@ def _template(needed: Iterable[str], text: Iterable[str] = ()) -> str:
     return "schema = dp.Schema(**{\n" + "".join(quoted) + "})"
 
 
+def declared_schema(given: Any, attached: Schema | None) -> Schema | None:
+    """Return the declared schema: ``schema=`` (a mapping will do), else the one of the table."""
+    if given is None or isinstance(given, Schema):
+        return attached if given is None else given
+    if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
+        return Schema(**given)
+    raise SchemaError(
+        "schema= must be a Schema, or a mapping from names to variables, for example "
+        f"dp.Schema(x=dp.Real(0, 10)); got {type(given).__name__}"
+    )
+
+
 def schema_for(
     data_columns: Mapping[str, str],
     schema: Schema | None,

@@ -144,7 +144,7 @@ def build_request(
     """
     from dpmodels import formula as language
     from dpmodels.formula import needed_variables
-    from dpmodels.schema import schema_for
+    from dpmodels.schema import declared_schema, schema_for
 
     if not isinstance(formula, str):
         raise RequestError(
@@ -164,7 +164,7 @@ def build_request(
         raise RequestError(f"inference must be True or False, got {inference!r}")
     if common["weights"] is not None and "weights" not in entry.accepts:
         raise RequestError(f"{verb}(method={method!r}) takes no weights=")
-    declared = schema if schema is not None else attached
+    declared = declared_schema(schema, attached)
     if kinds is None:
         if declared is None and bounds is None:
             raise RequestError("planning without data needs schema= (or bounds=)")

@@ -66,11 +66,11 @@ def _plan(
     n: int | None,
 ) -> TablePlan:
     from dpmodels.formula import build_design, needed_variables
-    from dpmodels.schema import schema_for
+    from dpmodels.schema import declared_schema, schema_for
     from dpmodels.zil.stage import Settings, plan_table
 
     settings = Settings.of(options)
-    declared = schema if schema is not None else source.schema_attr
+    declared = declared_schema(schema, source.schema_attr)
     public = settings.public_columns
     for name in public:
         if name not in source.kinds:

@@ -336,8 +336,9 @@ def as_source(data: Any) -> Source:
     ----------
     data : table
         pandas DataFrame, dictionary of arrays, anything with an Arrow stream (polars, pyarrow,
-        DuckDB relation), polars LazyFrame, path or list of paths to Parquet or CSV, Dask
-        DataFrame, list of tables, function returning an iterator of tables, iterator of tables.
+        DuckDB relation), pyarrow dataset, polars LazyFrame, path or list of paths to Parquet or
+        CSV, Dask DataFrame, list of tables, function returning an iterator of tables, iterator of
+        tables.
 
     Raises
     ------
@@ -360,6 +361,10 @@ def as_source(data: Any) -> Source:
         return DaskSource(data)
     if module == "polars" and type(data).__name__ == "LazyFrame":
         return LazyPolarsSource(data)
+    if module == "pyarrow" and hasattr(data, "count_rows") and hasattr(data, "to_batches"):
+        from dpmodels.sources.files import DatasetSource
+
+        return DatasetSource(data)
     if isinstance(data, Mapping):
         return DictSource(data)
     if hasattr(data, "__arrow_c_stream__"):

@@ -22,7 +22,7 @@ from dpmodels.sources.ahead import read_ahead
 if TYPE_CHECKING:
     from dpmodels.sources.windows import Windows
 
-__all__ = ["CsvSource", "ParquetSource", "path_source"]
+__all__ = ["CsvSource", "DatasetSource", "ParquetSource", "path_source"]
 
 
 #: Rows decoded at once where most of a row group is left out.
@@ -95,6 +95,45 @@ class ParquetSource:
                     at = stop
         if left_out:
             yield left_out, dict.fromkeys(names, ())
+
+
+class DatasetSource:
+    """A ``pyarrow.dataset`` of Parquet or Arrow files.
+
+    Text files have no types of their own: a dataset would guess them from cells, so one cell could
+    decide how all others are read. Their paths are read by :class:`CsvSource` instead.
+    """
+
+    rescannable = True
+    schema_attr = None
+
+    def __init__(self, data: Any) -> None:
+        if not _formats(data) <= {"ParquetFileFormat", "IpcFileFormat", "FeatherFileFormat"}:
+            raise SourceError(
+                "a dataset of text files guesses the types of its columns from cells. Pass the "
+                "paths of the CSV files, or a dataset of Parquet files"
+            )
+        _check_names(data.schema.names)
+        self._data = data
+        self.kinds = {f.name: _arrow_kind(f.type) for f in data.schema}
+        self.n: int | None = int(data.count_rows())
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield batches in the order of the files."""
+        return read_ahead(self._chunks(names))
+
+    def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
+        batches = self._data.to_batches(
+            columns=list(names), batch_size=READ_ROWS, use_threads=False
+        )
+        for batch in batches:
+            yield from _batch_chunks(batch, names)
+
+
+def _formats(data: Any) -> set[str]:
+    """Return the file formats of a dataset; none for tables in memory."""
+    found = {type(data.format).__name__} if hasattr(data, "format") else set()
+    return found.union(*(_formats(part) for part in getattr(data, "children", ())))
 
 
 def _parquet(path: Path, **options: Any) -> Any:

@@ -169,3 +169,17 @@ def test_bad_bounds(bounds, needed, says):
 def test_template_of_a_formula():
     text = Schema.template("quality ~ log(alcohol) + scale(pH)")
     assert "quality" in text and "alcohol" in text and "pH" in text
+
+
+def test_a_mapping_will_do_for_a_schema(quiet):
+    import pandas as pd
+
+    import dpmodels as dp
+
+    data = pd.DataFrame({"x": [0.5] * 100, "y": [1.0] * 100})
+    facts = {"x": dp.Real(0, 1), "y": dp.Real(0, 2)}
+    call = {"eps": 1, "delta": 1e-6, "seed": 1}
+    one = dp.dp_ols("y ~ x", data, schema=facts, **call)
+    assert one.params.equals(dp.dp_ols("y ~ x", data, schema=dp.Schema(**facts), **call).params)
+    with pytest.raises(dp.errors.SchemaError, match="mapping from names to variables"):
+        dp.dp_ols("y ~ x", data, schema=[dp.Real(0, 1)], **call)

@@ -148,3 +148,28 @@ def test_a_progress_bar_shows_rows_only(capsys):
     shown = capsys.readouterr().err
     assert "reading" in shown
     assert "5.00k" in shown
+
+
+def test_a_dataset_of_files_is_read_in_their_order(quiet, tmp_path):
+    pa, ds = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30_000, 2)), columns=["x", "y"])
+    for i in range(3):
+        part = frame.iloc[10_000 * i : 10_000 * (i + 1)]
+        part.to_parquet(tmp_path / f"{i}.parquet", row_group_size=3000)
+    dataset = ds.dataset(tmp_path)
+    assert as_source(dataset).n == 30_000
+    call = {"eps": 1, "delta": 1e-6, "bounds": {"x": (-4, 4), "y": (-4, 4)}, "seed": 1}
+    expected = dp.dp_ols("y ~ x", frame, **call).params
+    pd.testing.assert_series_equal(dp.dp_ols("y ~ x", dataset, **call).params, expected)
+    union = ds.dataset([dataset, ds.dataset(pa.Table.from_pandas(frame, preserve_index=False))])
+    assert dp.dp_ols("y ~ x", union, **call).nobs == 60_000
+
+
+def test_a_dataset_of_text_files_is_refused(tmp_path):
+    ds = pytest.importorskip("pyarrow.dataset")
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    text = ds.dataset(tmp_path, format="csv")
+    for data in (text, ds.dataset([text, text])):
+        with pytest.raises(SourceError, match="paths of the CSV files"):
+            as_source(data)
