@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dpmodels as dp
 from dpmodels.errors import SourceError
 from dpmodels.formula.coerce import coerce
 from dpmodels.schema import Levels, Real
@@ -130,7 +131,6 @@ def test_parts_of_different_shape_are_refused(tmp_path):
 
 
 def test_a_progress_bar_shows_rows_only(capsys):
-    import dpmodels as dp
 
     pytest.importorskip("tqdm")
     data = frame(5000)
