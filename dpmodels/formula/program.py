@@ -316,14 +316,14 @@ class Program:
             last = out.shape[0] - 1
             if self.response is not None:
                 self._response(block, out[last])
+            if self.subset is not None:  # before weights: cells of the block are rows of ``out``
+                block.mark(~(np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0))
             if self.weights is not None:
                 out *= np.sqrt(self.weights.evaluate(block))
             for row, lo, hi in finals:
                 clip_cells(out[row], lo, hi, out=out[row])
             if self.impute:
                 self._impute(out, clips)
-            if self.subset is not None:
-                block.mark(~(np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0))
             mark = last if self.response is not None else 0
             for rows in self.numeric if codes is None else (slice(0, out.shape[0]),):
                 part = out[rows]

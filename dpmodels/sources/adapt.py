@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpmodels.errors import SourceError
+from dpmodels.errors import DPModelsError, SourceError
 from dpmodels.schema import Schema
 
 if TYPE_CHECKING:
@@ -220,7 +220,10 @@ class ArrowSource:
         self._data = data
         schema = data.schema if isinstance(getattr(data, "schema", None), pa.Schema) else None
         if schema is None:
-            schema = pa.RecordBatchReader.from_stream(data).schema
+            # A lazy query is run to find its columns: of no rows, where it can say so.
+            lazy = type(data).__module__.split(".")[0].lstrip("_") == "duckdb"
+            query = data.limit(0) if lazy and hasattr(data, "limit") else data
+            schema = _withheld(lambda: pa.RecordBatchReader.from_stream(query).schema)
         _check_names(schema.names)
         self.kinds = {f.name: _arrow_kind(f.type) for f in schema}
         self.n: int | None = None
@@ -291,7 +294,7 @@ class FramesSource:
         self._open: Callable[[], Iterator[Any]]
         self.n: int | None = None
         if isinstance(data, Iterator):
-            first = next(data, None)
+            first = _withheld(lambda: next(data, None))
 
             def once() -> Iterator[Any]:
                 if first is not None:
@@ -301,7 +304,7 @@ class FramesSource:
             self._open = once
         elif callable(data):
             self._open = lambda: iter(data())
-            first = next(self._open(), None)
+            first = _withheld(lambda: next(self._open(), None))
         else:
             parts = list(data)
             self._open = lambda: iter(parts)
@@ -322,6 +325,22 @@ class FramesSource:
             if missing:
                 raise SourceError(f"a later table of the iterable has no column {missing[0]!r}")
             yield from source.chunks(names)
+
+
+def _withheld(read: Callable[[], Any]) -> Any:
+    """Return what ``read`` gives; the message of a library that fails could quote rows."""
+    problem: DPModelsError | None = None
+    try:
+        return read()
+    except DPModelsError as error:
+        problem = error
+    except Exception:
+        problem = SourceError(
+            "the table cannot be read: its library failed, with a message that is withheld because "
+            "it could quote rows. Nothing was charged. Try to read it without this package"
+        )
+    # Raised outside the except block: the library's exception must not stay in __context__.
+    raise problem
 
 
 def _need(module: str, why: str) -> None:

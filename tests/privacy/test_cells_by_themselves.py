@@ -7,6 +7,7 @@ must not decide how the others are read, nor stop the call.
 from __future__ import annotations
 
 import decimal
+import traceback
 import warnings
 
 import numpy as np
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.errors import DPModelsError
 from dpmodels.formula.coerce import coerce
 from dpmodels.schema import Binary, Levels, Real, Text
 from dpmodels.sources.adapt import as_source
@@ -151,3 +153,33 @@ def test_both_readers_of_numbers_agree():
             np.testing.assert_array_equal(parsed, [_number(cell)], err_msg=cell)
             assert np.signbit(parsed[0]) == np.signbit(_number(cell)) or np.isnan(parsed[0]), cell
     assert read > 20_000
+
+
+def _secret():
+    raise ValueError("could not convert string to float: 'zq-sentinel'")
+    yield
+
+
+def test_a_table_that_fails_before_the_charge_quotes_no_cell():
+    """The first part of an iterable, and a lazy query, were read outside every guard."""
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise ValueError("zq-sentinel")
+
+    tables = [_secret, _secret(), Stream()]
+    try:
+        import duckdb
+    except ImportError:
+        pass
+    else:
+        rows = pd.DataFrame({"x": ["0.5", "zq-sentinel"], "y": ["0.5", "0.5"]})
+        query = duckdb.connect().register("rows", rows)
+        tables.append(query.sql("select cast(x as double) x, cast(y as double) y from rows"))
+    for table in tables:
+        with pytest.raises(DPModelsError) as caught:
+            dp.dp_ols("y ~ x", table, n=2, eps=1, delta=1e-6, bounds={"x": (0, 1), "y": (0, 1)})
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "could not" not in str(caught.value) and "zq-sentinel" not in str(caught.value)
+        assert caught.value.__context__ is None and caught.value.__cause__ is None
+        assert "ValueError" not in shown and "ConversionException" not in shown

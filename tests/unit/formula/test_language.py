@@ -310,3 +310,14 @@ def test_fingerprint_and_order_of_variables():
     assert list(a.kinds) == ["y", "x", "g"]
     assert build_design("y ~ x + g", SCHEMA.update(x=Real(1, 6))).fingerprint != a.fingerprint
     assert build_design("y ~ x + g", SCHEMA, na="declared").fingerprint != a.fingerprint
+
+
+def test_subset_reads_cells_before_weights():
+    """The cell of a variable is its row of the buffer, which weights multiply."""
+    schema = dp.Schema(y=dp.Real(0, 1), x=dp.Real(0, 1), w=dp.Real(0, 1))
+    design = build_design("y ~ x", schema, weights="w", subset="x > 0.5")
+    cells = {"y": np.array([0.5, 0.5]), "x": np.array([0.6, 0.4]), "w": np.array([0.04, 1.0])}
+    out = np.empty((3, 2))
+    design.fill({v: cells[v] for v in design.variables}, out)
+    np.testing.assert_allclose(out[:, 0], [0.2, 0.12, 0.1])
+    assert np.isnan(out[-1, 1])
