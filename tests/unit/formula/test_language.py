@@ -321,3 +321,25 @@ def test_subset_reads_cells_before_weights():
     design.fill({v: cells[v] for v in design.variables}, out)
     np.testing.assert_allclose(out[:, 0], [0.2, 0.12, 0.1])
     assert np.isnan(out[-1, 1])
+
+
+def test_a_cell_is_mapped_alike_wherever_it_stands():
+    """Bit by bit: under add-remove the rows behind the changed one move by one place.
+
+    Checks what the machine at hand does in its vectorised loops; rows that a chunk begins or ends
+    with included.
+    """
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(0.01, 9.9, size=(3000, 2)), columns=["a", "b"])
+    frame["y"] = rng.normal(size=3000)
+    schema = dp.Schema(a=dp.Real(0.01, 10), b=dp.Real(0.01, 10), y=dp.Real(-9, 9))
+    design = build_design(
+        "y ~ log(a) + log1p(b) + exp(a) + expm1(b) + sqrt(a) + I(a**3) + I(b**1.7) + sin(a) + cos(b)"
+        " + a:b + tanh(a) + bs(a, knots=[2.5, 5.0, 7.5]) + poly(b, 3, raw=True) + legendre(a, 4)",
+        schema,
+    )
+    whole = design.matrix(frame)
+    whole = np.asarray(whole)
+    for start, stop in ((1, 3000), (2, 3000), (3, 2999), (5, 12), (7, 8), (13, 1000)):
+        part = np.asarray(design.matrix(frame.iloc[start:stop]))
+        assert np.array_equal(part, whole[start:stop])
