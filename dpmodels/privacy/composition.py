@@ -6,9 +6,11 @@ the product of the pairs (Zhu, Dong and Wang 2022, Theorem 10). The product here
 * one Gaussian pair with mu = sqrt(sum mu_i^2), exact;
 * a discrete part: randomised response for each eps of a pure or (eps, delta) part, and for a
   profile the pair that joins its points (:func:`_of_profile`); losses ``l_k``, masses ``p_k``;
-* mass at infinity: the delta_i of (eps_i, delta_i) parts and failures.
+* mass at infinity: the delta_i of (eps_i, delta_i) parts. Failures of steps are events of the
+  outputs themselves, not mechanisms beside them, so they are added: the steps that stay are not
+  what is left of them.
 
-    delta(eps) = inf + sum_k p_k dG(eps - l_k; mu),   inf = 1 - prod(1 - delta_i) <= sum delta_i.
+    delta(eps) = sum f_i + inf + sum_k p_k dG(eps - l_k; mu),   inf = 1 - prod(1 - delta_i).
 
 It never exceeds ``sum delta_i + dG(eps - sum eps_i; mu)``. Steps known by an RDP curve: the
 Renyi curves of all parts add, and one conversion is made. Proofs: theory.md, section 3.
@@ -139,7 +141,6 @@ def parts_of(steps: Iterable[Step]) -> Parts:
     deltas: list[float] = []
     for step in steps:
         m = step.mechanism
-        deltas.append(step.failure)
         if isinstance(m, Gaussian):
             mu2 += m.mu**2
         elif isinstance(m, (Pure, Approximate)):
@@ -159,7 +160,8 @@ def parts_of(steps: Iterable[Step]) -> Parts:
     else:
         log_ok = math.fsum(math.log1p(-d) for d in deltas)
     alive = math.exp(log_ok)
-    return Parts(math.sqrt(mu2), atoms[0], atoms[1] * alive, -math.expm1(log_ok), tuple(rdp))
+    infinite = min(1.0, -math.expm1(log_ok) + math.fsum(step.failure for step in steps))
+    return Parts(math.sqrt(mu2), atoms[0], atoms[1] * alive, infinite, tuple(rdp))
 
 
 def delta_of_parts(steps: Iterable[Step], eps: float) -> float:

@@ -5,12 +5,13 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.integrate import simpson
 from scipy.special import ndtr
 
 from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.privacy.composition import delta_of_parts, eps_of_parts
 from dpmodels.privacy.convert import add_remove_request, gaussian_replace, pair_replace
-from dpmodels.privacy.gdp import delta_gdp, eps_gdp, eps_of_rho, mu_gdp
+from dpmodels.privacy.gdp import delta_gdp, eps_gdp, eps_of_rho, mu_gdp, upper_quantile
 from dpmodels.privacy.guarantee import Guarantee, joint
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, register_curve
 from dpmodels.privacy.steps import Step
@@ -229,3 +230,22 @@ def test_sampler_against_opendp():
     )
     t = math.sqrt(1500) * d
     assert 2 * math.exp(-2 * t * t) > 1e-6
+
+
+@pytest.mark.parametrize(("eps", "f"), [(1.0, 0.05), (0.5, 0.01), (2.0, 0.1)])
+def test_a_failure_is_added_not_composed(eps, f):
+    """A bound that misses where the noise of its own release is high: exact delta by quadrature.
+
+    P: y ~ N(0, 1), Q: y ~ N(mu_1, 1); above z, P(y > z) = f, the second release gives P away,
+    below it is Gaussian with mu_2. f + (1 - f) dG(eps) is smaller than the truth.
+    """
+    mu_1, mu_2 = 0.8, 0.6
+    z = upper_quantile(f)
+    y = np.linspace(-12.0, z, 8001)
+    density = np.exp(-y * y / 2) / math.sqrt(2 * math.pi)
+    loss = mu_1**2 / 2 - mu_1 * y
+    inner = np.array([delta_gdp(eps - x, mu_2) for x in loss.tolist()])
+    true = f + float(simpson(density * inner, x=y))
+    plan = [Step("bound", Gaussian(mu_1), failure=f), Step("rest", Gaussian(mu_2))]
+    assert true > f + (1 - f) * delta_gdp(eps, math.hypot(mu_1, mu_2)) * (1 + 1e-6)
+    assert delta_of_parts(plan, eps) >= true * (1 - 1e-9)
