@@ -13,9 +13,10 @@ Proofs: theory.md, section 4.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +26,16 @@ import numpy.typing as npt
 from dpmodels.errors import RequestError
 from dpmodels.zil import filters
 from dpmodels.zil.filters import Filtered
+from dpmodels.zil.sums import Sums, sums_of
 
 __all__ = ["IndexLoss", "Loss", "SmoothLoss", "Terms"]
 
 Array = npt.NDArray[np.float64]
+
+
+#: A sum of c l^{(m)}: its (c, m).
+Combination = list[tuple[float, int]]
+Pairs = list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,12 @@ class Loss:
         """Return the product operator of several blocks, p = 0."""
         raise NotImplementedError
 
+    def product_sums(
+        self, y: Array, eta: Array, q: Array, t: float, second: bool, x: Array, w: Array
+    ) -> Sums:
+        """Return the sums of :meth:`product` over rows x with weights w."""
+        return sums_of(self.product(y, eta, q, t, second), x, w, second=second)
+
     def admissible(self, q: float) -> bool:
         """Whether the corrected loss has finite score variance at q."""
         return math.isfinite(q)
@@ -119,12 +132,45 @@ def _assemble(
     return Terms(c, e, cq, ee, (-0.5 * kappa * f.two_slope)[None], qq[None, None])
 
 
-def elementary(v: list[float]) -> list[float]:
+def symmetric(size: int, pairs: Pairs, values: Array) -> Array:
+    """Return the symmetric (size, size, ...) array with ``values`` at the pairs and zeros else."""
+    out = np.zeros((size, size, *values.shape[1:]))
+    for (b, c), value in zip(pairs, values, strict=True):
+        out[b, c] = out[c, b] = value
+    return out
+
+
+def elementary(v: Iterable[float]) -> list[float]:
     """Return e_0, ..., e_B of the numbers v."""
     e = [1.0]
     for x in v:
         e = [a + x * b for a, b in zip([*e, 0.0], [0.0, *e], strict=True)]
     return e
+
+
+@functools.lru_cache(maxsize=8)
+def _combinations(v: tuple[float, ...], t: float, second: bool) -> tuple[list[Combination], Pairs]:
+    """Return the combinations of ``SmoothLoss.combinations`` for v_b = t q_b / 2."""
+    blocks = len(v)
+    combos: list[Combination] = []
+
+    def operator(e: list[float], shift: int, sign: int, factor: float) -> None:
+        combos.append(
+            [(factor * (-1.0) ** (k + sign) * x, 2 * (k + sign) + shift) for k, x in
+             enumerate(e)]
+        )  # fmt: skip
+
+    whole = elementary(v)
+    for shift in (0, 1, 2) if second else (0, 1):
+        operator(whole, shift, 0, 1.0)
+    rest = [elementary((*v[:b], *v[b + 1 :])) for b in range(blocks)]
+    for shift in (0, 1) if second else (0,):
+        for b in range(blocks):
+            operator(rest[b], shift, 1, 0.5 * t)
+    pairs = list(itertools.combinations(range(blocks), 2)) if second else []
+    for b, c in pairs:
+        operator(elementary([x for i, x in enumerate(v) if i not in (b, c)]), 0, 2, 0.25 * t * t)
+    return combos, pairs
 
 
 class SmoothLoss(Loss):
@@ -187,44 +233,33 @@ class SmoothLoss(Loss):
 
     def product(self, y: Array, eta: Array, q: Array, t: float, second: bool) -> Terms:
         """prod_b (1 - v_b d^2) l = sum_k (-1)^k e_k(v) l^{(2k)}."""
-        v = (0.5 * t * q).tolist()
-        blocks = len(v)
+        combos, pairs = self.combinations(q, t, second)
+        blocks = len(q)
+        rows = self.combine(y, eta, combos)
+        if not second:
+            return Terms(rows[0], rows[1], rows[2 : 2 + blocks])
+        eq = rows[3 + blocks : 3 + 2 * blocks]
+        return Terms(
+            rows[0], rows[1], rows[3 : 3 + blocks], rows[2], eq,
+            symmetric(blocks, pairs, rows[3 + 2 * blocks :]),
+        )  # fmt: skip
+
+    def combinations(self, q: Array, t: float, second: bool) -> tuple[list[Combination], Pairs]:
+        """Return the terms of the product as sums of c l^{(m)}, and the pairs of blocks.
+
+        In order: C, C_eta, (C_eta_eta), C_q of each block, (C_eta_q of each block, C_q_q of each
+        pair); those in brackets with ``second``.
+        """
+        blocks = len(q)
         if blocks > self.most_blocks:
             raise RequestError(
                 f"independent noise on {blocks} regressor columns: the product correction is "
                 f"offered for at most {self.most_blocks} (its alternating sums lose accuracy). "
                 "Use fewer columns, or dp_ols"
             )
-        combos: list[list[tuple[float, int]]] = []
+        return _combinations(tuple((0.5 * t * q).tolist()), t, second)
 
-        def operator(e: list[float], shift: int, sign: int, factor: float) -> None:
-            combos.append(
-                [(factor * (-1.0) ** (k + sign) * x, 2 * (k + sign) + shift) for k, x in
-                 enumerate(e)]
-            )  # fmt: skip
-
-        whole = elementary(v)
-        for shift in (0, 1, 2) if second else (0, 1):
-            operator(whole, shift, 0, 1.0)
-        rest = [elementary(v[:b] + v[b + 1 :]) for b in range(blocks)]
-        for shift in (0, 1) if second else (0,):
-            for b in range(blocks):
-                operator(rest[b], shift, 1, 0.5 * t)
-        pairs = list(itertools.combinations(range(blocks), 2)) if second else []
-        for b, c in pairs:
-            operator(
-                elementary([x for i, x in enumerate(v) if i not in (b, c)]), 0, 2, 0.25 * t * t
-            )
-        rows = self.combine(y, eta, combos)
-        if not second:
-            return Terms(rows[0], rows[1], rows[2 : 2 + blocks])
-        eq = rows[3 + blocks : 3 + 2 * blocks]
-        qq = np.zeros((blocks, blocks, len(eta)))
-        for (b, c), row in zip(pairs, rows[3 + 2 * blocks :], strict=True):
-            qq[b, c] = qq[c, b] = row
-        return Terms(rows[0], rows[1], rows[3 : 3 + blocks], rows[2], eq, qq)
-
-    def combine(self, y: Array, eta: Array, combos: list[list[tuple[float, int]]]) -> Array:
+    def combine(self, y: Array, eta: Array, combos: list[Combination]) -> Array:
         """Return each linear combination sum c l^{(m)}, shape (combinations, m)."""
         orders = sorted({m for combo in combos for _, m in combo})
         d = dict(zip(orders, self.derivatives(y, eta, orders), strict=True))
@@ -246,6 +281,12 @@ class Squared(SmoothLoss):
         u = y - eta
         known = {0: 0.5 * u * u, 1: -u, 2: np.ones_like(u)}
         return [known.get(k, np.zeros_like(u)) for k in orders]
+
+
+@functools.lru_cache(maxsize=8)
+def _coefficients(combos: tuple[tuple[tuple[float, int], ...], ...], size: int) -> Array:
+    """Return the polynomials in sigma of the parts with m >= 1, (combinations, size)."""
+    return np.array([filters.polynomials([(f, m) for f, m in c if m >= 1], size) for c in combos])
 
 
 class Logistic(SmoothLoss):
@@ -281,19 +322,21 @@ class Logistic(SmoothLoss):
         w = 1.0 + y
         return Filtered(w * f.one, w * f.one_slope, w * f.two, w * f.two_slope, w * f.three)
 
-    def combine(self, y: Array, eta: Array, combos: list[list[tuple[float, int]]]) -> Array:
-        """Combine polynomials in sigma first: one matrix product for all rows."""
+    def _powers(self, eta: Array, combos: list[Combination]) -> tuple[Array, Array]:
+        """Return (coefficients, powers of sigma): their product is the part with m >= 1."""
         from scipy.special import expit
 
         top = max(m for combo in combos for _, m in combo)
-        s = expit(eta)
-        powers = np.empty((top + 1, len(s)))
+        powers = np.empty((top + 1, len(eta)))
         powers[0] = 1.0
+        s = expit(eta)
         for k in range(1, top + 1):
             np.multiply(powers[k - 1], s, out=powers[k])
-        coefficients = np.array(
-            [filters.polynomials([(f, m) for f, m in c if m >= 1], top + 1) for c in combos]
-        )
+        return _coefficients(tuple(map(tuple, combos)), top + 1), powers
+
+    def combine(self, y: Array, eta: Array, combos: list[Combination]) -> Array:
+        """Combine polynomials in sigma first: one matrix product for all rows."""
+        coefficients, powers = self._powers(eta, combos)
         out = np.asarray(coefficients @ powers)
         if self.geometric:
             out *= 1.0 + y
@@ -304,6 +347,26 @@ class Logistic(SmoothLoss):
                 elif m == 1:
                     row -= factor * y
         return out
+
+    def product_sums(
+        self, y: Array, eta: Array, q: Array, t: float, second: bool, x: Array, w: Array
+    ) -> Sums:
+        """Sum powers of sigma over the rows first: only C_eta_eta is needed row by row."""
+        combos, pairs = self.combinations(q, t, second)
+        C, powers = self._powers(eta, combos)
+        weighted = w * self._weight(y)
+        scalar, vector = C @ (powers @ weighted), C @ (powers @ (x * weighted[:, None]))
+        # what is no polynomial in sigma: l itself in C, and -y in C_eta
+        value = scalar[0] + weighted @ np.logaddexp(0.0, eta) - (w * y) @ eta
+        grad = vector[1] - (w * y) @ x
+        B, none = len(q), np.zeros((0, 0))
+        if not second:
+            return Sums(float(value), grad, scalar[2 : 2 + B], none, none, none)
+        return Sums(
+            float(value), grad, scalar[3 : 3 + B],
+            (x * (weighted * (C[2] @ powers))[:, None]).T @ x,
+            vector[3 + B : 3 + 2 * B], symmetric(B, pairs, scalar[3 + 2 * B :]),
+        )  # fmt: skip
 
 
 class Poisson(SmoothLoss):

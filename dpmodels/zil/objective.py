@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from dpmodels.zil.sums import Sums, sums_of
 
+if TYPE_CHECKING:
     from dpmodels.zil.losses import Loss, Terms
     from dpmodels.zil.model import Model
 
@@ -96,20 +96,27 @@ class Objective:
             return self.loss.laplacian(y, eta, q, piece.p, 1.0, self.h, second)
         return self.loss.corrected(y, eta, q, piece.p, t, self.h, second)
 
-    def _blocks(
-        self, theta: Array, t: float, second: bool
-    ) -> Iterator[tuple[slice, Array, float, Terms]]:
-        q, _ = self.noise(theta)
+    def _sums(self, theta: Array, t: float, second: bool) -> Sums:
+        """Return the sums of C and its derivatives over all rows and pieces."""
+        q, dq = self.noise(theta)
+        total = Sums.zero(self.p, len(dq), second=second)
         for piece in self.pieces:
             factor = piece.factor[0] + piece.factor[1] * t
             if factor == 0.0:
                 continue
             for start in range(0, self.n, ROWS):
                 part = slice(start, min(self.n, start + ROWS))
-                x = piece.X[part]
+                x, y = piece.X[part], piece.y[part]
+                w = np.ones(len(x)) if self.weights is None else self.weights[part]
+                eta = x @ theta
                 with np.errstate(all="ignore"):
-                    terms = self._terms(piece, piece.y[part], x @ theta, q, t, second)
-                yield part, x, factor, terms
+                    if piece.term == "product":
+                        found = self.loss.product_sums(y, eta, q, t, second, x, w)
+                    else:
+                        terms = self._terms(piece, y, eta, q, t, second)
+                        found = sums_of(terms, x, w, second=second)
+                total = total.plus(found, factor)
+        return total
 
     def _weight(self, part: slice) -> Array | None:
         return None if self.weights is None else self.weights[part]
@@ -126,44 +133,18 @@ class Objective:
     def gradient(self, theta: Array, t: float = 1.0) -> tuple[float, Array]:
         """Return L_t and its gradient."""
         _, dq = self.noise(theta)
-        value, grad, mean_q = 0.0, np.zeros(self.p), np.zeros(len(dq))
-        for part, x, factor, terms in self._blocks(theta, t, False):
-            w = self._weight(part)
-            c, e, cq = terms.c, terms.e, terms.q
-            if w is not None:
-                c, e, cq = c * w, e * w, cq * w
-            value += factor * float(c.sum())
-            grad += factor * (e @ x)
-            if len(cq):
-                mean_q += factor * cq.sum(axis=1)
-        total = self.total
-        return value / total, (grad + mean_q @ dq) / total
+        found, total = self._sums(theta, t, False), self.total
+        return found.value / total, (found.grad + found.q @ dq) / total
 
     def hessian(self, theta: Array, t: float = 1.0) -> tuple[float, Array, Array]:
         """Return L_t, its gradient and its Hessian (smooth losses)."""
         _, dq = self.noise(theta)
-        p, blocks = self.p, len(dq)
-        value, grad, H = 0.0, np.zeros(p), np.zeros((p, p))
-        mq, mqq, cross = np.zeros(blocks), np.zeros((blocks, blocks)), np.zeros((blocks, p))
-        for part, x, factor, terms in self._blocks(theta, t, True):
-            w = self._weight(part)
-            one: Array = np.ones(len(x)) if w is None else w
-            assert terms.ee is not None
-            value += factor * float(terms.c @ one)
-            grad += factor * ((terms.e * one) @ x)
-            H += factor * ((x * (terms.ee * one)[:, None]).T @ x)
-            if len(terms.q):
-                assert terms.eq is not None
-                assert terms.qq is not None
-                mq += factor * (terms.q @ one)
-                cross += factor * ((terms.eq * one) @ x)
-                mqq += factor * (terms.qq @ one)
-        grad = grad + mq @ dq
-        mixed = cross.T @ dq
-        H += mixed + mixed.T + dq.T @ mqq @ dq
-        H += 2.0 * np.einsum("b,bij->ij", mq, self.K[:, :-1, :-1])
-        total = self.total
-        return value / total, grad / total, 0.5 * (H + H.T) / total
+        found, total = self._sums(theta, t, True), self.total
+        grad = found.grad + found.q @ dq
+        mixed = found.cross.T @ dq
+        H = found.hess + mixed + mixed.T + dq.T @ found.qq @ dq
+        H = H + 2.0 * np.einsum("b,bij->ij", found.q, self.K[:, :-1, :-1])
+        return found.value / total, grad / total, 0.5 * (H + H.T) / total
 
     def score_moment(self, theta: Array) -> Array:
         """Return mean of psi psi' at t = 1."""
