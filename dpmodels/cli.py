@@ -182,8 +182,9 @@ def _methods(arguments: argparse.Namespace) -> int:
 
     import dpmodels as dp
 
-    frame = dp.methods(arguments.name)
-    print(tabulate(frame.astype(str), headers="keys", showindex=False, maxcolwidths=44))
+    # tabulate takes the text "False" for a truth value, and shows True
+    frame = dp.methods(arguments.name).astype(str).replace({"True": "yes", "False": "no"})
+    print(tabulate(frame, headers="keys", showindex=False, maxcolwidths=44))
     return DONE
 
 

@@ -266,6 +266,10 @@ def methods(name: str | None = None) -> pd.DataFrame:
     chosen = [m for m in entries().values() if m.name == name]
     if not chosen:
         known = sorted({m.name for m in entries().values()})
+        if any(m.verb == name for m in entries().values()):
+            raise UnknownMethodError(
+                f"{name!r} is a verb, not a method. Its methods: {', '.join(method_names(name))}"
+            )
         raise UnknownMethodError(
             f"Unknown method: {name!r}.{did_you_mean(name, known)}\n  Known: {', '.join(known)}."
         )

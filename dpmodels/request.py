@@ -19,6 +19,8 @@ __all__ = ["Request", "check_eps_delta"]
 def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[float, float]:
     """Return (eps, delta) as floats or raise ``RequestError`` naming the argument."""
     for name, value in (("eps", eps), ("delta", delta)):
+        if isinstance(value, str):
+            raise RequestError(f"{name} must be a number, got the text {value!r}")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             try:
                 value = float(value)
@@ -36,7 +38,7 @@ def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[
         )
     if not 0 <= delta < 1:
         raise RequestError(
-            f"delta must lie in (0, 1), got {delta!r}. A usual choice is well below 1/n, "
+            f"delta must lie in [0, 1), got {delta!r}. A usual choice is well below 1/n, "
             "for example delta=1e-6"
         )
     return eps, delta

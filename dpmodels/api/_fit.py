@@ -51,6 +51,7 @@ def fit_formula(
         The arguments of :func:`dpmodels.api._request.build_request` that the verb decides.
     """
     from dpmodels.api._public import not_the_private_data
+    from dpmodels.api._request import check_first
     from dpmodels.registry import method_names
     from dpmodels.results import Fit
     from dpmodels.sources.adapt import as_source
@@ -60,7 +61,8 @@ def fit_formula(
         return fit_on_release(
             verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call
         )
-    require(verb, eps, delta)
+    check_first(formula)
+    require(verb, eps, delta, call.get("options"))
     not_the_private_data(call["public"], data)
     reasons: tuple[str, ...] = ()
     if not isinstance(default, str):

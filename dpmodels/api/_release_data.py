@@ -23,6 +23,9 @@ class _Required:
 
 REQUIRED: Any = _Required()
 
+#: What other packages call the two numbers.
+_OTHER_NAMES = {"epsilon": "eps"}
+
 
 class MissingArgumentError(RequestError, TypeError):
     """A required keyword was left out."""
@@ -33,13 +36,15 @@ def is_release(data: Any) -> bool:
     return hasattr(type(data), "__noisy_table__")
 
 
-def require(verb: str, eps: Any, delta: Any) -> None:
+def require(verb: str, eps: Any, delta: Any, options: Mapping[str, Any] | None = None) -> None:
     """Refuse a call on ordinary data that does not say its guarantee."""
     missing = [name for name, v in (("eps", eps), ("delta", delta)) if v is REQUIRED]
     if missing:
+        other = [name for name in options or {} if name in _OTHER_NAMES]
+        said = "".join(f" ({_OTHER_NAMES[name]} is not called {name} here)" for name in other)
         raise MissingArgumentError(
-            f"{verb}() needs {' and '.join(missing)}: the guarantee of the call has no default. "
-            "For example eps=1, delta=1e-6"
+            f"{verb}() needs {' and '.join(missing)}{said}: the guarantee of the call has no "
+            "default. For example eps=1, delta=1e-6"
         )
 
 

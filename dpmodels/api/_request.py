@@ -97,6 +97,8 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
         raise RequestError(f"level must lie between 0 and 1, got {level!r}. For example level=0.95")
     common["split"] = check_split(common["split"])
+    _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
+    _text("weights", common["weights"], 'weights="w", a column with a declared range')
     n = common["n"]
     if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
         raise RequestError(f"n must be a positive whole number, got {n!r}")
@@ -112,6 +114,40 @@ def _relation(method: Method, asked: str | None) -> str:
             f"it has one for {', '.join(map(repr, method.relations))}"
         )
     return asked
+
+
+def check_first(formula: Any) -> None:
+    """Refuse a call whose first argument is not a formula."""
+    if isinstance(formula, str):
+        return
+    table = hasattr(formula, "columns") or hasattr(formula, "schema")
+    raise RequestError(
+        f"the first argument is the formula, a text such as 'y ~ x1 + x2'; got "
+        f"{type(formula).__name__}" + (": the formula comes before the data" if table else "")
+    )
+
+
+def _as_schema(schema: Any) -> Schema | None:
+    """Return a schema (a mapping of declared facts will do), or refuse."""
+    from dpmodels.schema import Schema
+
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, Mapping) and all(isinstance(name, str) for name in schema):
+        return Schema(**schema)
+    raise RequestError(
+        f"schema= takes a dp.Schema, for example dp.Schema(age=dp.Real(0, 100)); got "
+        f"{type(schema).__name__}"
+    )
+
+
+def _text(name: str, value: Any, example: str) -> None:
+    """Refuse a column handed over where its name (or an expression of names) is asked for."""
+    if value is not None and not isinstance(value, str):
+        raise RequestError(
+            f"{name}= takes a text, for example {example}: it is read row by row with the data; "
+            f"got {type(value).__name__}"
+        )
 
 
 def build_request(
@@ -146,11 +182,8 @@ def build_request(
     from dpmodels.formula import needed_variables
     from dpmodels.schema import declared_schema, schema_for
 
-    if not isinstance(formula, str):
-        raise RequestError(
-            f"the first argument is the formula, a text such as 'y ~ x1 + x2'; got "
-            f"{type(formula).__name__}"
-        )
+    check_first(formula)
+    schema = _as_schema(schema)
     entry = resolve(verb, method)
     own = dict(options)
     own.setdefault("na", entry.na)

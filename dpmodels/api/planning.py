@@ -84,11 +84,17 @@ def plan(
     result = planned(n, eps)
     if want is None:
         return result
+    if not isinstance(want, Mapping):
+        raise RequestError(
+            f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}; got "
+            f"{want!r}"
+        )
     unknown = [c for c in want if c not in result.design.names]
     if unknown:
         raise RequestError(
             f"want= names {unknown[0]!r}, which is not a column of this design."
             + did_you_mean(unknown[0], result.design.names)
+            + f" Columns: {', '.join(result.design.names)}"
         )
     from dpmodels.planning._reach import reach
 

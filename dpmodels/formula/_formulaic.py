@@ -142,6 +142,11 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
     if formula is None:
         if "__formulaic_variables_available__" in problem:
             problem = "'.' stands for all other variables: the data or a schema must name them"
+        elif "`|`" in problem:
+            problem = (
+                "'|' (fixed effects, several parts) is not part of the language. Write fixed "
+                "effects as a factor with declared levels: y ~ x + region"
+            )
         raise FormulaError(f'cannot read the formula "{text}"\n  {problem}')
     lhs = getattr(formula, "lhs", None) if hasattr(formula, "rhs") else None
     rhs = formula.rhs if hasattr(formula, "rhs") else formula

@@ -358,7 +358,8 @@ def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) ->
     if not isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) or value is ...:
         raise ctx.fail(
             f"a category can be compared with == != or in, for example {name} == "
-            f"{variable.levels[0]!r}"
+            f"{variable.levels[0]!r}",
+            *([_BRACKETS] if _joined(right) else []),
         )
     for level in wanted:
         if level not in variable.levels:
@@ -372,9 +373,18 @@ def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) ->
     return Node((0.0, 1.0), lambda env: table[env.code(name)], frozenset([name]), boolean=True)
 
 
+_BRACKETS = (
+    "& and | bind tighter than comparisons: write (x == 'a') & (z > 1), or x == 'a' and z > 1"
+)
+
+
+def _joined(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr))
+
+
 def _logical(a: Node, b: Node, both: bool, ctx: Context) -> Node:
     if not (a.boolean and b.boolean):
-        raise ctx.fail("and, or, & and | join comparisons, for example (x > 3) & (z < 1)")
+        raise ctx.fail("and, or, & and | join comparisons", _BRACKETS)
     pick = np.minimum if both else np.maximum  # NaN (missing) wins in either
     return Node(
         (0.0, 1.0),

@@ -27,6 +27,11 @@ def matrix(design: Design, new: Any, outside: str) -> Any:
     for product in program.products:
         for atom in product.atoms:
             used |= atom.source.variables
+    if not hasattr(new, "keys") and not hasattr(new, "columns"):
+        raise FormulaError(
+            f"new data must be a table with the names of the variables, got {type(new).__name__}. "
+            f"For example {{{', '.join(f'{name!r}: [...]' for name in design.variables[1:3])}}}"
+        )
     columns = list(new.keys() if hasattr(new, "keys") else new.columns)
     chunk: dict[str, Any] = {}
     rows: int | None = None

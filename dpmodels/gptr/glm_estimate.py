@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Release
 
-__all__ = ["back_map", "covariances", "estimate"]
+__all__ = ["back_map", "covariances", "estimate", "ridge_bias"]
+
+#: A ridge bias beyond this many standard errors (noise and sampling) is warned about.
+_LOUD = 1.0
 
 Array = npt.NDArray[np.float64]
 
@@ -45,6 +48,29 @@ def covariances(information: Array, sigma: float, lam: float) -> tuple[Array, Ar
     return half @ half.T, sigma**2 * inverse @ inverse
 
 
+def ridge_bias(information: Array, lam: float, theta: Array) -> tuple[Array, float]:
+    """Return the bias that the ridge leaves in ``theta``, to first order, and its largest share.
+
+    The stationary point theta = (H + lam)^{-1} H theta_0 lacks lam H^{-1} theta, a function of
+    released numbers. Along an eigenvector with information w the lacking share is lam / w, here
+    at most 1: where the ridge exceeds the information, w is mostly noise, and the bias is taken
+    to be as large as the estimate itself.
+    """
+    values, vectors = np.linalg.eigh((information[0] + information[0].T) / 2.0)
+    share = lam / np.maximum(values, lam)
+    return vectors @ (share * (vectors.T @ theta)), float(share.max())
+
+
+def _reach_note(detail: GlmDetail) -> str:
+    """Return what the weights of long rows do to the estimate."""
+    return (
+        f"Rows longer than {detail.radius:.3g} in working units (radius=; columns with "
+        + ("about unit variance" if detail.rescale else "unit half-ranges")
+        + ") were weighted down. Where the model holds only approximately, the coefficients "
+        "differ from the unweighted fit's; a larger radius= weighs down less and adds noise."
+    )
+
+
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the release back to the design's own units."""
     detail: GlmDetail = plan.detail
@@ -60,20 +86,36 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     A = back_map(released.scale, released.shift, design.has_intercept)
     theta = release.values["theta"]
     sampling = privacy = None
-    notes = [
-        f"A ridge of {released.lam:.4g} (working units) keeps the fit stable and private; "
-        "coefficients are shrunk a little towards the centre of the columns.",
-    ]
+    ridge = f"A ridge of {released.lam:.4g} (working units) keeps the fit stable and private"
+    notes, warnings = [], []
     if "information" in release.values:
         sampling, privacy = covariances(release.values["information"], released.sigma, released.lam)
         sampling, privacy = A @ sampling @ A.T, A @ privacy @ A.T
+        bias, share = ridge_bias(release.values["information"], released.lam, theta)
+        bias = A @ bias
+        spread = np.sqrt(np.diag(sampling) + np.diag(privacy))
+        # the ridge is there for privacy: its bias counts as error of the privacy part
+        privacy = privacy + np.outer(bias, bias)
+        if bool((np.abs(bias) > _LOUD * spread).any()):
+            warnings.append(
+                "the ridge moves a coefficient by more than its other errors: the fit is biased, "
+                "and its intervals are wide for it. More rows, a larger eps or narrower ranges"
+                + ("" if detail.loss.one_sided else " (of the counts first)")
+                + " would help"
+            )
+        notes.append(
+            f"{ridge}; it shrinks the coefficients towards zero on the centred columns, along "
+            f"the least informed direction by about {100 * share / (1 + share):.2g}% of their "
+            "size."
+        )
         kind = "model-based" if len(release.values["information"]) == 1 else "robust (sandwich)"
         notes.append(
-            f"Standard errors are {kind}, from a released information matrix; they contain the "
-            "privacy noise, not the ridge's bias."
+            f"Standard errors are {kind}, from a released information matrix; their privacy part "
+            "contains the noise and, to first order, the ridge's bias."
         )
     else:
-        notes.append("No standard errors: inference=False spends nothing on them.")
+        notes.append(f"{ridge}; it shrinks the coefficients towards zero on the centred columns.")
+    notes.append(_reach_note(detail))
     arrays = {}
     if detail.public_params:
         arrays["public_params"] = np.array(detail.public_params)
@@ -86,5 +128,6 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         vcov_privacy=privacy,
         stats={"ridge": released.lam, "score_noise_sd": released.sigma, "radius": detail.radius},
         notes=tuple(notes),
+        warnings=tuple(warnings),
         arrays=arrays,
     )

@@ -28,6 +28,7 @@ register_kind(
         verb="dp_glm",
         title="generalised linear model",
         link="logit",
+        says=(("Family", "family"),),
         absent=("deviance", "residuals", "pseudo R-squared"),
     )
 )

@@ -121,12 +121,14 @@ def dominated(facts: Report, d: Array, found: Errors) -> Errors:
 def dominated_notes(facts: Report, found: Errors) -> list[str]:
     """Say what errors of a shrunk fit mean, and which coefficients have none."""
     assert found.unknown is not None
-    notes = [
-        "Noise dominates some direction of the design. Standard errors are root mean squared "
-        "errors, the ridge's bias included, if coefficients lie about "
-        f"{facts.towards} with standard deviation {PRIOR_SD:g} (half ranges of the response per "
-        "half range of the column)."
-    ]
+    notes = []
+    if not found.unknown.all():
+        notes.append(
+            "Noise dominates some direction of the design. Standard errors are root mean squared "
+            "errors, the ridge's bias included, if coefficients lie about "
+            f"{facts.towards} with standard deviation {PRIOR_SD:g} (half ranges of the response "
+            "per half range of the column)."
+        )
     lost = [n for n, u in zip(facts.design.names, found.unknown, strict=True) if u]
     if lost:
         notes.append(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dpmodels.estimate import Estimate
 from dpmodels.moments.bootstrap import DRAWS, bootstrap, rescaled
 from dpmodels.moments.dominated import allowance, dominated, dominated_notes
+from dpmodels.moments.plans import second_radius
 from dpmodels.moments.solve import Moments, floor_ridge, positive_part, solve, stein_ridge
 
 if TYPE_CHECKING:
@@ -267,10 +268,20 @@ def shrink_report(facts: Report) -> Estimate:
 def _weights_note(facts: Report, effective: float) -> list[str]:
     """Say how much weight rows lost in all, and what that makes of the coefficients."""
     lost = 1.0 - effective / facts.rows
-    if len(facts.stages) < 2 or lost < LOST:
+    if len(facts.stages) < 2:
         return []
+    if lost < LOST:
+        stage = facts.stages[-1]
+        if stage.radius >= second_radius(math.inf, len(stage.Q), facts.rows):
+            return []  # a Gaussian row is not scaled down: nothing to say
+        return [
+            f"Rows far from the fit were scaled down (less than {LOST:.0%} of the weight in all). "
+            "Where errors have long tails, coefficients can differ from ordinary least squares "
+            "by more than their standard errors. A larger phi= weighs down less and adds noise."
+        ]
+    zero = "rows with missing cells" + (" or outside subset=" if facts.design.subset else "")
     return [
-        f"Rows far from the fit were scaled down, rows with missing cells are zero: {lost:.1%} of "
+        f"Rows far from the fit were scaled down, {zero} are zero: {lost:.1%} of "
         "the weight in all. This is weighted least squares; where errors are skewed or their "
         "spread varies it differs from ordinary least squares, the intercept most. A larger phi= "
         "weighs down less and adds noise."
@@ -321,7 +332,7 @@ def _finish(
     notes += _weights_note(facts, stats["effective_rows"]) if keep else []
     if keep and unshrunk:
         stats["sigma"] = math.sqrt(found.v) * float(stage.L[-1, -1] / facts.unit.scale[-1])
-    if keep:
+    if keep and not (found.unknown is not None and found.unknown.all()):
         if facts.scores is None:
             notes.append(
                 "Errors are model-based (one residual variance). Errors that allow unequal "

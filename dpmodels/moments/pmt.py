@@ -191,7 +191,7 @@ def _advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ...]:
     if white.shrink > 0:
         out.append(
             f"few public rows (m = {white.m}, {q} columns): their moments were shrunk towards the "
-            f"diagonal by {white.shrink:.2f}"
+            f"diagonal by {white.shrink:.2g}"
         )
     if white.m is None:
         out.append("the number of public rows is unknown: radii were taken 20 % larger. Give m=")

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError, RequestError
+from dpmodels.moments.expected import expected_se
 from dpmodels.moments.inference import Report, Stage, report, shrink_report
 from dpmodels.moments.plans import (
     mu_like,
@@ -65,6 +66,8 @@ BALL_NOISE = 0.02
 #: Eigenvalues of the first release are floored at this multiple of its noise.
 FLOOR = 0.5
 LEAST = 1e-6
+#: Public noise ratio above which the noise exceeds the signal: a ridge will act.
+RIDGE_RATIO = 0.4
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
             **{name: part * spent for name, _, part in parts},
         },
         scales={**_scales(detail, design, x), **score_scales(figure)},
+        expected_se=_expected(detail, design, x, relation=request.relation),
         purchase=bought,
         detail=detail,
         reasons=(*request.reasons, why),
@@ -220,12 +224,25 @@ def _scales(detail: SspDetail, design: Design, x: float) -> dict[str, float]:
     return out
 
 
+def _expected(detail: SspDetail, design: Design, x: float, *, relation: str) -> dict[str, float]:
+    """Return expected privacy errors; none where ranges are bought or the ridge will act."""
+    if design.unknown or detail.bounded is not None or x > RIDGE_RATIO:
+        return {}
+    if detail.second is not None:
+        R = _scales(detail, design, x)["radius of whitened rows"]
+        return expected_se(design, detail.second, R, detail.rows, relation, whitened=True)
+    _, square = unit_rows(design)
+    R = detail.radius or first_radius(design, square, detail.first, detail.rows, relation)
+    return expected_se(design, detail.first, R, detail.rows, relation, whitened=False)
+
+
 def _advice(x: float) -> tuple[str, ...]:
-    if x <= 0.4:
+    if x <= RIDGE_RATIO:
         return ()
     return (
-        f"the noise will exceed the signal (public noise ratio {x:.2g}, above 0.4): every method "
-        "is then about as good as answering zero. More rows, a larger eps or fewer columns help",
+        f"the noise will exceed the signal (public noise ratio {x:.2g}, above {RIDGE_RATIO:g}): "
+        "every method is then about as good as answering zero. More rows, a larger eps or fewer "
+        "columns help",
     )
 
 

@@ -54,6 +54,12 @@ def reach(
     out = []
     for name, target in want.items():
         now = _error(make(n, eps), name)
+        if math.isinf(now):
+            out.append(
+                f"{name}: this method's plan has no public expected error at this n and eps; "
+                "declared ranges, more rows or a larger eps may give one"
+            )
+            continue
         if now <= target:
             out.append(
                 f"{name}: the expected privacy se is {now:.3g}, within the wanted {target:g}"
@@ -74,8 +80,7 @@ def reach(
         if budget is not None:
             ways.append(f"eps = {budget:.3g} at this n")
         said = " or ".join(ways) or "nothing up to n = 1e10 and eps = 100"
-        current = "not known" if math.isinf(now) else f"{now:.3g}"
         out.append(
-            f"{name}: the expected privacy se is {current}; {target:g} would take about {said}"
+            f"{name}: the expected privacy se is {now:.3g}; {target:g} would take about {said}"
         )
     return tuple(out)

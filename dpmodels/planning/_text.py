@@ -80,16 +80,17 @@ def plan_text(plan: Plan) -> str:
     width = max(len(k) for k, _ in head) + 2
     lines += [f"{k + ':':<{width}}{v}" for k, v in head]
     lines.append("-" * _WIDTH)
+    known = bool(plan.expected_se)
     shown = [
         [
             c.name,
             c.kind,
             _range(plan, c.interval),
-            f"{plan.expected_se[c.name]:.4g}" if c.name in plan.expected_se else "",
+            *([f"{plan.expected_se[c.name]:.4g}" if c.name in plan.expected_se else ""] * known),
         ]
         for c in plan.design.z
     ]
-    headers = ["column", "kind", "range", "expected privacy se"]
+    headers = ["column", "kind", "range", *(["expected privacy se"] * known)]
     lines.append(tabulate(shown, headers=headers, tablefmt="plain", disable_numparse=True))
     lines.append("-" * _WIDTH)
     steps = [
@@ -113,8 +114,9 @@ def _assumption(plan: Plan) -> tuple[str, ...]:
     if not plan.expected_se:
         return ()
     return (
-        "expected privacy se: public, for uncorrelated predictors with an sd of a quarter of their "
-        "declared range; narrower columns get larger errors",
+        "expected privacy se: public, for uncorrelated predictors (and, where rows are scaled by a "
+        "released fit, residuals) with an sd of a quarter of their declared range; narrower "
+        "columns get larger errors",
     )
 
 

@@ -111,6 +111,12 @@ def _public_points(request: Request, design: Design) -> Any:
                 "points (never rows of the private data)"
             )
         return None
+    if not hasattr(at, "columns") and not hasattr(at, "keys"):
+        shown = ", ".join(f"{design.names[j]!r}: [...]" for j in index)
+        raise RequestError(
+            f"at= takes a table of points with the names of the variables, for example "
+            f"at={{{shown}}}; got {type(at).__name__}"
+        )
     points = np.asarray(design.matrix(at), dtype=float)[:, index]
     if points.ndim != 2 or not len(points) or np.isnan(points).any():
         raise RequestError("at= must be a table of complete public points with the same variables")

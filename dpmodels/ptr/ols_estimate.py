@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.estimate import Estimate
+from dpmodels.ptr.ols_plan import working_radius
 
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
@@ -63,7 +64,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     B = A @ W
     theta = release.values["theta"]
     params = B @ theta + a
-    notes: list[str] = []
+    notes = [_scaled_rows(detail, p)]
     warnings: list[str] = []
     stats = {"noise_sd": released.sigma, "coefficient_bound": released.rtheta}
     if detail.form == "auto":
@@ -98,6 +99,18 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         stats=stats,
         notes=tuple(notes),
         warnings=tuple(warnings),
+    )
+
+
+def _scaled_rows(detail: OlsDetail, p: int) -> str:
+    """Return what the bound on the rows makes of the coefficients: public, said of every fit."""
+    long = f"Rows longer than {working_radius(detail, p):.3g} in working units"
+    if detail.project:
+        return f"{long} had their predictors scaled down, which biases the coefficients."
+    return (
+        f"{long} were scaled down: weighted least squares. Where the model holds only "
+        "approximately, or the spread of the errors varies, it differs from ordinary least "
+        "squares by more than the standard errors say. method='ssp' weighs down less."
     )
 
 

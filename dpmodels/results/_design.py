@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["interval_of", "response", "row_norm"]
+__all__ = ["event", "interval_of", "ranged", "response", "row_norm", "rows_used"]
 
 
 def row_norm(design: Design) -> float:
@@ -18,6 +18,24 @@ def row_norm(design: Design) -> float:
 def response(design: Design) -> str:
     """Return the name of the response; empty if there is none."""
     return "" if design.response is None else design.response.name
+
+
+def event(design: Design) -> str:
+    """Return ``income = '>50K'`` for a two-level response, whose second level is the event."""
+    levels = design.levels if design.response_ok == "event" else ()
+    named = len(levels) == 2 and design.response is not None and levels[1] not in (1, True)
+    return f"{response(design)} = {levels[1]!r}" if named else ""
+
+
+def rows_used(design: Design) -> list[tuple[str, str]]:
+    """Return the arguments that choose or weigh rows, as header pairs."""
+    said = [("Subset", design.subset), ("Weights", design.weights)]
+    return [(label, str(text)) for label, text in said if text]
+
+
+def ranged(design: Design) -> bool:
+    """Return whether the range of any column is in force."""
+    return any(c.interval is not None for c in design.z if c.kind != "intercept")
 
 
 def interval_of(design: Design, column: str) -> tuple[float, float] | None:

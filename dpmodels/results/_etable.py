@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Etable", "etable", "joint_line", "modelsummary"]
 
+#: Other names of the types, as in ``summary(fmt)``.
+_ALSO = {"markdown": "md", "latex": "tex"}
 TYPES = ("text", "md", "html", "tex", "typst", "df")
 _DEFAULT_STATS = ("nobs", "eps_delta", "relation", "reply")
 _LABELS = {
@@ -122,6 +124,9 @@ def etable(
     Post-processing: costs nothing. The last line is the guarantee of all fits of the table
     together, if they were made from the same data.
     """
+    if isinstance(type, Fit):
+        raise RequestError("etable takes a list: etable([fit1, fit2])")
+    type = _ALSO.get(type or "", type)
     fits = [fits] if isinstance(fits, Fit) else list(fits)
     for fit in fits:
         if not isinstance(fit, Fit):

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpmodels.results import _format as f
 from dpmodels.results import _tables
-from dpmodels.results._design import interval_of
+from dpmodels.results._design import interval_of, ranged
 from dpmodels.results.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ _PRIVACY_SE = {
     "released": "The privacy part is the scale of the added noise, mapped by released numbers",
     "unavailable": "The privacy part is not available for this method",
 }
+#: Methods whose plan prints an expected privacy error for declared ranges.
+_PLANNED = frozenset(
+    {("dp_ols", "ssp"), ("dp_ols", "eptr"), ("dp_mean", "clipped"), ("dp_mean", "ptr")}
+)
 _STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
 
 
@@ -54,11 +58,13 @@ def _errors(record: Record) -> list[str]:
         ]
     if est.vcov_sampling is None or est.vcov_privacy is None:
         return [
-            f'method="{call.method}" released no '
+            "This fit released no "
             + ("sampling" if est.vcov_sampling is None else "privacy")
             + " part of the standard errors, so total standard errors, tests and intervals "
             "do not exist for this fit."
         ]
+    if np.isnan(est.params).all() or np.isnan(_tables.standard_errors(est)).all():
+        return ["No coefficient of this fit has standard errors: the notes below say why."]
     reference = "Normal" if est.use_t is None else f"t ({est.use_t:g} degrees of freedom)"
     tested = any(step.reply_test for step in record.guarantee.steps)
     return [
@@ -77,11 +83,11 @@ def bought_ranges(record: Record) -> list[str]:
 
 def _ranges(record: Record) -> list[str]:
     what = "bought or declared" if record.bought else "declared"
-    notes = [
-        f"Values outside the {what} ranges were moved to the nearest bound and "
-        f"{_NA.get(record.call.na, record.call.na)}. "
-        "How many is private and is not reported."
-    ]
+    missing = _NA.get(record.call.na, record.call.na)
+    moved = f"Values outside the {what} ranges were moved to the nearest bound and {missing}. "
+    if not ranged(record.design):  # public data took the place of ranges: nothing is clipped
+        moved = f"{missing[0].upper()}{missing[1:]}. "
+    notes = [moved + "How many is private and is not reported."]
     if record.bought:
         notes.insert(
             0,
@@ -99,9 +105,15 @@ def _largest_share(record: Record) -> list[str]:
     j = int(np.nanargmax(shares))
     return [
         f"Largest share of variance due to privacy: {record.estimate.names[j]}, "
-        f"{f.percent(float(shares[j]))}. More data or a larger ε narrows it; dp.plan() "
-        "predicts by how much, at no cost."
+        f"{f.percent(float(shares[j]))}. More data or a larger ε narrows it{_foretold(record)}."
     ]
+
+
+def _foretold(record: Record) -> str:
+    """Return where to learn by how much, for the methods whose plan says it."""
+    if record.bought or (record.call.verb, record.call.method) not in _PLANNED:
+        return ""
+    return "; dp.plan() predicts by how much, at no cost"
 
 
 def _promise(record: Record) -> list[str]:

@@ -40,6 +40,8 @@ class Kind:
         What the header calls the length of ``params``.
     header : tuple of (str, str)
         Further header pairs: label -> name of an entry of ``Estimate.stats``.
+    says : tuple of (str, str)
+        Further header pairs: label -> method option that makes the model what it is.
     absent : tuple of str
         Things a reader of such a table looks for, on which nothing was spent.
     plot : str
@@ -53,6 +55,7 @@ class Kind:
     estimates: str = "Estimate"
     count: str = "Coefficients"
     header: tuple[tuple[str, str], ...] = ()
+    says: tuple[tuple[str, str], ...] = ()
     absent: tuple[str, ...] = ()
     plot: str = "dpmodels.results.plot:coefplot"
 

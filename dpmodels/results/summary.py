@@ -15,7 +15,7 @@ from dpmodels.errors import RequestError, did_you_mean
 from dpmodels.privacy.guarantee import RELATIONS
 from dpmodels.results import _format as f
 from dpmodels.results import _tables
-from dpmodels.results._design import response, row_norm
+from dpmodels.results._design import event, response, row_norm, rows_used
 from dpmodels.results._notes import no_reply_page, notes_of
 from dpmodels.results.kinds import kind_of
 
@@ -220,6 +220,8 @@ def _header(record: Record) -> tuple[tuple[str, str], ...]:
         neighbours += f"; unit: one {promise.unit}"
     lines = [
         ("Formula", record.call.formula),
+        *_model(record),
+        *rows_used(record.design),
         ("Method", f'{record.call.method_title} (method="{record.call.method}")'),
         (
             "Privacy",
@@ -231,6 +233,15 @@ def _header(record: Record) -> tuple[tuple[str, str], ...]:
         words = " ".join(f"{name} {f.share(v)}" for name, v in record.shares.items())
         lines.append(("Budget", words))
     return tuple(lines)
+
+
+def _model(record: Record) -> list[tuple[str, str]]:
+    """Return what makes the model what it is, beside its formula: family, event, quantile."""
+    options = record.call.options
+    said = kind_of(record.call.verb).says
+    lines = [(label, f"{options[key]}") for label, key in said if options.get(key) is not None]
+    what = event(record.design)
+    return [*lines, ("Event", what)] if what else lines
 
 
 def _facts(record: Record) -> tuple[tuple[str, str], ...]:

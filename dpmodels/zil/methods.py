@@ -79,10 +79,17 @@ register_family(
     ),
 )  # fmt: skip
 register_kind(
-    Kind(verb="dp_quantreg", title="quantile regression", absent=("residuals", "pseudo R-squared"))
+    Kind(
+        verb="dp_quantreg",
+        title="quantile regression",
+        says=(("Quantile", "tau"),),
+        absent=("residuals", "pseudo R-squared"),
+    )
 )
 register_family("dp_quantreg", (_TAU, _H, _RADIUS))
-register_kind(Kind(verb="dp_mest", title="M-estimation", absent=("residuals",)))
+register_kind(
+    Kind(verb="dp_mest", title="M-estimation", says=(("Loss", "loss"),), absent=("residuals",))
+)
 register_family(
     "dp_mest",
     (

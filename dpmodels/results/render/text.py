@@ -20,10 +20,10 @@ _SPELLED = {"ε": "eps", "δ": "delta", "⊥": "no reply", "²": "^2", "\u2212":
 
 
 def ascii_text(text: str) -> str:
-    """Spell out Greek letters and signs; anything else that is not ASCII becomes ``?``."""
+    """Spell out the Greek letters and signs of our own words; names of columns stay as they are."""
     for sign, word in _SPELLED.items():
         text = text.replace(sign, word)
-    return text.encode("ascii", "replace").decode("ascii")
+    return text
 
 
 def render(summary: Summary, width: int | None = None) -> str:

@@ -33,7 +33,7 @@ CASES = [
     ("eps infinite", {"eps": float("inf")}, ValueError, "finite"),
     ("eps text", {"eps": "one"}, ValueError, "eps must be a number"),
     ("delta zero", {"delta": 0}, ValueError, "delta > 0"),
-    ("delta one", {"delta": 1}, ValueError, r"delta must lie in \(0, 1\)"),
+    ("delta one", {"delta": 1}, ValueError, r"delta must lie in \[0, 1\)"),
     ("delta negative", {"delta": -1e-6}, ValueError, "delta must lie"),
     ("unknown method", {"method": "eprt"}, errors.UnknownMethodError, "Did you mean 'eptr'"),
     ("unknown option", {"whitten": True}, errors.UnknownOptionError, "Did you mean 'whiten'"),

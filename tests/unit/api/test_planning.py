@@ -35,6 +35,31 @@ def test_expected_errors_are_near_those_of_a_fit(quiet):
         assert fit.bse_privacy[name] == pytest.approx(plan.expected_se[name], rel=0.35)
 
 
+@pytest.mark.parametrize("n", [3_000, 60_000])
+def test_expected_errors_of_ssp_are_near_those_of_a_fit(quiet, n):
+    """The assumptions of the plan (sds a quarter of the ranges) made true by the data."""
+    import numpy as np
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(5, 2.5, n).clip(0, 10), rng.normal(0, 0.5, n).clip(-1, 1)
+    frame = pd.DataFrame({"a": a, "b": b, "y": (50 + a + b + rng.normal(0, 25, n)).clip(0, 100)})
+    call = {"eps": 4, "delta": 1e-6, "method": "ssp"}
+    plan = dp.plan("y ~ a + b", SCHEMA, n=n, **call)
+    fit = dp.dp_ols("y ~ a + b", frame, schema=SCHEMA, seed=1, **call)
+    for name in ("Intercept", "a", "b"):
+        assert fit.bse_privacy[name] == pytest.approx(plan.expected_se[name], rel=0.35)
+
+
+def test_no_expected_error_is_promised_where_there_is_none():
+    noisy = dp.plan("y ~ a", SCHEMA, n=20, eps=0.1, delta=1e-6, want={"a": 0.1})
+    bought = dp.plan("y ~ a", dp.Schema(a=dp.Real(), y=dp.Real()), n=20_000, eps=1, delta=1e-6)
+    for plan in (noisy, bought):
+        assert not plan.expected_se
+        assert "expected privacy se" not in str(plan)
+    assert "no public expected error" in noisy.advice[-1]
+
+
 def test_what_would_reach_a_wanted_error():
     now = dp.plan("y ~ a + b", SCHEMA, **CALL).expected_se["a"]
     plan = dp.plan("y ~ a + b", SCHEMA, want={"a": now / 4, "b": 1e6}, **CALL)
@@ -45,6 +70,11 @@ def test_what_would_reach_a_wanted_error():
     reached = dp.plan("y ~ a + b", SCHEMA, **{**CALL, "n": n}).expected_se["a"]
     assert 0.95 * now / 4 <= reached <= now / 4
     assert "within the wanted" in second
+
+
+def test_want_takes_a_mapping():
+    with pytest.raises(dp.errors.RequestError, match="want= takes a mapping"):
+        dp.plan("y ~ a", SCHEMA, want=0.1, **CALL)
 
 
 def test_refused():

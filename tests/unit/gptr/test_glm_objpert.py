@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 import dpmodels as dp
-from dpmodels.errors import DPModelsError, NotReleasedError, RequestError
+from dpmodels.errors import DPModelsError, NotReleasedError, RequestError, UtilityWarning
 from dpmodels.privacy.run import FLOAT_NOTE
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -142,3 +142,41 @@ def test_plan_is_the_fit(logistic, glm_schema):
     fit = dp.dp_glm("y ~ a + b", logistic(500), eps=1, delta=1e-6, schema=glm_schema)
     assert [s.name for s in planned.steps] == [s.name for s in fit.privacy.steps]
     assert "inexactness of the optimum" in str(planned)
+
+
+def test_the_bias_of_the_ridge_is_found_from_the_ridge_fit():
+    """No noise: H (theta_0 - theta) = lam theta exactly; where lam rules, the size of theta."""
+    from dpmodels.gptr.glm_estimate import ridge_bias
+
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(500, 3))
+    H, lam, truth = Z.T @ Z, 40.0, np.array([1.0, -2.0, 0.5])
+    theta = np.linalg.solve(H + lam * np.eye(3), H @ truth)
+    bias, share = ridge_bias(H[None], lam, theta)
+    assert np.allclose(theta + bias, truth)
+    assert share == pytest.approx(lam / np.linalg.eigvalsh(H)[0])
+    drowned, share = ridge_bias(-H[None], lam, theta)
+    assert np.allclose(drowned, theta)
+    assert share == 1.0
+
+
+def test_errors_hold_the_bias_of_a_ridge_that_rules():
+    """Counts with a wide cap: the ridge is as large as the information. 3 errors: P < .003 each."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 8000)
+    data = pd.DataFrame({"x": x, "y": rng.poisson(np.exp(3.0 + 0.8 * x))})
+    schema = dp.Schema(x=dp.Real(-1, 1), y=dp.Count(400))
+    with pytest.warns(UtilityWarning, match="the ridge moves a coefficient"):
+        fit = dp.dp_glm("y ~ x", data, eps=1, delta=1e-6, schema=schema, family="poisson", seed=1)
+    error = np.abs(fit.params.to_numpy() - [3.0, 0.8])
+    assert error[0] > 5 * fit.bse_sampling.iloc[0]
+    assert np.all(error < 3 * fit.bse.to_numpy())
+
+
+def test_the_summary_says_family_event_and_row_weights(logistic, glm_schema):
+    data = logistic(3000).assign(y=lambda d: np.where(d.y == 1, "yes", "no"))
+    schema = glm_schema.update(y=dp.Levels(["no", "yes"]))
+    fit = dp.dp_glm("y ~ a + b", data, eps=1, delta=1e-6, schema=schema, seed=1, subset="a > -0.9")
+    text = " ".join(str(fit.summary()).split())
+    for words in ("Family: binomial", "Event: y = 'yes'", "Subset: a > -0.9", "weighted down"):
+        assert words in text

@@ -305,8 +305,24 @@ def test_an_empty_table_is_no_error_where_the_count_is_private(quiet, table, bou
 def test_heavy_weights_are_mentioned(quiet, table, bounds):
     frame = table(20_000)
     light = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=3, **CALL)
-    assert not any("of the weight in all" in note for note in light.notes)
+    said = [note for note in light.notes if "of the weight in all" in note]
+    assert len(said) == 1 and "less than 1%" in said[0]
     rng = np.random.default_rng(1)
     frame["y"] += 0.3 * np.clip(rng.standard_t(2, len(frame)), -10, 10)
     heavy = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=3, radius=2.0, **CALL)
     assert any("of the weight in all" in note for note in heavy.notes)
+
+
+def test_light_weights_are_mentioned_where_rows_can_be_scaled(quiet, table, bounds):
+    call = dict(eps=1, delta=1e-6, bounds=bounds, seed=1)
+    cut = dp.dp_ols("y ~ a + b", table(20_000), **call)
+    assert any("less than 1% of the weight" in note for note in cut.notes)
+    whole = dp.dp_ols("y ~ a + b", table(20_000), radius=20.0, **call)
+    assert not any("scaled down" in note for note in whole.notes)
+
+
+def test_weights_name_the_subset(quiet, table, bounds):
+    fit = dp.dp_ols(
+        "y ~ a + b", table(20_000), eps=1, delta=1e-6, bounds=bounds, seed=1, subset="a > 0"
+    )
+    assert any("missing cells or outside subset=" in note for note in fit.notes)

@@ -288,3 +288,11 @@ def test_the_ledger_says_what_came_of_the_test(quiet, table, bounds):
     with budget:
         dp.dp_ols("y ~ a + b", table(20_000), bounds=bounds, **{**CALL, "eps": 0.1})
     assert budget.to_frame()["call"].nunique() == 3
+
+
+def test_the_summary_says_what_the_bound_on_rows_does(quiet, table, bounds):
+    call = dict(eps=2, delta=1e-6, bounds=bounds, method="eptr", seed=1)
+    whole = dp.dp_ols("y ~ a + b", table(20_000), **call)
+    assert any("were scaled down: weighted least squares" in note for note in whole.notes)
+    project = dp.dp_ols("y ~ a + b", table(20_000), clip="project", **call)
+    assert any("which biases the coefficients" in note for note in project.notes)

@@ -68,3 +68,11 @@ def test_bad_arguments(fit):
     ):
         with pytest.raises(RequestError):
             call()
+
+
+def test_other_names_of_types_and_fits_without_a_list(make_fit):
+    fit = make_fit()
+    assert etable(fit, type="latex") == etable(fit, type="tex")
+    assert etable(fit, type="markdown") == etable(fit, type="md")
+    with pytest.raises(RequestError, match="takes a list"):
+        etable(fit, fit)

@@ -139,3 +139,23 @@ def test_level_changes_the_columns(fit):
 def test_t_reference_is_said(make_fit):
     text = str(make_fit(estimate={"use_t": 12.0}).summary())
     assert "P>|t|" in text and "t (12 degrees of freedom) approximation" in text
+
+
+def test_names_keep_their_letters():
+    from dpmodels.results.render.text import ascii_text
+
+    assert ascii_text("gr\u00f6\u00dfe \u03b5 \u00b2") == "gr\u00f6\u00dfe eps ^2"
+
+
+def test_no_word_of_errors_where_there_are_none(make_fit):
+    nothing = np.full((5, 5), np.nan)
+    fit = make_fit(estimate={"vcov_sampling": nothing, "vcov_privacy": nothing})
+    text = " ".join(str(fit.summary()).split())
+    assert "No coefficient of this fit has standard errors" in text
+    assert "total^2" not in text and "approximation" not in text
+    assert "dp.plan() predicts" not in text
+
+
+def test_the_plan_is_named_only_where_it_knows(make_fit):
+    assert "dp.plan() predicts" in " ".join(str(make_fit().summary()).split())
+    assert "dp.plan() predicts" not in " ".join(str(make_fit(bought=("pH",)).summary()).split())
