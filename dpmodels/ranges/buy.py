@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.planning import Purchase
-from dpmodels.privacy.gdp import upper_quantile
 from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.run import tail_margin
 from dpmodels.privacy.steps import Step
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def threshold(purchase: Purchase) -> tuple[float, float]:
     """
     bins = 2 * len(purchase.columns)
     sd = math.sqrt(2.0 * bins) / purchase.mu
-    tau = 1.0 + sd * (upper_quantile(purchase.delta / bins) + 2.0**-20)
-    return sd, tau
+    return sd, 1.0 + tail_margin(sd, purchase.delta / bins)
 
 
 def _noisy_bins(

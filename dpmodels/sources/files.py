@@ -16,6 +16,7 @@ from dpmodels.sources.adapt import (
     _check_names,
     _columns,
     _need,
+    _withheld,
 )
 from dpmodels.sources.ahead import read_ahead
 
@@ -116,7 +117,8 @@ class DatasetSource:
         _check_names(data.schema.names)
         self._data = data
         self.kinds = {f.name: _arrow_kind(f.type) for f in data.schema}
-        self.n: int | None = int(data.count_rows())
+        # a filter of the dataset reads cells
+        self.n: int | None = _withheld(lambda: int(data.count_rows()))
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield batches in the order of the files."""
