@@ -97,7 +97,7 @@ def main():
                     warnings.simplefilter("ignore")
                     fit = dp.dp_ols(
                         formula, frame, eps=1, delta=1e-9, method="ssp", bounds=bounds,
-                        schema=schema, seed=r,
+                        schema=schema, seed=r, public_order=True,
                     )  # fmt: skip
                 beta = fit.params.to_numpy()[1:]
                 low, high = fit.conf_int().to_numpy()[1:].T

@@ -50,6 +50,13 @@ _VCOV = Option(
     },
 )  # fmt: skip
 _GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, int, lower=0)
+_ORDER = Option(
+    "public_order",
+    "say that the order of the rows tells nothing of their cells (it is not sorted by one, say): "
+    "the first of two stages of a large table may then read a part of the rows",
+    False,
+    bool,
+)
 _SHARE = Option(
     "bounds_share", "share of the budget that buys ranges", 0.15, float, lower=0.0, upper=1.0
 )
@@ -97,6 +104,7 @@ register_method(
             _VCOV,
             _SHARE,
             _GUESS,
+            _ORDER,
         ),
     )
 )

@@ -125,7 +125,9 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     bounded = None
     if request["query"] == "bounded":
         bounded = _bounded(request, design)
+    # In a table sorted by a private column one row replaced moves the others between windows.
     guided = stages == 2 and bounded is None and request.relation == "replace"
+    guided = guided and bool(request["public_order"])
     detail = SspDetail(
         stages,
         rows,

@@ -28,8 +28,10 @@ class Windows:
     Notes
     -----
     **Privacy.** Positions only, whatever the chunks, files or row groups: with n public and one
-    row replaced, that row is in a chosen window or not, and every other row stays where it was.
-    Nothing of the kind holds where a row is added or removed.
+    row replaced *in its place*, that row is in a chosen window or not, and every other row stays
+    where it was. Nothing of the kind holds where a row is added or removed, or where the order of
+    the rows follows from their cells (a table sorted by one): the caller must know that it does
+    not.
     """
 
     every: int = 1

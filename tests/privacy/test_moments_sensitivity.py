@@ -4,13 +4,20 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dpmodels as dp
+from dpmodels.formula import build_design
 from dpmodels.moments import sensitivity as sens
 from dpmodels.moments.gram import gram
 from dpmodels.moments.queries import ball_map, bounded_plan
-from dpmodels.moments.rowmap import OneFirst, RowMap, UnitScale
+from dpmodels.moments.rowmap import STEPS, OneFirst, RowMap, UnitScale
+from dpmodels.moments.rowspace import unit_rows
 from dpmodels.moments.scores import ScoreMap
+from dpmodels.sources.adapt import as_source
+from dpmodels.sources.rows import Rows
+from dpmodels.sources.windows import WINDOW, Windows
 
 SLACK = 1 + 1e-9
 
@@ -320,3 +327,36 @@ def test_the_classical_bounds_are_refuted():
     a, b, c = 1.0, math.sqrt(2.0), 2.0
     assert worst((a, b, c, 0, 0, 0), 2) > sens.add_remove_sensitivity(a, b, c) * 1.01
     assert worst((a, b, c, 0, 0, 0), 2) > math.sqrt(2 * a * a + b * b) * 1.01
+
+
+def test_windows_of_a_sorted_table_are_read_only_if_its_order_is_said_to_be_public():
+    """Where a private column sorts the rows, one replaced row moves a row in and out of each window.
+
+    The moments of the windows then move by more than their sensitivity; those of all rows do not.
+    """
+    design = build_design(
+        "y ~ x + z", dp.Schema(x=dp.Real(-1, 1), z=dp.Real(-1, 1), y=dp.Real(-1, 1))
+    )
+    unit, square = unit_rows(design)
+    radius = math.sqrt(2.0 + square)
+    n, every = 16 * WINDOW, 2
+    x = np.linspace(-1.0, 1.0, n)
+    place = np.arange(n) % (every * WINDOW)
+    z = np.where(place == 0, -1.0, np.where(place == WINDOW, 1.0, 0.0))
+    first = pd.DataFrame({"x": x, "z": z, "y": np.abs(z)})
+    second = first.copy()
+    second.iloc[0] = [1.0, 0.0, 0.0]  # goes last when the table is sorted
+
+    def moments(frame, windows):
+        rows = Rows(as_source(frame.sort_values("x", kind="stable", ignore_index=True)), n)
+        G = gram(rows.blocks(design, windows=windows), ball_map(unit, radius, None))
+        return G.real(np.full(design.q, radius / STEPS))
+
+    def moved(windows):
+        return float(np.linalg.norm(moments(first, windows) - moments(second, windows)))
+
+    bound = sens.gram_sensitivity(design.q) * radius**2
+    assert moved(Windows(every)) > 1.3 * bound
+    assert moved(Windows()) <= bound
+    plan = dp.plan("y ~ x + z", design.schema, n=10**8, eps=2, delta=1e-6)
+    assert plan.detail.stages == 2 and plan.detail.windows == Windows()

@@ -273,6 +273,7 @@ def test_part_of_the_rows_guides_large_tables(quiet, table, bounds):
     levels = dp.Schema(a=dp.Real(-1, 1), b=dp.Levels(["u", "v"]), y=dp.Real(-4, 4))
 
     def windows(n, schema=schema, **more):
+        more = {"public_order": True, **more}
         return dp.plan("y ~ a + b", schema, n=n, eps=2, delta=1e-6, **more).detail.windows
 
     assert windows(100_000) == Windows()
@@ -280,13 +281,16 @@ def test_part_of_the_rows_guides_large_tables(quiet, table, bounds):
     assert windows(2 * 10**7) == Windows(32, 8)
     assert windows(10**6, levels) == windows(10**9, levels) == Windows(4, 1)
     assert windows(10**6, n_guess=10**6, relation="add-remove") == Windows()
+    assert windows(2 * 10**7, public_order=False) == Windows()
+    assert dp.plan("y ~ a + b", schema, n=10**6, eps=2, delta=1e-6).detail.windows == Windows()
     for n in (10**6, 3 * 10**6, 2 * 10**7, 10**9):
         chosen = windows(n)
         runs = -(-n // (chosen.run * chosen.every * 8192))
         assert runs >= 8
         assert chosen.count(n) >= 2**16
     frame = table(200_000)
-    fit = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=1, **{**CALL, "eps": 6.0})
+    call = {**CALL, "eps": 6.0, "public_order": True}
+    fit = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=1, **call)
     assert fit.params.to_numpy() == pytest.approx([0.5, 1.0, -0.7], abs=0.02)
 
 
