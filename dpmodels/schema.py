@@ -58,7 +58,12 @@ class Schema(Mapping[str, Variable]):
     _items: dict[str, Variable]
     _hash: int
 
-    def __init__(self, /, **variables: Any) -> None:
+    def __init__(self, /, *unnamed: Any, **variables: Any) -> None:
+        if unnamed:
+            raise SchemaError(
+                "Schema takes variables by name: Schema(age=Real(0, 100)). For names that Python "
+                "cannot write, a mapping with two stars: Schema(**{'hours per week': Real(1, 99)})"
+            )
         items: dict[str, Variable] = {}
         for name, spec in variables.items():
             failed: SchemaError | None = None

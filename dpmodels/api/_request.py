@@ -127,20 +127,6 @@ def check_first(formula: Any) -> None:
     )
 
 
-def _as_schema(schema: Any) -> Schema | None:
-    """Return a schema (a mapping of declared facts will do), or refuse."""
-    from dpmodels.schema import Schema
-
-    if schema is None or isinstance(schema, Schema):
-        return schema
-    if isinstance(schema, Mapping) and all(isinstance(name, str) for name in schema):
-        return Schema(**schema)
-    raise RequestError(
-        f"schema= takes a dp.Schema, for example dp.Schema(age=dp.Real(0, 100)); got "
-        f"{type(schema).__name__}"
-    )
-
-
 def _text(name: str, value: Any, example: str) -> None:
     """Refuse a column handed over where its name (or an expression of names) is asked for."""
     if value is not None and not isinstance(value, str):
@@ -183,7 +169,6 @@ def build_request(
     from dpmodels.schema import declared_schema, schema_for
 
     check_first(formula)
-    schema = _as_schema(schema)
     entry = resolve(verb, method)
     own = dict(options)
     own.setdefault("na", entry.na)

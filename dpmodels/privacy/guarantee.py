@@ -148,6 +148,9 @@ class Guarantee:
             text += f"; a whole record: (eps = {eps:g}, delta = {delta:g})"
         return "; ".join((text, *self.notes))
 
+    def __repr__(self) -> str:
+        return f"<guarantee: {self.statement()}>"
+
     def not_private(self) -> Guarantee:
         """Return the same plan, marked as run with seeded noise."""
         return replace(self, seeded=True)

@@ -53,8 +53,8 @@ def _errors(record: Record) -> list[str]:
     est, call = record.estimate, record.call
     if est.vcov_sampling is None and not call.inference:
         return [
-            "No budget was spent on sampling uncertainty, so total standard errors, tests and "
-            "intervals do not exist for this fit. Refit with inference=True (uses part of ε)."
+            "inference=False asked for no sampling uncertainty, so total standard errors, tests "
+            "and intervals do not exist for this fit. A fit with inference=True is a new charge."
         ]
     if est.vcov_sampling is None or est.vcov_privacy is None:
         return [

@@ -183,3 +183,8 @@ def test_a_mapping_will_do_for_a_schema(quiet):
     assert one.params.equals(dp.dp_ols("y ~ x", data, schema=dp.Schema(**facts), **call).params)
     with pytest.raises(dp.errors.SchemaError, match="mapping from names to variables"):
         dp.dp_ols("y ~ x", data, schema=[dp.Real(0, 1)], **call)
+
+
+def test_variables_are_given_by_name():
+    with pytest.raises(SchemaError, match=r"Schema\(\*\*\{'hours per week'"):
+        Schema({"hours per week": Real(1, 99)})

@@ -249,3 +249,8 @@ def test_a_failure_is_added_not_composed(eps, f):
     plan = [Step("bound", Gaussian(mu_1), failure=f), Step("rest", Gaussian(mu_2))]
     assert true > f + (1 - f) * delta_gdp(eps, math.hypot(mu_1, mu_2)) * (1 + 1e-6)
     assert delta_of_parts(plan, eps) >= true * (1 - 1e-9)
+
+
+def test_a_guarantee_shows_its_statement():
+    g = Guarantee((Step("a", Gaussian(mu_gdp(1, 1e-6))),), 1.0, 1e-6)
+    assert repr(g) == f"<guarantee: {g.statement()}>"
