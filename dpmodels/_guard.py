@@ -32,7 +32,9 @@ def guarded(stage: Callable[[], T]) -> T:
         except DPModelsError as error:
             # Our own errors are functions of public facts (a source that cannot be read twice).
             ours = type(error)(*error.args)
-        except Exception:
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException:  # a panic of a library written in Rust is no Exception
             if _testing.RERAISE.get():
                 raise
     if ours is not None:

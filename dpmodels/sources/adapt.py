@@ -334,7 +334,9 @@ def _withheld(read: Callable[[], Any]) -> Any:
         return read()
     except DPModelsError as error:
         problem = error
-    except Exception:
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:  # a panic of a library written in Rust is no Exception
         problem = SourceError(
             "the table cannot be read: its library failed, with a message that is withheld because "
             "it could quote rows. Nothing was charged. Try to read it without this package"

@@ -183,3 +183,25 @@ def test_a_table_that_fails_before_the_charge_quotes_no_cell():
         assert "could not" not in str(caught.value) and "zq-sentinel" not in str(caught.value)
         assert caught.value.__context__ is None and caught.value.__cause__ is None
         assert "ValueError" not in shown and "ConversionException" not in shown
+
+
+class Panic(BaseException):
+    """What a panic of a library written in Rust raises: not an Exception."""
+
+
+def _panics_late():
+    yield pd.DataFrame({"x": [0.5], "y": [0.5]})
+    raise Panic("zq-sentinel")
+
+
+@pytest.mark.parametrize("table", [_panics_late, lambda: _raise(Panic("zq-sentinel"))])
+def test_a_panic_quotes_no_cell(table):
+    with pytest.raises(DPModelsError) as caught:
+        dp.dp_ols("y ~ x", table, n=2, eps=1, delta=1e-6, bounds={"x": (0, 1), "y": (0, 1)})
+    assert "zq-sentinel" not in "".join(traceback.format_exception(caught.value, chain=True)[-1:])
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+
+
+def _raise(error):
+    raise error
+    yield
