@@ -52,11 +52,23 @@ def odd_neighbours(frame: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame
 
 
 def _quiet_call(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Leave out the no-reply warning: it is an output of the mechanism, and random."""
+    """Leave out warnings that are outputs of the mechanism, and random.
+
+    These are the no-reply warning and those the fit keeps: its estimate, a function of the
+    release, gave them.
+    """
 
     def run(data: Any) -> Any:
-        warnings.filterwarnings("ignore", category=NoReplyWarning)
-        return call(data)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            fit = call(data)
+        record = getattr(fit, "_record", None)
+        said = set() if record is None else set(record.estimate.warnings)
+        for warning in seen:
+            released = isinstance(warning.message, NoReplyWarning) or str(warning.message) in said
+            if not released:
+                warnings.warn(warning.message, stacklevel=2)
+        return fit
 
     return run
 
