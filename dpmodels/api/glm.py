@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpmodels.results import Fit
     from dpmodels.schema import Schema
 
-__all__ = ["FAMILIES", "Family", "dp_glm", "family_of"]
+__all__ = ["FAMILIES", "Family", "dp_glm", "family_of", "glm_arguments"]
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,7 @@ def dp_glm(
     >>> bool(fit.params["lncoins"] < 0)
     True
     """
-    from dpmodels.registry import method_names
-
-    chosen = family_of(family)
-    link = options.pop("link", None)
-    if link not in (None, chosen.link):
-        raise RequestError(f"family={chosen.name!r} has link={chosen.link!r}, got link={link!r}")
+    default, options, design_options = glm_arguments(family, event, options)
     return fit_formula(
         "dp_glm",
         formula,
@@ -130,15 +125,32 @@ def dp_glm(
         eps=eps,
         delta=delta,
         method=method,
-        default="drcl" if chosen.name == "geometric" else method_names("dp_glm")[0],
+        default=default,
         schema=schema,
         bounds=bounds,
         public=public,
         inference=inference,
         seed=seed,
         progress=progress,
-        options={**options, "family": chosen.name, "link": chosen.link},
-        design_options=_design_options(chosen, event),
+        options=options,
+        design_options=design_options,
+    )
+
+
+def glm_arguments(
+    family: Any, event: Any, options: Mapping[str, Any]
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return (default method, options, design options) of a call: for a fit and for its plan."""
+    from dpmodels.registry import method_names
+
+    chosen = family_of(family)
+    link = options.get("link")
+    if link not in (None, chosen.link):
+        raise RequestError(f"family={chosen.name!r} has link={chosen.link!r}, got link={link!r}")
+    return (
+        "drcl" if chosen.name == "geometric" else method_names("dp_glm")[0],
+        {**options, "family": chosen.name, "link": chosen.link},
+        _design_options(chosen, event),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.api._choice import choose_method
 from dpmodels.api._request import build_request
 from dpmodels.api._run import make_plan
+from dpmodels.api.glm import glm_arguments
 from dpmodels.errors import RequestError, did_you_mean
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ def plan(
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise RequestError(f"n must be a positive whole number, got {n!r}")
+    design_options = None
+    if verb == "dp_glm":
+        family, event = options.pop("family", "binomial"), options.pop("event", None)
+        default, options, design_options = glm_arguments(family, event, options)
+        method = method or default
     chosen, reasons = choose_method(verb, method, public)
     arguments: dict[str, Any] = {
         "delta": delta,
@@ -75,6 +81,7 @@ def plan(
         "seed": None,
         "progress": None,
         "options": options,
+        "design_options": design_options,
         "reasons": reasons,
     }
 

@@ -46,6 +46,10 @@ _KAPPAS = tuple(float(k) for k in np.geomspace(1e-3, 10.0, 13))
 #: of a unit half-range column.
 _THETA2, _WEIGHT, _MEAN, _UNIT_VARIANCE = 0.1, 0.15, 1.0, 1.0 / 12.0
 
+#: Part of the information that n rows would hold at a mean count of a quarter of the cap: a ridge
+#: beyond it is advised against.
+_HEAVY = 0.05
+
 SCALE_STEP, COEF_STEP = "centres and scales", "coefficients"
 OUT_STEP, INFO_STEP = "inexactness of the optimum", "information matrix"
 
@@ -370,6 +374,12 @@ def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]
     """Public advice: the noise of the score against the information n rows can have at most."""
     if n is None:
         return ()
+    if not detail.loss.one_sided and detail.lam > _HEAVY * n * detail.loss.score / 4.0:
+        return (
+            f"counts up to {detail.loss.score:g} ask for a ridge of {detail.lam:.3g} at this n and "
+            "eps: expect coefficients that are shrunk heavily. A tighter Count(upper=...) or "
+            "mean_cap=, more rows or a larger eps would help",
+        )
     top = n * detail.loss.curvature * detail.radius**2 / design.p + detail.lam
     if detail.sigma < 0.5 * top:
         return ()

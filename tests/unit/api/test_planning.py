@@ -91,3 +91,17 @@ def test_a_plan_with_ranges_to_buy_says_so():
     assert plan.purchase.columns == ("a", "y")
     assert "to buy" in str(plan)
     assert plan.expected_se == {}
+
+
+@pytest.mark.parametrize("family", ["poisson", "logistic"])
+def test_a_glm_is_planned_with_the_arguments_of_its_fit(table, quiet, family):
+    frame = table(3000)
+    frame["c"] = (frame["y"] > 0).astype(int)
+    schema = dp.Schema(a=dp.Real(-1, 1), c=dp.Binary() if family == "logistic" else dp.Count(3))
+    call = {"eps": 2, "delta": 1e-6, "family": family}
+    plan = dp.plan("c ~ a", schema, n=3000, verb="dp_glm", **call)
+    fit = dp.dp_glm("c ~ a", frame, schema=schema, seed=1, **call)
+    assert plan.request["family"] == fit.options["family"]
+    assert plan.scales == pytest.approx(fit.scales)
+    with pytest.raises(dp.errors.RequestError, match="Did you mean 'poisson'"):
+        dp.plan("c ~ a", schema, n=3000, verb="dp_glm", **{**call, "family": "poison"})

@@ -180,3 +180,10 @@ def test_the_summary_says_family_event_and_row_weights(logistic, glm_schema):
     text = " ".join(str(fit.summary()).split())
     for words in ("Family: binomial", "Event: y = 'yes'", "Subset: a > -0.9", "weighted down"):
         assert words in text
+
+
+def test_a_wide_cap_on_counts_is_advised_against_before_anything_is_spent():
+    schema = dp.Schema(x=dp.Real(-1, 1), y=dp.Count(1000))
+    call = {"verb": "dp_glm", "family": "poisson", "eps": 1, "delta": 1e-6}
+    assert any("shrunk heavily" in a for a in dp.plan("y ~ x", schema, n=5000, **call).advice)
+    assert not dp.plan("y ~ x", schema, n=500_000, **call).advice
