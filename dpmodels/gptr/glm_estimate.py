@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["back_map", "covariances", "estimate", "ridge_bias"]
 
-#: A ridge bias beyond this many standard errors (noise and sampling) is warned about.
+#: A ridge bias beyond this many standard errors (noise and sampling) is spoken of.
 _LOUD = 1.0
 
 Array = npt.NDArray[np.float64]
@@ -87,7 +87,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     theta = release.values["theta"]
     sampling = privacy = None
     ridge = f"A ridge of {released.lam:.4g} (working units) keeps the fit stable and private"
-    notes, warnings = [], []
+    notes: list[str] = []
     if "information" in release.values:
         sampling, privacy = covariances(release.values["information"], released.sigma, released.lam)
         sampling, privacy = A @ sampling @ A.T, A @ privacy @ A.T
@@ -96,13 +96,6 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         spread = np.sqrt(np.diag(sampling) + np.diag(privacy))
         # the ridge is there for privacy: its bias counts as error of the privacy part
         privacy = privacy + np.outer(bias, bias)
-        if bool((np.abs(bias) > _LOUD * spread).any()):
-            warnings.append(
-                "the ridge moves a coefficient by more than its other errors: the fit is biased, "
-                "and its intervals are wide for it. More rows, a larger eps or narrower ranges"
-                + ("" if detail.loss.one_sided else " (of the counts first)")
-                + " would help"
-            )
         notes.append(
             f"{ridge}; it shrinks the coefficients towards zero on the centred columns, along "
             f"the least informed direction by about {100 * share / (1 + share):.2g}% of their "
@@ -113,6 +106,14 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             f"Standard errors are {kind}, from a released information matrix; their privacy part "
             "contains the noise and, to first order, the ridge's bias."
         )
+        if bool((np.abs(bias) > _LOUD * spread).any()):
+            # a note, not a warning: warnings are the same for neighbours, this reads the release
+            notes.append(
+                "That bias exceeds the other errors of a coefficient: intervals are wide for it. "
+                "More rows, a larger ε or narrower ranges"
+                + ("" if detail.loss.one_sided else " (of the counts first)")
+                + " would help."
+            )
     else:
         notes.append(f"{ridge}; it shrinks the coefficients towards zero on the centred columns.")
     notes.append(_reach_note(detail))
@@ -128,6 +129,5 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         vcov_privacy=privacy,
         stats={"ridge": released.lam, "score_noise_sd": released.sigma, "radius": detail.radius},
         notes=tuple(notes),
-        warnings=tuple(warnings),
         arrays=arrays,
     )
