@@ -277,14 +277,15 @@ def _weights_note(facts: Report, effective: float) -> list[str]:
         return [
             f"Rows far from the fit were scaled down (less than {LOST:.0%} of the weight in all). "
             "Where errors have long tails, coefficients can differ from ordinary least squares "
-            "by more than their standard errors. A larger phi= weighs down less and adds noise."
+            "by more than their standard errors. A larger phi= (1, say) weighs down less and adds "
+            "noise."
         ]
     zero = "rows with missing cells" + (" or outside subset=" if facts.design.subset else "")
     return [
-        f"Rows far from the fit were scaled down, {zero} are zero: {lost:.1%} of "
-        "the weight in all. This is weighted least squares; where errors are skewed or their "
-        "spread varies it differs from ordinary least squares, the intercept most. A larger phi= "
-        "weighs down less and adds noise."
+        f"Rows far from the fit were scaled down, {zero} are zero: {lost:.1%} of the weight in "
+        "all. This is weighted least squares; where errors are skewed, their spread varies or the "
+        "model holds only approximately, it can differ from ordinary least squares by more than "
+        "the standard errors say. A larger phi= (1, say) weighs down less and adds noise."
     ]
 
 
