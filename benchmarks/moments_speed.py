@@ -46,6 +46,7 @@ def frame_part(n, repeats, with_statsmodels):
         "numpy": lambda: normal_equations(data, names),
         "ssp, one stage": lambda: fit(data, formula, bounds, stages=1),
         "ssp, two stages": lambda: fit(data, formula, bounds),
+        "two, public order": lambda: fit(data, formula, bounds, public_order=True),
         "pmt, two stages": lambda: fit(data, formula, None, "pmt", public=table(200, 10, 5)),
         "adassp": lambda: fit(data, formula, bounds, "adassp"),
     }
@@ -128,12 +129,15 @@ def parquet_part(n, repeats):
             writer.write_table(part, row_group_size=500_000)
         writer.close()
         one, two = (lambda k=k: fit(path, FORMULA, BOUNDS, stages=k) for k in (1, 2))
+        ordered = lambda: fit(path, FORMULA, BOUNDS, stages=2, public_order=True)  # noqa: E731
         calls = {
             "scan": lambda: scan(path),
             "one stage": lambda: unthreaded(one),
             "two stages": lambda: unthreaded(two),
+            "two, public order": lambda: unthreaded(ordered),
             "one stage, reader thread": one,
             "two stages, reader thread": two,
+            "two, public order, thread": ordered,
         }
         for call in calls.values():
             call()
