@@ -46,6 +46,10 @@ class ZeroNoise:
         """Return True for any positive probability."""
         return p > 0
 
+    def coins(self, size: int) -> npt.NDArray[np.uint8]:
+        """Return every byte in turn."""
+        return np.arange(size).astype(np.uint8)
+
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Return a fixed scramble."""
         return np.random.default_rng(0).permutation(n)

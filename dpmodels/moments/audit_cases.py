@@ -93,7 +93,7 @@ def release_moments(rows: Array, run: Run, guarantee: Guarantee | None = None) -
     from dpmodels.privacy.mechanisms import Gaussian
 
     class OneBlock:
-        def blocks(self, design: Any, windows: Any = None) -> Any:
+        def blocks(self, design: Any, windows: Any = None, coins: Any = None) -> Any:
             yield rows.T.copy()
 
     rowmap = ball_map(identity_scale(rows.shape[1]), 1.0, None)
@@ -113,7 +113,7 @@ def score_moments(stages: int) -> Any:
         plan = _score_plan()
 
         class OneBlock:
-            def blocks(self, design: Any, windows: Any = None) -> Any:
+            def blocks(self, design: Any, windows: Any = None, coins: Any = None) -> Any:
                 yield np.array([data["a"], data["b"], data["y"]])
 
         source: Any = OneBlock()

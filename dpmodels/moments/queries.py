@@ -30,7 +30,7 @@ from dpmodels.moments.sensitivity import (
 )
 from dpmodels.moments.symmetric import release_symmetric
 from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.sources.windows import ALL_ROWS, Windows
+from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -89,16 +89,19 @@ def release_ball(
     mechanism: Mechanism,
     relation: str,
     windows: Windows = ALL_ROWS,
+    coins: Coins | None = None,
 ) -> Array:
-    """Release ``Q = sum z z' + noise``, shape (q, q), over the chosen windows of rows.
+    """Release ``Q = sum z z' + noise``, shape (q, q), over the chosen windows or rows.
 
     Privacy
     -------
     The mechanism of the step, for one row replaced (n public) or added or removed. One pass. In
     integers the row norm is at most 2^20, so the sensitivity is exact. Windows are fixed by
     position: under replace-one a row is in them or not; under add-remove every row is read.
+    Coins are secret and independent of everything: for any outcome at most one row of the sample
+    changes, and mixtures keep the curve (``theory.md`` 3.2).
     """
-    integers = gram(rows.blocks(design, windows=windows), rowmap).integers()
+    integers = gram(rows.blocks(design, windows=windows, coins=coins), rowmap).integers()
     q = len(integers)
     unit = (rowmap.radius / STEPS) ** 2
     if isinstance(mechanism, Gaussian):

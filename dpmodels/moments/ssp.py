@@ -35,7 +35,13 @@ from dpmodels.moments.scores import (
     score_share,
 )
 from dpmodels.moments.sensitivity import gram_sensitivity
-from dpmodels.moments.stages import Passes, ball_stage, guide_windows, whitened_stage
+from dpmodels.moments.stages import (
+    Passes,
+    ball_stage,
+    guide_share,
+    guide_windows,
+    whitened_stage,
+)
 from dpmodels.planning import Plan
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure
@@ -86,6 +92,8 @@ class SspDetail:
         ``radius``: given radius of the last stage (0: by rule).
     windows : Windows
         The rows that the first of two stages reads.
+    every : int
+        It reads each of them with probability 1 / ``every``, by secret coins.
     scores : mechanism or None
         Of the scores, for ``vcov="hetero"``.
     """
@@ -98,6 +106,7 @@ class SspDetail:
     phi: float
     radius: float
     windows: Windows = ALL_ROWS
+    every: int = 1
     scores: Gaussian | Pure | None = None
 
 
@@ -125,9 +134,9 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     bounded = None
     if request["query"] == "bounded":
         bounded = _bounded(request, design)
+    guided = stages == 2 and bounded is None
     # In a table sorted by a private column one row replaced moves the others between windows.
-    guided = stages == 2 and bounded is None and request.relation == "replace"
-    guided = guided and bool(request["public_order"])
+    ordered = guided and request.relation == "replace" and bool(request["public_order"])
     detail = SspDetail(
         stages,
         rows,
@@ -136,7 +145,8 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         second,
         float(request["phi"]),
         float(request["radius"] or 0.0),
-        guide_windows(design, n, x) if guided else ALL_ROWS,
+        guide_windows(design, n, x) if ordered else ALL_ROWS,
+        guide_share(x) if guided and not ordered else 1,
         third,
     )
     figure = (
@@ -273,7 +283,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     unit, square = unit_rows(design)
     passes = Passes(rows, design, unit, run, relation)
     name = "moments" if detail.second is None else "first moments"
-    used = detail.windows.count(detail.rows)
+    used = detail.windows.count(detail.rows) // detail.every
     if detail.bounded is not None:
         assert isinstance(detail.first, Gaussian)
         square += float(design.has_intercept and not detail.bounded.known)
@@ -286,7 +296,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         radius = first_radius(design, square, detail.first, used, relation)
         if detail.second is None and detail.radius:
             radius = detail.radius
-        first = ball_stage(passes, None, radius, name, detail.first, detail.windows)
+        first = ball_stage(passes, None, radius, name, detail.first, detail.windows, detail.every)
     stages = [first]
     if detail.second is not None:
         second = whitened_stage(

@@ -15,7 +15,7 @@ from dpmodels.moments.plans import mu_like, second_radius
 from dpmodels.moments.queries import ball_map, ball_sd, joint_noise, release_ball
 from dpmodels.moments.rowmap import OneFirst
 from dpmodels.moments.whiten import floored_cholesky
-from dpmodels.sources.windows import ALL_ROWS, WINDOW, Windows
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpmodels.privacy.run import Run
     from dpmodels.sources.rows import Rows
 
-__all__ = ["Passes", "ball_stage", "guide_windows", "whitened_stage"]
+__all__ = ["Passes", "ball_stage", "guide_share", "guide_windows", "whitened_stage"]
 
 Array = npt.NDArray[np.float64]
 
@@ -33,6 +33,8 @@ Array = npt.NDArray[np.float64]
 GUIDE_NOISE = 1e-3
 #: ... with k at most this (at most the second where columns may be local) ...
 GUIDE_EVERY = (32, 4)
+#: ... (by coins: at most this: beyond it the coins cost more than the rows) ...
+GUIDE_COINS = 8
 #: ... from at least so many places of the table ...
 GUIDE_PLACES = (8, 16)
 #: ... that are at most so many windows apart (2^21 rows).
@@ -61,6 +63,11 @@ class Passes:
     def q(self) -> int:
         """Columns of a mapped row."""
         return self.design.q + self.constant
+
+
+def guide_share(x: float) -> int:
+    """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
+    return _power_of_two(min(GUIDE_NOISE / x, GUIDE_COINS))
 
 
 def guide_windows(design: Design, n: int, x: float) -> Windows:
@@ -98,12 +105,14 @@ def ball_stage(
     step: str,
     mechanism: Gaussian | Pure,
     windows: Windows = ALL_ROWS,
+    every: int = 1,
 ) -> Stage:
     """Release the moments of ``min(1, R/|w|) w``, ``w = L^{-1} unit row``. One pass.
 
     Privacy
     -------
-    The mechanism of the step. L and the radius must be public or released before.
+    The mechanism of the step. L and the radius must be public or released before. With
+    ``every = k`` each row is read with probability 1/k, by secret coins.
     """
     q = passes.q
     inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
@@ -119,6 +128,7 @@ def ball_stage(
         mechanism,
         passes.relation,
         windows,
+        Coins(every, passes.run.coins) if every > 1 else None,
     )
     V = joint_noise(q, ball_sd(mechanism, radius, q, passes.relation), mechanism)
     return Stage(Q, V, np.eye(q) if L is None else L, radius)

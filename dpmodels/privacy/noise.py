@@ -55,6 +55,10 @@ class NoiseSource(Protocol):
         """Draw a uniform permutation of 0..n-1."""
         ...
 
+    def coins(self, size: int) -> npt.NDArray[np.uint8]:
+        """Draw uniform bytes."""
+        ...
+
 
 class _Bits:
     """Uniform integers from operating-system entropy, read in blocks."""
@@ -194,6 +198,10 @@ class ExactNoise:
         keys = np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
         return np.asarray(np.argsort(keys, kind="stable"), dtype=np.intp)
 
+    def coins(self, size: int) -> npt.NDArray[np.uint8]:
+        """Uniform bytes from operating-system entropy."""
+        return np.frombuffer(os.urandom(size), dtype=np.uint8)
+
 
 class SeededNoise:
     """Reproducible noise for tests and vignettes. A result made with it is NOT PRIVATE."""
@@ -237,6 +245,10 @@ class SeededNoise:
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Draw a uniform permutation."""
         return np.asarray(self._rng.permutation(n))
+
+    def coins(self, size: int) -> npt.NDArray[np.uint8]:
+        """Draw uniform bytes."""
+        return self._rng.integers(0, 256, size, dtype=np.uint8)
 
 
 def make_noise(seed: int | None) -> NoiseSource:

@@ -267,6 +267,14 @@ class Run:
         noisy = array + sd * self.noise.normals(array.size).reshape(array.shape)
         return np.asarray(np.round(noisy / grid) * grid)
 
+    def coins(self, size: int) -> npt.NDArray[np.uint8]:
+        """Draw secret uniform bytes: which rows a pass reads.
+
+        They open no step and cost nothing: the proof of the release that uses them holds for any
+        outcome of the coins, hence for their mixture.
+        """
+        return self.noise.coins(size)
+
     def inner_normals(self, name: str, size: int) -> npt.NDArray[np.float64]:
         """Draw float standard normals that a mechanism uses *inside* (they are not its output).
 

@@ -12,7 +12,7 @@ from dpmodels.errors import SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.adapt import Source, chosen_chunks
 from dpmodels.sources.progress import progress_bar
-from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Windows
+from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -66,18 +66,23 @@ class Rows:
         self.n = n
 
     def blocks(
-        self, design: Design, height: int = BLOCK_ROWS, windows: Windows = ALL_ROWS
+        self,
+        design: Design,
+        height: int = BLOCK_ROWS,
+        windows: Windows = ALL_ROWS,
+        coins: Coins | None = None,
     ) -> Iterator[Array]:
         """Yield one pass of blocks ``(q, m)``, m <= height: a row per design column, response last.
 
         Values are in the user's units and inside the known intervals; a row that must become a
         zero row has NaN in its last cell (in its first, without a response). The buffer is reused:
         use it before the next block. Blocks begin at multiples of ``height`` rows of the table (or
-        of ``windows``) whatever its chunks, so every source gives the same ones.
+        of ``windows``) whatever its chunks, so every source gives the same ones. With ``coins``
+        only the rows that they choose.
         """
         buffer = np.empty((design.q, height + ROW_PAD))
         at = 0
-        for columns, m, full in self._pieces(design, height, windows):
+        for columns, m, full in self._pieces(design, height, windows, coins):
             design.fill(columns, buffer[:, at : at + m])
             at += m
             del columns  # a view: it would keep the batch alive while the next is read
@@ -108,7 +113,7 @@ class Rows:
             yield buffer[:, :at], codes[:, :at]
 
     def _pieces(
-        self, design: Design, height: int, windows: Windows
+        self, design: Design, height: int, windows: Windows, coins: Coins | None = None
     ) -> Iterator[tuple[dict[str, Any], int, bool]]:
         """Yield coerced cells of parts of blocks, and whether a block ends there: one pass."""
         if self._read_once and not self._source.rescannable:
@@ -116,7 +121,7 @@ class Rows:
         self._read_once = True
         kinds = design.kinds
         names = list(kinds)
-        seen = 0
+        seen = taken = 0
         bar = progress_bar(self._progress, self.n, len(names))
         for skipped, chunk in chosen_chunks(self._source, names, windows):
             start = seen + skipped
@@ -124,6 +129,11 @@ class Rows:
             bar.update(seen - start + skipped)
             spans = list(windows.spans(start, seen))
             columns = coerce_all(chunk, kinds) if spans else {}
+            if coins is not None:
+                keep = coins.choose(seen - start)
+                columns = {c: v[keep] for c, v in columns.items()}
+                start, taken = taken, taken + len(keep)
+                spans = [(start, taken)]
             for low, high in spans:
                 for a in range(low - low % height, high, height):
                     first, last = max(a, low), min(a + height, high)

@@ -1,11 +1,14 @@
-"""Which rows a pass reads: a choice by position in the table, so never a function of a cell."""
+"""Which rows a pass reads: by position in the table or by secret coins, never by a cell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["ALL_ROWS", "ROW_PAD", "WINDOW", "Windows"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ALL_ROWS", "ROW_PAD", "WINDOW", "Coins", "Windows"]
 
 #: Rows of a window: one block, whose products of integers up to 2^20 are exact in float64.
 WINDOW = 8192
@@ -53,6 +56,30 @@ class Windows:
     def count(self, n: int) -> int:
         """Return how many of n rows are chosen (a public number)."""
         return sum(b - a for a, b in self.spans(0, n))
+
+
+@dataclass(frozen=True)
+class Coins:
+    """Each row with probability 1 / ``every``, by a secret coin of its own.
+
+    Attributes
+    ----------
+    every : int
+        A power of two, at most 256.
+    draw : callable(size) -> uint8 array
+        Secret uniform bytes.
+
+    Notes
+    -----
+    **Privacy.** Coins know nothing of cells, places or the order of the rows.
+    """
+
+    every: int
+    draw: Callable[[int], npt.NDArray[np.uint8]]
+
+    def choose(self, m: int) -> npt.NDArray[np.intp]:
+        """Return the chosen ones of the next m rows, in order."""
+        return np.flatnonzero(self.draw(m) < 256 // self.every)
 
 
 ALL_ROWS = Windows()
