@@ -18,6 +18,8 @@ Array = npt.NDArray[np.float64]
 
 #: Multiplications up to which a product is small for OpenBLAS.
 _SMALL = 1_000_000
+#: A multiple of the width of BLAS's kernels.
+_KERNEL = 64
 #: Up to this many columns the plain product of two halves beats the symmetric one.
 _HALVES = 16
 
@@ -33,12 +35,18 @@ def _width(k: int, q: int, m: int) -> int:
 def mapped(matrix: Array, block: Array, still: bool = False) -> Array:
     """Return ``matrix @ block``, (k, m).
 
-    BLAS may round the image of a row (a column of ``block``) by its place among the others. With
-    ``still`` it does not depend on its place: one multiplication and addition after the other, for
-    neighbours whose rows do not stay in their places (add-remove).
+    BLAS may round the image of a row (a column of ``block``) by its place among the others: seen
+    for the last few of a block that is no multiple of its kernels' width, so such a block is
+    filled up with zeros. With ``still`` it cannot depend on its place, whatever the BLAS: one
+    multiplication and addition after the other, for neighbours whose rows do not stay in their
+    places (add-remove).
     """
     k, q = matrix.shape
     m = block.shape[1]
+    if not still and m % _KERNEL:
+        filled = np.zeros((q, m + _KERNEL - m % _KERNEL))
+        filled[:, :m] = block
+        return mapped(matrix, filled)[:, :m]
     out = np.empty((k, m + ROW_PAD))[:, :m]
     if still:
         part = np.empty(m)

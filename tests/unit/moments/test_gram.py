@@ -199,3 +199,16 @@ def test_where_rows_move_their_images_do_not(q):
         assert np.array_equal(rowmap.integers(kept.copy()), np.delete(k, gone, axis=1))
     assert rowmap.still
     assert not ballmap_of(identity(q), 2.0, matrix, "replace").still
+
+
+@pytest.mark.parametrize("q", [2, 5, 8, 11, 16, 21, 40, 72])
+def test_the_image_of_a_row_does_not_depend_on_its_place(q):
+    """Bit by bit, with the BLAS at hand: a table sorted by a column moves rows by one place."""
+    rng = np.random.default_rng(q)
+    matrix, rows = np.tril(rng.normal(size=(q, q))), rng.normal(size=(q, 8193))
+    whole = mapped(matrix, np.ascontiguousarray(rows[:, :8192]))
+    moved = mapped(matrix, np.ascontiguousarray(rows[:, 1:]))
+    assert np.array_equal(whole[:, 1:], moved[:, :-1])
+    for m in (1, 2, 3, 7, 9, 17, 33, 65, 100, 333, 4097, 8191):
+        part = mapped(matrix, np.ascontiguousarray(rows[:, 1 : m + 1]))
+        assert np.array_equal(part, moved[:, :m])
