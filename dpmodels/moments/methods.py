@@ -98,7 +98,7 @@ register_method(
                 choices=("ball", "bounded"),
             ),
             _RIDGE,
-            replace(_PHI, default=0.2),
+            replace(_PHI, default=0.5),
             _RADIUS,
             _ERRORS,
             _VCOV,
