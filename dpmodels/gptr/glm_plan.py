@@ -37,6 +37,8 @@ __all__ = ["GlmDetail", "check_common", "glm_loss", "plan"]
 OUT_RATIO = 0.05
 #: Default shares of mu^2: centres and scales of the columns; noisy information matrix.
 SCALE_SHARE, INFO_SHARE = 0.10, 0.15
+#: Privacy variance over sampling variance up to which B grows, and its largest factor.
+NOISE_PART, LONGEST = 0.5, 2.0
 #: Reach of the working rows over B: rows between B and the reach are down-weighted.
 REACH = 2.0
 #: Tried ratios kappa = B R / lam.
@@ -139,6 +141,18 @@ def working_radius(design: Design, rescale: bool) -> float:
     square = (1.0 if design.has_intercept else 0.0) + factors
     square += numeric / 2.0 if numeric + factors > 1 else numeric
     return math.sqrt(max(square, 0.5))
+
+
+def longer_radius(base: float, loss: Loss, rho: float, n: int) -> float:
+    """Return B of rescaled rows where n allows longer ones: between ``base`` and twice that.
+
+    Rows longer than B are weighted down, which biases wherever the model is not exact; noise grows
+    with B. B^2 is what makes the noise of a coefficient, ``(B score / rho)^2 / (n w)^2``, a part
+    ``NOISE_PART`` of its sampling variance ``1 / (n w)``, w a public guess of the curvature.
+    """
+    weight = _WEIGHT if loss.one_sided else _MEAN
+    allowed = rho / loss.score * math.sqrt(NOISE_PART * n * weight)
+    return min(max(base, allowed), LONGEST * base)
 
 
 @lru_cache(maxsize=128)
@@ -263,13 +277,16 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     relation = request.relation
     public_n = n if relation == "replace" else None
     rescale = bool(request["rescale"])
-    radius = float(request["radius"] or working_radius(design, rescale))
     to_buy = design.unknown
     bought = float(request["bounds_share"]) if to_buy else 0.0
     failure = FAILURE_SHARE * request.delta if to_buy else 0.0
     shares = {
         k: v * (1.0 - bought) for k, v in _shares(request, rescale, request.inference).items()
     }
+    radius = float(request["radius"] or working_radius(design, rescale))
+    if rescale and public_n is not None and not request["radius"]:
+        about = math.sqrt(shares[COEF_STEP]) * mu_gdp(request.eps, request.delta) / 2.0
+        radius = longer_radius(radius, loss, about, public_n)
     pair = (request.eps, request.delta)
     if relation == "replace":
         pair = add_remove_request(*pair)

@@ -156,3 +156,28 @@ def test_coverage_of_95_percent_intervals(logistic, glm_schema):
         for j, truth in ((1, 1.0), (2, -0.4)):
             hit.append(ci[j, 0] <= truth <= ci[j, 1])
     assert 0.92 <= np.mean(hit) <= 0.99
+
+
+def test_rows_may_be_longer_where_n_allows():
+    """From B to twice B, growing with n and rho; a function of public numbers."""
+    from dpmodels.gptr.glm_plan import NOISE_PART, longer_radius
+
+    logistic = LogisticLoss()
+    assert longer_radius(2.0, logistic, 0.1, 500) == 2.0
+    grown = [longer_radius(2.0, logistic, 0.1, n) for n in (5_000, 10_000, 20_000, 10**9)]
+    assert grown == sorted(grown) and grown[-1] == 4.0 and 2.0 < grown[2] < 4.0
+    # the noise is then NOISE_PART of the sampling variance of n rows of weight .15
+    n, rho = 20_000, 0.1
+    noise = (longer_radius(2.0, logistic, rho, n) * logistic.score / rho) ** 2 / (n * 0.15) ** 2
+    assert noise * n * 0.15 == pytest.approx(NOISE_PART)
+    # counts of up to 100 are too noisy for longer rows
+    assert longer_radius(2.0, PoissonLoss(100.0), 0.1, 20_000) == 2.0
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_a_given_radius_and_a_private_n_are_left_alone(relation):
+    schema = dp.Schema(y=dp.Binary(), x=dp.Real(-1, 1))
+    call = dict(n=10**6, eps=1, delta=1e-6, verb="dp_glm", family="binomial", relation=relation)
+    assert dp.plan("y ~ x", schema, radius=1.5, **call).detail.radius == 1.5
+    free = dp.plan("y ~ x", schema, **call).detail.radius
+    assert free == pytest.approx(2.0**0.5 * (2.0 if relation == "replace" else 1.0))
