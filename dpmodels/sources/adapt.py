@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -386,7 +387,14 @@ def as_source(data: Any) -> Source:
         from dpmodels.sources.files import DatasetSource
 
         return DatasetSource(data)
+    if type(data).__name__ == "Series":
+        raise SourceError("a Series is one column, not a table. For example: series.to_frame('y')")
     if isinstance(data, Mapping):
+        if any(isinstance(v, (str, Number)) for v in data.values()):
+            raise SourceError(
+                "a dictionary is a table if its values are columns. For records: "
+                "pd.DataFrame(records)"
+            )
         return DictSource(data)
     if hasattr(data, "__arrow_c_stream__"):
         return ArrowSource(data)

@@ -212,4 +212,7 @@ def path_source(paths: Sequence[Path]) -> Source:
         return ParquetSource(paths)
     if all(n.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")) for n in names):
         return CsvSource(paths)
-    raise SourceError(f"{paths[0].name}: a path must end in .parquet, .csv or .csv.gz")
+    raise SourceError(
+        f"{paths[0].name}: a path must end in .parquet, .csv or .csv.gz. Read other files "
+        "yourself, for example pd.read_csv(path, sep='\\t'), and pass the frame"
+    )

@@ -173,3 +173,16 @@ def test_a_dataset_of_text_files_is_refused(tmp_path):
     for data in (text, ds.dataset([text, text])):
         with pytest.raises(SourceError, match="paths of the CSV files"):
             as_source(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "remedy"),
+    [
+        (pd.Series([1.0, 2.0], name="x"), "to_frame"),
+        ([{"x": 1, "y": 2}, {"x": 2, "y": 3}], "DataFrame"),
+        ({"x": 1.5, "y": 2}, "DataFrame"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_a_remedy(data, remedy):
+    with pytest.raises(SourceError, match=remedy):
+        as_source(data)
