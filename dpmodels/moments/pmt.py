@@ -29,13 +29,13 @@ from dpmodels.moments.queries import ball_sd
 from dpmodels.moments.rowmap import UnitScale
 from dpmodels.moments.scores import (
     SCORES,
+    finished,
     noise_figure,
-    release_scores,
     score_advice,
     score_scales,
     score_share,
 )
-from dpmodels.moments.stages import Passes, ball_stage, whitened_stage
+from dpmodels.moments.stages import Passes, Stages, ball_stage, whitened_stage
 from dpmodels.planning import Plan
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure
@@ -45,14 +45,12 @@ from dpmodels.release import Release
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
-    from dpmodels.moments.meat import Scores
     from dpmodels.privacy.run import Run
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
 __all__ = [
     "PmtDetail",
-    "PmtReleased",
     "diagnostics",
     "estimate",
     "plan",
@@ -204,15 +202,6 @@ def _advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ...]:
     return tuple(out)
 
 
-@dataclass(frozen=True, eq=False)
-class PmtReleased:
-    """Public and released facts of the stages, in the order of the passes."""
-
-    unit: UnitScale
-    stages: tuple[Stage, ...]
-    scores: Scores | None = None
-
-
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
     """Release noisy second moments of whitened rows, in one or two passes; of scores in one more.
 
@@ -240,12 +229,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
                 least=LEAST,
             )
         )
-    released = PmtReleased(unit, tuple(stages))
-    values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
-    if detail.scores is not None:
-        scores = release_scores(passes, _facts(plan, plan.design, released), detail.scores)
-        released, values = replace(released, scores=scores), {**values, **scores.values}
-    return Release(values, plan.guarantee, plan.design, detail=released)
+    return finished(plan, passes, stages, detail.scores, _facts)
 
 
 def diagnostics(stage: Stage, n: int) -> tuple[str, ...]:
@@ -295,7 +279,7 @@ def _beside(fit: PublicFit, names: tuple[str, ...]) -> str:
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last stage back, beside the public-only fit; combine on request."""
     detail: PmtDetail = plan.detail
-    released: PmtReleased = release.detail
+    released: Stages = release.detail
     request, design = plan.request, release.design
     public = public_fit(detail.white.moments) if _has_response(detail) else None
     notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
@@ -316,7 +300,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     return _with_public(found, public, request)
 
 
-def _facts(plan: Plan, design: Design, released: PmtReleased) -> Report:
+def _facts(plan: Plan, design: Design, released: Stages) -> Report:
     """Collect what the fit of the last stage is made from: public and released numbers."""
     detail: PmtDetail = plan.detail
     return Report(

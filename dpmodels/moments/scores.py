@@ -9,7 +9,8 @@ sandwich (``theory.md``, 4.1).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,18 +22,23 @@ from dpmodels.moments.meat import Scores
 from dpmodels.moments.products import mapped
 from dpmodels.moments.queries import ball_map, ball_sd, release_ball
 from dpmodels.moments.rowmap import RowMap, ball_integers
+from dpmodels.moments.stages import Stages
 from dpmodels.moments.whiten import floored_cholesky
+from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
     from dpmodels.moments.inference import Report, Stage
     from dpmodels.moments.rowmap import UnitScale
     from dpmodels.moments.stages import Passes
+    from dpmodels.planning import Plan
     from dpmodels.privacy.mechanisms import Gaussian, Pure
     from dpmodels.request import Request
 
 __all__ = [
     "SCORES",
     "ScoreMap",
+    "finished",
     "noise_figure",
     "release_scores",
     "score_advice",
@@ -196,3 +202,24 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     )
     outside = S[p:, p:] if apart else None
     return Scores(S[:p, :p], K, radius, s1 * radius**2, outside)
+
+
+def finished(
+    plan: Plan,
+    passes: Passes,
+    stages: Sequence[Stage],
+    mechanism: Gaussian | Pure | None,
+    facts: Callable[[Plan, Design, Stages], Report],
+) -> Release:
+    """Return the release of some stages, after that of the scores where a plan has them.
+
+    Privacy
+    -------
+    That of :func:`release_scores`.
+    """
+    released = Stages(passes.unit, tuple(stages))
+    values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
+    if mechanism is not None:
+        scores = release_scores(passes, facts(plan, passes.design, released), mechanism)
+        released, values = replace(released, scores=scores), {**values, **scores.values}
+    return Release(values, plan.guarantee, passes.design, detail=released)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmodels.errors import RequestError
-from dpmodels.moments.pmt import PmtDetail, PmtReleased, diagnostics, release, whitened_plan
+from dpmodels.moments.pmt import PmtDetail, diagnostics, release, whitened_plan
 from dpmodels.moments.public import public_whitening
 from dpmodels.moments.second_report import Back, moment_estimate
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
+    from dpmodels.moments.stages import Stages
     from dpmodels.planning import Plan
     from dpmodels.release import Release
     from dpmodels.request import Request
@@ -42,7 +43,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last stage back to (x, 1), per row."""
     detail: PmtDetail = plan.detail
-    released: PmtReleased = release.detail
+    released: Stages = release.detail
     stage = released.stages[-1]
     # (1, x) = scale L w; the constant goes last
     T = np.roll(detail.white.scale[:, None] * stage.L, -1, axis=0)

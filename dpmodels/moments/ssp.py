@@ -7,7 +7,7 @@ One stage: one joint release of the moments of unit rows. Two stages: the first 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,8 +28,8 @@ from dpmodels.moments.queries import Bounded, bounded_plan
 from dpmodels.moments.rowspace import unit_rows
 from dpmodels.moments.scores import (
     SCORES,
+    finished,
     noise_figure,
-    release_scores,
     score_advice,
     score_scales,
     score_share,
@@ -37,6 +37,7 @@ from dpmodels.moments.scores import (
 from dpmodels.moments.sensitivity import gram_sensitivity
 from dpmodels.moments.stages import (
     Passes,
+    Stages,
     ball_stage,
     guide_share,
     guide_windows,
@@ -53,8 +54,6 @@ from dpmodels.sources.windows import ALL_ROWS, Windows
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
-    from dpmodels.moments.meat import Scores
-    from dpmodels.moments.rowmap import UnitScale
     from dpmodels.privacy.run import Run
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
@@ -258,15 +257,6 @@ def _advice(x: float) -> tuple[str, ...]:
     )
 
 
-@dataclass(frozen=True)
-class SspReleased:
-    """Public and released facts of the stages, in the order of the passes."""
-
-    unit: UnitScale
-    stages: tuple[Stage, ...]
-    scores: Scores | None = None
-
-
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
     """Release noisy second moments of the rows, in one or two passes; of the scores in one more.
 
@@ -304,12 +294,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
             radius=detail.radius, floor=FLOOR, least=LEAST,
         )  # fmt: skip
         stages.append(second)
-    released = SspReleased(unit, tuple(stages))
-    values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
-    if detail.scores is not None:
-        scores = release_scores(passes, _facts(plan, design, released), detail.scores)
-        released, values = replace(released, scores=scores), {**values, **scores.values}
-    return Release(values, plan.guarantee, design, detail=released)
+    return finished(plan, passes, stages, detail.scores, _facts)
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:
@@ -322,7 +307,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)
 
 
-def _facts(plan: Plan, design: Design, released: SspReleased) -> Report:
+def _facts(plan: Plan, design: Design, released: Stages) -> Report:
     """Collect what the estimate is made from: public and released numbers."""
     detail: SspDetail = plan.detail
     return Report(

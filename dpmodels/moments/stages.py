@@ -19,12 +19,13 @@ from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.moments.meat import Scores
     from dpmodels.moments.rowmap import UnitScale
     from dpmodels.privacy.mechanisms import Gaussian, Pure
     from dpmodels.privacy.run import Run
     from dpmodels.sources.rows import Rows
 
-__all__ = ["Passes", "ball_stage", "guide_share", "guide_windows", "whitened_stage"]
+__all__ = ["Passes", "Stages", "ball_stage", "guide_share", "guide_windows", "whitened_stage"]
 
 Array = npt.NDArray[np.float64]
 
@@ -63,6 +64,23 @@ class Passes:
     def q(self) -> int:
         """Columns of a mapped row."""
         return self.design.q + self.constant
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """What a call released, in the order of the passes: the detail of its release.
+
+    Attributes
+    ----------
+    unit : UnitScale
+    stages : tuple of Stage
+    scores : Scores or None
+        With ``vcov="hetero"``.
+    """
+
+    unit: UnitScale
+    stages: tuple[Stage, ...]
+    scores: Scores | None = None
 
 
 def guide_share(x: float) -> int:

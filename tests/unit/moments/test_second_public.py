@@ -6,11 +6,11 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.moments.inference import Stage
-from dpmodels.moments.pmt import PmtReleased
 from dpmodels.moments.public import PublicMoments
 from dpmodels.moments.rowmap import UnitScale
 from dpmodels.moments.second_public import estimate
 from dpmodels.moments.second_report import covariance, ratio
+from dpmodels.moments.stages import Stages
 from dpmodels.release import Release
 
 CALL = dict(eps=1.0, delta=1e-6)
@@ -45,7 +45,7 @@ def test_exact_moments_of_whitened_rows_come_back_exactly(table, factor):
     w = np.linalg.solve(white.L, rows / white.scale[:, None])
     stage = Stage(w @ w.T, np.ones((4, 4)), white.L, np.inf)
     unit = UnitScale(1.0 / white.scale, np.zeros(4), False)
-    released = Release({}, plan.guarantee, plan.design, detail=PmtReleased(unit, (stage,)))
+    released = Release({}, plan.guarantee, plan.design, detail=Stages(unit, (stage,)))
     found = estimate(plan, released)
     exact = moments(frame)
     assert found.arrays["moments"] == pytest.approx(exact, abs=1e-10)
