@@ -214,8 +214,9 @@ def last_fit(facts: Report) -> LastFit:
     d, A = solve(m, lam)
     free = _free(stage, facts)
     found = errors(m, d, A, lam, free, _least(stage, free))
-    found = replace(found, taken=allowance(facts, d))
-    if facts.scores is not None:
+    if facts.scores is None:
+        found = replace(found, taken=allowance(facts, d))
+    else:
         J = facts.scores.weighting(stage.radius, free)
         turn = (m.M + lam * np.eye(len(d))) @ J @ A  # J A = A turn
         meat = (free + len(d)) / free * turn @ facts.scores.meat @ turn.T

@@ -128,6 +128,7 @@ _PUBLIC_OPTIONS = (
     _GUESS,
 )
 
+_PMT = "Enhancing Differentially Private Linear Regression via Public Second-Moment"
 register_method(
     Method(
         name="pmt",
@@ -137,10 +138,7 @@ register_method(
         needs=("public data", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("weights", "public"),
-        reference=(
-            "after 'Enhancing Differentially Private Linear Regression via Public Second-Moment'; "
-            "joint whitening, radii and stages: dpmodels/moments/theory.md"
-        ),
+        reference=f"after '{_PMT}'; joint whitening, radii and stages: dpmodels/moments/theory.md",
         options=_PUBLIC_OPTIONS,
     )
 )
@@ -169,7 +167,7 @@ _COMPARED = (
         backend="dpmodels.moments.paper",
         needs=("delta > 0", "public data"),
         accepts=("weights", "public"),
-        reference="Enhancing Differentially Private Linear Regression via Public Second-Moment",
+        reference=_PMT,
         options=_PUBLISHED,
     ),
     Method(
@@ -237,7 +235,6 @@ register_method(
         options=(_SHARE, _GUESS),
     )
 )
-_PMT = "Enhancing Differentially Private Linear Regression via Public Second-Moment"
 register_method(
     Method(
         name="pmt",

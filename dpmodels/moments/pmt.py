@@ -138,7 +138,7 @@ def whitened_plan(request: Request, design: Design, n: int, white: PublicWhiteni
         steps.append(Step("whitened moments", second, share=other))
     if third is not None:
         steps.append(Step(SCORES, third, share=scores))
-    figure = None if third is None else noise_figure(third, q - 1, rows, request.relation, two=two)
+    figure = noise_figure(third, q - 1, rows, request.relation, two=two)
     return Plan(
         request=request,
         design=design,

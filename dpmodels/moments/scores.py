@@ -86,12 +86,18 @@ def _unit_noise(mechanism: Gaussian | Pure, p: int, relation: str, *, parts: int
     return math.sqrt(parts) * ball_sd(mechanism, 1.0, parts * p, relation)
 
 
-def noise_figure(mechanism: Gaussian | Pure, p: int, n: int, relation: str, *, two: bool) -> float:
+def noise_figure(
+    mechanism: Gaussian | Pure | None, p: int, n: int, relation: str, *, two: bool
+) -> float | None:
     """Return the noise of a variance, relative to it, that the radius rule allows. Public.
+
+    None without a release of scores.
 
     With ``G^2 = v max(3 p, QUIET n / s_1)`` (``s_1``: noise scale at radius 1) the noise of the
     meat over ``n v`` is ``max(3 p s_1 / n, QUIET)``: the unknown v cancels.
     """
+    if mechanism is None:
+        return None
     return max(RADIUS * p * _unit_noise(mechanism, p, relation, parts=1 + two) / n, QUIET)
 
 

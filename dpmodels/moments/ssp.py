@@ -148,11 +148,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         guide_share(x) if guided and not ordered else 1,
         third,
     )
-    figure = (
-        None
-        if third is None
-        else noise_figure(third, p, rows, request.relation, two=second is not None)
-    )
+    figure = noise_figure(third, p, rows, request.relation, two=second is not None)
     return Plan(
         request=request,
         design=design,

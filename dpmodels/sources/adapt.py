@@ -328,7 +328,14 @@ class FramesSource:
             yield from source.chunks(names)
 
 
-def _withheld(read: Callable[[], Any]) -> Any:
+#: Said where the message of a library is withheld.
+_UNREADABLE = (
+    "the table cannot be read: its library failed, with a message that is withheld because it "
+    "could quote rows. Nothing was charged. Try to read it without this package"
+)
+
+
+def _withheld(read: Callable[[], Any], said: str = _UNREADABLE) -> Any:
     """Return what ``read`` gives; the message of a library that fails could quote rows."""
     problem: DPModelsError | None = None
     try:
@@ -338,10 +345,7 @@ def _withheld(read: Callable[[], Any]) -> Any:
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException:  # a panic of a library written in Rust is no Exception
-        problem = SourceError(
-            "the table cannot be read: its library failed, with a message that is withheld because "
-            "it could quote rows. Nothing was charged. Try to read it without this package"
-        )
+        problem = SourceError(said)
     # Raised outside the except block: the library's exception must not stay in __context__.
     raise problem
 

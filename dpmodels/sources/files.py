@@ -192,14 +192,8 @@ class CsvSource:
 
 def _opened(path: Path, opener: Callable[[Path], Any]) -> Any:
     """Open a file's header; the library's own message could quote content, so it is not shown."""
-    try:
-        return opener(path)
-    except Exception:
-        failed = True
-    # Raised outside the except block: the library's exception must not stay in __context__.
-    if failed:
-        raise SourceError(f"{path.name}: cannot be read as a {path.suffix or 'CSV'} file")
-    return None
+    said = f"{path.name}: cannot be read as a {path.suffix or 'CSV'} file"
+    return _withheld(lambda: opener(path), said)
 
 
 def path_source(paths: Sequence[Path]) -> Source:

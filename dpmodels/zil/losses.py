@@ -34,8 +34,9 @@ Array = npt.NDArray[np.float64]
 
 
 #: A sum of c l^{(m)}: its (c, m).
-Combination = list[tuple[float, int]]
-Pairs = list[tuple[int, int]]
+Combination = tuple[tuple[float, int], ...]
+Combinations = tuple[Combination, ...]
+Pairs = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -149,15 +150,15 @@ def elementary(v: Iterable[float]) -> list[float]:
 
 
 @functools.lru_cache(maxsize=8)
-def _combinations(v: tuple[float, ...], t: float, second: bool) -> tuple[list[Combination], Pairs]:
+def _combinations(v: tuple[float, ...], t: float, second: bool) -> tuple[Combinations, Pairs]:
     """Return the combinations of ``SmoothLoss.combinations`` for v_b = t q_b / 2."""
     blocks = len(v)
     combos: list[Combination] = []
 
     def operator(e: list[float], shift: int, sign: int, factor: float) -> None:
         combos.append(
-            [(factor * (-1.0) ** (k + sign) * x, 2 * (k + sign) + shift) for k, x in
-             enumerate(e)]
+            tuple((factor * (-1.0) ** (k + sign) * x, 2 * (k + sign) + shift)
+                  for k, x in enumerate(e))
         )  # fmt: skip
 
     whole = elementary(v)
@@ -167,10 +168,10 @@ def _combinations(v: tuple[float, ...], t: float, second: bool) -> tuple[list[Co
     for shift in (0, 1) if second else (0,):
         for b in range(blocks):
             operator(rest[b], shift, 1, 0.5 * t)
-    pairs = list(itertools.combinations(range(blocks), 2)) if second else []
+    pairs = tuple(itertools.combinations(range(blocks), 2)) if second else ()
     for b, c in pairs:
         operator(elementary([x for i, x in enumerate(v) if i not in (b, c)]), 0, 2, 0.25 * t * t)
-    return combos, pairs
+    return tuple(combos), pairs
 
 
 class SmoothLoss(Loss):
@@ -244,7 +245,7 @@ class SmoothLoss(Loss):
             symmetric(blocks, pairs, rows[3 + 2 * blocks :]),
         )  # fmt: skip
 
-    def combinations(self, q: Array, t: float, second: bool) -> tuple[list[Combination], Pairs]:
+    def combinations(self, q: Array, t: float, second: bool) -> tuple[Combinations, Pairs]:
         """Return the terms of the product as sums of c l^{(m)}, and the pairs of blocks.
 
         In order: C, C_eta, (C_eta_eta), C_q of each block, (C_eta_q of each block, C_q_q of each
@@ -259,7 +260,7 @@ class SmoothLoss(Loss):
             )
         return _combinations(tuple((0.5 * t * q).tolist()), t, second)
 
-    def combine(self, y: Array, eta: Array, combos: list[Combination]) -> Array:
+    def combine(self, y: Array, eta: Array, combos: Combinations) -> Array:
         """Return each linear combination sum c l^{(m)}, shape (combinations, m)."""
         orders = sorted({m for combo in combos for _, m in combo})
         d = dict(zip(orders, self.derivatives(y, eta, orders), strict=True))
@@ -284,7 +285,7 @@ class Squared(SmoothLoss):
 
 
 @functools.lru_cache(maxsize=8)
-def _coefficients(combos: tuple[tuple[tuple[float, int], ...], ...], size: int) -> Array:
+def _coefficients(combos: Combinations, size: int) -> Array:
     """Return the polynomials in sigma of the parts with m >= 1, (combinations, size)."""
     return np.array([filters.polynomials([(f, m) for f, m in c if m >= 1], size) for c in combos])
 
@@ -322,7 +323,7 @@ class Logistic(SmoothLoss):
         w = 1.0 + y
         return Filtered(w * f.one, w * f.one_slope, w * f.two, w * f.two_slope, w * f.three)
 
-    def _powers(self, eta: Array, combos: list[Combination]) -> tuple[Array, Array]:
+    def _powers(self, eta: Array, combos: Combinations) -> tuple[Array, Array]:
         """Return (coefficients, powers of sigma): their product is the part with m >= 1."""
         from scipy.special import expit
 
@@ -332,9 +333,9 @@ class Logistic(SmoothLoss):
         s = expit(eta)
         for k in range(1, top + 1):
             np.multiply(powers[k - 1], s, out=powers[k])
-        return _coefficients(tuple(map(tuple, combos)), top + 1), powers
+        return _coefficients(combos, top + 1), powers
 
-    def combine(self, y: Array, eta: Array, combos: list[Combination]) -> Array:
+    def combine(self, y: Array, eta: Array, combos: Combinations) -> Array:
         """Combine polynomials in sigma first: one matrix product for all rows."""
         coefficients, powers = self._powers(eta, combos)
         out = np.asarray(coefficients @ powers)
