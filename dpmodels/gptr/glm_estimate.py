@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["back_map", "covariances", "estimate", "ridge_bias"]
 
+_NO_RANGES = (
+    "The ranges could not be found within the budget. Declare them, for example "
+    "bounds={'x': (0, 10)}: declared ranges cost nothing."
+)
+_NOT_CERTIFIED = (
+    "The optimum was not certified within the planned passes, so that a fixed answer (the centre "
+    "of the ridge, plus noise) was released in its place; it says nothing about the coefficients. "
+    "A larger lam=, a tighter cap on counts or fewer columns would help."
+)
 #: A ridge bias beyond this many standard errors (noise and sampling) is spoken of.
 _LOUD = 1.0
 
@@ -77,10 +86,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     design = release.design
     names = design.names
     if not release.reply:
-        note = (
-            "The ranges could not be found within the budget. Declare them, for example "
-            "bounds={'x': (0, 10)}: declared ranges cost nothing."
-        )
+        note = _NO_RANGES if "theta" not in release.values else _NOT_CERTIFIED
         return Estimate(names, np.full(design.p, math.nan), released=False, notes=(note,))
     released: GlmReleased = release.detail
     A = back_map(released.scale, released.shift, design.has_intercept)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dpmodels.errors import RequestError
 from dpmodels.gptr.losses import LogisticLoss, Loss, PoissonLoss
+from dpmodels.gptr.newton import planned_passes
 from dpmodels.gptr.objpert import largest_rho, logistic_profile, two_sided_profile
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.composition import delta_of_parts
@@ -76,6 +77,8 @@ class GlmDetail:
         Step name -> mu of the Gaussian steps.
     rescale, inference : bool
     max_iter : int
+    passes : int
+        Of the minimisation; the others are one each.
     relation : str
     public_params : tuple of float
         Coefficients of a fit on the public data alone; empty without public data.
@@ -92,6 +95,7 @@ class GlmDetail:
     rescale: bool
     inference: bool
     max_iter: int
+    passes: int
     relation: str
     public_params: tuple[float, ...] = ()
 
@@ -317,6 +321,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         rescale=rescale,
         inference=request.inference,
         max_iter=int(request["max_iter"]),
+        passes=planned_passes(public_n, design.p),
         relation=relation,
         public_params=public_only(request, loss, design.has_intercept),
     )
@@ -338,6 +343,11 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         detail=detail,
         reasons=request.reasons,
         advice=_advice(detail, design, public_n),
+        # the design without its intercept has nothing to rescale
+        passes=detail.passes
+        + (purchase is not None)
+        + (rescale and design.p > design.has_intercept)
+        + request.inference,
     )
 
 
