@@ -365,7 +365,7 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
     if intercept:
         shift = -(lo + hi) / 2.0 / half
         scale[0], shift[0] = 1.0, 0.0
-    top = 1.0 if loss.one_sided else loss.score
+    top = None if loss.one_sided else loss.score
     working = WorkingRows(scale, shift, math.inf, math.inf, y_max=top)
 
     def blocks() -> Iterator[Array]:

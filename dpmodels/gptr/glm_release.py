@@ -197,8 +197,8 @@ def is_the_centre(theta: Array, detail: GlmDetail) -> bool:
     return bool((np.abs(theta) <= _AT_CENTRE * sd).all())
 
 
-def _y_max(detail: GlmDetail) -> float:
-    return 1.0 if detail.loss.one_sided else detail.loss.score
+def _y_max(detail: GlmDetail) -> float | None:
+    return None if detail.loss.one_sided else detail.loss.score
 
 
 def information_scales(detail: GlmDetail) -> tuple[float, float]:

@@ -48,8 +48,9 @@ class WorkingRows:
         model as it is (scaling x would change it), and bounds the score by B.
     reach : float
         R >= B: rows beyond it are scaled down to it, intercept included.
-    y_max : float
-        The response is clipped to [0, y_max].
+    y_max : float or None
+        The response is clipped to [0, y_max]. None: it is an event, and a cell other than 0 or 1
+        voids its row (a loss of labels in between would be of another model).
     clip : float
         Single coordinates are clipped to [-clip, clip] first (an outlier in one column should
         not take the others with it).
@@ -59,7 +60,7 @@ class WorkingRows:
     shift: Array
     radius: float
     reach: float
-    y_max: float = 1.0
+    y_max: float | None = None
     clip: float = math.inf
 
     def apply(self, block: Array) -> tuple[Array, Array, Array]:
@@ -79,7 +80,10 @@ class WorkingRows:
             # a row that stays is multiplied by 1: one long row must not touch the others
             X *= np.where(factor < 1.0, factor * _SHRINK, factor)
         w = np.minimum(1.0, self.radius / (norm * factor)) * _SHRINK
-        np.clip(y, 0.0, self.y_max, out=y)
+        if self.y_max is None:
+            y[(y != 0.0) & (y != 1.0)] = np.nan
+        else:
+            np.clip(y, 0.0, self.y_max, out=y)
         # a NaN anywhere in a row reaches its weight or its response
         if not math.isfinite(float(w.sum() + y.sum())):
             void = ~(np.isfinite(w) & np.isfinite(y))

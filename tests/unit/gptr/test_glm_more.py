@@ -181,3 +181,28 @@ def test_a_given_radius_and_a_private_n_are_left_alone(relation):
     assert dp.plan("y ~ x", schema, radius=1.5, **call).detail.radius == 1.5
     free = dp.plan("y ~ x", schema, **call).detail.radius
     assert free == pytest.approx(2.0**0.5 * (2.0 if relation == "replace" else 1.0))
+
+
+def test_a_label_that_is_neither_0_nor_1_voids_its_row():
+    """Value and slope of the loss were of different functions there: truth 2, answer 1e-7."""
+    block = np.array([[1.0] * 6, [0.3] * 6, [0.0, 1.0, 0.5, 1e-9, 1.0 - 1e-9, np.nan]])
+    rows = WorkingRows(np.ones(2), np.zeros(2), 1.4, 2.0)
+    X, y, _ = rows.apply(block)
+    np.testing.assert_array_equal(y[:2], [0.0, 1.0])
+    assert not X[:, 2:].any() and not y[2:].any()
+
+
+@pytest.mark.parametrize("method", ["objpert", "gptr"])
+def test_fractional_labels_are_missing_labels(method, noiseless):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 4000)
+    data = pd.DataFrame({"x": x, "y": (rng.random(4000) < 1 / (1 + np.exp(-2 * x))) * 1.0})
+    call = {"eps": 1, "delta": 1e-6, "bounds": {"x": (-1, 1), "y": (0, 1)}, "method": method}
+    if method == "objpert":
+        call |= {"rescale": False, "inference": False}
+    part = data.assign(y=np.where(data.y == 1, rng.uniform(0.01, 0.99, 4000), 0.0))
+    params = [
+        dp.dp_glm("y ~ x", d, **call).params.to_numpy()
+        for d in (part, part.assign(y=part.y.where(part.y == 0)))
+    ]
+    np.testing.assert_allclose(*params, rtol=1e-7)

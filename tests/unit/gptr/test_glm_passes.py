@@ -149,7 +149,7 @@ def test_rounding_does_not_stop_the_last_steps():
     Z = np.vstack([np.ones(n), rng.uniform(-1, 1, (2, n)), rng.integers(0, 2, n)])
     rows = WorkingRows(np.ones(3), np.zeros(3), 1.4, 2.0)
     found = minimise(
-        lambda: iter([Z.copy()]), rows, LogisticLoss(), 1e-2, np.zeros(3), 1e-9, n=n, max_iter=30
+        lambda: iter([Z.copy()]), rows, LogisticLoss(), 1e-2, np.zeros(3), 1e-9, n=n, max_iter=10
     )
     assert found.certified
 
