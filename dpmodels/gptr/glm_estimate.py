@@ -75,7 +75,9 @@ def _reach_note(detail: GlmDetail) -> str:
     return (
         f"Rows longer than {detail.radius:.3g} in working units (radius=; columns with "
         + ("about unit variance" if detail.rescale else "unit half-ranges")
-        + ") were weighted down. Where the model holds only approximately, the coefficients "
+        + ") were weighted down"
+        + (", rows longer than twice that left out. " if detail.loss.one_sided else ". ")
+        + "Where the model holds only approximately, the coefficients "
         "differ from the unweighted fit's; a larger radius= weighs down less and adds noise."
     )
 

@@ -40,7 +40,8 @@ OUT_RATIO = 0.05
 SCALE_SHARE, INFO_SHARE = 0.10, 0.15
 #: Privacy variance over sampling variance up to which B grows, and its largest factor.
 NOISE_PART, LONGEST = 0.5, 2.0
-#: Reach of the working rows over B: rows between B and the reach are down-weighted.
+#: Reach of the working rows over B: rows between B and the reach are down-weighted, beyond it
+#: they are void (labels) or weighted down further (counts).
 REACH = 2.0
 #: Tried ratios kappa = B R / lam.
 _KAPPAS = tuple(float(k) for k in np.geomspace(1e-3, 10.0, 13))
@@ -66,7 +67,8 @@ class GlmDetail:
     loss : Loss
         In working units: the score of a row is at most ``radius * loss.score``.
     radius, reach : float
-        B, the largest weighted norm of a working row; R, its largest norm.
+        B, the largest weighted norm of a working row; R, its largest norm (labels), or B R the
+        largest weighted square of it (counts).
     lam : float
         Ridge, in working units; acts on every coordinate.
     rho, sigma : float
@@ -145,6 +147,14 @@ def working_radius(design: Design, rescale: bool) -> float:
     square = (1.0 if design.has_intercept else 0.0) + factors
     square += numeric / 2.0 if numeric + factors > 1 else numeric
     return math.sqrt(max(square, 0.5))
+
+
+def full_radius(design: Design) -> float:
+    """Return the largest norm of a row in unit half-ranges: no row is beyond it."""
+    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
+    dummies = sum(c.kind == "dummy" for c in design.columns)
+    square = (1.0 if design.has_intercept else 0.0) + dummies + numeric
+    return math.sqrt(max(square, 0.5)) * (1.0 + 2.0**-30)
 
 
 def longer_radius(base: float, loss: Loss, rho: float, n: int) -> float:

@@ -30,8 +30,6 @@ Array = npt.NDArray[np.float64]
 _MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
 #: Released coefficients within this many sds of the output noise of 0: not certified.
 _AT_CENTRE = 6.0
-#: Rescaled columns are clipped at this many standard deviations.
-_CLIP = 4.0
 
 
 @dataclass(frozen=True)
@@ -152,13 +150,12 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         return no_ranges(plan)
     values: dict[str, Array] = {}
     scale, shift = working_map(design)
-    clip = math.inf
     if detail.rescale and design.p > design.has_intercept:
-        clip = _CLIP
         values["sums"], scale, shift = _rescale(run, detail, rows, design, scale, shift)
     working = WorkingRows(
-        scale, shift, detail.radius, detail.reach, y_max=_y_max(detail), clip=clip
-    )
+        scale, shift, detail.radius, detail.reach, y_max=_y_max(detail),
+        thins=not detail.loss.one_sided,
+    )  # fmt: skip
     tilt = detail.sigma * run.inner_normals(COEF_STEP, design.p)
     found = minimise(
         lambda: rows.blocks(design),

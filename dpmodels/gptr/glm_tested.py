@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.gptr.glm_estimate import back_map
-from dpmodels.gptr.glm_plan import check_common, working_radius
+from dpmodels.gptr.glm_plan import check_common, full_radius
 from dpmodels.gptr.losses import LogisticLoss
 from dpmodels.gptr.newton import WorkingRows, evaluate, minimise, planned_passes
 from dpmodels.gptr.selfconcordant import curvature_sensitivity, displacement, hessian_gamma
@@ -167,7 +167,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
             f"method='gptr' buys no ranges: declare those of {', '.join(design.unknown)}, or use "
             "method='objpert'"
         )
-    B = float(request["radius"] or working_radius(design, False))
+    B = float(request["radius"] or full_radius(design))
     build = _iso if request["shape"] == "iso" else _hessian
     passes = planned_passes(n if request.relation == "replace" else None, design.p)
     detail, steps, proved = build(request, B, design.p, passes)

@@ -45,15 +45,15 @@ class WorkingRows:
     scale, shift : (p,) arrays
     radius : float
         B: rows beyond it get the weight B / |x|. A weight that depends on x alone leaves the
-        model as it is (scaling x would change it), and bounds the score by B.
+        model as it is (scaling or clipping x would change it), and bounds the score by B.
     reach : float
-        R >= B: rows beyond it are scaled down to it, intercept included.
+        R >= B: rows beyond it are void, or thinned.
     y_max : float or None
         The response is clipped to [0, y_max]. None: it is an event, and a cell other than 0 or 1
         voids its row (a loss of labels in between would be of another model).
-    clip : float
-        Single coordinates are clipped to [-clip, clip] first (an outlier in one column should
-        not take the others with it).
+    thins : bool
+        Rows beyond R get the weight B R / |x|^2 instead: |w x x'| <= B R. Only a proof that asks
+        for no more than that and for |w x| <= B may do so (``theory.md``, 4.1 and 4.2).
     """
 
     scale: Array
@@ -61,7 +61,7 @@ class WorkingRows:
     radius: float
     reach: float
     y_max: float | None = None
-    clip: float = math.inf
+    thins: bool = False
 
     def apply(self, block: Array) -> tuple[Array, Array, Array]:
         """Return (X (p, m), y (m,), w (m,)) of a block (q, m); overwrites it.
@@ -72,19 +72,20 @@ class WorkingRows:
         X *= self.scale[:, None]
         if self.shift.any():
             X += self.shift[:, None]
-        if self.clip < math.inf:
-            np.clip(X, -self.clip, self.clip, out=X)
-        norm = np.maximum(np.sqrt(np.einsum("ij,ij->j", X, X)), 1e-300)
-        factor = np.minimum(1.0, self.reach / norm)
-        if not float(factor.min(initial=1.0)) >= 1.0:  # NaN (a missing row) counts as "scale"
-            # a row that stays is multiplied by 1: one long row must not touch the others
-            X *= np.where(factor < 1.0, factor * _SHRINK, factor)
-        w = np.minimum(1.0, self.radius / (norm * factor)) * _SHRINK
+        norm = np.sqrt(np.einsum("ij,ij->j", X, X))
+        w = np.minimum(1.0, self.radius / np.maximum(norm, 1e-300)) * _SHRINK
+        far = ~(norm <= self.reach * _SHRINK)  # NaN, a missing row, counts as far
+        if far.any():
+            if self.thins:
+                w[far] *= self.reach / norm[far]
+                w[~np.isfinite(norm)] = np.nan
+            else:
+                w[far] = np.nan
         if self.y_max is None:
             y[(y != 0.0) & (y != 1.0)] = np.nan
         else:
             np.clip(y, 0.0, self.y_max, out=y)
-        # a NaN anywhere in a row reaches its weight or its response
+        # a NaN anywhere in a row reaches its weight or its response, and so does an infinite cell
         if not math.isfinite(float(w.sum() + y.sum())):
             void = ~(np.isfinite(w) & np.isfinite(y))
             X[:, void] = 0.0
