@@ -52,7 +52,8 @@ register_method(
             _LAM,
             Option(
                 "rescale",
-                "learn centres and scales of the columns first (a tenth of the budget)",
+                "learn centres and scales of the columns first (a tenth of the budget); False may "
+                "do better with a hundred dummies at small eps",
                 True,
                 bool,
             ),
