@@ -30,6 +30,9 @@ _NOT_CERTIFIED = (
 #: A ridge bias beyond this many standard errors (noise and sampling) is spoken of.
 _LOUD = 1.0
 
+#: Share of empty rows from which it is named, and noise sds it must exceed.
+EMPTY, SEEN = 0.05, 3.0
+
 Array = npt.NDArray[np.float64]
 
 
@@ -82,6 +85,28 @@ def _reach_note(detail: GlmDetail) -> str:
     )
 
 
+def _empty_note(plan: Plan, release: Release, detail: GlmDetail) -> list[str]:
+    """Say which share of the rows was empty, where the released count shows it above its noise."""
+    if "sums" not in release.values or plan.n is None:
+        return []
+    from dpmodels.gptr.glm_plan import SCALE_STEP
+    from dpmodels.gptr.glm_release import sums_sensitivity
+    from dpmodels.moments.rowmap import STEPS
+
+    sums = release.values["sums"]
+    d = (len(sums) - 1) // 2
+    sd = sums_sensitivity(d, detail.relation) / STEPS / detail.mu[SCALE_STEP]
+    lost = plan.n - float(sums[0])
+    if lost <= max(EMPTY * plan.n, SEEN * sd):
+        return []
+    outside = ", or outside subset=," if release.design.subset else ""
+    return [
+        f"About {lost / plan.n:.0%} of the rows were empty (from the released count, free). A row "
+        "is empty where a cell is missing, cannot be read as its declared kind or is not a "
+        f"declared level{outside}: compare the spelling of levels."
+    ]
+
+
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the release back to the design's own units."""
     detail: GlmDetail = plan.detail
@@ -125,6 +150,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     else:
         notes.append(f"{ridge}; it shrinks the coefficients towards zero on the centred columns.")
     notes.append(_reach_note(detail))
+    notes += _empty_note(plan, release, detail)
     arrays = {}
     if detail.public_params:
         arrays["public_params"] = np.array(detail.public_params)
