@@ -6,7 +6,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.gptr import newton
-from dpmodels.gptr.losses import LogisticLoss, PoissonLoss
+from dpmodels.gptr.losses import PoissonLoss
 from dpmodels.gptr.newton import WorkingRows, minimise, planned_passes, score_sum
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -105,7 +105,8 @@ def _counts(seed, n=4000, mean=330.0, cap=365.0):
 def test_counts_near_their_cap_are_certified(keep, monkeypatch):
     """Steps that raised F were taken where the gradient fell: 500 passes, and an answer of 0.
 
-    The ridge is small against the curvature of the capped counts; seeds 0..7.
+    Where F cannot be seen to fall for rounding (seeds 2 and 7), the gradient must decide: with
+    Armijo's rule alone they take 63 and more than 200 evaluations. 21 suffice; seeds 0..7.
     """
     monkeypatch.setattr(newton, "KEEP", keep)
     loss, rows = PoissonLoss(365.0), WorkingRows(np.ones(2), np.zeros(2), 1.4, 2.8, y_max=365.0)
@@ -113,10 +114,10 @@ def test_counts_near_their_cap_are_certified(keep, monkeypatch):
         blocks, n = _counts(seed)
         tilt = np.random.default_rng(seed).normal(0, 2e4, 2)
         found = minimise(
-            blocks, rows, loss, 2e4, tilt, 1e-3, n=n, max_iter=60, passes=planned_passes(n, 2)
+            blocks, rows, loss, 2e4, tilt, 1e-4, n=n, max_iter=24, passes=planned_passes(n, 2)
         )
         gradient = score_sum(blocks(), rows, loss, found.theta) + 2e4 * found.theta + tilt
-        assert found.certified and np.linalg.norm(gradient) <= 1e-3
+        assert found.certified and np.linalg.norm(gradient) <= 1e-4
 
 
 def test_no_step_raises_the_objective(monkeypatch):
@@ -139,18 +140,6 @@ def test_no_step_raises_the_objective(monkeypatch):
         value += 1e3 * float(found.theta @ found.theta)
         assert value <= best + 1e-9 * abs(value)
         best = value
-    assert found.certified
-
-
-def test_rounding_does_not_stop_the_last_steps():
-    """At a tolerance near rounding F cannot be seen to fall; the gradient can."""
-    rng = np.random.default_rng(3)
-    n = 50_000
-    Z = np.vstack([np.ones(n), rng.uniform(-1, 1, (2, n)), rng.integers(0, 2, n)])
-    rows = WorkingRows(np.ones(3), np.zeros(3), 1.4, 2.0)
-    found = minimise(
-        lambda: iter([Z.copy()]), rows, LogisticLoss(), 1e-2, np.zeros(3), 1e-9, n=n, max_iter=10
-    )
     assert found.certified
 
 
