@@ -37,10 +37,12 @@ def test_a_misspelt_level_is_noticed(verb, formula, options):
     call = {"eps": 2, "delta": 1e-6, "schema": SCHEMA, "seed": 1} | options
     assert not said(verb(formula, data, **call))
     wrong = data.assign(g=data.g.replace("b", "B"))
-    (note,) = said(verb(formula, wrong, **call))
+    fit = verb(formula, wrong, **call)
+    (note,) = said(fit)
     share = int(note.split("About ")[1].split("%")[0])
     assert 20 <= share <= (45 if verb is dp.dp_ols and not options else 30)
     assert "compare the spelling of levels" in note
+    assert "not reported" not in str(fit.summary()).partition("Not reported")[0]
     with_subset = verb(formula, wrong, subset="x > 0.5", **call)
     assert "outside subset=" in said(with_subset)[0]
 
