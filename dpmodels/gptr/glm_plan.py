@@ -383,8 +383,9 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
             yield Z[:, start : start + 8192].copy()
 
     found = minimise(
-        blocks, working, loss, 1e-3, np.zeros(len(half)), 1e-6, n=Z.shape[1], max_iter=200
-    )
+        blocks, working, loss, 1e-3, np.zeros(len(half)), 1e-6, n=Z.shape[1], max_iter=200,
+        passes=planned_passes(Z.shape[1], len(half)),
+    )  # fmt: skip
     return tuple(float(v) for v in back_map(scale, shift, intercept) @ found.theta)
 
 
