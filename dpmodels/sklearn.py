@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dpmodels.errors import NoReplyError, RequestError
 from dpmodels.estimate import Array
@@ -147,18 +143,29 @@ class DPLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         scikit-learn's own validation would raise if a cell is missing, and quote a cell that is
         not a number: errors that tell of private cells. Here both count as missing, and a row
-        with a missing cell becomes a zero row.
+        with a missing cell becomes a zero row. A list has no type, and numpy would find one for
+        all of it from its cells: lists are read cell by cell.
         """
-        from dpmodels.formula import coerce
         from dpmodels.schema import Real
+        from dpmodels.sources.matrix import cells_of, feature_columns, target_column
 
         if y is None:
             raise ValueError("DPLinearRegression requires y to be passed, but the target y is None")
-        X = validate_data(self, X, dtype=None, ensure_all_finite=False)
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        columns = [coerce(X[:, j], Real()) for j in range(X.shape[1])]
-        return np.column_stack(columns), np.asarray(coerce(y, Real()))
+        if issparse(X):  # a type: scikit-learn's refusal quotes no cell
+            check_array(X)
+        columns, rows = feature_columns(X)
+        target = target_column(y)
+        if len(target) != rows:
+            raise RequestError(
+                f"Found input variables with inconsistent numbers of samples: {[rows, len(target)]}"
+            )
+        cells = cells_of(columns, Real()) if columns else np.empty((rows, 0))
+        if hasattr(X, "columns"):  # names first: the numbers have none
+            validate_data(self, X, skip_check_array=True)
+            check_array(cells, estimator=self, ensure_all_finite=False)
+        else:
+            validate_data(self, cells, ensure_all_finite=False)
+        return cells, cells_of([target], Real())[:, 0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

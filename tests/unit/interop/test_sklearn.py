@@ -119,3 +119,68 @@ def test_no_cell_decides_whether_an_error_is_raised(data):
         model.fit(X, None)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model.fit(X, y[:-1])
+
+
+HOSTILE_CELLS = [
+    np.timedelta64(1, "s"),
+    1j,
+    np.complex64(2j),
+    [1.0, 2.0],
+    {"private": 1},
+    "private",
+    None,
+    10**400,
+    np.datetime64("2020-01-01"),
+]
+
+
+@pytest.mark.parametrize("cell", HOSTILE_CELLS, ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize("place", ["X", "y"])
+def test_one_cell_of_a_list_changes_no_other_row(cell, place):
+    """numpy types a whole list by its cells: one odd one moved, or refused, every other row."""
+    X = [[i % 7, (3 * i) % 5] for i in range(50)]
+    y = [i % 3 for i in range(50)]
+    plain = DPLinearRegression()._rows(X, y)
+    if place == "X":
+        X[4] = [cell, 2]
+    else:
+        y[4] = cell
+    hostile = DPLinearRegression()._rows(X, y)
+    others = np.arange(50) != 4
+    for before, after in zip(plain, hostile, strict=True):
+        assert before.dtype == after.dtype == np.float64
+        np.testing.assert_array_equal(before[others], after[others])
+    for X_typed in (np.array([[1, 2.0]] * 50), np.array([[1, 2]] * 50, dtype=object)):
+        np.testing.assert_array_equal(DPLinearRegression()._rows(X_typed, y)[0], [[1, 2]] * 50)
+
+
+def test_typed_containers_are_read_by_their_type_and_not_quoted():
+    """A null in an integer table, a complex array, a flat list: types decide, nothing is printed."""
+    pa = pytest.importorskip("pyarrow")
+    pl = pytest.importorskip("polars")
+    import pandas as pd
+
+    tables = [
+        pa.table({"a": [1, None, 3], "b": [4, 5, 6]}),
+        pl.DataFrame({"a": [1, None, 3], "b": [4, 5, 6]}),
+        pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": [4, 5, 6]}),
+    ]
+    for table in tables:
+        model = DPLinearRegression()
+        X, y = model._rows(table, pa.array([1, None, 2]))
+        np.testing.assert_array_equal(X, [[1, 4], [np.nan, 5], [3, 6]])
+        np.testing.assert_array_equal(y, [1, np.nan, 2])
+        assert list(model.feature_names_in_) == ["a", "b"] and model.n_features_in_ == 2
+    secret = 777123.25
+    for X, y in [
+        (np.array([[secret + 1j]] * 3), [1, 2, 3]),
+        (np.array([[1.0]] * 3), np.array([secret + 1j] * 3)),
+        (np.array([secret] * 3), [1, 2, 3]),
+        ([secret] * 3, [1, 2, 3]),
+        ([[secret], [1, 2], [3]], [1, 2, 3]),
+        ([[1], [2], [3]], np.full((3, 2), secret)),
+    ]:
+        with pytest.raises(ValueError) as caught:
+            DPLinearRegression()._rows(X, y)
+        assert "777" not in str(caught.value)
+        assert caught.value.__context__ is None or "777" not in str(caught.value.__context__)
