@@ -20,7 +20,14 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     import numpy as np
 
     typed = hasattr(votes, "dtype") or hasattr(votes, "__array__")
-    array = np.asarray(votes) if typed else _listed(votes)
+    masked = isinstance(votes, np.ma.MaskedArray)
+    if masked or any(hasattr(votes, a) for a in ("columns", "__arrow_c_stream__")):
+        from dpmodels.sources.adapt import _withheld
+        from dpmodels.sources.matrix import whole_numbers
+
+        array = _withheld(lambda: whole_numbers(votes))
+    else:
+        array = np.asarray(votes) if typed else _listed(votes)
     if array.ndim != 2 or array.dtype.kind not in "iu":
         raise RequestError(
             "votes takes a two-dimensional array of whole numbers: labels (teachers, queries), or "
@@ -78,8 +85,9 @@ def dp_pate(
 
     Parameters
     ----------
-    votes : (teachers, queries) array of int
-        Labels 0, ..., classes - 1; anything else is an abstention. With ``counts=True``: vote
+    votes : (teachers, queries) array or table of int
+        Labels 0, ..., classes - 1; anything else, and a missing cell, is an abstention. The type
+        of a table's columns is its schema's, whatever its cells. With ``counts=True``: vote
         counts (queries, classes).
     eps, delta : float
         The promise of the call.

@@ -7,6 +7,7 @@ row decides how all the others are read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from dpmodels.sources.adapt import _own_column
 if TYPE_CHECKING:
     from dpmodels.schema import Variable
 
-__all__ = ["cells_of", "feature_columns", "target_column"]
+__all__ = ["cells_of", "feature_columns", "target_column", "whole_numbers"]
 
 Array = npt.NDArray[np.float64]
 
@@ -27,6 +28,9 @@ _SHAPE = (
     "Expected 2D array: X takes one row a record and one column a feature; got {}. Reshape your "
     "data: X.reshape(-1, 1) if it has a single feature"
 )
+
+#: Types of whole numbers: "Int64" and "int64[pyarrow]" of pandas, "int64" of the others.
+_WHOLE = re.compile(r"u?int\d+(\[pyarrow\])?", re.IGNORECASE)
 
 
 def feature_columns(X: Any) -> tuple[list[Any], int]:
@@ -46,7 +50,8 @@ def feature_columns(X: Any) -> tuple[list[Any], int]:
         table = pa.table(X)
         columns, rows = list(table.columns), int(table.num_rows)
     elif hasattr(X, "dtype") or hasattr(X, "__array__"):
-        array = np.asarray(X)
+        masked = isinstance(X, np.ma.MaskedArray)  # a masked cell is missing
+        array = np.asanyarray(X) if masked else np.asarray(X)
         if array.ndim != 2:
             raise RequestError(_SHAPE.format(f"{array.ndim} dimension(s)"))
         columns, rows = list(array.T), array.shape[0]
@@ -106,6 +111,38 @@ def target_column(y: Any) -> Any:
         column = column[:, 0]
     _refuse_complex(column, "y")
     return column
+
+
+def whole_numbers(table: Any) -> npt.NDArray[np.int64]:
+    """Return a table of whole numbers, -1 where a cell is missing.
+
+    Raises
+    ------
+    RequestError
+        A column has another type, decided on the schema: what numpy makes of a table of whole
+        numbers depends on whether a cell is missing.
+
+    Notes
+    -----
+    **Privacy.** As :func:`feature_columns`. Numbers are exact to 2^53 and cut at 2^62.
+    """
+    from dpmodels.formula.coerce import coerce_all
+    from dpmodels.schema import Real
+
+    columns, rows = feature_columns(table)
+    for column in columns:
+        kind = column.dtype if hasattr(column, "dtype") else column.type
+        if not _WHOLE.fullmatch(str(kind)):
+            raise RequestError(
+                f"votes must be whole numbers; the table has a column of type {kind}"
+            )
+    names = [str(j) for j in range(len(columns))]
+    numbers = coerce_all(dict(zip(names, columns, strict=True)), dict.fromkeys(names, Real()))
+    out = np.full((rows, len(columns)), -1, dtype=np.int64)
+    for j, name in enumerate(names):
+        known = ~np.isnan(numbers[name])
+        out[known, j] = np.clip(numbers[name][known], -(2.0**62), 2.0**62).astype(np.int64)
+    return out
 
 
 def _refuse_complex(column: Any, name: str) -> None:
