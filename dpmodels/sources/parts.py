@@ -51,7 +51,11 @@ class FramesSource:
 
             def opened() -> Iterator[Any]:
                 made = data()
-                _refuse_reader(made)
+                try:
+                    _refuse_reader(made)
+                except SourceError:
+                    made.close()  # a file that nobody else can close
+                    raise
                 return iter(made)
 
             self._open = opened
