@@ -258,3 +258,80 @@ def test_parts_of_other_types_are_refused_or_read_cell_by_cell():
     dates = pd.DataFrame({"x": pd.to_datetime(["2020-01-01"])})
     with pytest.raises(SourceError, match="'datetime'"):
         as_source([numbers, dates])
+
+
+def csv_cells(path, text):
+    path.write_bytes(text)
+    chunks = list(as_source(path).chunks(["x", "g", "t"]))
+    return {
+        name: np.concatenate([coerce(c[name], kind) for c in chunks])
+        for name, kind in {"x": Real(), "g": Levels(["a", "b,c"]), "t": Text()}.items()
+    }
+
+
+ODD_LINES = [
+    b'"1,a,2',
+    b'1,"a,2',
+    b'1,a,"',
+    b"1,a\r2,b,3",
+    b"1\r,a,2",
+    b"",
+    b"   ",
+    b"1,a,2,3,4",
+    b"1,a,2,,,",
+    b"1",
+    b"\x00",
+    b"1,a\x002,3",
+    b"\xe2\x82",
+    b'1,"a"b,2',
+    b'1,"b,c",2',
+    b'""""',
+    b'5" disk,a,2',
+    b"#,;,\t",
+    b"\xef\xbb\xbf1,a,2",
+    b"1,a,\r",
+    b'1,a,"' + b"z" * 140_000 + b'"',
+]
+
+
+@pytest.mark.parametrize("line", ODD_LINES, ids=range(len(ODD_LINES)))
+@pytest.mark.parametrize("place", [0, 40, 99])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_line_of_a_csv_file_is_a_row_whatever_stands_in_it(tmp_path, line, place, end):
+    """An unclosed quote swallowed rows, a lone carriage return added one, a long line raised."""
+    lines = [b"%d,%s,%d" % (i, [b"a", b'"b,c"'][i % 2], i) for i in range(100)]
+    before = csv_cells(tmp_path / "a.csv", end.join([b"x,g,t", *lines]))
+    lines[place] = line
+    after = csv_cells(tmp_path / "b.csv", end.join([b"x,g,t", *lines]) + end)
+    others = np.arange(100) != place
+    for name, cells in before.items():
+        assert len(after[name]) == 100, name
+        np.testing.assert_array_equal(cells[others], after[name][others])
+
+
+def test_cells_of_a_csv_line(tmp_path):
+    text = b'x,g,t\n1,"b,c",2\n2,a\n3,a,2,\n4,a,2,5\n"5",a,q\n6,"a,2\nNA,"NA",\n'
+    got = csv_cells(tmp_path / "a.csv", text)
+    assert np.array_equal(got["x"], [1, 2, 3, np.nan, 5, np.nan, np.nan], equal_nan=True)
+    assert got["g"].tolist() == [1, 0, 0, -1, 0, -1, -1]
+    assert (got["t"] == -1).tolist() == [False, True, False, True, False, True, True]
+
+
+@pytest.mark.parametrize("head", [b"x,y\r1,777\r2,3\r", b'x,"y\n1,777\n', b"x,\x00y\n1,777\n", b""])
+def test_a_header_that_is_no_line_is_refused_without_its_content(tmp_path, head):
+    (tmp_path / "a.csv").write_bytes(head)
+    with pytest.raises(SourceError) as caught:
+        as_source(tmp_path / "a.csv")
+    assert "777" not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_random_lines_are_read_as_they_are_alone(tmp_path):
+    """Seed 0: lines of the characters that matter; each row is that of a file of one line."""
+    rng = np.random.default_rng(0)
+    marks = [b"a", b"1", b",", b",", b'"', b'"', b"\r", b" ", b"\xc3", b"\xa9", b"\0", b"NA"]
+    lines = [b"".join(rng.choice(marks, rng.integers(0, 9)).tolist()) for _ in range(400)]
+    whole = csv_cells(tmp_path / "a.csv", b"x,g,t\n" + b"\n".join(lines) + b"\n")
+    for i, line in enumerate(lines):
+        alone = csv_cells(tmp_path / "b.csv", b"x,g,t\n" + line + b"\n")
+        for name, cells in whole.items():
+            np.testing.assert_array_equal(alone[name], cells[i : i + 1], err_msg=repr(line))
