@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.vote import charged_run
-from dpmodels.errors import NoReplyWarning, RequestError
+from dpmodels.errors import NoReplyWarning, RequestError, shown
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     else:
         teachers = array.shape[0]
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
-        raise RequestError(f"classes= is the number of classes, at least 2; got {classes!r}")
+        raise RequestError(f"classes= is the number of classes, at least 2; got {shown(classes)}")
     if array.size == 0:
         raise RequestError("there are no votes: the array is empty")
     return array, classes, teachers
@@ -144,10 +144,10 @@ def dp_pate(
     eps, delta = check_eps_delta(eps, delta)
     array, classes, teachers = _checked(votes, classes, counts, teachers)
     if isinstance(sigma, bool) or not (sigma > 0 and math.isfinite(sigma)):
-        raise RequestError(f"sigma= must be positive and finite, got {sigma!r}")
+        raise RequestError(f"sigma= must be positive and finite, got {shown(sigma)}")
     hat = eps / 2.0 if test_eps is None else float(test_eps)
     if not 0 < hat < eps:
-        raise RequestError(f"test_eps= must lie between 0 and eps, got {test_eps!r}")
+        raise RequestError(f"test_eps= must lie between 0 and eps, got {shown(test_eps)}")
     queries = array.shape[0] if counts else array.shape[1]
     free = data_independent_eps(float(sigma), queries, delta)
     guarantee = Guarantee(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpmodels.errors import DPModelsError, SourceError
+from dpmodels.errors import DPModelsError, SourceError, shown
 from dpmodels.schema import Schema
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _check_names(names: Iterable[Any]) -> None:
     for name in names:
         if not isinstance(name, str):
             raise SourceError(
-                f"column names must be text, got {name!r}. For example: data.columns = "
+                f"column names must be text, got {shown(name)}. For example: data.columns = "
                 "data.columns.astype(str)"
             )
         if name in seen:

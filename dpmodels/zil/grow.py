@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, shown
 
 if TYPE_CHECKING:
     from dpmodels.zil.table import NoisyTable
@@ -23,7 +23,7 @@ def appended(table: NoisyTable, new_data: Any, seed: int | None) -> NoisyTable:
     from dpmodels.zil.make import noised_rows
 
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise RequestError(f"seed must be a whole number or None, got {seed!r}")
+        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
     source = as_source(new_data)
     needed = tuple(dict.fromkeys((*table.design.variables, *table.public_columns)))
     missing = [c for c in needed if c not in source.kinds]
