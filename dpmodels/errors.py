@@ -92,7 +92,7 @@ class NotReleasedError(DPModelsError, AttributeError):
 
 
 class PrivateStageError(DPModelsError):
-    """The stage that reads private rows failed. Says nothing about the rows; the charge stands."""
+    """A stage that reads private rows failed. Says nothing of the rows; what of the charge."""
 
 
 class PrivacyBugError(DPModelsError):

@@ -46,7 +46,7 @@ def row_count(source: Source, declared: int | None, name: str) -> int:
         )
     from dpmodels.sources.rows import count_rows
 
-    return guarded(lambda: count_rows(source, name))
+    return guarded(lambda: count_rows(source, name), charged=False)
 
 
 def make_plan(call: Call, n: int) -> Plan:

@@ -36,7 +36,7 @@ def appended(table: NoisyTable, new_data: Any, seed: int | None) -> NoisyTable:
     if n is None:
         if not source.rescannable:
             raise RequestError("an iterator of tables does not say how many rows it has")
-        n = guarded(lambda: count_rows(source, needed[0]))
+        n = guarded(lambda: count_rows(source, needed[0]), charged=False)
     if n < 1:
         raise RequestError("the table to append has no rows")
     noise = _testing.NOISE.get() or make_noise(seed)

@@ -71,7 +71,7 @@ CALLS = {
     "dp_pate classes": lambda v: dp.dp_pate([[1]], classes=v, eps=1, delta=1e-6),
     "dp_vote seed": lambda v: dp.dp_vote(["a"], ["a", "b"], eps=1, delta=1e-6, seed=v),
     "dp_mean columns": lambda v: dp.dp_mean(v, COLUMN.to_frame(), eps=1, delta=1e-6),
-    "plan n": lambda v: dp.plan("dp_ols", "y ~ x", n=v, **OLS),
+    "plan n": lambda v: dp.plan("y ~ x", n=v, **OLS),
     "Budget eps": lambda v: dp.Budget(eps=v, delta=1e-6),
     "Budget unit": lambda v: dp.Budget(eps=1, delta=1e-6, unit=v),
     "Real": lambda v: dp.Real(0, v),
@@ -79,7 +79,7 @@ CALLS = {
     "Binary": lambda v: dp.Binary(v),
     "Schema": lambda v: dp.Schema(x=v),
     "methods": lambda v: dp.methods(v),
-    "tradeoff alpha": lambda v: dp.plan("dp_ols", "y ~ x", n=900, **OLS).guarantee.tradeoff(v),
+    "tradeoff alpha": lambda v: dp.plan("y ~ x", n=900, **OLS).guarantee.tradeoff(v),
 }  # fmt: skip
 
 
