@@ -339,6 +339,12 @@ def _short_form(bounds: Any, known: Mapping[str, Any]) -> dict[str, tuple[Any, A
         if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable):
             raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {shown(pair)}")
         both = tuple(pair)
+        if any(isinstance(x, (str, bytes, bool)) for x in both):
+            raise SchemaError(
+                f"bounds[{shown(name)}]: bounds are the ranges of numbers. The levels of a "
+                "category are declared in the schema, from what is known without the data: "
+                f"schema={{{shown(name)}: dp.Levels([...])}}"
+            )
         if len(both) != 2:
             raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {shown(pair)}")
         out[str(name)] = (both[0], both[1])

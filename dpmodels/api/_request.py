@@ -145,6 +145,39 @@ def _text(name: str, value: Any, example: str) -> None:
         )
 
 
+def _planned_columns(
+    formula: str, declared: Schema | None, bounds: Any, common: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the columns that a plan without data knows: declared ones, or the formula's.
+
+    ``bounds="private"`` buys every range, so nothing has to be declared. Otherwise a name that is
+    not declared may be misspelt: it is refused, with what to type if it is not.
+    """
+    from dpmodels.formula import needed_variables
+    from dpmodels.formula.walk import inline_variables
+
+    names = set(declared.variables) if declared is not None else set()
+    names |= {str(name) for name in bounds} if isinstance(bounds, Mapping) else set()
+    if names and "." in formula:
+        return dict.fromkeys(sorted(names), "unknown")
+    used = needed_variables(
+        formula,
+        None,
+        engine=common["engine"],
+        subset=common["subset"],
+        weights=common["weights"],
+        declared=names,
+    )
+    unknown = [name for name in used if name not in names and name not in inline_variables(formula)]
+    if unknown and bounds != "private":
+        raise RequestError(
+            f"planning without data: {unknown[0]!r} is neither in schema= nor in bounds=."
+            f"{did_you_mean(unknown[0], names)} For a number whose range is to be bought: "
+            f"schema={{{unknown[0]!r}: dp.Real()}}, or bounds='private' for all"
+        )
+    return dict.fromkeys(sorted(names.union(used)), "unknown")
+
+
 def build_request(
     verb: str,
     formula: Any,
@@ -195,9 +228,7 @@ def build_request(
     if kinds is None:
         if declared is None and bounds is None:
             raise RequestError("planning without data needs schema= (or bounds=)")
-        names = set(declared.variables) if declared is not None else set()
-        names |= set(bounds) if isinstance(bounds, Mapping) else set()
-        kinds = dict.fromkeys(sorted(names), "unknown")
+        kinds = _planned_columns(formula, declared, bounds, common)
     needed = needed_variables(
         formula,
         kinds,
