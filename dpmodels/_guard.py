@@ -14,12 +14,19 @@ __all__ = ["guarded"]
 T = TypeVar("T")
 
 
-def guarded(stage: Callable[[], T]) -> T:
+def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
     """Run a private stage: no warning gets out, and an exception says nothing about the rows.
 
     ``raise ... from None`` would leave the original reachable as ``__context__``; so the except
     block is left before anything is raised. BLAS runs on one thread: a shared machine makes
     threaded small products up to 260 times slower.
+
+    Parameters
+    ----------
+    stage : callable
+    charged : bool
+        False where rows are read before anything is charged (they are only counted): what the
+        error says of the charge.
     """
     import numpy as np
     from threadpoolctl import threadpool_limits
@@ -41,5 +48,6 @@ def guarded(stage: Callable[[], T]) -> T:
         raise ours
     raise PrivateStageError(
         "the stage that reads private rows failed; its message is withheld because it could quote "
-        "them. The charge stands. If the data can be read elsewhere, this is a bug worth reporting"
+        f"them. {'The charge stands' if charged else 'Nothing was charged'}. If the data can be "
+        "read elsewhere, this is a bug worth reporting"
     )

@@ -38,7 +38,6 @@ DEMO = {
     "formula": "log1p(mdvis) ~ lncoins + physlm + disea",
     "eps": 1.0,
     "delta": 1e-6,
-    "method": "eptr",
 }
 _FORMATS = ("text", "md", "html", "tex", "typst", "json")
 
@@ -99,8 +98,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
     print(
         "RAND Health Insurance Experiment, 20190 rows; ranges from the design of the study.\n"
-        f"  dp.dp_ols({DEMO['formula']!r}, data, eps={DEMO['eps']:g}, delta={DEMO['delta']:g}, "
-        f"method={DEMO['method']!r})",
+        f"  dp.dp_ols({DEMO['formula']!r}, data, eps={DEMO['eps']:g}, delta={DEMO['delta']:g})",
         file=sys.stderr,
     )
     fit = dp.dp_ols(data=dp.datasets.rand_hie(), **DEMO)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "BudgetError",
@@ -31,6 +32,7 @@ __all__ = [
     "UnknownOptionError",
     "UtilityWarning",
     "did_you_mean",
+    "shown",
 ]
 
 
@@ -90,7 +92,7 @@ class NotReleasedError(DPModelsError, AttributeError):
 
 
 class PrivateStageError(DPModelsError):
-    """The stage that reads private rows failed. Says nothing about the rows; the charge stands."""
+    """A stage that reads private rows failed. Says nothing of the rows; what of the charge."""
 
 
 class PrivacyBugError(DPModelsError):
@@ -129,3 +131,25 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(str(word), [str(k) for k in known], n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def shown(value: Any) -> str:
+    """Return how an argument of a call is written in a message: never as data could be.
+
+    A short scalar of Python itself is what somebody typed, and is repeated. Of everything else
+    (numpy and pandas scalars, which are cells, columns, frames, lists, tuples, long text, objects)
+    the type is all that is said: a repr of it could quote rows.
+
+    Parameters
+    ----------
+    value : object, any type
+        An argument as it was given.
+    """
+    kind = type(value)  # exactly: a numpy float is a float too
+    if value is None or kind in (bool, float):
+        return repr(value)
+    if kind is int and abs(value) < 10**15:
+        return repr(value)
+    if kind is str and len(value) <= 40:
+        return repr(value)
+    return f"<{kind.__name__}>"

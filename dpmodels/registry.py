@@ -13,7 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpmodels.errors import RequestError, UnknownMethodError, UnknownOptionError, did_you_mean
+from dpmodels.errors import (
+    RequestError,
+    UnknownMethodError,
+    UnknownOptionError,
+    did_you_mean,
+    shown,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,23 +86,23 @@ class Option:
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         numeric = float in kinds or int in kinds
         if isinstance(value, bool) and bool not in kinds and object not in kinds:
-            raise RequestError(f"{self.name}= takes {self._wanted()}, got {value!r}")
+            raise RequestError(f"{self.name}= takes {self._wanted()}, got {shown(value)}")
         if float in kinds and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if self.choices and isinstance(value, (str, bool)) and value not in self.choices:
             meant = self.other_words.get(str(value).lower(), str(value))
             raise RequestError(
-                f"{self.name}={value!r} is not one of {list(self.choices)}."
+                f"{self.name}={shown(value)} is not one of {list(self.choices)}."
                 + did_you_mean(meant, [str(c) for c in self.choices])
             )
         if object not in kinds and not isinstance(value, kinds):
-            raise RequestError(f"{self.name}= takes {self._wanted()}, got {value!r}")
+            raise RequestError(f"{self.name}= takes {self._wanted()}, got {shown(value)}")
         if numeric and isinstance(value, (int, float)) and not isinstance(value, bool):
             bad = value != value
             bad = bad or (self.lower is not None and not value > self.lower)
             bad = bad or (self.upper is not None and not value < self.upper)
             if bad:
-                raise RequestError(f"{self.name}={value!r}: must be {self._wanted()}")
+                raise RequestError(f"{self.name}={shown(value)}: must be {self._wanted()}")
         return value
 
     def _wanted(self) -> str:
@@ -222,11 +228,11 @@ def method_names(verb: str) -> list[str]:
 
 def resolve(verb: str, name: str) -> Method:
     """Look a method up; raise ``UnknownMethodError`` with a suggestion."""
-    entry = _entries().get((verb, name))
+    entry = _entries().get((verb, name)) if isinstance(name, str) else None
     if entry is None:
         names = method_names(verb)
         raise UnknownMethodError(
-            f"Unknown method: {name!r}.{did_you_mean(name, names)}\n"
+            f"Unknown method: {shown(name)}.{did_you_mean(name, names)}\n"
             f"  Methods for {verb}: {', '.join(map(repr, names))}. See dp.methods()."
         )
     return entry
@@ -276,7 +282,8 @@ def methods(name: str | None = None) -> pd.DataFrame:
                 f"{name!r} is a verb, not a method. Its methods: {', '.join(method_names(name))}"
             )
         raise UnknownMethodError(
-            f"Unknown method: {name!r}.{did_you_mean(name, known)}\n  Known: {', '.join(known)}."
+            f"Unknown method: {shown(name)}.{did_you_mean(name, known)}\n"
+            f"  Known: {', '.join(known)}."
         )
     rows = [
         {

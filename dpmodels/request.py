@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, shown
 
 if TYPE_CHECKING:
     from dpmodels.registry import Method
@@ -18,19 +19,27 @@ __all__ = ["Request", "check_eps_delta"]
 
 def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[float, float]:
     """Return (eps, delta) as floats or raise ``RequestError`` naming the argument."""
+    given = {"eps": shown(eps), "delta": shown(delta)}
     for name, value in (("eps", eps), ("delta", delta)):
+        # numpy and pandas make a number of a column of one cell
+        if isinstance(value, (list, tuple)) or getattr(value, "ndim", False):
+            raise RequestError(f"{name} must be a number, got {given[name]}")
         if isinstance(value, str):
-            raise RequestError(f"{name} must be a number, got the text {value!r}")
+            raise RequestError(f"{name} must be a number, got the text {given[name]}")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            try:
-                value = float(value)
-            except (TypeError, ValueError):
-                raise RequestError(f"{name} must be a number, got {value!r}") from None
+            number = math.nan
+            with contextlib.suppress(Exception):  # whose message may quote the value
+                number = float(value)
+            if math.isnan(number):
+                raise RequestError(f"{name} must be a number, got {given[name]}")
+            value = number
         if math.isnan(value):
             raise RequestError(f"{name} must be a number, got nan")
     eps, delta = float(eps), float(delta)
     if not (eps > 0 and math.isfinite(eps)):
-        raise RequestError(f"eps must be positive and finite, got {eps!r}. For example eps=1")
+        raise RequestError(
+            f"eps must be positive and finite, got {given['eps']}. For example eps=1"
+        )
     if delta == 0 and not allow_pure:
         raise RequestError(
             "delta = 0: this method needs delta > 0. A usual choice is well below 1/n, "
@@ -38,7 +47,7 @@ def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[
         )
     if not 0 <= delta < 1:
         raise RequestError(
-            f"delta must lie in [0, 1), got {delta!r}. A usual choice is well below 1/n, "
+            f"delta must lie in [0, 1), got {given['delta']}. A usual choice is well below 1/n, "
             "for example delta=1e-6"
         )
     return eps, delta

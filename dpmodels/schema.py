@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean
+from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, shown
 from dpmodels.variables import Binary, Count, Levels, Ordered, Real, Text, Variable, as_variable
 
 __all__ = [
@@ -296,7 +296,7 @@ def schema_for(
     for name in needed:
         if name not in data_columns:
             raise SchemaError(
-                f"the data has no column {name!r}.{did_you_mean(name, data_columns)} "
+                f"the data has no column {shown(name)}.{did_you_mean(name, data_columns)} "
                 f"Columns: {_few(data_columns)}"
             )
         kind = str(data_columns[name])
@@ -327,20 +327,26 @@ def _short_form(bounds: Any, known: Mapping[str, Any]) -> dict[str, tuple[Any, A
         return {}
     if not isinstance(bounds, Mapping):
         raise SchemaError(
-            f'bounds must be a mapping {{"alcohol": (8, 15)}} or "private", got {bounds!r}'
+            f'bounds must be a mapping {{"alcohol": (8, 15)}} or "private", got {shown(bounds)}'
         )
     out = {}
     for name, pair in bounds.items():
         if known and name not in known:
             raise SchemaError(
-                f"bounds: no variable {name!r}.{did_you_mean(str(name), known)} "
+                f"bounds: no variable {shown(name)}.{did_you_mean(str(name), known)} "
                 f"Variables: {_few(known)}"
             )
         if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable):
-            raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {pair!r}")
+            raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {shown(pair)}")
         both = tuple(pair)
+        if any(isinstance(x, (str, bytes, bool)) for x in both):
+            raise SchemaError(
+                f"bounds[{shown(name)}]: bounds are the ranges of numbers. The levels of a "
+                "category are declared in the schema, from what is known without the data: "
+                f"schema={{{shown(name)}: dp.Levels([...])}}"
+            )
         if len(both) != 2:
-            raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {pair!r}")
+            raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {shown(pair)}")
         out[str(name)] = (both[0], both[1])
     return out
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dpmodels.errors import NoReplyError, RequestError
 from dpmodels.estimate import Array
@@ -21,10 +17,64 @@ if TYPE_CHECKING:
 
     from dpmodels.results import Fit
 
-__all__ = ["DPLinearRegression"]
+__all__ = ["DPLinearRegression", "DPLogisticRegression"]
 
 
-class DPLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class _Private(BaseEstimator):  # type: ignore[misc]
+    """What the estimators share: rows read without judging them, a budget never copied."""
+
+    def _rows(self, X: Any, y: Any, target: Any = None) -> tuple[Array, Array]:
+        """Check shapes and types, which are public; turn cells into floats without judging them.
+
+        scikit-learn's own validation would raise if a cell is missing, and quote a cell that is
+        not a number: errors that tell of private cells. Here both count as missing, and a row
+        with a missing cell becomes a zero row. A list has no type, and numpy would find one for
+        all of it from its cells: lists are read cell by cell.
+        """
+        from dpmodels.schema import Real
+        from dpmodels.sources.matrix import cells_of, feature_columns, target_column
+
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        if issparse(X):  # a type: scikit-learn's refusal quotes no cell
+            check_array(X)
+        columns, rows = feature_columns(X)
+        column = target_column(y)
+        if len(column) != rows:
+            raise RequestError(
+                f"Found input variables with inconsistent numbers of samples: {[rows, len(column)]}"
+            )
+        cells = cells_of(columns, Real()) if columns else np.empty((rows, 0))
+        if hasattr(X, "columns"):  # names first: the numbers have none
+            validate_data(self, X, skip_check_array=True)
+            check_array(cells, estimator=self, ensure_all_finite=False, ensure_min_samples=2)
+        else:
+            validate_data(self, cells, ensure_all_finite=False, ensure_min_samples=2)
+        return cells, cells_of([column], target or Real())[:, 0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def __sklearn_clone__(self) -> Any:
+        """Copy as scikit-learn does, but share the budget: a copy would charge another ledger."""
+        params = self.get_params(deep=False)
+        shared = {k: v if k == "budget" else clone(v, safe=False) for k, v in params.items()}
+        return type(self)(**shared)
+
+    def _raise_no_reply(self, fit: Fit) -> None:
+        raise NoReplyError(
+            "the private test did not pass: no reply, and so no coefficients. The charge "
+            f"(eps = {fit.privacy.eps:g}, delta = {fit.privacy.delta:g}) stands. Ways to make a "
+            "reply more likely: a larger eps, declared and tighter x_bounds and y_bounds, fewer "
+            "features, or a method that always replies"
+        )
+
+
+class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
     """Linear regression with differential privacy.
 
     Parameters
@@ -32,7 +82,8 @@ class DPLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     eps, delta : float
         The guarantee of one call of ``fit``.
     method : str
-        A method of ``dp_ols``.
+        A method of ``dp_ols``. The default answers whatever the rows are, if the ranges are
+        declared.
     x_bounds : (lower, upper) or array of shape (n_features, 2)
         Declared range of the features: one pair for all, or one a feature. Never learnt in
         ``fit``. None: the ranges are bought from the budget.
@@ -61,19 +112,25 @@ class DPLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Unit: one row of ``(X, y)``. Neighbours: replace one row, n public. **Every** call of ``fit``
     charges (eps, delta): cross-validation or a grid search over private rows multiplies the cost
     by the number of fits. ``score`` and ``predict`` on private rows are not private at all: their
-    output is a function of those rows.
+    output is a function of those rows, so what ``cross_val_score`` returns may be published only
+    if the rows it scores are public.
 
     Notes
     -----
     A no-reply raises ``NoReplyError``: an estimator without coefficients has no other way to say
     it. The charge stands.
+
+    Clones share the budget: ``cross_val_score(DPLinearRegression(eps=0.2, budget=budget), X, y,
+    cv=5)`` charges five times eps = 0.2 to one ledger, and stops where it is spent (with
+    ``error_score="raise"``). With ``n_jobs`` above 1 scikit-learn would copy the budget to other
+    processes, which a budget refuses.
     """
 
     def __init__(
         self,
         eps: float = 1.0,
         delta: float = 1e-6,
-        method: str = "eptr",
+        method: str = "ssp",
         x_bounds: Any = None,
         y_bounds: tuple[float, float] | None = None,
         fit_intercept: bool = True,
@@ -129,41 +186,13 @@ class DPLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             **(self.options or {}),
         )
         if not fit.released:
-            raise NoReplyError(
-                "the private test did not pass: no reply, and so no coefficients. The charge "
-                f"(eps = {fit.privacy.eps:g}, delta = {fit.privacy.delta:g}) stands. Ways to make "
-                "a reply more likely: a larger eps, declared and tighter x_bounds and y_bounds, "
-                'fewer features, or options={"on_fail": "ridge"}'
-            )
+            self._raise_no_reply(fit)
         params = fit.params
         self.coef_ = params[names].to_numpy(copy=True)
         self.intercept_ = float(params["Intercept"]) if self.fit_intercept else 0.0
         self.results_ = fit
         self.privacy_ = fit.privacy
         return self
-
-    def _rows(self, X: Any, y: Any) -> tuple[Array, Array]:
-        """Check shapes and types, which are public; turn cells into floats without judging them.
-
-        scikit-learn's own validation would raise if a cell is missing, and quote a cell that is
-        not a number: errors that tell of private cells. Here both count as missing, and a row
-        with a missing cell becomes a zero row.
-        """
-        from dpmodels.formula import coerce
-        from dpmodels.schema import Real
-
-        if y is None:
-            raise ValueError("DPLinearRegression requires y to be passed, but the target y is None")
-        X = validate_data(self, X, dtype=None, ensure_all_finite=False)
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        columns = [coerce(X[:, j], Real()) for j in range(X.shape[1])]
-        return np.column_stack(columns), np.asarray(coerce(y, Real()))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def predict(self, X: Any) -> Array:
         """Predict at new rows; cells are not clipped to the bounds.
@@ -179,6 +208,148 @@ class DPLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X = validate_data(self, X, dtype=float, reset=False, ensure_all_finite=False)
         return np.asarray(X @ self.coef_ + self.intercept_)
+
+
+class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
+    """Logistic regression of two classes with differential privacy.
+
+    Parameters
+    ----------
+    eps, delta : float
+        The guarantee of one call of ``fit``.
+    classes : pair
+        The two classes, public: never learnt from ``y``. The second is the event. Any other cell
+        of ``y`` is missing.
+    method : str
+        A method of ``dp_glm``.
+    x_bounds : (lower, upper) or array of shape (n_features, 2)
+        Declared range of the features. None: bought, where the method can.
+    fit_intercept : bool
+    budget : Budget, optional
+        A ledger that every call of ``fit`` draws from.
+    options : dict, optional
+        Options of the method.
+    random_state : int, optional
+        For tests: the fit is then NOT PRIVATE. None: operating-system randomness.
+
+    Attributes
+    ----------
+    classes_ : (2,) array
+    coef_ : (1, n_features) array
+    intercept_ : (1,) array
+    n_features_in_ : int
+    results_ : Fit
+    privacy_ : Guarantee
+
+    Privacy
+    -------
+    As :class:`DPLinearRegression`: every ``fit`` charges; ``score`` and ``predict`` on private
+    rows are not private.
+    """
+
+    def __init__(
+        self,
+        eps: float = 1.0,
+        delta: float = 1e-6,
+        classes: Any = (0, 1),
+        method: str = "objpert",
+        x_bounds: Any = None,
+        fit_intercept: bool = True,
+        budget: Any = None,
+        options: dict[str, Any] | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.eps = eps
+        self.delta = delta
+        self.classes = classes
+        self.method = method
+        self.x_bounds = x_bounds
+        self.fit_intercept = fit_intercept
+        self.budget = budget
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> DPLogisticRegression:
+        """Fit, charging (eps, delta).
+
+        Parameters
+        ----------
+        X : (n, n_features) array or DataFrame
+        y : (n,) array of the two classes
+
+        Returns
+        -------
+        self
+
+        Privacy
+        -------
+        See the class.
+        """
+        import pandas as pd
+
+        from dpmodels.api import dp_glm
+        from dpmodels.schema import Binary, Real, Schema
+
+        labels = list(self.classes)
+        event = Binary(labels)
+        X, y = self._rows(X, y, event)
+        names = [f"x{j}" for j in range(X.shape[1])]
+        bounds = _bounds(self.x_bounds, names)
+        schema = Schema(y=Binary(), **{x: Real(*bounds.get(x, ())) for x in names})
+        fit: Fit = dp_glm(
+            f"y ~ {' + '.join(names)}{'' if self.fit_intercept else ' - 1'}",
+            pd.DataFrame(X, columns=names).assign(y=y),
+            eps=self.eps,
+            delta=self.delta,
+            family="logistic",
+            method=self.method,
+            schema=schema,
+            budget=self.budget,
+            seed=self.random_state,
+            **(self.options or {}),
+        )
+        if not fit.released:
+            self._raise_no_reply(fit)
+        params = fit.params
+        self.classes_ = np.array(labels)
+        self.coef_ = params[names].to_numpy(copy=True)[None, :]
+        self.intercept_ = np.array([float(params["Intercept"]) if self.fit_intercept else 0.0])
+        self.results_ = fit
+        self.privacy_ = fit.privacy
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the log odds of the event.
+
+        Privacy
+        -------
+        As ``predict``.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=float, reset=False, ensure_all_finite=False)
+        return np.asarray(X @ self.coef_[0] + self.intercept_[0])
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of both classes, (k, 2).
+
+        Privacy
+        -------
+        As ``predict``.
+        """
+        from scipy.special import expit
+
+        p = expit(self.decision_function(X))
+        return np.column_stack([1.0 - p, p])
+
+    def predict(self, X: Any) -> Any:
+        """Return the likelier class.
+
+        Privacy
+        -------
+        Costs nothing. A prediction computed from a private row is as private as that row.
+        """
+        event = self.decision_function(X) > 0
+        return self.classes_[event.astype(int)]
 
 
 def _bounds(x_bounds: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from dpmodels.errors import SchemaError, did_you_mean
+from dpmodels.errors import SchemaError, did_you_mean, shown
 
 __all__ = ["Binary", "Count", "Levels", "Ordered", "Real", "Text", "Variable", "as_variable"]
 
@@ -23,9 +23,12 @@ def _number(value: Any, what: str) -> float:
         except (TypeError, ValueError, OverflowError):
             number = math.nan
     if not math.isfinite(number):
+        # of a pair it is not known whether somebody typed it
+        got = shown(value) if isinstance(value, float) else f"<{type(value).__name__}>"
         raise SchemaError(
-            f"{what} must be a finite number, got {value!r}. For example Real(lower=0, upper=10); "
-            "leave both bounds out to have the range bought from eps and delta"
+            f"{what} must be a finite number, got {got}. For example "
+            "Real(lower=0, upper=10); leave both bounds out to have the range bought from eps and "
+            "delta"
         )
     return number
 
@@ -54,12 +57,16 @@ def _levels(levels: Any, kind: str) -> tuple[Scalar, ...]:
     out = tuple(x.item() if hasattr(x, "item") and not isinstance(x, str) else x for x in levels)
     for level in out:
         if not isinstance(level, (str, int, float, bool)) or level != level:
-            raise SchemaError(f"{kind}: a level must be text or a number, got {level!r}")
-    twice = sorted({repr(x) for i, x in enumerate(out) if x in out[:i]})
+            raise SchemaError(f"{kind}: a level must be text or a number, got {shown(level)}")
+    twice = [i for i, x in enumerate(out) if x in out[:i]]
     if twice:
-        raise SchemaError(f"{kind}: level {', '.join(twice)} is listed twice. List each level once")
+        first = out.index(out[twice[0]])  # a column handed over by mistake must not be quoted
+        raise SchemaError(
+            f"{kind}: a level is listed twice (at places {first + 1} and {twice[0] + 1}). List "
+            "each level once, from what is known without the data"
+        )
     if len(out) < 2:
-        raise SchemaError(f"{kind}: needs at least two levels, got {list(out)!r}")
+        raise SchemaError(f"{kind}: needs at least two levels, got {len(out)}")
     return out
 
 
@@ -219,9 +226,9 @@ class Binary(_Base):
     def __init__(self, levels: Any = None, *, na: Any = None, label: str | None = None) -> None:
         pair = None if levels is None else _levels(levels, "Binary")
         if pair is not None and len(pair) != 2:
-            raise SchemaError(f"Binary: needs exactly two levels, got {list(pair)!r}. Use Levels")
+            raise SchemaError(f"Binary: needs exactly two levels, got {len(pair)}. Use Levels")
         if na is not None and na not in (0, 1):
-            raise SchemaError(f"Binary: na must be 0 or 1, got {na!r}")
+            raise SchemaError(f"Binary: na must be 0 or 1, got {shown(na)}")
         _freeze(self, levels=pair, na=None if na is None else float(na), label=label)
 
     @property
@@ -271,7 +278,7 @@ class Levels(_Base):
             listed = [*listed, other]
         out = _levels(listed, name)
         if na is not None and na not in out:
-            raise SchemaError(f"{name}: na={na!r} is not one of its levels {list(out)!r}")
+            raise SchemaError(f"{name}: na={shown(na)} is not one of its levels {list(out)!r}")
         _freeze(self, levels=out, other=other, na=na, label=label)
 
     @property
@@ -350,7 +357,8 @@ def as_variable(name: str, spec: Any) -> Variable:
         for key in given:
             if key not in known:
                 raise SchemaError(
-                    f"variable {name!r}: {cls.__name__} has no {key!r}.{did_you_mean(key, known)}"
+                    f"variable {name!r}: {cls.__name__} has no {shown(key)}."
+                    + did_you_mean(key, known)
                 )
         built: Variable = cls(**given)
         return built

@@ -50,16 +50,16 @@ print(dp.describe("log1p(mdvis) ~ lncoins + physlm + disea", schema=schema))
 
 # %%
 formula = "log1p(mdvis) ~ lncoins + physlm + disea"
-print(dp.plan(formula, schema, n=20190, eps=1, delta=1e-6, method="eptr"))
+print(dp.plan(formula, schema, n=20190, eps=1, delta=1e-6))
 
 # %% [markdown]
 # ## Fit
 #
-# Everything that this call does - the test, the coefficients, the standard errors - fits inside (eps = 1, delta = 1e-6).
+# Everything that this call does - the moments, the coefficients, the standard errors - fits inside (eps = 1, delta = 1e-6).
 
 # %%
 budget = dp.Budget(eps=2, delta=1e-5)
-fit = dp.dp_ols(formula, data, eps=1, delta=1e-6, method="eptr", budget=budget, seed=2)
+fit = dp.dp_ols(formula, data, eps=1, delta=1e-6, budget=budget, seed=2)
 print(fit.summary())
 
 # %% [markdown]
@@ -99,7 +99,7 @@ fit.predict(new, interval="confidence").round(3)
 # %%
 bare = pd.DataFrame(data).copy()
 bare.attrs.clear()
-second = dp.dp_ols(formula, bare, eps=0.8, delta=1e-6, method="eptr", budget=budget, seed=3)
+second = dp.dp_ols(formula, bare, eps=0.8, delta=1e-6, budget=budget, seed=3)
 print(second.summary())
 
 # %% [markdown]
@@ -109,7 +109,7 @@ print(second.summary())
 
 # %%
 try:
-    dp.dp_ols(formula, data, eps=1.8, delta=1e-6, method="eptr", budget=budget)
+    dp.dp_ols(formula, data, eps=1.8, delta=1e-6, budget=budget)
 except dp.errors.BudgetExceededError as error:
     print(error)
 

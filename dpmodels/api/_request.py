@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.registry import Method, resolve
 from dpmodels.request import Request, check_eps_delta
 
@@ -70,19 +70,26 @@ def check_split(split: Any) -> Mapping[str, float] | None:
     shares = {}
     for name, share in split.items():
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not share > 0:
-            raise RequestError(f"split={{{name!r}: {share!r}}}: shares must be positive numbers")
+            raise RequestError(
+                f"split={{{shown(name)}: {shown(share)}}}: shares must be positive numbers"
+            )
         shares[str(name)] = float(share)
     total = math.fsum(shares.values())
     if not abs(total - 1.0) <= 1e-9:
-        raise RequestError(f"the shares of split= sum to {total!r}, not to 1")
+        typed = all(type(share) in (int, float) for share in split.values())
+        raise RequestError(
+            f"the shares of split= sum to {total!r}, not to 1"
+            if typed
+            else "the shares of split= must sum to 1"
+        )
     return shares
 
 
 def _check_choice(name: str, value: Any) -> None:
-    if value not in _CHOICES[name]:
+    if not isinstance(value, str) or value not in _CHOICES[name]:
         raise RequestError(
-            f"{name}={value!r} is not one of {list(_CHOICES[name])}."
-            + did_you_mean(str(value), _CHOICES[name])
+            f"{name}={shown(value)} is not one of {list(_CHOICES[name])}."
+            + (did_you_mean(value, _CHOICES[name]) if isinstance(value, str) else "")
         )
 
 
@@ -95,13 +102,15 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
         _check_choice("relation", common["relation"])
     level = common["level"]
     if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise RequestError(f"level must lie between 0 and 1, got {level!r}. For example level=0.95")
+        raise RequestError(
+            f"level must lie between 0 and 1, got {shown(level)}. For example level=0.95"
+        )
     common["split"] = check_split(common["split"])
     _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
     _text("weights", common["weights"], 'weights="w", a column with a declared range')
     n = common["n"]
     if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-        raise RequestError(f"n must be a positive whole number, got {n!r}")
+        raise RequestError(f"n must be a positive whole number, got {shown(n)}")
     return common
 
 
@@ -110,7 +119,7 @@ def _relation(method: Method, asked: str | None) -> str:
         return method.relations[0]
     if asked not in method.relations:
         raise RequestError(
-            f"{method.verb}(method={method.name!r}) has no proof for relation={asked!r}; "
+            f"{method.verb}(method={method.name!r}) has no proof for relation={shown(asked)}; "
             f"it has one for {', '.join(map(repr, method.relations))}"
         )
     return asked
@@ -134,6 +143,39 @@ def _text(name: str, value: Any, example: str) -> None:
             f"{name}= takes a text, for example {example}: it is read row by row with the data; "
             f"got {type(value).__name__}"
         )
+
+
+def _planned_columns(
+    formula: str, declared: Schema | None, bounds: Any, common: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the columns that a plan without data knows: declared ones, or the formula's.
+
+    ``bounds="private"`` buys every range, so nothing has to be declared. Otherwise a name that is
+    not declared may be misspelt: it is refused, with what to type if it is not.
+    """
+    from dpmodels.formula import needed_variables
+    from dpmodels.formula.walk import inline_variables
+
+    names = set(declared.variables) if declared is not None else set()
+    names |= {str(name) for name in bounds} if isinstance(bounds, Mapping) else set()
+    if names and "." in formula:
+        return dict.fromkeys(sorted(names), "unknown")
+    used = needed_variables(
+        formula,
+        None,
+        engine=common["engine"],
+        subset=common["subset"],
+        weights=common["weights"],
+        declared=names,
+    )
+    unknown = [name for name in used if name not in names and name not in inline_variables(formula)]
+    if unknown and bounds != "private":
+        raise RequestError(
+            f"planning without data: {unknown[0]!r} is neither in schema= nor in bounds=."
+            f"{did_you_mean(unknown[0], names)} For a number whose range is to be bought: "
+            f"schema={{{unknown[0]!r}: dp.Real()}}, or bounds='private' for all"
+        )
+    return dict.fromkeys(sorted(names.union(used)), "unknown")
 
 
 def build_request(
@@ -177,18 +219,16 @@ def build_request(
     eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
     relation = _relation(entry, common["relation"])
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise RequestError(f"seed must be a whole number or None, got {seed!r}")
+        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
     if not isinstance(inference, bool):
-        raise RequestError(f"inference must be True or False, got {inference!r}")
+        raise RequestError(f"inference must be True or False, got {shown(inference)}")
     if common["weights"] is not None and "weights" not in entry.accepts:
-        raise RequestError(f"{verb}(method={method!r}) takes no weights=")
+        raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
     declared = declared_schema(schema, attached)
     if kinds is None:
         if declared is None and bounds is None:
             raise RequestError("planning without data needs schema= (or bounds=)")
-        names = set(declared.variables) if declared is not None else set()
-        names |= set(bounds) if isinstance(bounds, Mapping) else set()
-        kinds = dict.fromkeys(sorted(names), "unknown")
+        kinds = _planned_columns(formula, declared, bounds, common)
     needed = needed_variables(
         formula,
         kinds,
@@ -237,7 +277,7 @@ def build_request(
 
         if "public" not in entry.accepts:
             raise RequestError(
-                f"{verb}(method={method!r}) does not use public data: drop public=, or use a "
+                f"{verb}(method={shown(method)}) does not use public data: drop public=, or use a "
                 "method that does, for example method='pmt'"
             )
         request = replace(request, public=read_public(public, design))

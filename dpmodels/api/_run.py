@@ -46,7 +46,7 @@ def row_count(source: Source, declared: int | None, name: str) -> int:
         )
     from dpmodels.sources.rows import count_rows
 
-    return guarded(lambda: count_rows(source, name))
+    return guarded(lambda: count_rows(source, name), charged=False)
 
 
 def make_plan(call: Call, n: int) -> Plan:
@@ -55,6 +55,10 @@ def make_plan(call: Call, n: int) -> Plan:
     if n < 1 and request.relation == "replace":  # under add-remove the count is private
         raise RequestError("the table has no rows")
     plan = request.method.load().plan(request, call.design, n)
+    if plan.purchase is not None and request.relation == "replace":
+        from dpmodels.ranges.expected import purchase_advice
+
+        plan = replace(plan, advice=(*plan.advice, *purchase_advice(plan.purchase, n)))
     if request.seed is not None or _testing.NOISE.get() is not None:
         plan = replace(plan, guarantee=replace(plan.guarantee, seeded=True))
     return plan

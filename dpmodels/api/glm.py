@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api._fit import fit_formula
 from dpmodels.api._release_data import REQUIRED
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import RequestError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -38,10 +38,10 @@ def family_of(name: Any) -> Family:
     """Return the family of a name or alias; raise ``RequestError`` otherwise."""
     key = str(name).lower() if isinstance(name, str) else name
     key = _ALIASES.get(key, key) if isinstance(key, str) else key
-    if key not in FAMILIES:
+    if not isinstance(key, str) or key not in FAMILIES:
         known = [*FAMILIES, *_ALIASES]
         raise RequestError(
-            f"family={name!r} is not one of {list(FAMILIES)}.{did_you_mean(str(name), known)}"
+            f"family={shown(name)} is not one of {list(FAMILIES)}.{did_you_mean(str(name), known)}"
         )
     return FAMILIES[key]
 
@@ -146,7 +146,9 @@ def glm_arguments(
     chosen = family_of(family)
     link = options.get("link")
     if link not in (None, chosen.link):
-        raise RequestError(f"family={chosen.name!r} has link={chosen.link!r}, got link={link!r}")
+        raise RequestError(
+            f"family={chosen.name!r} has link={chosen.link!r}, got link={shown(link)}"
+        )
     return (
         "drcl" if chosen.name == "geometric" else method_names("dp_glm")[0],
         {**options, "family": chosen.name, "link": chosen.link},

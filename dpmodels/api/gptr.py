@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api._request import build_request
 from dpmodels.api._run import execute
+from dpmodels.errors import shown
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -86,7 +87,9 @@ def dp_gptr(
     from dpmodels.sources.adapt import as_source
 
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise RequestError(f"size= is the length of the output, for example size=1; got {size!r}")
+        raise RequestError(
+            f"size= is the length of the output, for example size=1; got {shown(size)}"
+        )
     if names is not None and len(names) != size:
         raise RequestError(f"names= has {len(names)} entries, size={size}")
     source = as_source(data)

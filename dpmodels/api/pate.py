@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.vote import charged_run
-from dpmodels.errors import NoReplyWarning, RequestError
+from dpmodels.errors import NoReplyWarning, RequestError, shown
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
@@ -20,7 +20,14 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     import numpy as np
 
     typed = hasattr(votes, "dtype") or hasattr(votes, "__array__")
-    array = np.asarray(votes) if typed else _listed(votes)
+    masked = isinstance(votes, np.ma.MaskedArray)
+    if masked or any(hasattr(votes, a) for a in ("columns", "__arrow_c_stream__")):
+        from dpmodels.sources.adapt import _withheld
+        from dpmodels.sources.matrix import whole_numbers
+
+        array = _withheld(lambda: whole_numbers(votes))
+    else:
+        array = np.asarray(votes) if typed else _listed(votes)
     if array.ndim != 2 or array.dtype.kind not in "iu":
         raise RequestError(
             "votes takes a two-dimensional array of whole numbers: labels (teachers, queries), or "
@@ -34,7 +41,7 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     else:
         teachers = array.shape[0]
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
-        raise RequestError(f"classes= is the number of classes, at least 2; got {classes!r}")
+        raise RequestError(f"classes= is the number of classes, at least 2; got {shown(classes)}")
     if array.size == 0:
         raise RequestError("there are no votes: the array is empty")
     return array, classes, teachers
@@ -78,8 +85,9 @@ def dp_pate(
 
     Parameters
     ----------
-    votes : (teachers, queries) array of int
-        Labels 0, ..., classes - 1; anything else is an abstention. With ``counts=True``: vote
+    votes : (teachers, queries) array or table of int
+        Labels 0, ..., classes - 1; anything else, and a missing cell, is an abstention. The type
+        of a table's columns is its schema's, whatever its cells. With ``counts=True``: vote
         counts (queries, classes).
     eps, delta : float
         The promise of the call.
@@ -136,10 +144,10 @@ def dp_pate(
     eps, delta = check_eps_delta(eps, delta)
     array, classes, teachers = _checked(votes, classes, counts, teachers)
     if isinstance(sigma, bool) or not (sigma > 0 and math.isfinite(sigma)):
-        raise RequestError(f"sigma= must be positive and finite, got {sigma!r}")
+        raise RequestError(f"sigma= must be positive and finite, got {shown(sigma)}")
     hat = eps / 2.0 if test_eps is None else float(test_eps)
     if not 0 < hat < eps:
-        raise RequestError(f"test_eps= must lie between 0 and eps, got {test_eps!r}")
+        raise RequestError(f"test_eps= must lie between 0 and eps, got {shown(test_eps)}")
     queries = array.shape[0] if counts else array.shape[1]
     free = data_independent_eps(float(sigma), queries, delta)
     guarantee = Guarantee(

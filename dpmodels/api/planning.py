@@ -10,7 +10,7 @@ from dpmodels.api._choice import choose_method
 from dpmodels.api._request import build_request
 from dpmodels.api._run import make_plan
 from dpmodels.api.glm import glm_arguments
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import RequestError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
@@ -62,7 +62,7 @@ def plan(
     Reads no data and costs nothing.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise RequestError(f"n must be a positive whole number, got {n!r}")
+        raise RequestError(f"n must be a positive whole number, got {shown(n)}")
     design_options = None
     if verb == "dp_glm":
         family, event = options.pop("family", "binomial"), options.pop("event", None)
@@ -94,7 +94,7 @@ def plan(
     if not isinstance(want, Mapping):
         raise RequestError(
             f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}; got "
-            f"{want!r}"
+            f"{shown(want)}"
         )
     unknown = [c for c in want if c not in result.design.names]
     if unknown:

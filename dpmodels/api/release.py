@@ -15,6 +15,7 @@ from dpmodels.errors import (
     NotPrivateWarning,
     RequestError,
     UtilityWarning,
+    shown,
 )
 from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import Run
@@ -38,15 +39,22 @@ def _formula(columns: Iterable[str], kinds: Mapping[str, str], public: tuple[str
     return "~ " + " + ".join(terms)
 
 
+def _are_names(columns: Any) -> bool:
+    """Return whether this is a list of names, and no column of cells."""
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        return False
+    return type(columns).__name__ != "Series" and all(isinstance(c, str) for c in columns)
+
+
 def _asked(columns: Any, kinds: Mapping[str, str], declared: Schema | None) -> list[str]:
     if columns is None:
         names = list(declared) if declared is not None else list(kinds)
-    elif isinstance(columns, str) or not isinstance(columns, Iterable):
+    elif not _are_names(columns):
         raise RequestError(
-            f"columns takes a list of names (or terms such as 'log(x)'), got {columns!r}"
+            f"columns takes a list of names (or terms such as 'log(x)'), got {shown(columns)}"
         )
     else:
-        names = [str(c) for c in columns]
+        names = list(columns)
     if not names:
         raise RequestError("a release needs at least one column")
     twice = sorted({c for c in names if names.count(c) > 1})
@@ -77,7 +85,7 @@ def _plan(
             from dpmodels.errors import did_you_mean
 
             raise RequestError(
-                f"public_columns: the data has no column {name!r}."
+                f"public_columns: the data has no column {shown(name)}."
                 + did_you_mean(name, source.kinds)
             )
     asked = _asked(columns, source.kinds, declared)
@@ -173,7 +181,9 @@ def dp_release(
         raise RequestError("level= and unit= are synonyms; give one of them")
     eps, delta = check_eps_delta(eps, delta, allow_pure=True)
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise RequestError(f"seed must be a whole number or None, got {seed!r}")
+        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise RequestError(f"n must be a positive whole number, got {shown(n)}")
     if budget is not None and not hasattr(budget, "charge"):
         raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
     options = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import NotPrivateWarning, RequestError
+from dpmodels.errors import NotPrivateWarning, RequestError, shown
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def charged_run(call: str, guarantee: Any, budget: Any, seed: int | None) -> tup
     from dpmodels.privacy.run import Run
 
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise RequestError(f"seed must be a whole number or None, got {seed!r}")
+        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
     if budget is None:
         budget = current_budget()
     if budget is not None and not hasattr(budget, "charge"):

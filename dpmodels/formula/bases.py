@@ -97,8 +97,8 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
     beyond = literal(given["extrapolation"]) if "extrapolation" in given else "clip"
     if beyond != "clip":
         raise ctx.fail(
-            f"bs(extrapolation={beyond!r}): values outside the range are always clipped to it; "
-            "leave extrapolation out"
+            f"bs(extrapolation={beyond!r}): values outside the range are always "
+            "clipped to it; leave extrapolation out"
         )
     knots = numbers(given.get("knots"), "knots", ctx)
     outside = [k for k in knots if not lo < k < hi]

@@ -8,6 +8,7 @@ cell is mapped by itself.
 from __future__ import annotations
 
 import datetime
+import decimal
 import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -310,11 +311,22 @@ def _try(one: Callable[[Any], int], cell: Any, missing: int) -> int:
 
 
 def _absent(cell: Any) -> bool:
-    if cell is None:
+    """Return whether a cell is a missing value of Python, numpy, pandas or decimal.
+
+    Wherever :func:`_encoded` lets pandas find the missing cells it must find these: whether it is
+    asked at all depends on the other cells of the column.
+    """
+    if cell is None or cell is np.ma.masked:
         return True
     if type(cell).__module__.startswith("pandas") and type(cell).__name__ in ("NAType", "NaTType"):
         return True
-    return bool(cell != cell) if isinstance(cell, (float, np.floating)) else False
+    if isinstance(cell, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(cell))
+    if isinstance(cell, decimal.Decimal):
+        return cell.is_nan()  # a signalling NaN compares with nothing
+    if isinstance(cell, (float, complex, np.inexact)):
+        return bool(cell != cell)
+    return False
 
 
 def _level_map(variable: Levels) -> Callable[[Any], int]:

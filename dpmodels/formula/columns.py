@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError, did_you_mean
+from dpmodels.errors import FormulaError, did_you_mean, shown
 from dpmodels.formula import _formulaic as fx
 from dpmodels.formula import intervals as iv
 from dpmodels.formula.design import Column, TermInfo
@@ -60,7 +60,7 @@ def class_response(
         if chosen not in levels:
             close = did_you_mean(str(chosen), map(str, levels))
             raise FormulaError(
-                f"event={chosen!r} is not a level of {text!r}.{close} Levels: {list(levels)!r}"
+                f"event={shown(chosen)} is not a level of {text!r}.{close} Levels: {list(levels)!r}"
             )
         table = np.array([*(float(x == chosen) for x in levels), math.nan])
         node = Node((0.0, 1.0), lambda env: table[factor.evaluate(env)], factor.variables)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError
+from dpmodels.errors import FormulaError, shown
 from dpmodels.formula.intervals import Interval, finite, magnitude, monotone
 
 __all__ = ["FUNCTIONS", "REGISTERED", "RESERVED", "Elementwise", "Rowwise", "register_rowwise"]
@@ -163,7 +163,7 @@ def register_rowwise(name: str, func: Callable[..., Any], interval: Any) -> None
     >>> register_rowwise("softplus", lambda x: np.logaddexp(0, x), lambda a: (0, a[1] + 1))
     """
     if not (isinstance(name, str) and name.isidentifier()):
-        raise FormulaError(f"register_rowwise: the name must be an identifier, got {name!r}")
+        raise FormulaError(f"register_rowwise: the name must be an identifier, got {shown(name)}")
     if name in RESERVED:
         raise FormulaError(f"register_rowwise: {name!r} is a word of the formula language already")
     if not callable(func):
@@ -172,7 +172,8 @@ def register_rowwise(name: str, func: Callable[..., Any], interval: Any) -> None
         pair = finite((float(interval[0]), float(interval[1])))
         if pair is None or pair[0] > pair[1]:
             raise FormulaError(
-                f"register_rowwise({name!r}): interval must be a finite (lo, hi), got {interval!r}"
+                f"register_rowwise({name!r}): interval must be a finite (lo, hi), "
+                f"got {shown(interval)}"
             )
         interval = pair
     REGISTERED[name] = Rowwise(name, func, interval)

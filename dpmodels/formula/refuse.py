@@ -122,15 +122,39 @@ def _refused_bs(
         "its minimum and maximum."
     )
     if interval is None:
-        return ctx.refuse(why, _declare(x), f"then bs({x}, knots=[...])")
+        others = [v for v, _ in _other_splines(ctx.formula, ctx) if v != x]
+        return ctx.refuse(why, *map(_declare, (x, *others)), f"then bs({x}, knots=[...])")
     fixed = f"bs({x}, knots={_even(interval, inner)}" + (
         ")" if degree == 3 else f", degree={degree})"
     )
     return ctx.refuse(
         why,
         f"Fix, with knots equally spaced on the declared range {ctx.range_of(interval)}:",
-        "    " + rewritten(node, fixed, ctx),
+        "    " + _all_splines(rewritten(node, fixed, ctx), ctx),
     )
+
+
+#: a spline by degrees of freedom of a bare variable
+_BY_DF = re.compile(r"\bbs\(\s*([^\W\d]\w*)\s*,\s*(?:df\s*=\s*)?(\d+)\s*\)")
+
+
+def _other_splines(formula: str, ctx: Context) -> list[tuple[str, Interval]]:
+    """Return (variable, declared range) of the splines that ask for the same refusal."""
+    names = dict.fromkeys(name for name, _ in _BY_DF.findall(formula) if name in ctx.schema)
+    return [(name, getattr(ctx.schema[name], "interval", None)) for name in names]
+
+
+def _all_splines(formula: str, ctx: Context) -> str:
+    """Return a formula whose other splines by degrees of freedom are corrected too."""
+    ranges = dict(_other_splines(formula, ctx))
+
+    def fixed(match: re.Match[str]) -> str:
+        name, df = match.group(1), int(match.group(2))
+        interval = ranges.get(name)
+        knots = "[...]" if interval is None else str(_even(interval, max(df - 3, 1)))
+        return f"bs({name}, knots={knots})"
+
+    return _BY_DF.sub(fixed, formula)
 
 
 def need_range(node: ast.Call, inner: ast.expr, name: str, ctx: Context) -> FormulaError:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dpmodels.errors import FormulaError, did_you_mean
 from dpmodels.formula._formulaic import parse
 from dpmodels.formula.compile import literal, parse_expression
+from dpmodels.formula.spelling import refuse_r
 from dpmodels.schema import Levels, Text, Variable
 
 __all__ = ["expressions", "inline_variables", "names_in", "needed_variables"]
@@ -75,6 +76,7 @@ def needed_variables(
     engine: str = "formulaic",
     subset: str | None = None,
     weights: str | None = None,
+    declared: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """Return the raw columns a formula (with ``subset=`` and ``weights=``) uses.
 
@@ -86,6 +88,8 @@ def needed_variables(
     engine : {"formulaic", "patsy"}
     subset, weights : str, optional
         Further expressions whose variables are needed.
+    declared : iterable of str
+        Names that are known to be columns where ``available`` is None.
 
     Returns
     -------
@@ -97,6 +101,8 @@ def needed_variables(
     **Privacy.** Reads the text and the column names only.
     """
     known = None if available is None else list(available)
+    for text in (formula, subset, weights):
+        refuse_r(text or "", {*(known or ()), *declared})
     texts = [*expressions(formula, known, engine), *(t for t in (subset, weights) if t)]
     quick = set(known or ())  # a column whose odd name reads like an expression is a column
     names = list(

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, shown
 from dpmodels.gptr.posterior import largest_s_pair
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.convert import add_remove_request, gaussian_replace
@@ -127,7 +127,7 @@ def _fractions(request: Request, rule: str) -> tuple[float, float]:
     if not (f1 > 0 and f2 > 0 and f1 + f2 < 1):
         raise RequestError(
             "fractions= takes two positive shares of mu^2 (eigenvalue, residual bound) with a sum "
-            f"below 1, for example (0.05, 0.10); got {given!r}"
+            f"below 1, for example (0.05, 0.10); got {shown(given)}"
         )
     return f1, f2
 

@@ -1,12 +1,14 @@
 """Attributes that maketables looks for on a result; neither package imports the other.
 
-maketables 0.2.0 asks its built-in extractors first, and the one for statsmodels takes any object
-with ``params``, ``bse`` and ``pvalues``: a bare ``Fit`` gets a table, but without our columns and
-statistics. ``ETable([as_model(fit), ...])`` gets everything.
+maketables 0.2.0 asks its registered extractors first, and the one for statsmodels takes any object
+with ``params``, ``bse`` and ``pvalues``. So where maketables is imported, a new fit registers an
+extractor that is asked before: ``ETable([fit1, fit2])`` has our columns and statistics. Where it is
+imported after the last fit was made, ``ETable([as_model(fit), ...])`` has them.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.results import _tables
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from dpmodels.results._record import Record
     from dpmodels.results.fit import Fit
 
-__all__ = ["MaketablesPlugin", "TableModel", "as_model"]
+__all__ = ["MaketablesPlugin", "TableModel", "as_model", "register"]
 
 _STATS = ("N", "method", "eps", "delta")
 _LABELS = {
@@ -81,6 +83,11 @@ class MaketablesPlugin:
         return values.get(key)
 
     @property
+    def endog_names(self) -> str:
+        """Text of the response, under the name that statsmodels has for it."""
+        return response_of(self._record)
+
+    @property
     def __maketables_depvar__(self) -> str:
         """Text of the response."""
         return response_of(self._record)
@@ -139,3 +146,27 @@ def as_model(fit: Fit) -> TableModel:
     ...        coef_fmt="b:.3f (se_sampling:.3f, se_privacy:.3f)")  # doctest: +SKIP
     """
     return TableModel(fit._record)
+
+
+def register() -> None:
+    """Have maketables ask a fit what it shows, if maketables is imported already.
+
+    Notes
+    -----
+    **Privacy.** Nothing is read. Called where a fit is made.
+    """
+    module = sys.modules.get("maketables.extractors")
+    registry = getattr(module, "_EXTRACTOR_REGISTRY", None)
+    plugin = getattr(module, "PluginExtractor", None)
+    if not isinstance(registry, list) or plugin is None:
+        return
+    if any(type(extractor).__name__ == "FitExtractor" for extractor in registry):
+        return
+
+    class FitExtractor(plugin):  # type: ignore[misc, valid-type]
+        """What maketables makes of the attributes of a fit."""
+
+        def can_handle(self, model: Any) -> bool:
+            return isinstance(model, MaketablesPlugin)
+
+    registry.insert(0, FitExtractor())

@@ -2,6 +2,8 @@
 
 With no ``newdata=``, marginaleffects averages over the model's data. A fit keeps none, and an
 average over private rows would be a new release; so the adapter's data are a public grid.
+A bare fit cannot be handed over: marginaleffects 0.6 knows three packages by name and has no place
+to register another, so it is always ``as_model(fit)``.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ def as_model(fit: Fit, grid: Any = None) -> Any:
     except ImportError:
         missing = True
     if missing:
-        raise DPModelsError('as_model needs: pip install "marginaleffects>=0.6" "polars<2"')
+        raise DPModelsError('as_model needs: pip install "marginaleffects>=0.6"')
     if not fit.released:
         raise RequestError("a no-reply has no coefficients")
     if fit.design.offset is not None:
@@ -102,6 +104,15 @@ def as_model(fit: Fit, grid: Any = None) -> Any:
 
     class Model(ModelAbstract):  # type: ignore[misc]
         """The adapter: released coefficients, public rows."""
+
+        def validation(self) -> None:
+            # As in the base class, but the types are ours: its look at the columns fails on
+            # polars 2 (a column of floats is not compared with whole numbers any more).
+            self.validate_coef()
+            self.validate_response_name()
+            self.validate_formula()
+            self.validate_modeldata()
+            self.vault.variables_type = {c: _type(data[c]) for c in data.columns}
 
         def get_vcov(self, vcov: Any = True) -> Any:
             return None if vcov is False else _tables.covariance(fit._record.estimate)
@@ -127,6 +138,18 @@ def as_model(fit: Fit, grid: Any = None) -> Any:
         package="dpmodels",
     )
     return Model(fit, vault)
+
+
+def _type(column: Any) -> str:
+    """Return what marginaleffects calls the type of a column of the grid."""
+    cells = column.to_list()
+    if any(isinstance(cell, str) for cell in cells):
+        return "character"
+    if all(isinstance(cell, bool) for cell in cells):
+        return "boolean"
+    if all(cell in (0, 1) for cell in cells):
+        return "binary"
+    return "integer" if all(isinstance(cell, int) for cell in cells) else "numeric"
 
 
 def _polars(fit: Fit, frame: Any, response: str, pl: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, shown
 from dpmodels.estimate import Estimate
 from dpmodels.moments.gram import gram
 from dpmodels.moments.rowmap import STEPS, RowMap, UnitScale
@@ -68,7 +68,7 @@ def published_mu(request: Request) -> float:
     need = eps_gdp(math.sqrt(2.0 * float(rho)), request.delta)
     if request.eps < need * (1.0 - 1e-9):
         raise RequestError(
-            f"rho={rho!r} (the total) needs eps = {need:.6g} at delta = {request.delta:g}: "
+            f"rho={shown(rho)} (the total) needs eps = {need:.6g} at delta = {request.delta:g}: "
             "give an eps at least as large, or leave rho= out"
         )
     return min(math.sqrt(2.0 * float(rho)), mu)

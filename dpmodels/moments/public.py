@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, shown
 from dpmodels.moments.quantiles import chi2_upper, f_upper
 
 __all__ = [
@@ -118,7 +118,7 @@ class PublicMoments:
             raise RequestError("public moments must be a symmetric matrix")
         C = (C + C.T) / 2.0
         if self.m is not None and (isinstance(self.m, bool) or not self.m >= 1):
-            raise RequestError(f"m must be a positive number of public rows, got {self.m!r}")
+            raise RequestError(f"m must be a positive number of public rows, got {shown(self.m)}")
         if float(np.linalg.eigvalsh(C)[0]) < -1e-8 * top:
             raise RequestError(
                 "public moments must be positive semidefinite: is this a matrix of second moments?"
@@ -158,7 +158,7 @@ def constant_first(given: PublicMoments, names: Sequence[str]) -> PublicMoments:
 def _with_response(C: Array, scale: float, centre: float, names: Sequence[str]) -> Array:
     """Moments of (x, y) for a response of public scale about a constant centre."""
     if not (scale > 0 and math.isfinite(scale)):
-        raise RequestError(f"response_scale must be positive, got {scale!r}")
+        raise RequestError(f"response_scale must be positive, got {shown(scale)}")
     p = len(C)
     out = np.zeros((p + 1, p + 1))
     out[:p, :p] = C

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from dpmodels.errors import PrivacyBugError, RequestError
+from dpmodels.errors import PrivacyBugError, RequestError, shown
 from dpmodels.privacy.composition import Parts, eps_of_curve, parts_of
 from dpmodels.privacy.mechanisms import Approximate, mechanism_from_dict, mechanism_to_dict
 from dpmodels.privacy.steps import Step
@@ -107,7 +107,7 @@ class Guarantee:
         on a grid of 400 eps: a lower bound of the curve.
         """
         if not 0 <= alpha <= 1:
-            raise RequestError(f"alpha must lie in [0, 1], got {alpha!r}")
+            raise RequestError(f"alpha must lie in [0, 1], got {shown(alpha)}")
         return max(
             0.0,
             *(1 - d - math.exp(e) * alpha for e, d in self._curve),

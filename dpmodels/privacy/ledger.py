@@ -7,6 +7,7 @@ draw noise. Killed at any moment, a ledger never under-counts.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import threading
@@ -15,7 +16,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import BudgetError, RequestError
+from dpmodels.errors import BudgetError, RequestError, shown
 from dpmodels.privacy.account import Account, Entry, Remaining
 from dpmodels.privacy.guarantee import Guarantee, joint
 
@@ -94,14 +95,15 @@ class Charge:
 
 
 def _checked(name: str, value: Any, *, positive: bool) -> float:
-    try:
+    number = math.nan
+    with contextlib.suppress(Exception):  # whose message may quote the value
         number = float(value)
-    except (TypeError, ValueError):
-        raise RequestError(f"{name} must be a number, got {value!r}") from None
+    if math.isnan(number):
+        raise RequestError(f"{name} must be a number, got {shown(value)}")
     if isinstance(value, bool) or not math.isfinite(number) or number < 0:
-        raise RequestError(f"{name} must be finite and not negative, got {value!r}")
+        raise RequestError(f"{name} must be finite and not negative, got {shown(value)}")
     if positive and number == 0:
-        raise RequestError(f"{name} must be positive, got {value!r}. For example {name}=1")
+        raise RequestError(f"{name} must be positive, got {shown(value)}. For example {name}=1")
     return number
 
 
@@ -112,22 +114,22 @@ def new_account(
     eps = _checked("eps", eps, positive=True)
     delta = _checked("delta", delta, positive=False)
     if delta >= 1:
-        raise RequestError(f"delta must lie in [0, 1), got {delta!r}. For example delta=1e-6")
+        raise RequestError(f"delta must lie in [0, 1), got {shown(delta)}. For example delta=1e-6")
     for name, value, choices in (
         ("relation", relation, ("replace", "add-remove")),
         ("unit", unit, ("record", "attribute")),
         ("rule", rule, ("auto", "caps", "basic")),
     ):
         if value not in choices:
-            raise RequestError(f"{name}={value!r} is not one of {list(choices)}")
+            raise RequestError(f"{name}={shown(value)} is not one of {list(choices)}")
     if cap_eps is not None:
         cap_eps = _checked("cap_eps", cap_eps, positive=False)
         if cap_eps > eps:
-            raise RequestError(f"cap_eps={cap_eps!r} is above eps={eps!r}")
+            raise RequestError(f"cap_eps={shown(cap_eps)} is above eps={shown(eps)}")
     if cap_delta is not None:
         cap_delta = _checked("cap_delta", cap_delta, positive=False)
         if cap_delta > delta:
-            raise RequestError(f"cap_delta={cap_delta!r} is above delta={delta!r}")
+            raise RequestError(f"cap_delta={shown(cap_delta)} is above delta={shown(delta)}")
     if rule == "basic" and (cap_eps is not None or cap_delta is not None):
         raise RequestError('cap_eps= and cap_delta= belong to rule="caps"')
     if cap_eps is not None or cap_delta is not None:
@@ -356,7 +358,7 @@ class Budget:
         if format == "frame":
             return self.to_frame()
         if format not in ("text", "html"):
-            raise RequestError(f"format={format!r} is not one of ['text', 'html', 'frame']")
+            raise RequestError(f"format={shown(format)} is not one of ['text', 'html', 'frame']")
         table = ledger_text.of_budget(self)
         return ledger_text.as_text(table) if format == "text" else ledger_text.as_html(table)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, shown
 from dpmodels.estimate import Array, Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm, mu_gdp
@@ -64,10 +64,12 @@ def _functions(request: Request) -> tuple[Any, Any, Any, int]:
     estimator, safety, alpha = request["estimator"], request["safety"], request["alpha"]
     for name, f in (("estimator", estimator), ("safety", safety)):
         if not callable(f):
-            raise RequestError(f"{name}= must be a function of an (n, k) array, got {f!r}")
+            raise RequestError(f"{name}= must be a function of an (n, k) array, got {shown(f)}")
     size = request["size"]
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise RequestError(f"size= is the length of the estimate, for example size=1; got {size!r}")
+        raise RequestError(
+            f"size= is the length of the estimate, for example size=1; got {shown(size)}"
+        )
     return estimator, safety, alpha, size
 
 
@@ -80,7 +82,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not alpha > 0:
             raise RequestError(
                 "alpha= must be a positive number: a bound on the change of the estimate "
-                f"wherever the safety bound is positive; got {alpha!r}"
+                f"wherever the safety bound is positive; got {shown(alpha)}"
             )
         eps_t = request.eps * float(request["test_share"])
         label = "Laplace test and Gaussian" if request.method.name == "ptr" else "coin and Gaussian"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpmodels.errors import NotReleasedError
-from dpmodels.interop.maketables import MaketablesPlugin
+from dpmodels.interop.maketables import MaketablesPlugin, register
 from dpmodels.results import _tables
 from dpmodels.results._record import Record
 from dpmodels.results._views import Estimates, PublicFacts
@@ -69,11 +69,13 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
 
     def __init__(self, plan: Plan, release: Release, estimate: Estimate) -> None:
         object.__setattr__(self, "_record", Record.of(plan, release, estimate))
+        register()
 
     @classmethod
     def _of(cls, record: Record) -> Fit:
         self = cls.__new__(cls)
         object.__setattr__(self, "_record", record)
+        register()
         return self
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

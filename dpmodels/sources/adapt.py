@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpmodels.errors import DPModelsError, SourceError
+from dpmodels.errors import DPModelsError, SourceError, shown
 from dpmodels.schema import Schema
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _check_names(names: Iterable[Any]) -> None:
     for name in names:
         if not isinstance(name, str):
             raise SourceError(
-                f"column names must be text, got {name!r}. For example: data.columns = "
+                f"column names must be text, got {shown(name)}. For example: data.columns = "
                 "data.columns.astype(str)"
             )
         if name in seen:
@@ -287,47 +287,6 @@ class LazyPolarsSource:
                 yield from _batch_chunks(batch, names)
 
 
-class FramesSource:
-    """A list of tables, a function that returns an iterator of tables, or a plain iterator."""
-
-    def __init__(self, data: Any) -> None:
-        self.rescannable = not isinstance(data, Iterator)
-        self._open: Callable[[], Iterator[Any]]
-        self.n: int | None = None
-        if isinstance(data, Iterator):
-            first = _withheld(lambda: next(data, None))
-
-            def once() -> Iterator[Any]:
-                if first is not None:
-                    yield first
-                yield from data
-
-            self._open = once
-        elif callable(data):
-            self._open = lambda: iter(data())
-            first = _withheld(lambda: next(self._open(), None))
-        else:
-            parts = list(data)
-            self._open = lambda: iter(parts)
-            first = parts[0] if parts else None
-            counts = [as_source(p).n for p in parts]
-            self.n = None if any(c is None for c in counts) else sum(c or 0 for c in counts)
-        if first is None:
-            raise SourceError("the iterable of tables is empty: its columns are not known")
-        head = as_source(first)
-        self.kinds = head.kinds
-        self.schema_attr = head.schema_attr
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield the chunks of each table in turn."""
-        for part in self._open():
-            source = as_source(part)
-            missing = [c for c in names if c not in source.kinds]
-            if missing:
-                raise SourceError(f"a later table of the iterable has no column {missing[0]!r}")
-            yield from source.chunks(names)
-
-
 #: Said where the message of a library is withheld.
 _UNREADABLE = (
     "the table cannot be read: its library failed, with a message that is withheld because it "
@@ -373,7 +332,9 @@ def as_source(data: Any) -> Source:
 
     Privacy
     -------
-    Reads column names, dtypes and (where the container states it) the row count: public.
+    Reads column names, dtypes and (where the container states it) the row count: public. Types of
+    a table in parts are those of its first part; a pandas reader, which guesses them part by part,
+    is refused.
     """
     module = type(data).__module__.split(".")[0]
     if any(
@@ -417,6 +378,8 @@ def as_source(data: Any) -> Source:
 
         return path_source([Path(d) for d in data])
     if listed or isinstance(data, Iterator) or callable(data):
+        from dpmodels.sources.parts import FramesSource
+
         return FramesSource(data)
     raise SourceError(
         f"cannot read a {type(data).__name__} as a table. Pass a pandas or polars frame, an Arrow "

@@ -2,7 +2,8 @@
 
 Workers are given nothing random: partitions are exact data, noise is drawn once by the caller. The
 frame must be deterministic (read from files, or persisted): a partition that is recomputed must
-hold the same rows.
+hold the same rows. Partitions that a cluster holds (``persist()`` with a distributed client) are
+fetched by that client; what its workers log of a failed task is theirs.
 """
 
 from __future__ import annotations
@@ -29,5 +30,16 @@ class DaskSource:
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield the chunks of one partition after another."""
-        for part in self._data[list(names)].to_delayed():
-            yield from FrameSource(part.compute(scheduler="synchronous")).chunks(names)
+        parts = self._data[list(names)].to_delayed()
+        scheduler = _scheduler(parts[0]) if len(parts) else "synchronous"
+        for part in parts:
+            yield from FrameSource(part.compute(scheduler=scheduler)).chunks(names)
+
+
+def _scheduler(part: Any) -> Any:
+    """Return where partitions are computed: in this process, unless a cluster holds them."""
+    for task in dict(part.__dask_graph__()).values():
+        # a future of dask.distributed, which is not imported here: only its client can fetch it
+        if type(task).__name__ == "Future" and hasattr(task, "client"):
+            return task.client
+    return "synchronous"

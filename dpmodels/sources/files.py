@@ -19,6 +19,7 @@ from dpmodels.sources.adapt import (
     _withheld,
 )
 from dpmodels.sources.ahead import read_ahead
+from dpmodels.sources.lines import parts_of_file, read_header
 
 if TYPE_CHECKING:
     from dpmodels.sources.windows import Windows
@@ -30,10 +31,6 @@ __all__ = ["CsvSource", "DatasetSource", "ParquetSource", "path_source"]
 _SHORT_READ = 16_384
 #: Bytes read at once from a column of which the rest may be left out.
 _BUFFER = 1 << 16
-
-
-#: No column is taken for an index because of the first row, no cell stops the reader.
-_CSV: dict[str, Any] = {"index_col": False, "encoding_errors": "replace"}
 
 
 class ParquetSource:
@@ -148,7 +145,8 @@ class CsvSource:
     """CSV files. Cell types are not public, so a column's kind is "unknown" until declared.
 
     Cells are read as text. A reader that guesses a type a chunk would let one cell decide how all
-    others are read: "01" is a level of its own beside "x", and the number 1 without it.
+    others are read: "01" is a level of its own beside "x", and the number 1 without it. A row is a
+    line, so a quoted cell cannot contain a line break (see :mod:`dpmodels.sources.lines`).
     """
 
     rescannable = True
@@ -156,13 +154,8 @@ class CsvSource:
     n: int | None = None
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        import pandas as pd
-
         self._paths = list(paths)
-        headers = [
-            _opened(path, lambda p: list(pd.read_csv(p, nrows=0, **_CSV).columns))
-            for path in self._paths
-        ]
+        headers = [_opened(path, read_header) for path in self._paths]
         if any(h != headers[0] for h in headers):
             raise SourceError("the CSV files do not have the same columns")
         _check_names(headers[0])
@@ -173,21 +166,9 @@ class CsvSource:
         return read_ahead(self._chunks(names))
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
-        import pandas as pd
-
         for path in self._paths:
-            with pd.read_csv(
-                path,
-                usecols=list(names),
-                chunksize=READ_ROWS,
-                low_memory=False,
-                dtype=str,
-                # in a file of one column an empty line is a missing cell
-                skip_blank_lines=len(self.kinds) > 1,
-                **_CSV,
-            ) as reader:
-                for frame in reader:
-                    yield {c: frame[c] for c in names}
+            for frame in parts_of_file(path, names, READ_ROWS):
+                yield {c: frame[c] for c in names}
 
 
 def _opened(path: Path, opener: Callable[[Path], Any]) -> Any:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, shown
 from dpmodels.zil.curves import beta_inf, beta_one, c_inf, c_one, delta_inf, delta_one, with_clear
 
 __all__ = ["calibrate", "delta_exact", "delta_hull", "sl_curve", "sl_hull_curve", "tradeoff"]
@@ -307,7 +307,7 @@ def tradeoff(alpha: float, c: float, d: int, p: float = 0.0) -> float:
     1 - Q(L > eps), found by bisection in eps.
     """
     if not 0.0 <= alpha <= 1.0:
-        raise RequestError(f"alpha must lie in [0, 1], got {alpha!r}")
+        raise RequestError(f"alpha must lie in [0, 1], got {shown(alpha)}")
     if alpha >= 1.0 - p:
         return 0.0
     a = alpha / (1.0 - p)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.zil.linear import asymptotic_variance
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ def _numbers(what: str, given: Any, known: tuple[str, ...]) -> dict[str, float]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise RequestError(f"{what} takes a mapping such as {{'x': 0.5}}, got {given!r}")
+        raise RequestError(f"{what} takes a mapping such as {{'x': 0.5}}, got {shown(given)}")
     out = {}
     for name, value in given.items():
         if name not in known:
-            raise RequestError(f"{what}: no column {name!r}.{did_you_mean(str(name), known)}")
+            raise RequestError(f"{what}: no column {shown(name)}.{did_you_mean(str(name), known)}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-            raise RequestError(f"{what}[{name!r}] must be a number, got {value!r}")
+            raise RequestError(f"{what}[{name!r}] must be a number, got {shown(value)}")
         out[str(name)] = float(value)
     return out
 

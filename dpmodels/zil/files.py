@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, shown
 from dpmodels.zil.calibration import NoisePlan
 from dpmodels.zil.layout import Group, Layout
 from dpmodels.zil.table import NoisyTable, _read_only
@@ -38,7 +38,7 @@ def save(rel: NoisyTable, path: str | Path, table: str | None) -> Path:
     if table is None:
         table = "parquet" if importlib.util.find_spec("pyarrow") else "csv"
     if table not in ("parquet", "csv"):
-        raise RequestError(f"table={table!r} is not one of ['parquet', 'csv']")
+        raise RequestError(f"table={shown(table)} is not one of ['parquet', 'csv']")
     base, facts = _paths(path)
     cells = base.with_name(f"{base.name}.{table}")
     frame = _cells(rel)

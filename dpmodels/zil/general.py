@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.estimate import Estimate
 from dpmodels.zil.draws import second_model
 from dpmodels.zil.fitting import TOO_WEAK, signal_warnings, split_errors
@@ -59,17 +59,17 @@ def loss_of(request: Request) -> Loss | Any:
 
 def _tau(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise RequestError(f"tau must lie strictly between 0 and 1, got {value!r}")
+        raise RequestError(f"tau must lie strictly between 0 and 1, got {shown(value)}")
     return float(value)
 
 
 def _named(loss: Any, options: Any) -> Any:
     if isinstance(loss, Loss) or callable(loss):
         return loss
-    if loss not in LOSSES:
+    if not isinstance(loss, str) or loss not in LOSSES:
         raise RequestError(
-            f"loss={loss!r} is not one of {list(LOSSES)}.{did_you_mean(str(loss), LOSSES)} Or give "
-            "dp.IndexLoss(value, d1, d2, ...), or a function loss(y, X, theta) of arrays"
+            f"loss={shown(loss)} is not one of {list(LOSSES)}.{did_you_mean(str(loss), LOSSES)} "
+            "Or give dp.IndexLoss(value, d1, d2, ...), or a function loss(y, X, theta) of arrays"
         )
     if loss in ("quantile", "median"):
         return check(0.5 if loss == "median" else _tau(options.get("tau")))
@@ -128,7 +128,7 @@ def check_loss(request: Request, noise: str, blocks: int, p: float, noisy_y: boo
             "correction needs smoothing. Drop h= (a width is chosen by rule) or give h > 0"
         )
     if loss.kinked and name in ("sl", "sdrcl") and h == 0:
-        raise RequestError(f"method={name!r} with the {loss.name} loss needs h > 0")
+        raise RequestError(f"method={shown(name)} with the {loss.name} loss needs h > 0")
 
 
 def column_scales(design: Design, model: Model) -> tuple[Array, npt.NDArray[np.bool_]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, shown
 
 if TYPE_CHECKING:
     from dpmodels.zil.table import NoisyTable
@@ -23,7 +23,7 @@ def appended(table: NoisyTable, new_data: Any, seed: int | None) -> NoisyTable:
     from dpmodels.zil.make import noised_rows
 
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise RequestError(f"seed must be a whole number or None, got {seed!r}")
+        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
     source = as_source(new_data)
     needed = tuple(dict.fromkeys((*table.design.variables, *table.public_columns)))
     missing = [c for c in needed if c not in source.kinds]
@@ -36,7 +36,7 @@ def appended(table: NoisyTable, new_data: Any, seed: int | None) -> NoisyTable:
     if n is None:
         if not source.rescannable:
             raise RequestError("an iterator of tables does not say how many rows it has")
-        n = guarded(lambda: count_rows(source, needed[0]))
+        n = guarded(lambda: count_rows(source, needed[0]), charged=False)
     if n < 1:
         raise RequestError("the table to append has no rows")
     noise = _testing.NOISE.get() or make_noise(seed)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.planning import Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
@@ -53,18 +53,19 @@ class Settings:
         """Check the options of a call; unknown keys are ignored."""
         unit, noise = options.get("unit", "record"), options.get("noise", "auto")
         for name, value, known in (("unit", unit, UNITS), ("noise", noise, NOISES)):
-            if value not in known:
+            if not isinstance(value, str) or value not in known:
                 raise RequestError(
-                    f"{name}={value!r} is not one of {list(known)}."
+                    f"{name}={shown(value)} is not one of {list(known)}."
                     + did_you_mean(str(value), known)
                 )
         p = options.get("clear_prob", 0.0)
         if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
-            raise RequestError(f"clear_prob must lie in [0, 1), got {p!r}. The default is 0")
+            raise RequestError(f"clear_prob must lie in [0, 1), got {shown(p)}. The default is 0")
         public = options.get("public_columns") or ()
-        if isinstance(public, str) or not isinstance(public, Iterable):
+        text = isinstance(public, str) or not isinstance(public, Iterable)
+        if text or not all(isinstance(name, str) for name in public):
             raise RequestError(
-                f"public_columns takes a list of column names, got {public!r}. "
+                f"public_columns takes a list of column names, got {shown(public)}. "
                 "For example public_columns=['year']"
             )
         flags = {}
@@ -75,7 +76,7 @@ class Settings:
         ):
             flags[name] = options.get(name, default)
             if not isinstance(flags[name], bool):
-                raise RequestError(f"{name} must be True or False, got {flags[name]!r}")
+                raise RequestError(f"{name} must be True or False, got {shown(flags[name])}")
         blocks = options.get("blocks")
         if blocks is not None:
             if isinstance(blocks, str) or not isinstance(blocks, Sequence):

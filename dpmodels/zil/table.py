@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.zil.exact import delta_exact, exact_eps, tradeoff
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class NoisyTable:
         if one is None:
             return self.guarantee.eps_at(delta)
         if not 0 <= delta < 1:
-            raise RequestError(f"delta must lie in [0, 1), got {delta!r}")
+            raise RequestError(f"delta must lie in [0, 1), got {shown(delta)}")
         if one[2] > delta or (delta == 0 and one[1] != 1):
             return math.inf
         return exact_eps(one[0], delta, one[1], one[2])

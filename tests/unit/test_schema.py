@@ -82,7 +82,7 @@ def test_attach_survives_slicing_and_schema_is_read_back():
         (lambda: Real(upper=3), "one bound only"),
         (lambda: Real("0", "1"), "finite number"),
         (lambda: Real(0, 1, na=2), "outside"),
-        (lambda: Levels(["a", "a", "b"]), "'a' is listed twice"),
+        (lambda: Levels(["a", "a", "b"]), r"a level is listed twice \(at places 1 and 2\)"),
         (lambda: Levels(["a"]), "at least two"),
         (lambda: Levels("ab"), "list"),
         (lambda: Levels([None, "a"]), "text or a number"),

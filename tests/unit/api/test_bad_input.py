@@ -154,3 +154,20 @@ def test_under_add_remove_no_error_shows_the_row_count(table):
     for rows in (1999, 2000, 2001):
         fit = dp.dp_ols("y ~ a + b", iter([table(rows)]), method="ssp", stages=1, **call)
         assert fit.nobs is None
+
+
+@pytest.mark.filterwarnings("ignore::dpmodels.errors.UtilityWarning")
+def test_a_count_that_fails_says_that_nothing_was_charged():
+    """Rows are counted before the charge: the error must not speak of one."""
+    frame = pd.DataFrame({"a": np.zeros(9), "b": np.zeros(9), "y": np.zeros(9)})
+
+    def parts():
+        yield frame
+        raise ValueError("zq-secret")
+
+    budget = dp.Budget(eps=3, delta=1e-5)
+    for changes, words in [({}, "Nothing was charged"), ({"n": 9}, "The charge stands")]:
+        with pytest.raises(errors.PrivateStageError, match=words) as caught:
+            dp.dp_ols("y ~ a + b", parts, bounds=RANGES, budget=budget, **GOOD, **changes)
+        assert "zq-secret" not in str(caught.value) and caught.value.__context__ is None
+        assert len(budget.charges) == len(changes)

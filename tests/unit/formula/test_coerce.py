@@ -244,3 +244,67 @@ def test_a_cell_is_read_by_itself_in_a_mixed_column(variable):
             same(coerce(wrap(cells), variable), np.array(alone, float)[order])
     floats = np.array([0.0, -0.0, 1.0, nan])
     same(coerce(floats, variable), coerce(floats[::-1].copy(), variable)[::-1])
+
+
+MISSING = {
+    "None": None,
+    "float": float("nan"),
+    "float16": np.float16("nan"),
+    "float32": np.float32("nan"),
+    "longdouble": np.longdouble("nan"),
+    "complex": complex("nan"),
+    "complex imaginary": complex(0, nan),
+    "complex64": np.complex64("nan"),
+    "clongdouble": np.clongdouble("nan"),
+    "NA": pd.NA,
+    "NaT": pd.NaT,
+    "datetime64": np.datetime64("NaT"),
+    "datetime64 ns": np.datetime64("NaT", "ns"),
+    "timedelta64": np.timedelta64("NaT"),
+    "timedelta64 ns": np.timedelta64("NaT", "ns"),
+    "Decimal": decimal.Decimal("NaN"),
+    "Decimal signalling": decimal.Decimal("sNaN"),
+    "Decimal signed": decimal.Decimal("-NaN"),
+    "masked": np.ma.masked,
+    "Period": pd.Period("NaT"),
+}
+CATEGORIES = [
+    Levels(["a", "b"], other="rest"),
+    Levels(["a", "nan", "NaN", "NaT", "(nan+0j)", "--"]),
+    Levels([1, 2]),
+    Text(),
+    Binary(["a", "nan"]),
+    Binary(),
+    Real(),
+]
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_missing_cell_is_missing_whatever_the_other_cells_are(name):
+    """One text cell replaced by another type changes how pandas looks at a column of objects:
+    cells that it takes for missing must be missing when each cell is read by itself too."""
+
+    def column(*cells):
+        out = np.empty(len(cells), dtype=object)
+        for i, cell in enumerate(cells):
+            out[i] = cell
+        return out
+
+    gap = MISSING[name]
+    for variable in CATEGORIES:
+        missing = coerce(column("a", None), variable)[1]
+        for made in (column, lambda *cells: pd.Series(column(*cells), dtype=object)):
+            for other in (
+                "a",
+                3,
+                2.5,
+                True,
+                1j,
+                b"a",
+                decimal.Decimal(1),
+                datetime.date(2020, 1, 1),
+            ):
+                got = np.asarray(coerce(made(other, "b", gap, gap, "a"), variable))
+                plain = np.asarray(coerce(made("a", "b", gap, gap, "a"), variable))
+                same(got[1:], plain[1:])
+                same(got[2:4], [missing] * 2)

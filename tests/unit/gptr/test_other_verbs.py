@@ -344,3 +344,44 @@ def test_the_margin_of_a_vote_fails_no_more_often_than_delta(eps):
     scale = 4.0 / eps * (1 + 1e-9) * fine
     # P(K >= k) = exp(-k/s) / (1 + exp(-1/s)), K with P(k) proportional to exp(-|k|/s)
     assert math.exp(-k / scale) / (1.0 + math.exp(-1.0 / scale)) <= delta
+
+
+def test_a_null_in_a_table_of_votes_is_an_abstention():
+    """The numpy type of an integer table depends on nulls; its schema does not."""
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    from dpmodels.api.pate import _checked
+
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 3, (40, 5))
+    holes = votes.astype(object)
+    holes[7, 2] = None
+    abstained = votes.copy()
+    abstained[7, 2] = -1
+    names = list("abcde")
+
+    def tables(cells):
+        columns = dict(zip(names, cells.T.tolist(), strict=True))
+        yield pa.table(columns, schema=pa.schema([(c, pa.int16()) for c in names]))
+        yield pl.DataFrame(columns, schema=dict.fromkeys(names, pl.UInt8))
+        yield pd.DataFrame({c: pd.array(v, dtype="Int64") for c, v in columns.items()})
+        yield pd.DataFrame({c: pd.array(v, dtype="int8[pyarrow]") for c, v in columns.items()})
+
+    mask = np.zeros(votes.shape, bool)
+    mask[7, 2] = True
+    with_null = [*tables(holes), np.ma.masked_array(votes, mask), holes.tolist()]
+    for table in with_null:
+        array, classes, teachers = _checked(table, 3, False, None)
+        np.testing.assert_array_equal(array, abstained)
+        assert (classes, teachers) == (3, 40)
+        answer = dp.dp_pate(table, classes=3, eps=50, delta=1e-6, sigma=5, seed=1)
+        assert len(answer.labels) == 5
+    for table in tables(votes):
+        np.testing.assert_array_equal(_checked(table, 3, False, None)[0], votes)
+    huge = pl.DataFrame(
+        {"a": [2**64 - 1, 1], "b": [None, 2]}, schema=dict.fromkeys("ab", pl.UInt64)
+    )
+    assert (_checked(huge, None, True, 40)[0] == [[2**62, -1], [1, 2]]).all()
+    for wrong in (pd.DataFrame({"a": [777.25]}), pl.DataFrame({"a": ["777"]})):
+        with pytest.raises(RequestError, match="whole numbers") as caught:
+            dp.dp_pate(wrong, classes=3, eps=50, delta=1e-6)
+        assert "777" not in str(caught.value)

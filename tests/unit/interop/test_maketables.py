@@ -35,8 +35,30 @@ def test_maketables_itself(make_fit):
     latex = str(table.make(type="tex"))
     assert "0.341" in latex and "(0.016, 0.012)" in latex and "eptr" in latex
     assert "quality" in latex and "epsilon" in latex
-    # a bare fit is taken for a result of statsmodels: a table, without our columns
-    assert "0.341" in str(maketables.ETable([make_fit()]).make(type="tex"))
+    # a bare fit has the same table: the extractor of statsmodels is asked after ours
+    bare = maketables.ETable(
+        [make_fit(), make_fit(eps=2.0)], coef_fmt="b:.3f \n (se_sampling:.3f, se_privacy:.3f)"
+    )
+    assert str(bare.make(type="tex")) == latex
+    make_fit()
+    names = [type(e).__name__ for e in maketables.extractors._EXTRACTOR_REGISTRY]
+    assert names.count("FitExtractor") == 1
+
+
+def test_a_bare_fit_names_its_response_to_what_reads_statsmodels(fit):
+    assert fit.endog_names == "quality"
+
+
+def test_an_extractor_is_registered_where_a_fit_is_made(make_fit, monkeypatch):
+    """With a stand-in for maketables, so that it is tested where that is not installed."""
+    import sys
+    import types
+
+    stand_in = types.SimpleNamespace(_EXTRACTOR_REGISTRY=["statsmodels"], PluginExtractor=object)
+    monkeypatch.setitem(sys.modules, "maketables.extractors", stand_in)
+    one, _ = make_fit(), make_fit()
+    first, *rest = stand_in._EXTRACTOR_REGISTRY
+    assert first.can_handle(one) and not first.can_handle(object()) and rest == ["statsmodels"]
 
 
 def test_as_model_shows_the_plug_in_only(fit):

@@ -7,7 +7,7 @@ import pytest
 import dpmodels as dp
 from dpmodels.errors import SourceError
 from dpmodels.formula.coerce import coerce
-from dpmodels.schema import Levels, Real
+from dpmodels.schema import Binary, Levels, Real, Text
 from dpmodels.sources.adapt import READ_ROWS, as_source
 
 
@@ -186,3 +186,152 @@ def test_a_dataset_of_text_files_is_refused(tmp_path):
 def test_what_is_no_table_is_refused_with_a_remedy(data, remedy):
     with pytest.raises(SourceError, match=remedy):
         as_source(data)
+
+
+CHUNKED = "x,g,b,y\n" + "".join(f"{i % 9},0{i % 3},{i % 2 == 0},{i}.5\n" for i in range(300))
+
+
+def parts_of(text):
+    """A source of parts whose types pandas guesses part by part, as a generator hides it."""
+    import io
+
+    return as_source(lambda: (part for part in pd.read_csv(io.StringIO(text), chunksize=100)))
+
+
+@pytest.mark.parametrize("cell", ["zq-secret", "", "True", "1e400", "1+2j", "2020-01-01", "007"])
+@pytest.mark.parametrize("column", range(4))
+def test_one_cell_of_a_part_changes_no_other_row(column, cell):
+    """pandas makes text of a part with one odd cell: the others must be read as before."""
+    lines = CHUNKED.splitlines()
+    cells = lines[250].split(",")
+    cells[column] = cell
+    lines[250] = ",".join(cells)
+    variables = {
+        "x": [Real(), Levels(["1", "2", "03"]), Levels([1, 2])],
+        "g": [Real(), Levels(["0", "1", "02"]), Text()],
+        "b": [Real(), Binary(), Binary(["False", "True"]), Levels(["True", "False"])],
+        "y": [Real(), Levels(["0.5", "1.5"]), Text()],
+    }
+    tables = [parts_of(CHUNKED), parts_of("\n".join(lines) + "\n")]
+    for name, kinds in variables.items():
+        for kind in kinds:
+            before, after = (
+                np.concatenate([coerce(c[name], kind) for c in t.chunks([name])]) for t in tables
+            )
+            assert len(before) == 300 and (before != 0).any()
+            differ = ~((before == after) | (np.isnan(before) & np.isnan(after)))
+            assert set(np.flatnonzero(differ)) <= {249}, (name, kind)
+
+
+def test_readers_that_guess_types_part_by_part_are_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(CHUNKED)
+    json = tmp_path / "t.json"
+    frame(20).to_json(json, orient="records", lines=True)
+    call = {"eps": 1, "delta": 1e-6, "bounds": {"x": (0, 9), "y": (0, 300)}}
+    budget = dp.Budget(eps=3, delta=1e-5)
+    with pd.read_csv(path, chunksize=100) as reader:
+        for data in (reader, [reader], lambda: pd.read_csv(path, chunksize=100)):
+            with pytest.raises(SourceError, match="Pass the path"):
+                dp.dp_ols("y ~ x", data, budget=budget, **call)
+    with pd.read_json(json, lines=True, chunksize=10) as reader, pytest.raises(SourceError):
+        as_source(reader)
+    assert budget.charges == ()
+    assert as_source(path).rescannable  # what the message says to do
+
+
+def test_parts_of_other_types_are_refused_or_read_cell_by_cell():
+    numbers, halves = pd.DataFrame({"x": [1, 2]}), pd.DataFrame({"x": [1.5, np.nan]})
+    text = pd.DataFrame({"x": ["01", "2"]})
+    both = as_source([numbers, halves])
+    got = np.concatenate([coerce(c["x"], Levels(["1", "2"])) for c in both.chunks(["x"])])
+    assert got.tolist() == [0, 1, -1, -1] and both.n == 4
+    got = np.concatenate([coerce(c["x"], Real()) for c in as_source([halves, text]).chunks(["x"])])
+    assert np.array_equal(got, [1.5, np.nan, 1, 2], equal_nan=True)
+    same = next(iter(as_source([numbers, numbers]).chunks(["x"])))["x"]
+    assert same.dtype == np.int64  # of one type: as it is, whole numbers exact
+    with pytest.raises(SourceError, match="the same types") as caught:
+        as_source([text, numbers])
+    assert "01" not in str(caught.value)
+    with pytest.raises(SourceError, match="the same types"):
+        list(as_source(iter([text, numbers])).chunks(["x"]))
+    dates = pd.DataFrame({"x": pd.to_datetime(["2020-01-01"])})
+    with pytest.raises(SourceError, match="'datetime'"):
+        as_source([numbers, dates])
+
+
+def csv_cells(path, text):
+    path.write_bytes(text)
+    chunks = list(as_source(path).chunks(["x", "g", "t"]))
+    return {
+        name: np.concatenate([coerce(c[name], kind) for c in chunks])
+        for name, kind in {"x": Real(), "g": Levels(["a", "b,c"]), "t": Text()}.items()
+    }
+
+
+ODD_LINES = [
+    b'"1,a,2',
+    b'1,"a,2',
+    b'1,a,"',
+    b"1,a\r2,b,3",
+    b"1\r,a,2",
+    b"",
+    b"   ",
+    b"1,a,2,3,4",
+    b"1,a,2,,,",
+    b"1",
+    b"\x00",
+    b"1,a\x002,3",
+    b"\xe2\x82",
+    b'1,"a"b,2',
+    b'1,"b,c",2',
+    b'""""',
+    b'5" disk,a,2',
+    b"#,;,\t",
+    b"\xef\xbb\xbf1,a,2",
+    b"1,a,\r",
+    b'1,a,"' + b"z" * 140_000 + b'"',
+]
+
+
+@pytest.mark.parametrize("line", ODD_LINES, ids=range(len(ODD_LINES)))
+@pytest.mark.parametrize("place", [0, 40, 99])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_line_of_a_csv_file_is_a_row_whatever_stands_in_it(tmp_path, line, place, end):
+    """An unclosed quote swallowed rows, a lone carriage return added one, a long line raised."""
+    lines = [b"%d,%s,%d" % (i, [b"a", b'"b,c"'][i % 2], i) for i in range(100)]
+    before = csv_cells(tmp_path / "a.csv", end.join([b"x,g,t", *lines]))
+    lines[place] = line
+    after = csv_cells(tmp_path / "b.csv", end.join([b"x,g,t", *lines]) + end)
+    others = np.arange(100) != place
+    for name, cells in before.items():
+        assert len(after[name]) == 100, name
+        np.testing.assert_array_equal(cells[others], after[name][others])
+
+
+def test_cells_of_a_csv_line(tmp_path):
+    text = b'x,g,t\n1,"b,c",2\n2,a\n3,a,2,\n4,a,2,5\n"5",a,q\n6,"a,2\nNA,"NA",\n'
+    got = csv_cells(tmp_path / "a.csv", text)
+    assert np.array_equal(got["x"], [1, 2, 3, np.nan, 5, np.nan, np.nan], equal_nan=True)
+    assert got["g"].tolist() == [1, 0, 0, -1, 0, -1, -1]
+    assert (got["t"] == -1).tolist() == [False, True, False, True, False, True, True]
+
+
+@pytest.mark.parametrize("head", [b"x,y\r1,777\r2,3\r", b'x,"y\n1,777\n', b"x,\x00y\n1,777\n", b""])
+def test_a_header_that_is_no_line_is_refused_without_its_content(tmp_path, head):
+    (tmp_path / "a.csv").write_bytes(head)
+    with pytest.raises(SourceError) as caught:
+        as_source(tmp_path / "a.csv")
+    assert "777" not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_random_lines_are_read_as_they_are_alone(tmp_path):
+    """Seed 0: lines of the characters that matter; each row is that of a file of one line."""
+    rng = np.random.default_rng(0)
+    marks = [b"a", b"1", b",", b",", b'"', b'"', b"\r", b" ", b"\xc3", b"\xa9", b"\0", b"NA"]
+    lines = [b"".join(rng.choice(marks, rng.integers(0, 9)).tolist()) for _ in range(400)]
+    whole = csv_cells(tmp_path / "a.csv", b"x,g,t\n" + b"\n".join(lines) + b"\n")
+    for i, line in enumerate(lines):
+        alone = csv_cells(tmp_path / "b.csv", b"x,g,t\n" + line + b"\n")
+        for name, cells in whole.items():
+            np.testing.assert_array_equal(alone[name], cells[i : i + 1], err_msg=repr(line))
