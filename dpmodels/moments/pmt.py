@@ -326,7 +326,7 @@ def _scored_estimate(plan: Plan, release: Release) -> Estimate:
         found,
         notes=tuple(notes),
         arrays=arrays,
-        warnings=(*found.warnings, *diagnostics(start, max(detail.rows // detail.every, 1))),
+        warnings=(*found.warnings, *diagnostics(start, detail.guide.early(detail.rows))),
         stats={**found.stats, "shrinkage_of_public_moments": detail.white.shrink},
     )
     return _with_public(found, public, plan.request)

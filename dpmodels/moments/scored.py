@@ -19,7 +19,7 @@ from dpmodels.moments.plans import currency, mu_like, noise_ratio, planning_rows
 from dpmodels.moments.public import public_radius
 from dpmodels.moments.queries import ball_sd, joint_noise
 from dpmodels.moments.rowmap import UnitScale
-from dpmodels.moments.stages import guide_share
+from dpmodels.moments.stages import guide_share, guide_windows
 from dpmodels.planning import Plan
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian
@@ -27,6 +27,7 @@ from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.engine import (
+    Guide,
     ScoringPlan,
     ScoringRelease,
     plan_scoring,
@@ -35,6 +36,7 @@ from dpmodels.scoring.engine import (
 )
 from dpmodels.scoring.intervals import FEW_ROWS, infer
 from dpmodels.scoring.rules import LINEAR
+from dpmodels.sources.windows import ALL_ROWS
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -53,8 +55,7 @@ LOUDEST = 0.5
 PASSES = ("start", "first", "last")
 #: Options that belong to the ending by moments: a value of one's own asks for that ending.
 OF_MOMENTS = (
-    "stages", "query", "ridge", "phi", "radius", "inference_method", "public_order", "combine",
-    "whitening",
+    "stages", "query", "ridge", "phi", "radius", "inference_method", "combine", "whitening",
 )  # fmt: skip
 #: A bought range is a scale, not a claim: cells are clipped this many half widths from its middle.
 REACH = 8.0
@@ -72,8 +73,10 @@ class ScoredDetail:
         Of all releases but those of ranges.
     shares : tuple of float
         Of the passes.
-    rows, every : int
-        Row count of the public rules; the first passes read every row with probability 1/every.
+    rows : int
+        Row count of the public rules.
+    guide : Guide
+        Rows that the passes before the last read.
     meat : bool
         Release the meat of the sandwich (robust errors).
     radius : float
@@ -84,7 +87,7 @@ class ScoredDetail:
     mu: float
     shares: tuple[float, ...]
     rows: int
-    every: int
+    guide: Guide
     meat: bool
     radius: float = 0.0
     white: PublicWhitening | None = None
@@ -93,7 +96,7 @@ class ScoredDetail:
         """Return the plan of the passes for a design of this rank."""
         return plan_scoring(
             replace(LINEAR, passes=self.shares), self.mu, self.rows, rank, relation,
-            meat=self.meat, every=self.every, radius=self.radius,
+            meat=self.meat, guide=self.guide, radius=self.radius,
         )  # fmt: skip
 
 
@@ -144,7 +147,13 @@ def plan(request: Request, design: Design, n: int, white: PublicWhitening | None
         start = budget.mu * math.sqrt(shares[0])
         radius = public_radius(white, start, rows, phi=0.1, rule=None)
     detail = ScoredDetail(
-        budget.mu, shares, rows, guide_share(x), request.options["vcov"] != "iid", radius, white
+        budget.mu,
+        shares,
+        rows,
+        _guide(request, design, n, x),
+        request.options["vcov"] != "iid",
+        radius,
+        white,
     )
     scoring = detail.scoring(design.p, request.relation)
     listed = [
@@ -172,6 +181,13 @@ def plan(request: Request, design: Design, n: int, white: PublicWhitening | None
         reasons=request.reasons,
         passes=len(shares) + (bought is not None),
     )
+
+
+def _guide(request: Request, design: Design, n: int, x: float) -> Guide:
+    """Return which rows the early passes read, by public numbers (``theory.md`` 3.2)."""
+    # In a table sorted by a private column one row replaced moves the others between windows.
+    ordered = request.relation == "replace" and bool(request.options.get("public_order"))
+    return Guide(guide_share(x), guide_windows(design, n, x) if ordered else ALL_ROWS)
 
 
 def _expected(detail: ScoredDetail, design: Design, relation: str) -> dict[str, float]:
@@ -258,7 +274,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     state, before = found.last.state, found.before
     params = A @ state.theta + a
     inference = infer(
-        found.released[-1], scoring.passes[-1], before, found.last, n, free=n / max(n - r, 1.0)
+        found.released[-1], scoring.passes[-1], before, found.last, free=n / max(n - r, 1.0)
     )
     T = A @ before.W
     sampling, privacy = T @ inference.sampling @ T.T, T @ inference.privacy @ T.T
@@ -269,6 +285,11 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     few = inference.leverage(T) > FEW_ROWS
     open_ = inference.undetermined(T)
     scale = float(coordinates.unit.scale[-1])
+    constant = None
+    if design.has_intercept and design.weights is None:
+        cell = np.eye(design.p)[[c.kind == "intercept" for c in design.columns]][0]
+        constant = np.linalg.lstsq((before.W @ coordinates.W0).T, cell, rcond=None)[0]
+        constant = constant * float(coordinates.unit.scale[0]) ** -1
     return Estimate(
         design.names,
         params,
@@ -276,7 +297,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         vcov_privacy=privacy,
         bias=bias,
         stats={
-            "sigma": math.sqrt(inference.variance * before.phi) / scale,
+            "sigma": math.sqrt(inference.variance(constant) * before.phi) / scale,
             "score_clip": scoring.passes[-1].clip,
             "score_noise": scoring.passes[-1].noise.score,
         },

@@ -120,8 +120,9 @@ def _box_moments(design: Design, unit: UnitScale) -> Array | None:
     variables = design.kinds
     least, a_column, most = POINTS
     m = min(max(least, a_column * design.p), most)
+    # by name, not by place: a formula with its terms in another order has the same points
     table = {
-        name: _spread(variable, _weyl(m, j)) for j, (name, variable) in enumerate(variables.items())
+        name: _spread(variables[name], _weyl(m, j)) for j, name in enumerate(sorted(variables))
     }
     if any(v is None for v in table.values()):
         return None

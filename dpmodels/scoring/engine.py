@@ -21,7 +21,7 @@ from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.newton import State, Step, newton_step, start_state
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
 from dpmodels.scoring.sums import Centre, Released, ScorePass, release_pass
-from dpmodels.sources.windows import Coins
+from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -31,6 +31,43 @@ if TYPE_CHECKING:
 __all__ = ["ScoringPlan", "ScoringRelease", "plan_scoring", "release_scoring", "steps"]
 
 Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Guide:
+    """Which rows of a large table the passes before the last read, and meat and ordinary rows.
+
+    Attributes
+    ----------
+    every : int
+        Each row with probability 1 / every, by secret coins ...
+    windows : Windows
+        ... or whole windows of rows, where the order of the rows is public.
+    """
+
+    every: int = 1
+    windows: Windows = ALL_ROWS
+
+    def early(self, n: int) -> int:
+        """Return how many of n rows the early passes read (expected, under coins). Public."""
+        return max(self.windows.count(n) if self.by_place else n // self.every, 1)
+
+    def tail(self, n: int) -> int:
+        """Return how many rows meat and ordinary information are of."""
+        return max(n // self.every, 1)
+
+    @property
+    def by_place(self) -> bool:
+        """Whether windows choose the rows of the early passes."""
+        return self.windows.every > 1
+
+    def early_coins(self, run: Run) -> Coins | None:
+        """Return the coins of an early pass."""
+        return None if self.by_place else self.tail_coins(run)
+
+    def tail_coins(self, run: Run) -> Coins | None:
+        """Return the coins that choose the rows of meat and ordinary information."""
+        return Coins(self.every, run.coins) if self.every > 1 else None
 
 
 @dataclass(frozen=True)
@@ -57,7 +94,7 @@ class ScoringPlan:
     radius: float
     relation: str
     passes: tuple[PassPlan, ...]
-    every: int = 1
+    guide: Guide
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +127,7 @@ def plan_scoring(
     relation: str,
     *,
     meat: bool = True,
-    every: int = 1,
+    guide: Guide | None = None,
     radius: float = 0.0,
 ) -> ScoringPlan:
     """Plan a scoring fit from public numbers.
@@ -101,12 +138,16 @@ def plan_scoring(
         Of the start; 0: ``sqrt(p + 1)``, the root mean square length of a row over the box.
     """
     last = len(rules.passes) - 1
+    guide = Guide() if guide is None else guide
     passes = tuple(
-        plan_pass(rules, k, mu, n, p, relation, meat=meat, every=every if k < last else 1)
+        plan_pass(
+            rules, k, mu, guide.early(n) if k < last else n, p, relation, meat=meat,
+            tail=guide.tail(n),
+        )
         for k in range(1, last + 1)
-    )
+    )  # fmt: skip
     start = mu * math.sqrt(rules.passes[0])
-    return ScoringPlan(p, n, mu, start, radius or math.sqrt(p + 1.0), relation, passes, every)
+    return ScoringPlan(p, n, mu, start, radius or math.sqrt(p + 1.0), relation, passes, guide)
 
 
 def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
@@ -136,19 +177,24 @@ def release_scoring(
         unit, np.full(r + 1, radius), ball=r + 1, radius=radius, matrix=coordinates.start,
         still=plan.relation != "replace",
     )  # fmt: skip
-    coins = Coins(plan.every, run.coins) if plan.every > 1 else None
+    guide = plan.guide
     Q = release_ball(
-        rows, design, rowmap, run, "start", Gaussian(plan.start), plan.relation, coins=coins
-    )
+        rows, design, rowmap, run, "start", Gaussian(plan.start), plan.relation, guide.windows,
+        guide.early_coins(run),
+    )  # fmt: skip
     s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start
-    state = start_state(Q, s, max(n // plan.every, 1), coordinates)
+    state = start_state(Q, s, guide.early(n), coordinates)
     out = []
     for k, one in enumerate(plan.passes, 1):
         before = state
         centre = Centre(unit, W0, state.theta, state.W, state.phi)
-        coins = Coins(one.every, run.coins) if one.every > 1 else None
-        sums = ScorePass(one, centre).sums(rows.blocks(design, coins=coins))
+        if one.last:
+            blocks, tail = rows.blocks(design), guide.tail_coins(run)
+        else:
+            blocks = rows.blocks(design, windows=guide.windows, coins=guide.early_coins(run))
+            tail = None
+        sums = ScorePass(one, centre).sums(blocks, tail)
         out.append(release_pass(sums, one, run, k))
-        step = newton_step(out[-1], one, state, n)
+        step = newton_step(out[-1], one, state)
         state = step.state
     return ScoringRelease(coordinates, Q, tuple(out), before, step)

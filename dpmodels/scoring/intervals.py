@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dpmodels.scoring.newton import State, Step
 from dpmodels.scoring.rules import PassPlan
-from dpmodels.scoring.sums import EDGES, Released
+from dpmodels.scoring.sums import AT_CLIP, Released
 
 __all__ = ["Inference", "infer", "tail_weight"]
 
@@ -53,8 +53,8 @@ class Inference:
         Information per row, floored.
     unresolved : (r, k) array
         Eigenvectors of unresolved directions.
-    variance : float
-        Residual variance in units of the scale: ``tr(H^{-1} J) / r``, rows weighed by leverage.
+    meat : (r, r) array
+        J per row, as used.
     """
 
     sampling: Array
@@ -65,7 +65,7 @@ class Inference:
     ordinary: Array
     H: Array
     unresolved: Array
-    variance: float
+    meat: Array
 
     def leverage(self, rows: Array) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
@@ -79,6 +79,19 @@ class Inference:
         length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(phi)
         part = np.minimum(BASE + LEVERAGE * self.leverage(rows), MOST)
         return np.asarray(length * np.maximum(part * self.score, TAIL * self.tail))
+
+    def variance(self, constant: Array | None) -> float:
+        """Return the residual variance in units of the scale.
+
+        Parameters
+        ----------
+        constant : (r,) array or None
+            a with ``a'v = 1`` in every row: the variance is then ``a'J a``. None:
+            ``tr(H^{-1} J)/r``, where rows count by their leverage.
+        """
+        if constant is not None:
+            return float(constant @ self.meat @ constant)
+        return float(np.trace(np.linalg.solve(self.H, self.meat))) / len(self.meat)
 
     def undetermined(self, rows: Array) -> npt.NDArray[np.bool_]:
         """Say which linear functions of d lie mostly in unresolved directions."""
@@ -95,14 +108,13 @@ def tail_weight(bins: Array, clip: float, sd: float) -> float:
     h1, h2 are the two half octaves below C and h3 the one above, r the released ratio of
     neighbours: ``t = .35 C max(0, ((h2 r + h3)/2 - r sd)/(1 - r))``.
     """
-    k = int(np.flatnonzero(EDGES == 1.0)[0]) + 1  # the bin that begins at C
-    h1, h2, h3 = (max(float(bins[i]), 0.0) for i in (k - 2, k - 1, k))
+    h1, h2, h3 = (max(float(bins[AT_CLIP + i]), 0.0) for i in (-2, -1, 0))
     r = min(max((h2 + h3) / max(h1 + h2, sd), RATIO[0]), RATIO[1])
     return BEYOND * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
 
 
 def infer(
-    released: Released, plan: PassPlan, before: State, step: Step, n: int, *, free: float
+    released: Released, plan: PassPlan, before: State, step: Step, *, free: float
 ) -> Inference:
     """Return the inference of the last pass.
 
@@ -113,7 +125,7 @@ def infer(
     free : float
         ``n / (n - p)``: the small-sample factor of HC1.
     """
-    r = len(step.d)
+    r, n, part = len(step.d), plan.rows, plan.tail_rows
     values, vectors = np.linalg.eigh((step.H + step.H.T) / 2.0)
     low = values < step.floor
     careful = np.where(low, step.floor / 10.0, np.maximum(values - step.nu, step.floor / 10.0))
@@ -121,12 +133,10 @@ def infer(
     phi = before.phi
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     if released.meat is not None:
-        J = _shrunk(released.meat / n, plan.noise.meat / n, r)
-        variance = max(float(np.trace(np.linalg.solve(safe, J))) / r, 1e-12)
+        J = _shrunk(released.meat / part, plan.noise.meat / part, r)
     else:
         assert released.scale is not None
-        variance = max(released.scale / (n * r), 0.05)
-        J = variance * safe
+        J = max(released.scale / (n * r), 0.05) * safe
     sampling = phi * free / n * inverse @ J @ inverse
     size = float(step.d @ step.d)
     noisy_H = step.nu**2 / 2.0 * (size * np.eye(r) + np.outer(step.d, step.d))
@@ -135,7 +145,15 @@ def infer(
     assert released.bins is not None and released.spread is not None
     tail = tail_weight(released.bins, plan.clip, plan.noise.count) / n
     return Inference(
-        sampling, privacy, inverse, sd, tail, released.spread / n, safe, vectors[:, low], variance
+        sampling,
+        privacy,
+        inverse,
+        sd,
+        tail,
+        released.spread / part,
+        safe,
+        vectors[:, low],
+        J,
     )
 
 

@@ -119,17 +119,18 @@ def start_state(Q: Array, s: float, n: int, coordinates: Coordinates) -> State:
     return State(coordinates.centre + theta / c, H, _roots(H)[1], phi / c**2, Information(M, nu))
 
 
-def newton_step(released: Released, plan: PassPlan, state: State, n: int) -> Step:
+def newton_step(released: Released, plan: PassPlan, state: State) -> Step:
     """Take one step from the released sums of a pass.
 
     ``theta + sqrt(phi) W H^{-1} s / n``, H averaged with the information of an earlier pass by
     precision, its eigenvalues floored.
     """
     r = len(state.theta)
-    m = max(n // plan.every, 1)
+    m = plan.rows
     nu = plan.noise.information / m
     H = released.information / m
     root = np.linalg.inv(state.W)
+    own = Information(root @ H @ root, nu * float(np.trace(root @ root)) / r)
     if state.earlier is not None:
         before = state.W @ state.earlier.matrix @ state.W
         # the noise of the earlier one in today's coordinates, on average over the entries
@@ -150,8 +151,4 @@ def newton_step(released: Released, plan: PassPlan, state: State, n: int) -> Ste
         d = np.asarray(d * min(1.0, most / length)) if length > 0 else d
     theta = state.theta + state.W @ d
     Hu = root @ safe @ root
-    after = State(
-        theta, Hu, _roots(Hu)[1], phi,
-        Information(root @ H @ root, nu * float(np.trace(root @ root)) / r),
-    )  # fmt: skip
-    return Step(H, nu, floor, d, after)
+    return Step(H, nu, floor, d, State(theta, Hu, _roots(Hu)[1], phi, own))

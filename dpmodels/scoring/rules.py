@@ -84,8 +84,9 @@ class PassPlan:
         The scale is cut at ``6 p``.
     noise : Noise
     relation : str
-    every : int
-        The pass reads every row with probability 1 / every, by secret coins.
+    rows, tail_rows : int
+        How many rows the sums are of, public (expected under coins): all released sums; and meat
+        and ordinary information.
     """
 
     p: int
@@ -99,7 +100,8 @@ class PassPlan:
     spread: float
     noise: Noise
     relation: str
-    every: int = 1
+    rows: int
+    tail_rows: int
 
     @property
     def scale_cut(self) -> float:
@@ -148,7 +150,7 @@ def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> 
 
 
 def plan_pass(
-    rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, every: int = 1
+    rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int
 ) -> PassPlan:
     """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
 
@@ -157,9 +159,11 @@ def plan_pass(
     mu : float
         Of the whole scoring (start included).
     n : int
-        Public row count, or the guess.
+        Rows that the pass reads: public, a guess, or expected under coins.
     meat : bool
         Release J in the last pass; without it the scale goes out there, at the price of J.
+    tail : int
+        Rows that meat and ordinary information of the last pass are of.
     """
     last = k == len(rules.passes) - 1
     share = _shares(rules, last=last, meat=meat)
@@ -171,11 +175,10 @@ def plan_pass(
     total = matrices + share["score"]
     joint = joint_sensitivity(matrices / own**2, share["score"] / twice**2, relation, p)
     gain = math.sqrt(total) / joint
-    m = max(n // every, 1)
     worth = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
-    H2 = p * max(4.0, 0.22 * (worth["information"] * m / p) ** 0.7)
-    C = max(1.5 * math.sqrt(p), 0.36 * (worth["score"] * m) ** 0.45)
-    J2 = p * max(4.0, 0.8 * math.sqrt(worth["meat"] * m / p)) if share["meat"] else 0.0
+    H2 = p * max(4.0, 0.22 * (worth["information"] * n / p) ** 0.7)
+    C = max(1.5 * math.sqrt(p), 0.36 * (worth["score"] * n) ** 0.45)
+    J2 = p * max(4.0, 0.8 * math.sqrt(worth["meat"] * tail / p)) if share["meat"] else 0.0
     L2 = 2.0 * p if share["spread"] else 0.0
     mu_scale = mu_pass * math.sqrt(share["scale"])
     mu_histogram = mu_pass * math.sqrt(share["histogram"])
@@ -190,7 +193,7 @@ def plan_pass(
     )
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
-        math.sqrt(J2), math.sqrt(L2), noise, relation, every,
+        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail,
     )  # fmt: skip
 
 

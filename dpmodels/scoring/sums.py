@@ -20,8 +20,9 @@ from dpmodels.moments.products import cross_product, mapped
 from dpmodels.moments.rowmap import STEPS, UnitScale
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.rules import PassPlan
+from dpmodels.sources.windows import Coins
 
-__all__ = ["EDGES", "Centre", "PassSums", "Released", "ScorePass", "release_pass"]
+__all__ = ["AT_CLIP", "BINS", "Centre", "PassSums", "Released", "ScorePass", "release_pass"]
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]
@@ -30,8 +31,10 @@ Integers = npt.NDArray[np.object_]
 _SHRINK = 1.0 - 2.0**-36
 #: Scores are kept up to this part of C, then grow linearly to C at ``_REACHED`` C.
 _KEPT, _REACHED = 0.65, 0.8
-#: Edges of the bins of ``|s| / C``: half octaves, one at 1; end bins are open.
-EDGES = 2.0 ** (np.arange(-8, 5) / 2.0)
+#: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
+BINS, AT_CLIP = 14, 9
+#: Largest factor of a row in a score, over C: rows shorter than 1/4 are clipped earlier.
+FACTOR = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +71,7 @@ class PassSums:
     information, meat, spread : (r, r) object arrays or None
         Integers in units of ``(R / 2^20)^2``.
     score : (r,) object array
-        In units of ``C / 2^20``.
+        In units of ``(R_H / 2^20) (4 C / 2^20)``.
     scale : int
         In units of ``6 p / 2^20``.
     bins : tuple of int
@@ -140,17 +143,24 @@ class ScorePass:
     plan: PassPlan
     centre: Centre
 
-    def sums(self, blocks: Iterable[Array]) -> PassSums:
+    def sums(self, blocks: Iterable[Array], coins: Coins | None = None) -> PassSums:
         """Return the exact sums over blocks ``(q, m)``, m <= 8192, which are overwritten.
+
+        Parameters
+        ----------
+        blocks : iterable of arrays
+        coins : Coins or None
+            Secret coins that choose the rows of the meat and of the ordinary information.
 
         Privacy
         -------
-        The return value is confidential. The image of a row is a function of that row alone.
+        The return value is confidential. The image of a row is a function of that row (and its
+        coin) alone.
         """
         plan, r = self.plan, len(self.centre.theta)
         words = {name: Words(r) for name in ("information", "meat", "spread")}
         score = np.zeros(r, dtype=object)
-        scale, bins = 0, np.zeros(len(EDGES) + 1, dtype=np.int64)
+        scale, bins = 0, np.zeros(BINS, dtype=np.int64)
         matrix, shift, still = self._matrix()
         with np.errstate(all="ignore"):
             for block in blocks:
@@ -166,18 +176,20 @@ class ScorePass:
                     square[~whole] = size[~whole] = 0.0
                 length = np.sqrt(square)
                 norm = length * size
-                words["information"].add(_product(v, length, plan.information))
-                score += self._scores(v, residual, norm).astype(object)
-                if plan.meat:
-                    words["meat"].add(_product(v * residual, norm, plan.meat))
-                if plan.spread:
-                    words["spread"].add(_product(v, length, plan.spread))
+                if plan.meat or plan.spread:
+                    at: Any = slice(None) if coins is None else coins.choose(len(norm))
+                    part = v[:, at]
+                    words["spread"].add(_product(part, length[at], plan.spread))
+                    if plan.meat:
+                        words["meat"].add(_product(part * residual[at], norm[at], plan.meat))
+                kept = _into(v, length, plan.information)
+                words["information"].add(cross_product(v))
+                score += self._scores(v, residual, norm, length * kept).astype(object)
                 if plan.mu_scale:
                     cut = plan.scale_cut
                     scale += int(np.trunc(np.minimum(norm * norm / cut, 1.0) * STEPS).sum())
                 if plan.mu_histogram:
-                    place = np.searchsorted(EDGES, norm[whole] / plan.clip, side="right")
-                    bins += np.bincount(place, minlength=len(bins))
+                    bins += _lengths(norm[whole] / plan.clip)
         matrices = {name: _integers(x) for name, x in words.items()}
         return PassSums(
             matrices["information"],
@@ -188,13 +200,23 @@ class ScorePass:
             tuple(int(x) for x in bins),
         )
 
-    def _scores(self, v: Array, residual: Array, norm: Array) -> npt.NDArray[np.int64]:
-        """Return the sum over a block of clipped scores, in lattice steps."""
+    def _scores(
+        self, z: Array, residual: Array, norm: Array, length: Array
+    ) -> npt.NDArray[np.int64]:
+        """Return the sum over a block of clipped scores: integer rows z times integer factors.
+
+        A score is the row's own lattice vector z times ``f(|s|)/|z|``, so that both are parallel,
+        and no longer than C in exact integers: ``|z| <= length``, and factors round towards zero.
+        """
         factor = softened(norm, self.plan.clip)
-        np.divide(factor, norm, out=factor)
-        factor[~(norm > 0.0)] = 0.0
-        s = v * (residual * factor * (STEPS / self.plan.clip * _SHRINK))
-        return np.trunc(s, out=s).sum(axis=1).astype(np.int64)
+        np.copysign(factor, residual, out=factor)
+        factor /= length
+        factor[~(length > 0.0)] = 0.0
+        most = FACTOR * self.plan.clip
+        np.clip(factor, -most, most, out=factor)
+        factor *= STEPS / most * _SHRINK
+        out: npt.NDArray[np.int64] = (z @ np.trunc(factor, out=factor)).astype(np.int64)
+        return out
 
     def _matrix(self) -> tuple[Array, Array | None, bool]:
         """Return the affine map of a block to (v, residual / sqrt(phi)): matrix, shift, still."""
@@ -213,12 +235,30 @@ class ScorePass:
         return M, shift[:, None] if shift.any() else None, still
 
 
+def _into(v: Array, length: Array, radius: float) -> Array:
+    """Scale rows (columns of v) into the ball, to lattice steps; return the factors of rows.
+
+    Overwrites v with integers of norm at most 2^20.
+    """
+    kept = np.minimum(radius / length, 1.0)
+    kept[~(length > 0.0)] = 0.0
+    v *= kept * (STEPS / radius * _SHRINK)
+    np.trunc(v, out=v)
+    return kept
+
+
 def _product(v: Array, length: Array, radius: float) -> Array:
     """Return ``sum v v'`` over a block of rows scaled into the ball, in squared lattice steps."""
-    factor = np.minimum(radius / length, 1.0) * (STEPS / radius * _SHRINK)
-    factor[~(length > 0.0)] = 0.0
-    z = v * factor
-    return cross_product(np.trunc(z, out=z))
+    z = v.copy()
+    _into(z, length, radius)
+    return cross_product(z)
+
+
+def _lengths(relative: Array) -> npt.NDArray[np.int64]:
+    """Count lengths over C by half octaves: octaves of the square."""
+    octave = np.frexp(relative * relative)[1] - 1  # 2^octave <= square < 2^(octave + 1)
+    place = np.clip(octave + AT_CLIP, 0, BINS - 1)
+    return np.bincount(place, minlength=BINS).astype(np.int64)
 
 
 def _integers(words: Words) -> Integers:
@@ -248,7 +288,7 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, k: int) -> Released:
         weights += [np.full(r, weight), np.full(len(upper[0]), weight * math.sqrt(2.0))]
         units.append(np.full(r + len(upper[0]), unit))
     values.append(sums.score)
-    units.append(np.full(r, plan.clip / STEPS))
+    units.append(np.full(r, plan.information / STEPS * (FACTOR * plan.clip / STEPS)))
     weights.append(units[-1] / noise.score)
     flat = run.gaussian(
         f"information and scores {k}",
