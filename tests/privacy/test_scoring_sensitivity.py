@@ -203,3 +203,28 @@ def test_under_add_remove_a_row_does_not_depend_on_its_place():
     assert (with_first.information == (without + first).information).all()
     assert (with_first.score == (without + first).score).all()
     assert with_first.bins == (without + first).bins
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("factor", [1.0, 1 / math.sqrt(2), 0.5])
+def test_too_little_noise_of_a_whole_pass_is_flagged(k, factor):
+    """Seed 3; the honest pass fails with probability at most 1 %."""
+    from dpmodels.privacy.audit import ReleaseCheck
+    from dpmodels.scoring.audit_cases import PASSES
+
+    class Quieter:
+        def __init__(self, run):
+            self._run = run
+
+        def gaussian(self, name, value, sensitivity, **kw):
+            return self._run.gaussian(name, value, sensitivity * factor, **kw)
+
+    honest = PASSES[k - 1]
+    check = ReleaseCheck(
+        "pass", lambda rows, run: honest.release(rows, Quieter(run)), honest.pair, honest.guarantee
+    )
+    finding = check.run(20_000, 3)
+    assert finding.passed == (factor == 1.0), finding
+    if factor == 1.0:  # the pair is nearly a worst one
+        assert finding.measured > 0.93 * finding.claimed, finding
