@@ -58,7 +58,7 @@ OF_MOMENTS = (
     "stages", "query", "ridge", "phi", "radius", "inference_method", "combine", "whitening",
 )  # fmt: skip
 #: A bought range is a scale, not a claim: cells are clipped this many half widths from its middle.
-REACH = 8.0
+REACH = 64.0
 #: Spread (sd) of a column, and of the residual, in half ranges, that a plan assumes.
 _SPREAD = 0.5
 
