@@ -241,11 +241,16 @@ def methods(name: str | None = None) -> pd.DataFrame:
         A method: one row an option (columns ``verb, option, default, type, doc``). Without it,
         one row a method (``verb, method, title, needs, relations, inference, reference``).
 
+    Returns
+    -------
+    DataFrame
+        Prints in full on 100 columns, and as a table in a notebook.
+
     Privacy
     -------
     Public: reads no data, costs nothing.
     """
-    import pandas as pd
+    from dpmodels._methods_table import MethodTable, OptionTable
 
     entries: Callable[[], dict[tuple[str, str], Method]] = _entries
     if name is None:
@@ -262,7 +267,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
             }
             for m in entries().values()
         ]
-        return pd.DataFrame(rows)
+        return MethodTable(rows)
     chosen = [m for m in entries().values() if m.name == name]
     if not chosen:
         known = sorted({m.name for m in entries().values()})
@@ -284,4 +289,4 @@ def methods(name: str | None = None) -> pd.DataFrame:
         for m in chosen
         for o in m.options
     ]
-    return pd.DataFrame(rows, columns=["verb", "option", "default", "type", "doc"])
+    return OptionTable(rows, columns=["verb", "option", "default", "type", "doc"], dtype=object)

@@ -105,8 +105,11 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
     noise = _testing.NOISE.get() or make_noise(call.request.seed)
     backend = call.request.method.load()
     public_n = call.request.relation == "replace"
-    rows = Rows(source, n, call.request.progress, public_n=public_n)
-    release = _private(backend.release, plan, rows, Run(plan.steps, noise))
+    rows = Rows(source, n, call.request.progress, public_n=public_n, passes=plan.passes)
+    try:
+        release = _private(backend.release, plan, rows, Run(plan.steps, noise))
+    finally:
+        rows.close()
     estimate = backend.estimate(plan, release)
     if charge is not None:
         _note_reply(budget, charge, plan, release)

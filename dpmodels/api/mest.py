@@ -60,6 +60,8 @@ def dp_mest(
     Returns
     -------
     Fit
+        Without standard errors for "quantile", "median" and "hinge" where the data have no clear
+        records (``clear_prob=0``): see :func:`dpmodels.dp_quantreg`.
 
     Raises
     ------

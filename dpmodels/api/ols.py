@@ -68,7 +68,8 @@ def dp_ols(
         Options of the method (``dp.methods("eptr")``), and ``split, level, relation, na,
         on_no_reply, engine, subset, weights, n``. With "ssp" and "pmt", ``vcov="hetero"`` gives
         standard errors that allow unequal variances, for a tenth of the budget (``split=``
-        changes it) and one more pass over the rows; the default, "iid", assumes one variance.
+        changes it) and one more pass over the rows; the default, "iid", assumes one variance. They
+        are not conservative: 95 % intervals covered .92 to .96 with some thousand rows.
 
     Returns
     -------

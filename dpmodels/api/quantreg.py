@@ -57,6 +57,10 @@ def dp_quantreg(
     Returns
     -------
     Fit
+        Without clear records (``clear_prob=0``, the default) no standard errors: the loss is
+        smoothed over a width as large as the residuals, which moves every quantile but the median
+        of symmetric errors by more than an error would say. ``clear_prob > 0`` (below delta) has
+        errors.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from dpmodels.formula.coerce import coerce
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["matrix"]
+__all__ = ["matrix", "odd_cells"]
 
 _OUTSIDE = ("clip", "nan", "extrapolate")
 
@@ -63,6 +63,55 @@ def matrix(design: Design, new: Any, outside: str) -> Any:
             with np.errstate(invalid="ignore"):
                 x[(x[:, j] < lo) | (x[:, j] > hi)] = np.nan
     return x
+
+
+def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
+    """Say which cells of new rows were moved to a bound, answered by NaN, or not understood.
+
+    Notes
+    -----
+    **Privacy.** Reads ``new``, which is the caller's, and public or released ranges. Not for rows
+    of a release.
+    """
+    import pandas as pd
+
+    from dpmodels.schema import Levels
+
+    program = design.program
+    assert program is not None
+    atoms = [atom for product in program.products for atom in product.atoms]
+    used = {name for atom in atoms for name in atom.source.variables}
+    if not used.issubset(new.keys() if hasattr(new, "keys") else new.columns):
+        return []  # the prediction itself says what is missing
+    what = {"clip": "moved to the nearer bound", "nan": "answered by NaN"}.get(outside, "")
+    said: list[str] = []
+    for name in design.variables:
+        if name not in used:
+            continue
+        variable, raw = design.schema[name], _listed(new[name])
+        cells = coerce(raw, variable)
+        given = ~np.asarray(pd.isna(np.asarray(raw, dtype=object)), dtype=bool)
+        lost = (np.asarray(cells) < 0) if isinstance(variable, Levels) else np.isnan(cells)
+        unknown = int((lost & given).sum())
+        if unknown:
+            kind = "not a declared level" if isinstance(variable, Levels) else "not readable"
+            said.append(f"{unknown} of {len(given)} cells of {name!r} are {kind}: answered by NaN")
+        if what and variable.interval is not None and not isinstance(variable, Levels):
+            said += _beyond(name, np.asarray(cells, dtype=float), *variable.interval, what)
+    if what and design.bought:
+        x = matrix(design, new, "extrapolate")
+        for name, lo, hi in design.bought:
+            if name in design.names:
+                said += _beyond(name, x[:, design.names.index(name)], lo, hi, what)
+    return said
+
+
+def _beyond(name: str, cells: Any, lo: float, hi: float, what: str) -> list[str]:
+    with np.errstate(invalid="ignore"):
+        out = int(((cells < lo) | (cells > hi)).sum())
+    if not out:
+        return []
+    return [f"{out} of {len(cells)} cells of {name!r} are outside [{lo:g}, {hi:g}]: {what}"]
 
 
 def _listed(column: Any) -> Any:

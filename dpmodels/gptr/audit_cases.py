@@ -237,7 +237,8 @@ _LINEAR = (
 
 def _fit(rows: Array, lam: float) -> tuple[Array, Array]:
     """Minimise exactly by many Newton steps; return (theta, Hessian with ridge)."""
-    working = WorkingRows(np.ones(2), np.zeros(2), 1.0, 1.0)
+    # rows are unit vectors up to rounding: none may be void
+    working = WorkingRows(np.ones(2), np.zeros(2), 1.0, 1.0 + 2.0**-30)
     theta = np.zeros(2)
     for _ in range(60):
         if len(rows):

@@ -18,8 +18,20 @@ if TYPE_CHECKING:
 
 __all__ = ["back_map", "covariances", "estimate", "ridge_bias"]
 
+_NO_RANGES = (
+    "The ranges could not be found within the budget. Declare them, for example "
+    "bounds={'x': (0, 10)}: declared ranges cost nothing."
+)
+_NOT_CERTIFIED = (
+    "The optimum was not certified within the planned passes, so that a fixed answer (the centre "
+    "of the ridge, plus noise) was released in its place; it says nothing about the coefficients. "
+    "A larger lam=, a tighter cap on counts or fewer columns would help."
+)
 #: A ridge bias beyond this many standard errors (noise and sampling) is spoken of.
 _LOUD = 1.0
+
+#: Share of empty rows from which it is named, and noise sds it must exceed.
+EMPTY, SEEN = 0.05, 3.0
 
 Array = npt.NDArray[np.float64]
 
@@ -66,9 +78,33 @@ def _reach_note(detail: GlmDetail) -> str:
     return (
         f"Rows longer than {detail.radius:.3g} in working units (radius=; columns with "
         + ("about unit variance" if detail.rescale else "unit half-ranges")
-        + ") were weighted down. Where the model holds only approximately, the coefficients "
+        + ") were weighted down"
+        + (", rows longer than twice that left out. " if detail.loss.one_sided else ". ")
+        + "Where the model holds only approximately, the coefficients "
         "differ from the unweighted fit's; a larger radius= weighs down less and adds noise."
     )
+
+
+def _empty_note(plan: Plan, release: Release, detail: GlmDetail) -> list[str]:
+    """Say which share of the rows was empty, where the released count shows it above its noise."""
+    if "sums" not in release.values or plan.n is None:
+        return []
+    from dpmodels.gptr.glm_plan import SCALE_STEP
+    from dpmodels.gptr.glm_release import sums_sensitivity
+    from dpmodels.moments.rowmap import STEPS
+
+    sums = release.values["sums"]
+    d = (len(sums) - 1) // 2
+    sd = sums_sensitivity(d, detail.relation) / STEPS / detail.mu[SCALE_STEP]
+    lost = plan.n - float(sums[0])
+    if lost <= max(EMPTY * plan.n, SEEN * sd):
+        return []
+    outside = ", or outside subset=," if release.design.subset else ""
+    return [
+        f"About {lost / plan.n:.0%} of the rows were empty (from the released count, free). A row "
+        "is empty where a cell is missing, cannot be read as its declared kind or is not a "
+        f"declared level{outside}: compare the spelling of levels."
+    ]
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:
@@ -77,10 +113,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     design = release.design
     names = design.names
     if not release.reply:
-        note = (
-            "The ranges could not be found within the budget. Declare them, for example "
-            "bounds={'x': (0, 10)}: declared ranges cost nothing."
-        )
+        note = _NO_RANGES if "theta" not in release.values else _NOT_CERTIFIED
         return Estimate(names, np.full(design.p, math.nan), released=False, notes=(note,))
     released: GlmReleased = release.detail
     A = back_map(released.scale, released.shift, design.has_intercept)
@@ -117,6 +150,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     else:
         notes.append(f"{ridge}; it shrinks the coefficients towards zero on the centred columns.")
     notes.append(_reach_note(detail))
+    notes += _empty_note(plan, release, detail)
     arrays = {}
     if detail.public_params:
         arrays["public_params"] = np.array(detail.public_params)

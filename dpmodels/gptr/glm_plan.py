@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dpmodels.errors import RequestError
 from dpmodels.gptr.losses import LogisticLoss, Loss, PoissonLoss
+from dpmodels.gptr.newton import planned_passes
 from dpmodels.gptr.objpert import largest_rho, logistic_profile, two_sided_profile
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.composition import delta_of_parts
@@ -39,7 +40,8 @@ OUT_RATIO = 0.05
 SCALE_SHARE, INFO_SHARE = 0.10, 0.15
 #: Privacy variance over sampling variance up to which B grows, and its largest factor.
 NOISE_PART, LONGEST = 0.5, 2.0
-#: Reach of the working rows over B: rows between B and the reach are down-weighted.
+#: Reach of the working rows over B: rows between B and the reach are down-weighted, beyond it
+#: they are void (labels) or weighted down further (counts).
 REACH = 2.0
 #: Tried ratios kappa = B R / lam.
 _KAPPAS = tuple(float(k) for k in np.geomspace(1e-3, 10.0, 13))
@@ -65,7 +67,8 @@ class GlmDetail:
     loss : Loss
         In working units: the score of a row is at most ``radius * loss.score``.
     radius, reach : float
-        B, the largest weighted norm of a working row; R, its largest norm.
+        B, the largest weighted norm of a working row; R, its largest norm (labels), or B R the
+        largest weighted square of it (counts).
     lam : float
         Ridge, in working units; acts on every coordinate.
     rho, sigma : float
@@ -76,6 +79,8 @@ class GlmDetail:
         Step name -> mu of the Gaussian steps.
     rescale, inference : bool
     max_iter : int
+    passes : int
+        Of the minimisation; the others are one each.
     relation : str
     public_params : tuple of float
         Coefficients of a fit on the public data alone; empty without public data.
@@ -92,6 +97,7 @@ class GlmDetail:
     rescale: bool
     inference: bool
     max_iter: int
+    passes: int
     relation: str
     public_params: tuple[float, ...] = ()
 
@@ -141,6 +147,14 @@ def working_radius(design: Design, rescale: bool) -> float:
     square = (1.0 if design.has_intercept else 0.0) + factors
     square += numeric / 2.0 if numeric + factors > 1 else numeric
     return math.sqrt(max(square, 0.5))
+
+
+def full_radius(design: Design) -> float:
+    """Return the largest norm of a row in unit half-ranges: no row is beyond it."""
+    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
+    dummies = sum(c.kind == "dummy" for c in design.columns)
+    square = (1.0 if design.has_intercept else 0.0) + dummies + numeric
+    return math.sqrt(max(square, 0.5)) * (1.0 + 2.0**-30)
 
 
 def longer_radius(base: float, loss: Loss, rho: float, n: int) -> float:
@@ -317,6 +331,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         rescale=rescale,
         inference=request.inference,
         max_iter=int(request["max_iter"]),
+        passes=planned_passes(public_n, design.p),
         relation=relation,
         public_params=public_only(request, loss, design.has_intercept),
     )
@@ -338,6 +353,11 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         detail=detail,
         reasons=request.reasons,
         advice=_advice(detail, design, public_n),
+        # the design without its intercept has nothing to rescale
+        passes=detail.passes
+        + (purchase is not None)
+        + (rescale and design.p > design.has_intercept)
+        + request.inference,
     )
 
 
@@ -355,7 +375,7 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
     if intercept:
         shift = -(lo + hi) / 2.0 / half
         scale[0], shift[0] = 1.0, 0.0
-    top = 1.0 if loss.one_sided else loss.score
+    top = None if loss.one_sided else loss.score
     working = WorkingRows(scale, shift, math.inf, math.inf, y_max=top)
 
     def blocks() -> Iterator[Array]:

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.gptr.glm_estimate import back_map
-from dpmodels.gptr.glm_plan import check_common, working_radius
+from dpmodels.gptr.glm_plan import check_common, full_radius
 from dpmodels.gptr.losses import LogisticLoss
-from dpmodels.gptr.newton import WorkingRows, evaluate, minimise
+from dpmodels.gptr.newton import WorkingRows, evaluate, minimise, planned_passes
 from dpmodels.gptr.selfconcordant import curvature_sensitivity, displacement, hessian_gamma
 from dpmodels.planning import Plan
 from dpmodels.privacy.composition import delta_of_parts
@@ -63,6 +63,8 @@ class TestedDetail:
     top : float
         Public Renyi order (hessian).
     max_iter : int
+    passes : int
+        Of the minimisation; the curvature takes one more.
     """
 
     shape: str
@@ -74,6 +76,7 @@ class TestedDetail:
     d1: float
     top: float
     max_iter: int
+    passes: int
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,9 @@ class TestedReleased:
     gamma: float
 
 
-def _iso(request: Request, B: float, d: int) -> tuple[TestedDetail, list[Step], str | None]:
+def _iso(
+    request: Request, B: float, d: int, passes: int
+) -> tuple[TestedDetail, list[Step], str | None]:
     replace = request.relation == "replace"
     factor = 2.0 if replace else 1.0
     mu = mu_gdp(request.eps, 0.8 * request.delta) / factor
@@ -101,7 +106,9 @@ def _iso(request: Request, B: float, d: int) -> tuple[TestedDetail, list[Step], 
         d1 = lo
     mu1, rho = math.sqrt(_TEST_SHARE) * mu, math.sqrt(1 - _TEST_SHARE) * mu
     lam = request["lam"] or B * B * max(3 * math.sqrt(d) / rho, 2.0)
-    detail = TestedDetail("iso", B, float(lam), mu1, rho, factor, d1, 0.0, int(request["max_iter"]))
+    detail = TestedDetail(
+        "iso", B, float(lam), mu1, rho, factor, d1, 0.0, int(request["max_iter"]), passes
+    )
     steps = [
         Step(TEST_STEP, Gaussian(factor * mu1), share=_TEST_SHARE, failure=cost),
         Step(COEF_STEP, Gaussian(factor * rho), share=1 - _TEST_SHARE, label="output noise"),
@@ -109,7 +116,9 @@ def _iso(request: Request, B: float, d: int) -> tuple[TestedDetail, list[Step], 
     return detail, steps, None
 
 
-def _hessian(request: Request, B: float, d: int) -> tuple[TestedDetail, list[Step], str | None]:
+def _hessian(
+    request: Request, B: float, d: int, passes: int
+) -> tuple[TestedDetail, list[Step], str | None]:
     eps, delta = request.eps, request.delta
     proved = None
     if request.relation == "replace":
@@ -137,7 +146,9 @@ def _hessian(request: Request, B: float, d: int) -> tuple[TestedDetail, list[Ste
     while hessian_gamma(top, rho, lam, B) <= hessian_gamma(top, rho, 1e12, B) * lam / 1e12 / 2:
         lam *= 1.2
     lam = float(request["lam"] or lam)
-    detail = TestedDetail("hessian", B, lam, mu1, rho, 1.0, d1, top, int(request["max_iter"]))
+    detail = TestedDetail(
+        "hessian", B, lam, mu1, rho, 1.0, d1, top, int(request["max_iter"]), passes
+    )
     if hessian_gamma(top, rho, lam, B) <= 0:
         raise RequestError("lam= is too small for shape='hessian': leave it out, or enlarge it")
     return detail, steps(lo), proved
@@ -156,9 +167,10 @@ def plan(request: Request, design: Design, n: int) -> Plan:
             f"method='gptr' buys no ranges: declare those of {', '.join(design.unknown)}, or use "
             "method='objpert'"
         )
-    B = float(request["radius"] or working_radius(design, False))
+    B = float(request["radius"] or full_radius(design))
     build = _iso if request["shape"] == "iso" else _hessian
-    detail, steps, proved = build(request, B, design.p)
+    passes = planned_passes(n if request.relation == "replace" else None, design.p)
+    detail, steps, proved = build(request, B, design.p, passes)
     if detail.lam <= B * B:
         raise RequestError(f"lam= must exceed B^2 = {B * B:.4g} (working units) for method='gptr'")
     return Plan(
@@ -174,6 +186,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         scales={"ridge (working units)": detail.lam, "row norm bound (working units)": B},
         detail=detail,
         reasons=request.reasons,
+        passes=detail.passes + 1,
     )  # fmt: skip
 
 
@@ -198,7 +211,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         tol *= max(1.0, plan.n * 1e-6)
     found = minimise(
         lambda: rows.blocks(design), working, loss, lam, np.zeros(design.p), tol,
-        n=rows.n, max_iter=detail.max_iter,
+        n=rows.n, max_iter=detail.max_iter, passes=detail.passes,
+        skim=lambda: rows.skim(design),
     )  # fmt: skip
     theta = found.theta if found.certified else np.zeros(design.p)
     _, _, H = evaluate(rows.blocks(design), working, loss, theta)

@@ -20,7 +20,8 @@ Array = npt.NDArray[np.float64]
 class LogisticLoss:
     """log(1 + exp(-t)), t = (2y - 1) eta: |l'| <= 1 with the sign of the label, l'' = a(1 - a).
 
-    A void row (NaN label) is a zero row: its loss is the constant log 2.
+    y is 0 or 1 (``WorkingRows`` voids rows of any other label: value and slope would be of
+    different functions there). A void row is a zero row: its loss is the constant log 2.
     """
 
     score: float = 1.0

@@ -21,7 +21,7 @@ _LAM = Option(
 )  # fmt: skip
 _RADIUS = Option("radius", "bound on the norm of a working row", None, float, lower=0.0)
 #: Not smaller: at the cap the answer jumps to zero, and whether a fit gets there is private.
-_ITER = Option("max_iter", "public cap on passes of the Newton iteration", 500, int, lower=99)
+_ITER = Option("max_iter", "public cap on Newton steps over rows that are kept", 500, int, lower=99)
 
 register_kind(
     Kind(
@@ -52,7 +52,8 @@ register_method(
             _LAM,
             Option(
                 "rescale",
-                "learn centres and scales of the columns first (a tenth of the budget)",
+                "learn centres and scales of the columns first (a tenth of the budget); False may "
+                "do better with a hundred dummies at small eps",
                 True,
                 bool,
             ),

@@ -1,12 +1,14 @@
 """Damped Newton over blocks of rows, until the gradient is certified small.
 
-Minimises F(theta) = sum_i l(x_i'theta; y_i) + (lam/2)|theta|^2 + tilt'theta. Rows are mapped block
-by block (affine map, ball) and never kept.
+Minimises F(theta) = sum_i l(x_i'theta; y_i) + (lam/2)|theta|^2 + tilt'theta. The source is read a
+public number of times (``planned_passes``): once where the mapped rows of a public n fit into a
+public amount of memory, where they stay until the minimum is found; else ``PASSES`` times.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -15,16 +17,23 @@ import numpy.typing as npt
 
 from dpmodels.gptr.losses import Loss
 
-__all__ = ["Minimum", "WorkingRows", "minimise"]
+__all__ = ["Minimum", "WorkingRows", "minimise", "planned_passes"]
 
 Array = npt.NDArray[np.float64]
+Mapped = tuple[Array, Array, Array]
 
 #: Pays for the float rounding of norm, factor and product: mapped rows have norm at most B.
 _SHRINK = 1.0 - 2.0**-36
-#: Blocks of the warm start (2^16 rows): one Newton solve on them replaces two or three passes.
-_WARM_BLOCKS = 8
-#: A step that shrinks the gradient to this part of it is followed by gradient-only passes.
+#: Bytes of mapped rows that are kept for the length of a fit.
+KEEP = 2**28
+#: Passes over rows that are not kept: one that keeps a sample, the others from its minimum on.
+PASSES = 12
+#: A step that shrinks the gradient to this part of it is followed by steps with the same Hessian.
 _FAST = 0.05
+#: F is not said to rise unless it does by this part of its size: rounding of a sum of blocks.
+_ROUNDING = 1e-11
+#: Steps of the start on a sample.
+_START_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -36,22 +45,23 @@ class WorkingRows:
     scale, shift : (p,) arrays
     radius : float
         B: rows beyond it get the weight B / |x|. A weight that depends on x alone leaves the
-        model as it is (scaling x would change it), and bounds the score by B.
+        model as it is (scaling or clipping x would change it), and bounds the score by B.
     reach : float
-        R >= B: rows beyond it are scaled down to it, intercept included.
-    y_max : float
-        The response is clipped to [0, y_max].
-    clip : float
-        Single coordinates are clipped to [-clip, clip] first (an outlier in one column should
-        not take the others with it).
+        R >= B: rows beyond it are void, or thinned.
+    y_max : float or None
+        The response is clipped to [0, y_max]. None: it is an event, and a cell other than 0 or 1
+        voids its row (a loss of labels in between would be of another model).
+    thins : bool
+        Rows beyond R get the weight B R / |x|^2 instead: |w x x'| <= B R. Only a proof that asks
+        for no more than that and for |w x| <= B may do so (``theory.md``, 4.1 and 4.2).
     """
 
     scale: Array
     shift: Array
     radius: float
     reach: float
-    y_max: float = 1.0
-    clip: float = math.inf
+    y_max: float | None = None
+    thins: bool = False
 
     def apply(self, block: Array) -> tuple[Array, Array, Array]:
         """Return (X (p, m), y (m,), w (m,)) of a block (q, m); overwrites it.
@@ -62,16 +72,20 @@ class WorkingRows:
         X *= self.scale[:, None]
         if self.shift.any():
             X += self.shift[:, None]
-        if self.clip < math.inf:
-            np.clip(X, -self.clip, self.clip, out=X)
-        norm = np.maximum(np.sqrt(np.einsum("ij,ij->j", X, X)), 1e-300)
-        factor = np.minimum(1.0, self.reach / norm)
-        if not float(factor.min(initial=1.0)) >= 1.0:  # NaN (a missing row) counts as "scale"
-            # a row that stays is multiplied by 1: one long row must not touch the others
-            X *= np.where(factor < 1.0, factor * _SHRINK, factor)
-        w = np.minimum(1.0, self.radius / (norm * factor)) * _SHRINK
-        np.clip(y, 0.0, self.y_max, out=y)
-        # a NaN anywhere in a row reaches its weight or its response
+        norm = np.sqrt(np.einsum("ij,ij->j", X, X))
+        w = np.minimum(1.0, self.radius / np.maximum(norm, 1e-300)) * _SHRINK
+        far = ~(norm <= self.reach * _SHRINK)  # NaN, a missing row, counts as far
+        if far.any():
+            if self.thins:
+                w[far] *= self.reach / norm[far]
+                w[~np.isfinite(norm)] = np.nan
+            else:
+                w[far] = np.nan
+        if self.y_max is None:
+            y[(y != 0.0) & (y != 1.0)] = np.nan
+        else:
+            np.clip(y, 0.0, self.y_max, out=y)
+        # a NaN anywhere in a row reaches its weight or its response, and so does an infinite cell
         if not math.isfinite(float(w.sum() + y.sum())):
             void = ~(np.isfinite(w) & np.isfinite(y))
             X[:, void] = 0.0
@@ -91,34 +105,27 @@ class Minimum:
     hessian : (p, p) array
         Of the sum of losses, ridge left out; at an iterate near theta.
     certified : bool
-        The gradient norm is at most the tolerance.
-    passes : int
+        The gradient norm is at most half the tolerance.
+    evaluations : int
+        Of F and its derivatives, on kept rows or by a pass.
     """
 
     theta: Array
     gradient: Array
     hessian: Array
     certified: bool
-    passes: int
+    evaluations: int
 
 
 def evaluate(
     blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Array
 ) -> tuple[float, Array, Array]:
     """Return (sum of losses, its gradient, its Hessian) at ``theta``: one pass."""
-    p = len(theta)
-    value, gradient, hessian = 0.0, np.zeros(p), np.zeros((p, p))
-    for block in blocks:
-        X, y, w = rows.apply(block)
-        part, first, second = loss.terms(theta @ X, y, w)
-        value += part
-        gradient += X @ first
-        hessian += (X * second) @ X.T
-    return value, gradient, hessian
+    return _sums((rows.apply(block) for block in blocks), loss, theta, True)
 
 
 def score_sum(blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Array) -> Array:
-    """Return the gradient of the sum of losses alone: a cheaper pass."""
+    """Return the gradient of the sum of losses alone."""
     gradient = np.zeros(len(theta))
     for block in blocks:
         X, y, w = rows.apply(block)
@@ -126,11 +133,35 @@ def score_sum(blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Arr
     return gradient
 
 
-def _few(blocks: Iterable[Array], count: int) -> Iterator[Array]:
-    for k, block in enumerate(blocks):
-        if k == count:
-            return
-        yield block
+def _sums(
+    mapped: Iterable[Mapped], loss: Loss, theta: Array, curved: bool
+) -> tuple[float, Array, Array]:
+    """Return value, gradient and, if ``curved``, the Hessian of the sum of losses."""
+    p = len(theta)
+    value, gradient, hessian = 0.0, np.zeros(p), np.zeros((p, p))
+    for X, y, w in mapped:
+        part, first, second = loss.terms(theta @ X, y, w)
+        value += part
+        gradient += X @ first
+        if curved:
+            hessian += (X * second) @ X.T
+    return value, gradient, hessian
+
+
+def planned_passes(n: int | None, p: int) -> int:
+    """Return how often :func:`minimise` reads the source: a function of public numbers.
+
+    Parameters
+    ----------
+    n : int or None
+        Public number of rows; None where it is private.
+    p : int
+    """
+    return 1 if n is not None and _stride(n, p) == 1 else PASSES
+
+
+def _stride(n: int, p: int) -> int:
+    return max(1, math.ceil(8 * (p + 2) * n / KEEP))
 
 
 def minimise(
@@ -143,6 +174,8 @@ def minimise(
     *,
     n: int,
     max_iter: int,
+    passes: int = 1,
+    skim: Callable[[], object] | None = None,
 ) -> Minimum:
     """Minimise F until ``|grad F| <= tol / 2`` (the other half pays for rounding).
 
@@ -153,84 +186,96 @@ def minimise(
     tilt : (p,) array
         sigma b: the random linear term of objective perturbation, or zero.
     n : int
-        Rows of the source; decides the warm start only.
+        Rows of the source; decides which of them are kept.
+    max_iter : int
+        Cap of steps on rows that are kept.
+    passes : int
+        The source is read exactly so often, whatever the rows hold.
+    skim : callable, optional
+        Reads the source once without looking at the rows: what is done with the passes that are
+        left over. None: ``blocks`` is read to its end.
 
     Notes
     -----
-    A step is accepted if F falls by a part of what Newton promises (Armijo) or the gradient
-    norm falls; otherwise it is halved. F is convex and, with lam > 0, strongly convex: the
-    iteration converges from anywhere, separated classes included.
+    A step is accepted if F falls by a part of what Newton promises (Armijo), or if the gradient
+    norm falls and F does not rise beyond rounding; otherwise it is halved. F is strongly convex
+    with a Lipschitz gradient: the iteration converges from anywhere, separated classes included
+    (``theory.md``, 4.4).
     """
     theta = np.zeros(len(tilt))
-    passes = 0
-    if n > 2 * _WARM_BLOCKS * 8192:
-        part = _WARM_BLOCKS * 8192 / n
-        theta, used = _newton(
-            lambda: _few(blocks(), _WARM_BLOCKS),
-            rows, loss, lam * part, tilt * part, tol, theta, 12, 1e-4,
-        )[:2]  # fmt: skip
-        passes += math.ceil(used * part)
-    theta, used, gradient, hessian, done = _newton(
-        blocks, rows, loss, lam, tilt, tol, theta, max_iter, 0.0
-    )
-    return Minimum(theta, gradient, hessian, done, passes + used)
+    stride = _stride(n, len(tilt))
+    kept: list[Mapped] = []
+    for block in blocks():
+        X, y, w = rows.apply(block[:, ::stride])
+        kept.append((X.copy(), y.copy(), w.copy()))
+    left = passes - 1
+    if stride == 1:
+        found = _newton(lambda: kept, loss, lam, tilt, tol, theta, max_iter, n)
+    else:
+        part = sum(X.shape[1] for X, _, _ in kept) / n
+        theta = _newton(
+            lambda: kept, loss, lam * part, tilt * part, tol * part, theta, _START_STEPS, n
+        ).theta
+        kept = []
+
+        def again() -> Iterator[Mapped]:
+            return (rows.apply(block) for block in blocks())
+
+        found = _newton(again, loss, lam, tilt, tol, theta, left, n)
+        left -= found.evaluations
+    for _ in range(left):
+        if skim is not None:
+            skim()
+        else:
+            deque(blocks(), maxlen=0)
+    return found
 
 
 def _newton(
-    blocks: Callable[[], Iterable[Array]],
-    rows: WorkingRows,
+    mapped: Callable[[], Iterable[Mapped]],
     loss: Loss,
     lam: float,
     tilt: Array,
     tol: float,
     theta: Array,
-    max_iter: int,
-    relative: float,
-) -> tuple[Array, int, Array, Array, bool]:
-    """Iterate; ``relative`` > 0 stops early where the gradient fell by that factor."""
-    p = len(theta)
+    most: int,
+    n: int,
+) -> Minimum:
+    """Iterate from ``theta`` with at most ``most`` evaluations of F and its derivatives."""
+    ridge = lam * np.eye(len(theta))
 
-    def at(t: Array) -> tuple[float, Array, Array]:
-        value, gradient, hessian = evaluate(blocks(), rows, loss, t)
-        return (
-            value + 0.5 * lam * float(t @ t) + float(tilt @ t),
-            gradient + lam * t + tilt,
-            hessian,
-        )
+    def at(t: Array, curved: bool) -> tuple[float, Array, Array]:
+        value, gradient, hessian = _sums(mapped(), loss, t, curved)
+        value += 0.5 * lam * float(t @ t) + float(tilt @ t)
+        return value, gradient + lam * t + tilt, hessian
 
-    def slope_at(t: Array) -> Array:
-        return score_sum(blocks(), rows, loss, t) + lam * t + tilt
-
-    value, gradient, hessian = at(theta)
-    passes = 1
-    goal = max(0.5 * tol, relative * float(np.linalg.norm(gradient)))
-    fast = False
-    while passes < max_iter:
+    value, gradient, hessian = at(theta, True)
+    used, length, fast = 1, 1.0, False
+    while used < most:
         size = float(np.linalg.norm(gradient))
-        if size <= goal:
-            return theta, passes, gradient, hessian, size <= 0.5 * tol
-        step = np.linalg.solve(hessian + lam * np.eye(p), -gradient)
-        if fast:  # in the quadratic regime the last Hessian is good enough
-            new_gradient = slope_at(theta + step)
-            passes += 1
-            ratio = float(np.linalg.norm(new_gradient)) / size
-            if ratio <= _FAST:
-                theta, gradient = theta + step, new_gradient
-            else:
+        if size <= 0.5 * tol:
+            break
+        step = np.linalg.solve(hessian + ridge, -gradient)
+        new_value, new_gradient, new_hessian = at(theta + length * step, not fast)
+        used += 1
+        ratio = float(np.linalg.norm(new_gradient)) / size
+        allowed = _ROUNDING * (abs(value) + n * loss.score)
+        falls = new_value <= value + 1e-4 * length * float(gradient @ step)
+        if not falls and not (ratio <= 0.9 and new_value <= value + allowed):
+            if fast:
+                # the old Hessian is no good here: a fresh one, at the same place
                 fast = False
-                value, gradient, hessian = at(theta)
-                passes += 1
+                value, gradient, hessian = at(theta, True)
+                used += 1
+            else:
+                length *= 0.5
             continue
-        promise = float(gradient @ step)
-        length = 1.0
-        while passes < max_iter:
-            new = theta + length * step
-            new_value, new_gradient, new_hessian = at(new)
-            passes += 1
-            falls = new_value <= value + 1e-4 * length * promise
-            if falls or float(np.linalg.norm(new_gradient)) <= 0.9 * size:
-                break
-            length *= 0.5
-        theta, value, gradient, hessian = new, new_value, new_gradient, new_hessian
-        fast = float(np.linalg.norm(gradient)) <= _FAST * size
-    return theta, passes, gradient, hessian, float(np.linalg.norm(gradient)) <= 0.5 * tol
+        theta, value, gradient = theta + length * step, new_value, new_gradient
+        if not fast:
+            hessian = new_hessian
+        elif ratio > _FAST and used < most:
+            value, gradient, hessian = at(theta, True)
+            used += 1
+        fast, length = length == 1.0 and ratio <= _FAST, 1.0
+    certified = float(np.linalg.norm(gradient)) <= 0.5 * tol
+    return Minimum(theta, gradient, hessian, certified, used)

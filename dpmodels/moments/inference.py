@@ -36,6 +36,8 @@ Array = npt.NDArray[np.float64]
 
 #: Rows' loss of weight from which the summary mentions it.
 LOST = 0.01
+#: Share of empty rows from which it is named, and noise sds it must exceed.
+EMPTY, SEEN = 0.05, 3.0
 #: Least residual variance in whitened units.
 V_FLOOR = 1e-3
 
@@ -266,6 +268,29 @@ def shrink_report(facts: Report) -> Estimate:
     )  # fmt: skip
 
 
+def _empty_note(facts: Report) -> list[str]:
+    """Say which share of the rows was empty, where the released count shows it above its noise.
+
+    The cell of the intercept is ``sum c^2``, c the factor of a row: 0 if it is empty, below 1 if it
+    was shortened. Only against a public n.
+    """
+    if not facts.known or facts.request.relation != "replace":
+        return []
+    stage = facts.stages[-1]
+    cell = float(stage.L[0, 0] / facts.unit.scale[0]) ** 2
+    lost = 1.0 - cell * float(stage.Q[0, 0]) / facts.rows
+    if lost < EMPTY or lost * facts.rows <= SEEN * cell * math.sqrt(float(stage.V[0, 0])):
+        return []
+    outside = ", or outside subset=," if facts.design.subset else ""
+    return [
+        f"About {lost:.0%} of the rows were empty"
+        + (" or shortened" if stage.radius < math.inf else "")
+        + " (from the released count, free). A row is empty where a cell is missing, cannot be "
+        f"read as its declared kind or is not a declared level{outside}: compare the spelling of "
+        "levels."
+    ]
+
+
 def _weights_note(facts: Report, effective: float) -> list[str]:
     """Say how much weight rows lost in all, and what that makes of the coefficients."""
     lost = 1.0 - effective / facts.rows
@@ -331,6 +356,7 @@ def _finish(
         "effective_rows": stage.effective_rows(facts.rows, facts.unit, intercept=facts.known),
         **dict(facts.stats),
     }
+    notes += _empty_note(facts)
     notes += _weights_note(facts, stats["effective_rows"]) if keep else []
     if keep and unshrunk:
         stats["sigma"] = math.sqrt(found.v) * float(stage.L[-1, -1] / facts.unit.scale[-1])

@@ -66,7 +66,7 @@ class Plan:
         Why this method; what would make the answer better. From public numbers only.
     passes : int
         How often the rows are read at least; a source that gives them once is refused above 1,
-        before anything is charged.
+        before anything is charged. Never a function of cells.
     """
 
     request: Request

@@ -19,6 +19,8 @@ from dpmodels.ptr.adapter import safe_number, safe_vector
 __all__ = ["SafetyReport", "check_safety"]
 
 _SLACK = 1.0 + 1e-7
+#: Share of new rows, and of tables with some rows, that are the zero row of a missing cell.
+_MISSING = 0.2
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,13 @@ def _corner_rows(rng: np.random.Generator, low: Array, high: Array, count: int) 
     return np.asarray(x)
 
 
+def _new_row(rng: np.random.Generator, low: Array, high: Array) -> Array:
+    """Return what a row may be replaced by: a row of the box, or the zero row of a missing cell."""
+    if rng.uniform() < _MISSING:
+        return np.zeros(len(low))
+    return _corner_rows(rng, low, high, 1)[0]
+
+
 def _table(rng: np.random.Generator, low: Array, high: Array, n: int) -> Array:
     x = _corner_rows(rng, low, high, n)
     if rng.uniform() < 0.4:  # many equal rows: one of them can matter more than it seems
@@ -87,6 +96,8 @@ def _table(rng: np.random.Generator, low: Array, high: Array, n: int) -> Array:
         spread = 10.0 ** rng.uniform(-3, 0)
         middle = rng.uniform(low, high)
         x = np.clip(middle + spread * (x - middle), low, high)
+    if rng.uniform() < _MISSING:
+        x[rng.uniform(size=n) < rng.uniform()] = 0.0
     return x
 
 
@@ -109,7 +120,8 @@ def check_safety(
     estimator, safety, alpha, size
         As in :func:`dpmodels.dp_eptr`.
     bounds : sequence of (low, high)
-        Range of each of the k columns; synthetic rows are drawn in this box.
+        Range of each of the k columns; synthetic rows are drawn in this box. A row with a missing
+        cell reaches the estimator as a row of zeros, inside the box or not: those are tried too.
     n : int or sequence of int
         Numbers of rows to try; small ones are the sharpest.
     trials : int
@@ -136,7 +148,7 @@ def check_safety(
         rows = sizes[trial % len(sizes)]
         x = _table(rng, low, high, rows) if tables is None else np.asarray(tables(rng, rows), float)
         i = int(rng.integers(len(x)))
-        new = _corner_rows(rng, low, high, 1)[0]
+        new = _new_row(rng, low, high)
         state.pair(x, i, new)
         if state.best is not None and trial % 5 == 0:
             # climb from the worst pair so far: one coordinate at a time
@@ -203,8 +215,10 @@ class _Search:
         x, i, new = self.best[0].copy(), self.best[1], self.best[2].copy()
         width = (high - low) * 10.0 ** rng.uniform(-3, 0)
         if rng.uniform() < 0.5:
-            new = np.clip(new + rng.normal(size=len(new)) * width, low, high)
+            if new.any():  # the zero row stays one: what is between it and the box cannot occur
+                new = np.clip(new + rng.normal(size=len(new)) * width, low, high)
         else:
             j = int(rng.integers(len(x)))
-            x[j] = np.clip(x[j] + rng.normal(size=x.shape[1]) * width, low, high)
+            if x[j].any():
+                x[j] = np.clip(x[j] + rng.normal(size=x.shape[1]) * width, low, high)
         self.pair(x, i, new)

@@ -175,11 +175,12 @@ def _legend(se: str) -> str:
 def _cells(fit: Fit, se: str, digits: int) -> dict[str, tuple[str, str]]:
     """Coefficient name -> (estimate, bracket)."""
     parts = (fit.bse,) if se == "total" else (fit.bse_sampling, fit.bse_privacy)
-    out = {}
-    for j, name in enumerate(fit._record.estimate.names):
-        inside = "|".join(f.number(float(part.iloc[j]), digits) for part in parts)
-        out[name] = (f.number(float(fit.params.iloc[j]), digits), f"({inside})")
-    return out
+    inside = zip(*(f.column(part, digits) for part in parts), strict=True)
+    shown = f.column(fit.params, digits)
+    return {
+        name: (number, f"({'|'.join(words)})")
+        for name, number, words in zip(fit._record.estimate.names, shown, inside, strict=True)
+    }
 
 
 def _stat(fit: Fit, key: str, digits: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-__all__ = ["interval", "number", "p_value", "percent", "share"]
+__all__ = ["column", "interval", "number", "p_value", "percent", "share"]
 
 MISSING = "n/a"
 
@@ -20,10 +21,48 @@ def number(x: float, decimals: int, beside: float = 0.0) -> str:
     if math.isinf(x):
         return "inf" if x > 0 else "-inf"
     size = abs(x)
-    if size >= 1e7 or (size > 0 and max(size, abs(beside)) < 10.0 ** -max(decimals - 1, 3)):
+    if _is_odd(x, decimals, beside):
         return f"{x:.2e}"
     whole = len(str(int(size)))
-    text = f"{x:.{max(0, min(decimals, decimals + 3 - whole))}f}"
+    return _fixed(x, max(0, min(decimals, decimals + 3 - whole)))
+
+
+def _is_odd(x: float, decimals: int, beside: float = 0.0) -> bool:
+    """Return whether a number is too large or too small for decimals."""
+    if not math.isfinite(x):
+        return False
+    size = abs(x)
+    return size >= 1e7 or (size > 0 and max(size, abs(beside)) < 10.0 ** -max(decimals - 1, 3))
+
+
+def column(
+    values: Iterable[float], decimals: int, beside: Iterable[float] | None = None
+) -> list[str]:
+    """Return the numbers of a column in one notation.
+
+    Where a number is too small for ``decimals``, the column gets up to two decimals more; if they
+    do not do, or a number is too large, all cells have an exponent. With ``beside``, the other
+    ends of intervals, both columns come to the same.
+    """
+    cells = [float(x) for x in values]
+    others = [0.0] * len(cells) if beside is None else [float(x) for x in beside]
+    pairs = list(zip(cells, others, strict=True))
+    if not any(_is_odd(x, decimals, w) or _is_odd(w, decimals, x) for x, w in pairs):
+        return [number(x, decimals, w) for x, w in pairs]
+    sizes = [max(abs(v) for v in pair if math.isfinite(v)) for pair in pairs if _any_finite(pair)]
+    least = min(size for size in sizes if size > 0)
+    wanted = 1 - math.floor(math.log10(least))
+    if max(sizes) < 1e4 and wanted <= decimals + 2:
+        return [_fixed(x, wanted) if math.isfinite(x) else number(x, decimals) for x in cells]
+    return [f"{x:.2e}" if math.isfinite(x) else number(x, decimals) for x in cells]
+
+
+def _any_finite(pair: tuple[float, float]) -> bool:
+    return any(map(math.isfinite, pair))
+
+
+def _fixed(x: float, decimals: int) -> str:
+    text = f"{x:.{decimals}f}"
     return text[1:] if float(text) == 0 and text.startswith("-") else text
 
 

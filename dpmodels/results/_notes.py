@@ -87,7 +87,10 @@ def _ranges(record: Record) -> list[str]:
     moved = f"Values outside the {what} ranges were moved to the nearest bound and {missing}. "
     if not ranged(record.design):  # public data took the place of ranges: nothing is clipped
         moved = f"{missing[0].upper()}{missing[1:]}. "
-    notes = [moved + "How many is private and is not reported."]
+    # a share from a released count may stand among the notes of the estimate
+    counted = any("of the rows were empty" in note for note in record.estimate.notes)
+    many = "How many exactly is private." if counted else "How many is private and is not reported."
+    notes = [moved + many]
     if record.bought:
         notes.insert(
             0,

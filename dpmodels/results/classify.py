@@ -68,15 +68,49 @@ def predict_class(
     return classes.mask(missing) if missing.any() else classes
 
 
+def _truth(fit: Fit, new: Any) -> list[Any]:
+    """Return the true class of each public row as the model reads it; None where it is missing."""
+    from dpmodels.formula import build_design
+    from dpmodels.formula.coerce import coerce
+    from dpmodels.schema import Levels
+
+    design, levels = fit.design, list(fit.design.levels)
+    name = design.response.term
+    variable = design.schema[name] if name in design.schema else None  # noqa: SIM401
+    if variable is not None and name not in new:
+        raise RequestError(f"the new data has no column {name!r}, the response")
+    if isinstance(variable, Levels):
+        codes = coerce(new[name], variable)
+        return [variable.levels[c] if c >= 0 else None for c in codes.tolist()]
+    if variable is not None:
+        cells = np.asarray(coerce(new[name], variable), dtype=float)
+    else:
+        text = "~ 0 + " + design.formula.partition("~")[0]
+        event = build_design(text, design.schema, na=design.na, one_sided_ok=True)
+        cells = np.asarray(event.matrix(new), dtype=float)[:, -1]
+    return [levels[int(c)] if c in (0.0, 1.0) else None for c in cells.tolist()]
+
+
+def _guess(fit: Fit, new: Any) -> list[Any]:
+    """Return the predicted class of each public row: of an event, the likelier side."""
+    predicted = fit.predict(new)
+    if fit.design.response.kind == "event":
+        no, yes = fit.design.levels
+        return [None if q != q else (yes if q > 0.5 else no) for q in predicted.tolist()]
+    return [None if v != v else v for v in predicted.tolist()]
+
+
 def confusion_table(fit: Fit, new: Any) -> pd.DataFrame:
     """Count public test rows by true class (rows) and predicted class (columns).
 
     Parameters
     ----------
     fit : Fit
-        Of a classifier.
+        Of a classifier, or of ``dp_glm(family="binomial")``, which predicts the event where its
+        probability exceeds one half.
     new : DataFrame
-        **Public** test data with the response column.
+        **Public** test data with the variables of the response. Rows without a known class or
+        prediction are not counted.
 
     Privacy
     -------
@@ -85,12 +119,20 @@ def confusion_table(fit: Fit, new: Any) -> pd.DataFrame:
     """
     import pandas as pd
 
-    truth = pd.Series(new[fit.design.response.name])
-    guess = fit.predict(new)
+    response = fit.design.response
+    if response is None or len(fit.design.levels) < 2:
+        raise RequestError(
+            f"{fit.kind.verb} does not predict classes: confusion_table() and balanced_error() "
+            'take a fit of dp_bayes, or of dp_glm(family="binomial")'
+        )
     levels = list(fit.design.levels)
-    table = pd.crosstab(truth.to_numpy(), guess.to_numpy())
-    out: pd.DataFrame = table.reindex(index=levels, columns=levels, fill_value=0)
-    return out.rename_axis(index="true", columns="predicted")
+    at = {level: k for k, level in enumerate(levels)}
+    counts = np.zeros((len(levels), len(levels)), dtype=int)
+    for true, guess in zip(_truth(fit, new), _guess(fit, new), strict=True):
+        if true in at and guess in at:
+            counts[at[true], at[guess]] += 1
+    table = pd.DataFrame(counts, index=levels, columns=levels)
+    return table.rename_axis(index="true", columns="predicted")
 
 
 def balanced_error(fit: Fit, new: Any) -> float:
@@ -101,6 +143,11 @@ def balanced_error(fit: Fit, new: Any) -> float:
     fit, new
         As in :func:`confusion_table`.
 
+    Returns
+    -------
+    float
+        NaN if the fit gave no reply.
+
     Privacy
     -------
     As :func:`confusion_table`.
@@ -108,4 +155,11 @@ def balanced_error(fit: Fit, new: Any) -> float:
     table = confusion_table(fit, new).to_numpy(dtype=float)
     total = table.sum(axis=1)
     present = total > 0
+    if not present.any():
+        if not fit.released:
+            return float("nan")
+        raise RequestError(
+            f"no row of the new data has one of the classes {list(fit.design.levels)!r} and a "
+            "prediction: compare the cells of the response with the declared levels"
+        )
     return float(1.0 - (np.diag(table)[present] / total[present]).mean())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -153,6 +154,17 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         """
         return _tables.glance(self._record, style=style)
 
+    def _warn_of_odd_cells(self, new: Any, outside: str) -> None:
+        from dpmodels.errors import UtilityWarning
+        from dpmodels.formula.predict import odd_cells
+
+        if not self.released or not (hasattr(new, "keys") or hasattr(new, "columns")):
+            return
+        said = odd_cells(self.design, new, outside)
+        if said:
+            more = "" if outside != "clip" else " (outside='nan' or 'extrapolate' do otherwise)"
+            warnings.warn(UtilityWarning(f"predict: {'; '.join(said)}{more}"), stacklevel=3)
+
     def predict(
         self,
         new: Any,
@@ -164,6 +176,9 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         outside: str = "clip",
     ) -> Any:
         """Predict at new rows.
+
+        Warns of cells that are outside the ranges in force, or not a declared level: the rows are
+        the caller's, so that may be said.
 
         Parameters
         ----------
@@ -194,6 +209,7 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         if function is None:
             raise NotReleasedError(f"{self.model} has no predict")
         level = self.level if level is None else level
+        self._warn_of_odd_cells(new, outside)
         return function(
             self,
             new,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from dpmodels.errors import DPModelsError
 
@@ -13,6 +15,20 @@ if TYPE_CHECKING:
 
 __all__ = ["coefplot"]
 
+#: Rows between the marks of two fits in one plot.
+_APART = 0.2
+
+
+@dataclass
+class _Drawn:
+    """What axes hold: a name a row, a title a fit."""
+
+    names: list[str] = field(default_factory=list)
+    titles: list[str] = field(default_factory=list)
+
+
+_DRAWN: WeakKeyDictionary[Any, _Drawn] = WeakKeyDictionary()
+
 
 def coefplot(
     fit: Fit,
@@ -20,7 +36,7 @@ def coefplot(
     *,
     level: float = 0.95,
     intercept: bool = False,
-    color: str = "C0",
+    color: str | None = None,
 ) -> Axes:
     """Draw estimates with two nested error bars: inner sampling error only, outer total.
 
@@ -28,11 +44,13 @@ def coefplot(
     ----------
     fit : Fit
     ax : matplotlib Axes, optional
-        Default: a new figure.
+        Default: a new figure. Axes that hold a coefficient plot already get this fit beside it: a
+        coefficient of the same name in the same row, a little lower, new names below.
     level : float
     intercept : bool
         Show the intercept too.
-    color : str
+    color : str, optional
+        Default: the next colour of the axes.
 
     Privacy
     -------
@@ -50,13 +68,19 @@ def coefplot(
 
     estimates: Any = fit.params
     shown = [name for name in estimates.index if intercept or name != "Intercept"]
-    at = range(len(shown))
     z = quantile(level, fit._record.estimate.use_t)
     if ax is None:
         _, ax = plt.subplots(figsize=(6, 0.6 + 0.45 * len(shown)), layout="constrained")
+    drawn = _DRAWN.setdefault(ax, _Drawn())
+    drawn.names += [name for name in shown if name not in drawn.names]
+    k = len(drawn.titles)
+    color = color or f"C{k}"
+    at = [drawn.names.index(name) + _APART * k for name in shown]
+    drawn.titles.append(f"{fit.formula}\n{fit.privacy.statement().partition(';')[0]}")
+    tag = f"({k + 1}) " if k else ""
     for half, width, label in (
-        (fit.bse, 1.2, f"{100 * level:g} % interval, total error"),
-        (fit.bse_sampling, 4.0, "sampling error alone"),
+        (fit.bse, 1.2, f"{tag}{100 * level:g} % interval, total error"),
+        (fit.bse_sampling, 4.0, f"{tag}sampling error alone"),
     ):
         ax.errorbar(
             estimates[shown],
@@ -68,10 +92,14 @@ def coefplot(
             label=label,
         )
     ax.plot(estimates[shown], at, "o", color="white", markeredgecolor=color, zorder=3)
-    ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
-    ax.set_yticks(list(at), shown)
-    ax.invert_yaxis()
-    ax.set_xlabel("estimate")
-    ax.set_title(f"{fit.formula}\n{fit.privacy.statement().partition(';')[0]}", fontsize="small")
+    ax.set_yticks(list(range(len(drawn.names))), drawn.names)
+    if not k:
+        ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
+        ax.invert_yaxis()
+        ax.set_xlabel("estimate")
+        title = drawn.titles[0]
+    else:
+        title = "\n".join(f"({i + 1}) {t}" for i, t in enumerate(drawn.titles))
+    ax.set_title(title, fontsize="small")
     ax.legend(fontsize="small", frameon=False)
     return ax

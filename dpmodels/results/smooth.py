@@ -90,7 +90,7 @@ def predict_curve(
     return pd.DataFrame(columns, index=index)
 
 
-def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str = "C0") -> Any:
+def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str | None = None) -> Any:
     """Draw a curve in one variable with its privacy band.
 
     The band covers the kernel estimate that would be computed without privacy; a gap is a point
@@ -113,8 +113,8 @@ def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str = "C
     _, centre, half, _ = arrays["scale"].tolist()
     mean = centre + half * arrays["f"][order]
     reach = float(ndtri(0.5 + level / 2.0)) * half * arrays["se"][order]
-    ax.plot(x, mean, color=color)
-    ax.fill_between(x, mean - reach, mean + reach, color=color, alpha=0.25, linewidth=0)
+    (line,) = ax.plot(x, mean, color=color)
+    ax.fill_between(x, mean - reach, mean + reach, color=line.get_color(), alpha=0.25, linewidth=0)
     name = next(c.name for c in fit.design.columns if c.kind != "intercept")
     ax.set_xlabel(name)
     ax.set_ylabel(fit.design.response.name)

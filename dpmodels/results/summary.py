@@ -271,21 +271,21 @@ def _table(
     letter = "z" if est.use_t is None else "t"
 
     def ends(one: Array, other: Array) -> list[str]:
-        return [f.number(v, max(digits - 1, 1), w) for v, w in zip(one, other, strict=True)]
+        return f.column(one, digits, other)
 
     spec = (
-        (Column(estimates, width=11), [f.number(v, digits) for v in est.params]),
+        (Column(estimates, width=11), f.column(est.params, digits)),
         (
             Column("total", "Std. Error", blocks=(0, 1), alone="Std. Error"),
-            [f.number(v, digits) for v in _tables.standard_errors(est)],
+            f.column(_tables.standard_errors(est), digits),
         ),
         (
             Column("sampling", "Std. Error", blocks=(1,)),
-            [f.number(v, digits) for v in _tables.standard_errors(est, "sampling")],
+            f.column(_tables.standard_errors(est, "sampling"), digits),
         ),
         (
             Column("privacy", "Std. Error", blocks=(1,), width=8),
-            [f.number(v, digits) for v in _tables.standard_errors(est, "privacy")],
+            f.column(_tables.standard_errors(est, "privacy"), digits),
         ),
         (
             Column("share", "Std. Error", wide=False, blocks=(1,), width=8),
@@ -293,7 +293,7 @@ def _table(
         ),
         (
             Column(letter, width=8),
-            [f.number(v, max(digits - 2, 1)) for v in _tables.statistics(est)],
+            f.column(_tables.statistics(est), max(digits - 2, 1)),
         ),
         (Column(f"P>|{letter}|"), [f.p_value(v) for v in p]),
         (Column(low_name, width=8), ends(low, high)),

@@ -48,6 +48,8 @@ class Rows:
         See :func:`dpmodels.sources.progress.progress_bar`.
     public_n : bool
         False under add/remove: the count of a pass is then not compared with n.
+    passes : int
+        Planned passes, a public number: the total of the one bar of a call.
     """
 
     def __init__(
@@ -57,12 +59,15 @@ class Rows:
         progress: bool | None = False,
         *,
         public_n: bool = True,
+        passes: int = 1,
     ) -> None:
         self._source = source
         # Where one row may be added or removed, neither a bar nor an error may show the count.
         self._progress = progress if public_n else False
         self._public_n = public_n
         self._read_once = False
+        self._bar: Any = None
+        self._left = self._passes = passes
         self.n = n
 
     def blocks(
@@ -116,13 +121,10 @@ class Rows:
         self, design: Design, height: int, windows: Windows, coins: Coins | None = None
     ) -> Iterator[tuple[dict[str, Any], int, bool]]:
         """Yield coerced cells of parts of blocks, and whether a block ends there: one pass."""
-        if self._read_once and not self._source.rescannable:
-            raise SourceError(READ_ONCE)
-        self._read_once = True
         kinds = design.kinds
         names = list(kinds)
+        bar = self._next_pass(len(names))
         seen = taken = 0
-        bar = progress_bar(self._progress, self.n, len(names))
         for skipped, chunk in chosen_chunks(self._source, names, windows):
             start = seen + skipped
             seen = start + len(chunk[names[0]])
@@ -142,12 +144,42 @@ class Rows:
                     piece = slice(first - start, last - start)
                     yield {c: v[piece] for c, v in columns.items()}, last - first, full
             del chunk, columns
-        bar.close()
+        self._check(seen)
+
+    def _next_pass(self, columns: int) -> Any:
+        """Return the bar of the call: how many passes there are is public, so is its total."""
+        if self._read_once and not self._source.rescannable:
+            raise SourceError(READ_ONCE)
+        self._read_once = True
+        if self._bar is None:
+            self._bar = progress_bar(self._progress, self._passes * self.n, columns)
+        elif self._left < 1:
+            self._bar.more(self.n)
+        self._left -= 1
+        return self._bar
+
+    def _check(self, seen: int) -> None:
         if self._public_n and seen != self.n:
             raise SourceError(
                 "this pass met another number of rows than was declared or counted before: the "
                 "source must give the same rows each time"
             )
+
+    def skim(self, design: Design) -> None:
+        """Read the source once more and look at nothing: passes are as many as planned."""
+        names = list(design.kinds)
+        bar = self._next_pass(len(names))
+        seen = 0
+        for chunk in self._source.chunks(names):
+            m = len(chunk[names[0]])
+            bar.update(m)
+            seen += m
+        self._check(seen)
+
+    def close(self) -> None:
+        """End the bar of the call."""
+        if self._bar is not None:
+            self._bar.close()
 
     def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield cells as they are, for columns the caller has declared public."""

@@ -57,10 +57,10 @@ def test_the_layout_line_by_line(make_fit):
         "                             ------ Std. Error ------",
         "                    Estimate    total sampling privacy       z    P>|z|   2.5 %   97.5 %",
         "-" * 88,
-        "Intercept             2.6130   0.2594   0.2310  0.1180   10.07  < 1e-16   2.105    3.121",
-        "alcohol               0.3412   0.0204   0.0164  0.0121   16.74  < 1e-16   0.301    0.381",
-        "volatile_acidity     -1.2380   0.1171   0.0973  0.0652  -10.57  < 1e-16  -1.468   -1.008",
-        "sulphates             0.6410   0.1339   0.1003  0.0887    4.79 1.69e-06   0.379    0.903",
+        "Intercept             2.6130   0.2594   0.2310  0.1180   10.07  < 1e-16  2.1046   3.1214",
+        "alcohol               0.3412   0.0204   0.0164  0.0121   16.74  < 1e-16  0.3013   0.3811",
+        "volatile_acidity     -1.2380   0.1171   0.0973  0.0652  -10.57  < 1e-16 -1.4676  -1.0084",
+        "sulphates             0.6410   0.1339   0.1003  0.0887    4.79 1.69e-06  0.3786   0.9034",
     ]
     assert lines[5].startswith("Neighbours:   replace one row; n is public              Row norm")
     assert all(len(line) <= 88 for line in lines)

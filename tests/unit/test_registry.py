@@ -108,3 +108,41 @@ def test_a_release_that_was_not_planned_is_refused(toy, table, bounds, monkeypat
             dp.dp_ols("y ~ a", table(50), eps=1, delta=1e-6, bounds=bounds, method="toy")
     finally:
         _testing.RERAISE.reset(token)
+
+
+def test_the_registry_prints_in_full_on_100_columns():
+    """A truncated frame hid what a method needs and whether it gives errors."""
+    table = dp.methods()
+    text = str(table)
+    assert repr(table) == text and "..." not in text
+    assert max(map(len, text.splitlines())) <= 100
+    flat = " ".join(text.split())
+    for row in table.to_dict("records"):
+        for column in ("verb", "method", "title", "needs", "relations", "inference", "reference"):
+            assert " ".join(str(row[column]).split()) in flat, (row["method"], column)
+    html = table._repr_html_()
+    assert all(row.split("&")[0][:20] in html for row in table["title"])
+    assert "..." not in html
+
+
+def test_it_is_a_frame_all_the_same():
+    import pandas as pd
+
+    table = dp.methods()
+    want = ["verb", "method", "needs", "relations", "inference", "reference"]
+    assert set(want) <= set(table.columns) and isinstance(table, pd.DataFrame)
+    assert table["reference"].str.len().min() > 0
+    some = table[table.verb == "dp_glm"]
+    assert "objpert" in str(some) and "ssp" not in str(some).split("Options")[0]
+    assert "verb" in str(table[["verb", "method"]])  # no page is made of these
+
+
+@pytest.mark.parametrize("name", ["ssp", "objpert", "adaops", "drcl", "pmt"])
+def test_options_print_in_full(name):
+    table = dp.methods(name)
+    text = str(table)
+    assert max(map(len, text.splitlines())) <= 100 and "nan" not in text
+    flat = " ".join(text.split())
+    for row in table.to_dict("records"):
+        assert f"{row['option']}={row['default']!r}" in flat
+        assert " ".join(row["doc"].split()) in flat

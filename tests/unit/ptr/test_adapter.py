@@ -184,3 +184,22 @@ def test_a_bound_that_is_never_positive_is_said():
 def test_user_median_with_its_crowd_bound_passes():
     report = dp.check_safety(median, crowd, 2 * W, bounds=[(4.0, 6.0)], n=(9, 15, 31), trials=3000)
     assert report.worst_ratio <= 1.0
+
+
+def test_the_zero_row_of_a_missing_cell_is_tried():
+    """A mean over (4, 6) moves by 2/n inside the box, by 6/n where a cell is missing."""
+
+    def mean(x):
+        return [float(x[:, 0].mean())]
+
+    inside = (mean, lambda x: 1.0, 2.0 / 10)
+    report = dp.check_safety(*inside, bounds=[(4.0, 6.0)], n=10, trials=300)
+    assert not report.ok and report.counterexample["condition"] == "(ii)"
+    found = report.counterexample
+    assert min(abs(found["new_row"]), abs(found["table"][found["row"]])) == 0.0
+    wide = dp.check_safety(mean, lambda x: 1.0, 6.0 / 10, bounds=[(4.0, 6.0)], n=10, trials=2000)
+    assert wide.ok and 0.9 < wide.worst_ratio <= 1.0 + 1e-9
+    own = dp.check_safety(
+        *inside, bounds=[(4.0, 6.0)], n=10, trials=300, tables=lambda rng, n: np.full((n, 1), 6.0)
+    )
+    assert not own.ok

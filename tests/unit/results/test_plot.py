@@ -47,3 +47,37 @@ def test_fits_without_all_numbers_still_plot(make_fit, kwargs):
     ax = make_fit(**kwargs).plot()
     ax.figure.canvas.draw()
     assert ("NOT PRIVATE" in ax.get_title()) == bool(kwargs.get("seeded"))
+
+
+def _marks(ax):
+    """Name -> x of the dots of each fit, by the tick nearest to their row."""
+    names = [t.get_text() for t in ax.get_yticklabels()]
+    lines = [line for line in ax.lines if line.get_marker() == "o"]
+    return [
+        {names[int(np.floor(y + 1e-9))]: x for x, y in zip(*line.get_data(), strict=True)}
+        for line in lines
+    ]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_two_fits_share_axes():
+    """The second call drew the first one's coefficients on its own labels, upside down."""
+    import matplotlib.pyplot as plt
+
+    import dpmodels as dp
+
+    _, ax = plt.subplots()
+    data = dp.datasets.rand_hie()
+    call = {"eps": 2, "delta": 1e-6, "seed": 1}
+    bounds = {"mdvis": (0, 80), "lncoins": (0, 5), "lpi": (0, 8)}
+    one = dp.dp_ols("mdvis ~ lncoins + lpi", data, bounds=bounds, **call)
+    two = dp.dp_ols("mdvis ~ idp + lncoins", data, bounds=bounds, **call)
+    one.plot(ax=ax)
+    two.plot(ax=ax)
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["lncoins", "lpi", "idp"]
+    for fit, marks in zip((one, two), _marks(ax), strict=True):
+        assert marks == pytest.approx(fit.params.drop("Intercept").to_dict())
+    assert ax.yaxis_inverted()
+    colours = [line.get_markeredgecolor() for line in ax.lines if line.get_marker() == "o"]
+    assert len(set(colours)) == 2
+    assert one.formula in ax.get_title() and two.formula in ax.get_title()

@@ -87,7 +87,7 @@ def test_numbers_of_any_size_fit(make_fit):
     scale = np.array([1e9, 1e5, 1e-9, 1e-4, 12345.678])
     fit = make_fit(estimate={"params": scale, "vcov_sampling": np.diag(scale**2)})
     text = fit.summary().as_text(88)
-    assert "1.00e+09" in text and "1.00e-09" in text and "100000.0" in text
+    assert "1.00e+09" in text and "1.00e-09" in text and "1.00e+05" in text
     body = text.splitlines()[11:16]
     assert len({len(line) for line in body}) == 1
 
@@ -104,6 +104,35 @@ def test_number(x, decimals, text):
     from dpmodels.results._format import number
 
     assert number(x, decimals) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "beside", "texts"),
+    [
+        ((0.0121, 0.0029, 8.99e-4), None, ("0.01210", "0.00290", "0.00090")),
+        ((2.6, 1e-7), None, ("2.60e+00", "1.00e-07")),
+        ((2.6, 1e9, float("nan")), None, ("2.60e+00", "1.00e+09", "n/a")),
+        ((2.6, 0.0), None, ("2.6000", "0.0000")),
+        ((-4e-4, 1.0), (0.0134, 2.0), ("-0.0004", "1.0000")),
+        ((0.0134, 2.0), (-4e-4, 1.0), ("0.0134", "2.0000")),
+        ((-4e-5, 1.0), (1.34e-4, 2.0), ("-0.00004", "1.00000")),
+        ((1.34e-4, 2.0), (-4e-5, 1.0), ("0.00013", "2.00000")),
+        ((float("nan"),) * 2, (float("nan"),) * 2, ("n/a", "n/a")),
+        ((float("-inf"), 1e-9), (1.0, 2e-9), ("-inf", "1.00e-09")),
+    ],
+)
+def test_one_notation_a_column(values, beside, texts):
+    """CI "0.000 0.013" where p = .0654; 8.99e-04 among 0.0121."""
+    from dpmodels.results._format import column
+
+    assert column(values, 4, beside) == list(texts)
+
+
+def test_intervals_have_as_many_digits_as_estimates(make_fit):
+    fit = make_fit()
+    line = next(s for s in fit.summary().as_text(88).splitlines() if s.startswith("pH"))
+    words = line.split()
+    assert {len(w.partition(".")[2]) for w in (words[1], *words[-2:])} == {4}
 
 
 @pytest.mark.parametrize(

@@ -371,3 +371,15 @@ def test_plan_of_a_release(quiet, frame):
     with pytest.raises(ValueError, match="Did you mean"):
         dp.plan("z ~ a + bb", dp.Schema(z=dp.Real(0, 1), a=dp.Real(0, 1), bb=dp.Real(0, 1)), n=10,
                 eps=1, delta=1e-6, method="drcl", variances={"b": 1.0})  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["drcl", "sdrcl", "sl"])
+def test_a_smoothed_corner_has_no_standard_errors(rel, clear, method):
+    """Intervals covered .36 to .9: what the smoothing moves was in no error."""
+    fit = dp.dp_quantreg("z ~ a", rel, tau=0.75, method=method)
+    assert fit.bse.isna().all() and fit.params.notna().all()
+    assert "No standard errors: where the fit has no clear records" in str(fit.summary())
+    fit = dp.dp_quantreg("z ~ a", clear, tau=0.75, method=method)
+    assert fit.bse.notna().all() == (method == "drcl")
+    assert dp.dp_mest("median", "z ~ a", rel, method=method).bse.isna().all()
+    assert dp.dp_mest("huber", "z ~ a", rel, method=method, k=1.0).bse.notna().all()
