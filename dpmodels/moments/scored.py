@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.estimate import Estimate
-from dpmodels.moments.inference import Stage, no_reply
+from dpmodels.moments.inference import Stage, empty_rows, no_reply
 from dpmodels.moments.plans import currency, mu_like, noise_ratio, planning_rows, purchase
 from dpmodels.moments.public import public_radius
 from dpmodels.moments.queries import ball_sd, joint_noise
@@ -285,11 +285,13 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     few = inference.leverage(T) > FEW_ROWS
     open_ = inference.undetermined(T)
     scale = float(coordinates.unit.scale[-1])
-    constant = None
-    if design.has_intercept and design.weights is None:
-        cell = np.eye(design.p)[[c.kind == "intercept" for c in design.columns]][0]
-        constant = np.linalg.lstsq((before.W @ coordinates.W0).T, cell, rcond=None)[0]
-        constant = constant * float(coordinates.unit.scale[0]) ** -1
+    constant = _constant(design, coordinates, before.W)
+    notes = _notes(plan, design, few & ~open_ & ~lost, open_ & ~lost, lost)
+    if constant is not None and plan.request.relation == "replace":
+        last, one = scoring.passes[-1], found.released[-1]
+        kept = float(constant @ one.information @ constant) / last.rows
+        sd = last.noise.information * float(constant @ constant) / last.rows
+        notes += empty_rows(1.0 - kept, sd, design, shortened=True)
     return Estimate(
         design.names,
         params,
@@ -301,9 +303,18 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "score_clip": scoring.passes[-1].clip,
             "score_noise": scoring.passes[-1].noise.score,
         },
-        notes=tuple(_notes(plan, design, few & ~open_ & ~lost, open_ & ~lost, lost)),
+        notes=tuple(notes),
         arrays={"start": found.Q, "information": found.released[-1].information},
     )
+
+
+def _constant(design: Design, coordinates: Coordinates, W: Array) -> Array | None:
+    """Return a with ``a'v = 1`` in every complete row: None without an intercept, or weighted."""
+    if not design.has_intercept or design.weights is not None:
+        return None
+    cell = np.array([float(c.kind == "intercept") for c in design.columns])
+    cell /= coordinates.unit.scale[:-1]
+    return np.asarray(np.linalg.lstsq((W @ coordinates.W0).T, cell, rcond=None)[0])
 
 
 def start_stage(plan: Plan, release: Release) -> Stage:

@@ -1,4 +1,4 @@
-"""Audit of the scoring passes: everything a pass releases, at pairs that nearly attain its bound."""
+"""Audit of the scoring passes: all that a pass releases, at pairs that nearly attain its bound."""
 
 from __future__ import annotations
 
@@ -35,15 +35,12 @@ def release_of(plan: PassPlan, k: int) -> Any:
     def release(rows: Array, run: Run) -> Array:
         sums = ScorePass(plan, _CENTRE).sums([np.asarray(rows).T.copy()])
         out = release_pass(sums, plan, run, k)
-        parts = (out.information, out.meat, out.spread, out.score, out.scale, out.bins)
         # a matrix by its upper triangle: below it stands the same noise once more
-        return np.concatenate(
-            [
-                np.ravel(x[np.triu_indices(_P)] if np.ndim(x) == 2 else x)
-                for x in parts
-                if x is not None
-            ]
-        )
+        matrices = [m for m in (out.information, out.meat, out.spread) if m is not None]
+        parts = [m[np.triu_indices(_P)] for m in matrices] + [out.score]
+        parts += [] if out.scale is None else [np.array([out.scale])]
+        parts += [] if out.bins is None else [out.bins]
+        return np.concatenate(parts)
 
     return release
 
