@@ -25,6 +25,8 @@ class Estimate:
         NaN after a no-reply.
     vcov_sampling, vcov_privacy : (p, p) array or None
         The two parts; None where not released.
+    bias : (p,) array or None
+        Bound on what clipping may have moved; intervals allow for it. None: no such bound.
     released : bool
     stats : mapping
         Released or public scalars ("sigma", "ridge", ...), for ``glance`` and the summary.
@@ -42,6 +44,7 @@ class Estimate:
     params: Array
     vcov_sampling: Array | None = None
     vcov_privacy: Array | None = None
+    bias: Array | None = None
     released: bool = True
     stats: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -33,6 +33,7 @@ from dpmodels.privacy.audit import (
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Real, Schema
+from dpmodels.scoring.audit_cases import PASSES
 
 __all__: list[str] = []
 
@@ -185,6 +186,7 @@ register_case(
         sensitivity=(_BALL,),
         release=(
             *_SCORES,
+            *PASSES,
             ReleaseCheck("a stage", release_moments, _EYE, _one_step("moments", 0.4)),
             _check("one stage", "ssp", ("Q1",), ORTHOGONAL, formula="y ~ a + b - 1", stages=1),
             _check("bounded", "ssp", ("Q1",), ATTAINED, stages=1, query="bounded"),
@@ -198,6 +200,7 @@ register_case(
         sensitivity=(_BALL,),
         release=(
             *_SCORES,
+            *PASSES,
             _check(
                 "one stage", "pmt", ("Q1",), ORTHOGONAL, formula="y ~ a + b - 1", stages=1,
                 public=_IDENTITY, radius=1.0,
@@ -278,7 +281,9 @@ register_case(
 
 _PLAIN: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ssp", {}),
-    ("ssp", {"vcov": "hetero"}),
+    ("ssp", {"vcov": "iid"}),
+    ("ssp", {"scoring": False}),
+    ("ssp", {"vcov": "hetero", "scoring": False}),
     ("adassp", {}),
     ("jl", {"rows": 20}),
     ("dpgd", {"iterations": 3}),
@@ -299,7 +304,8 @@ _MOMENTS = np.diag([1.0, 1 / 3, 1 / 3, 0.0933])
 _MOMENTS[3, 1:3] = _MOMENTS[1:3, 3] = 0.4 / 3, -0.1
 _WITH_PUBLIC: tuple[tuple[str, dict[str, Any]], ...] = (
     ("pmt", {}),
-    ("pmt", {"vcov": "hetero"}),
+    ("pmt", {"scoring": False}),
+    ("pmt", {"vcov": "hetero", "scoring": False}),
     ("pmt_paper", {}),
 )
 for _method, _options in _WITH_PUBLIC:

@@ -26,6 +26,7 @@ __all__ = [
     "LastFit",
     "Report",
     "Stage",
+    "empty_rows",
     "last_fit",
     "no_reply",
     "report",
@@ -279,12 +280,18 @@ def _empty_note(facts: Report) -> list[str]:
     stage = facts.stages[-1]
     cell = float(stage.L[0, 0] / facts.unit.scale[0]) ** 2
     lost = 1.0 - cell * float(stage.Q[0, 0]) / facts.rows
-    if lost < EMPTY or lost * facts.rows <= SEEN * cell * math.sqrt(float(stage.V[0, 0])):
+    sd = cell * math.sqrt(float(stage.V[0, 0])) / facts.rows
+    return empty_rows(lost, sd, facts.design, shortened=stage.radius < math.inf)
+
+
+def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:
+    """Return a note on the released share of empty rows, where it exceeds its noise ``sd``."""
+    if lost < EMPTY or lost <= SEEN * sd:
         return []
-    outside = ", or outside subset=," if facts.design.subset else ""
+    outside = ", or outside subset=," if design.subset else ""
     return [
         f"About {lost:.0%} of the rows were empty"
-        + (" or shortened" if stage.radius < math.inf else "")
+        + (" or shortened" if shortened else "")
         + " (from the released count, free). A row is empty where a cell is missing, cannot be "
         f"read as its declared kind or is not a declared level{outside}: compare the spelling of "
         "levels."

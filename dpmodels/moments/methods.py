@@ -36,9 +36,9 @@ _ERRORS = Option(
 )
 _VCOV = Option(
     "vcov",
-    "standard errors: one residual variance ('iid'), or any variances ('hetero': HC1 sandwich, one "
-    "more release)",
-    "iid",
+    "standard errors: any variances ('hetero': HC1 sandwich) or one residual variance ('iid'); "
+    "None: 'hetero' with scoring, 'iid' with moments only, where 'hetero' is one more release",
+    None,
     str,
     choices=("iid", "hetero"),
     other_words={
@@ -49,6 +49,13 @@ _VCOV = Option(
         **dict.fromkeys(("nonrobust", "classical", "standard", "homoskedastic", "model"), "iid"),
     },
 )  # fmt: skip
+_SCORING = Option(
+    "scoring",
+    "end with private Fisher scoring, on which honest intervals rest, or with moments alone; "
+    "None: by a public rule, printed",
+    None,
+    bool,
+)
 _GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, int, lower=0)
 _ORDER = Option(
     "public_order",
@@ -102,6 +109,7 @@ register_method(
             _RADIUS,
             _ERRORS,
             _VCOV,
+            _SCORING,
             _SHARE,
             _GUESS,
             _ORDER,
@@ -125,6 +133,7 @@ _PUBLIC_OPTIONS = (
     _PUBLIC_RADIUS,
     _ERRORS,
     _VCOV,
+    _SCORING,
     _GUESS,
 )
 

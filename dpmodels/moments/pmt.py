@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import RequestError
+from dpmodels.moments import scored
 from dpmodels.moments.combine import PublicFit, combined, public_fit
 from dpmodels.moments.inference import Report, Stage, report, shrink_report
 from dpmodels.moments.plans import (
@@ -112,6 +113,10 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     white = public_whitening(
         request.public, separate=request["whitening"] == "separate", shrink=request["shrink"]
     )
+    why_moments = scored.why_not(request, design, n)
+    if not why_moments:
+        return scored.plan(request, design, n, white)
+    request = replace(request, reasons=(*request.reasons, f"moments only: {why_moments}"))
     return whitened_plan(request, design, n, white)
 
 
@@ -210,6 +215,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan. Privacy
     never depends on the public data being right.
     """
+    if isinstance(plan.detail, scored.ScoredDetail):
+        return scored.release(plan, rows, run)
     detail: PmtDetail = plan.detail
     unit = UnitScale(1.0 / detail.white.scale, np.zeros(len(detail.white.scale)), False)
     constant = plan.design.response is None
@@ -278,6 +285,8 @@ def _beside(fit: PublicFit, names: tuple[str, ...]) -> str:
 
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last stage back, beside the public-only fit; combine on request."""
+    if isinstance(plan.detail, scored.ScoredDetail):
+        return _scored_estimate(plan, release)
     detail: PmtDetail = plan.detail
     released: Stages = release.detail
     request, design = plan.request, release.design
@@ -298,6 +307,29 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     )
     found = shrink_report(facts) if request["ridge"] == "stein" else report(facts)
     return _with_public(found, public, request)
+
+
+def _scored_estimate(plan: Plan, release: Release) -> Estimate:
+    """Return the estimate of a scoring fit, beside the public-only fit."""
+    detail: scored.ScoredDetail = plan.detail
+    assert detail.white is not None
+    found = scored.estimate(plan, release)
+    start = scored.start_stage(plan, release)
+    public = None
+    if detail.white.moments.response_scale is None:
+        public = public_fit(detail.white.moments)
+    notes, arrays = list(found.notes), dict(found.arrays)
+    if public is not None:
+        notes.append(_beside(public, release.design.names))
+        arrays |= {"public_params": public.params, "public_bse": public.bse}
+    found = replace(
+        found,
+        notes=tuple(notes),
+        arrays=arrays,
+        warnings=(*found.warnings, *diagnostics(start, detail.guide.early(detail.rows))),
+        stats={**found.stats, "shrinkage_of_public_moments": detail.white.shrink},
+    )
+    return _with_public(found, public, plan.request)
 
 
 def _facts(plan: Plan, design: Design, released: Stages) -> Report:

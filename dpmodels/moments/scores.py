@@ -64,7 +64,7 @@ SCORES = "scores"
 
 def _wanted(request: Request) -> bool:
     """Say whether a call asks for scores; refuse it where it asks for no errors at all."""
-    if request.options.get("vcov", "iid") == "iid":
+    if request.options.get("vcov") in (None, "iid"):
         return False
     if not request.inference:
         raise RequestError(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError, RequestError
+from dpmodels.moments import scored
 from dpmodels.moments.expected import expected_se
 from dpmodels.moments.inference import Report, Stage, report, shrink_report
 from dpmodels.moments.plans import (
@@ -110,11 +111,14 @@ class SspDetail:
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
-    """Plan a call of ``dp_ols(method="ssp")``."""
+    """Plan a call of ``dp_ols(method="ssp")``: an ending by scoring, or by moments alone."""
     rows = planning_rows(request, n)
     p, q = design.p, design.q
     if request.relation == "replace" and n <= p:
         raise RequestError(f"n = {n} rows cannot carry {p} coefficients")
+    why_moments = scored.why_not(request, design, n)
+    if not why_moments:
+        return scored.plan(request, design, n)
     bought, steps, budget = purchase(request, design)
     scores = score_share(request)
     x = noise_ratio(mu_like(budget.part(1.0 - scores), q), p, rows)
@@ -163,7 +167,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         expected_se=_expected(detail, design, x, relation=request.relation),
         purchase=bought,
         detail=detail,
-        reasons=(*request.reasons, why),
+        reasons=(*request.reasons, f"moments only: {why_moments}", why),
         advice=(*_advice(x), *score_advice(figure)),
         passes=len(parts) + (bought is not None),
     )
@@ -260,6 +264,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
+    if isinstance(plan.detail, scored.ScoredDetail):
+        return scored.release(plan, rows, run)
     detail: SspDetail = plan.detail
     relation = plan.request.relation
     # whitening takes the width of a range out again, so a wide one costs the first stage only
@@ -299,6 +305,8 @@ def estimate(plan: Plan, release: Release) -> Estimate:
 
     if not release.reply:
         return no_reply(release)
+    if isinstance(plan.detail, scored.ScoredDetail):
+        return scored.estimate(plan, release)
     facts = _facts(plan, release.design, release.detail)
     return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)
 

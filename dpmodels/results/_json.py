@@ -123,6 +123,7 @@ def _estimate_out(est: Estimate) -> dict[str, Any]:
         "params": _array_out(est.params),
         "vcov_sampling": _array_out(est.vcov_sampling),
         "vcov_privacy": _array_out(est.vcov_privacy),
+        "bias": _array_out(est.bias),
         "released": est.released,
         "stats": dict(est.stats),
         "notes": list(est.notes),
@@ -141,6 +142,7 @@ def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
         params=params,
         vcov_sampling=_array_in(saved["vcov_sampling"]),
         vcov_privacy=_array_in(saved["vcov_privacy"]),
+        bias=_array_in(saved.get("bias")),  # absent in files of 0.1.0
         released=bool(saved["released"]),
         stats={k: _number_in(v) for k, v in saved["stats"].items()},
         notes=tuple(saved["notes"]),

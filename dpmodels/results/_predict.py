@@ -105,7 +105,8 @@ def regression(
         spread = se
         if interval == "prediction":
             spread = np.sqrt(se**2 + _residual_variance(fit, link))
-        half = _tables.quantile(level, est.use_t) * spread
+        bias = None if est.bias is None else np.abs(X) @ np.nan_to_num(est.bias)
+        half = _tables.half_width(spread, bias, level, est.use_t)
         columns |= {"lwr": inverse(eta - half), "upr": inverse(eta + half)}
     if se_fit:
         columns["se_fit"] = slope(mean) * se

@@ -147,14 +147,15 @@ def read_only(array: Any) -> Array:
 
 def frozen(estimate: Estimate, released: bool) -> Estimate:
     """Copy an estimate, with read-only arrays and plain floats."""
-    optional = (estimate.vcov_sampling, estimate.vcov_privacy)
-    sampling, privacy = (None if v is None else read_only(v) for v in optional)
+    optional = (estimate.vcov_sampling, estimate.vcov_privacy, estimate.bias)
+    sampling, privacy, bias = (None if v is None else read_only(v) for v in optional)
     return replace(
         estimate,
         names=tuple(map(str, estimate.names)),
         params=read_only(estimate.params),
         vcov_sampling=sampling,
         vcov_privacy=privacy,
+        bias=bias,
         released=released,
         stats={str(k): float(v) for k, v in estimate.stats.items()},
         notes=tuple(map(str, estimate.notes)),

@@ -31,6 +31,7 @@ TIDY = (
     "p_value",
     "conf_low",
     "conf_high",
+    "bias_bound",
 )
 
 
@@ -73,10 +74,17 @@ def statistics(est: Estimate) -> Array:
 
 
 def p_values(est: Estimate) -> Array:
-    """Return (p,) two-sided p-values, normal reference (t if the method says so)."""
+    """Return (p,) two-sided p-values, normal reference (t if the method says so).
+
+    With a bias bound b they belong to the bias-aware intervals: the largest tail probability
+    ``P(|N(a, 1)| > |z|)`` over ``|a| <= b / se``.
+    """
     from scipy.special import log_ndtr, stdtr
 
     z = -np.abs(statistics(est))
+    if est.bias is not None:
+        a = relative_bias(est)
+        return np.asarray(np.exp(log_ndtr(z + a)) + np.exp(log_ndtr(z - a)))
     tail = stdtr(est.use_t, z) if est.use_t is not None else np.exp(log_ndtr(z))
     return np.asarray(2.0 * tail)
 
@@ -97,9 +105,44 @@ def bound_names(level: float) -> tuple[str, str]:
     return f"{tail:.4g} %", f"{100 - tail:.4g} %"
 
 
+def relative_bias(est: Estimate) -> Array:
+    """Return (p,) bias bound over total standard error; 0 where there is no bound."""
+    out = np.zeros(est.params.size)
+    if est.bias is not None:
+        np.divide(est.bias, standard_errors(est), out=out)
+    return out
+
+
+def half_width(se: Array, bias: Array | None, level: float, use_t: float | None = None) -> Array:
+    """Return half widths of intervals: ``se`` times a quantile, or times ``cv(bias / se)``.
+
+    ``cv(a)`` is the ``level`` quantile of |N(a, 1)|: the interval covers where the true bias is
+    within its bound (Armstrong and Kolesar 2018).
+    """
+    z = quantile(level, use_t)
+    if bias is None:
+        return np.asarray(z * se)
+    a = np.zeros(np.shape(se))
+    np.divide(bias, se, out=a, where=np.asarray(se) > 0)
+    return np.asarray(critical_value(a, level) * se)
+
+
+def critical_value(a: Array, level: float) -> Array:
+    """Return the ``level`` quantile of |N(a, 1)|, a >= 0, by bisection."""
+    from scipy.special import ndtr, ndtri
+
+    low = a + ndtri(level)
+    high = a + ndtri((1.0 + level) / 2.0)
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        under = ndtr(middle - a) - ndtr(-middle - a) < level
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return np.asarray((low + high) / 2.0)
+
+
 def conf_int(est: Estimate, level: float) -> tuple[Array, Array]:
-    """Return lower and upper ends, estimate -+ quantile * total standard error."""
-    half = quantile(level, est.use_t) * standard_errors(est)
+    """Return lower and upper ends, estimate -+ half width."""
+    half = half_width(standard_errors(est), est.bias, level, est.use_t)
     return est.params - half, est.params + half
 
 
@@ -132,6 +175,7 @@ def tidy(est: Estimate, *, conf_int_: bool, level: float, style: str) -> pd.Data
         p_values(est),
         low,
         high,
+        np.full(est.params.shape, np.nan) if est.bias is None else np.array(est.bias),
     )
     frame = pd.DataFrame(dict(zip(TIDY, columns, strict=True)))
     if not conf_int_:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpmodels.results import _tables
 from dpmodels.results.kinds import Kind, kind_of
 
@@ -140,6 +142,17 @@ class Estimates:
         """Privacy part of the standard error; NaN where it is not known."""
         return self._errors("privacy", "bse_privacy")
 
+    @property
+    def bias_bound(self) -> pd.Series[float]:
+        """Bound on what clipping may have moved a coefficient; 0 where intervals need none.
+
+        Intervals and p-values allow for it (Armstrong and Kolesar 2018). It is calibrated on real
+        tables, not proved; ``bse`` stays the root of the variances.
+        """
+        est = self._record.estimate
+        bias = np.zeros(est.params.shape) if est.bias is None else est.bias
+        return _tables.series(bias, est.names, "bias_bound")
+
     def _errors(self, kind: str, title: str) -> pd.Series[float]:
         est = self._record.estimate
         return _tables.series(_tables.standard_errors(est, kind), est.names, title)
@@ -169,7 +182,7 @@ class Estimates:
         alpha: float | None = None,
         method: str | None = None,
     ) -> pd.DataFrame:
-        """Confidence intervals from the total standard error.
+        """Confidence intervals from the total standard error, and the bias bound if there is one.
 
         Parameters
         ----------

@@ -11,7 +11,7 @@ from dpmodels.moments.solve import isotropic, solve
 SCHEMA = dp.Schema(
     a=dp.Real(-4, 4), b=dp.Real(-4, 4), g=dp.Levels(["x", "y", "z"]), y=dp.Real(-6, 6)
 )
-CALL = dict(eps=1.0, delta=1e-6, method="ssp", schema=SCHEMA)
+CALL = dict(eps=1.0, delta=1e-6, method="ssp", schema=SCHEMA, scoring=False)
 
 
 def rare_level(n=20_000, count=5, seed=0):

@@ -13,7 +13,7 @@ from dpmodels.moments.queries import ball_map
 from dpmodels.moments.rowspace import identity_scale
 from dpmodels.moments.scores import ScoreMap
 
-CALL = dict(eps=1.0, delta=1e-6, method="ssp", vcov="hetero")
+CALL = dict(eps=1.0, delta=1e-6, method="ssp", vcov="hetero", scoring=False)
 WIDE = {"a": (-3, 3), "b": (-3, 3), "y": (-9, 9)}
 SCHEMA = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
 

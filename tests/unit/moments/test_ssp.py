@@ -8,7 +8,7 @@ import dpmodels as dp
 from dpmodels.moments.ssp import TWO_STAGE_RATIO
 from dpmodels.sources.windows import Windows
 
-CALL = dict(eps=1.0, delta=1e-6, method="ssp")
+CALL = dict(eps=1.0, delta=1e-6, method="ssp", scoring=False)  # the ending by moments
 WIDE = {"a": (-3, 3), "b": (-3, 3), "y": (-4, 4)}
 
 
@@ -275,7 +275,7 @@ def test_part_of_the_rows_guides_large_tables(quiet, table, bounds):
 
     def windows(n, schema=schema, **more):
         more = {"public_order": True, **more}
-        return dp.plan("y ~ a + b", schema, n=n, eps=2, delta=1e-6, **more).detail.windows
+        return dp.plan("y ~ a + b", schema, n=n, eps=2, delta=1e-6, scoring=False, **more).detail.windows
 
     assert windows(100_000) == Windows()
     assert windows(10**6) == Windows(8, 1)
@@ -283,7 +283,7 @@ def test_part_of_the_rows_guides_large_tables(quiet, table, bounds):
     assert windows(10**6, levels) == windows(10**9, levels) == Windows(4, 1)
     assert windows(10**6, n_guess=10**6, relation="add-remove") == Windows()
     assert windows(2 * 10**7, public_order=False) == Windows()
-    assert dp.plan("y ~ a + b", schema, n=10**6, eps=2, delta=1e-6).detail.windows == Windows()
+    assert dp.plan("y ~ a + b", schema, n=10**6, eps=2, delta=1e-6, scoring=False).detail.windows == Windows()
     for n in (10**6, 3 * 10**6, 2 * 10**7, 10**9):
         chosen = windows(n)
         runs = -(-n // (chosen.run * chosen.every * 8192))
@@ -319,7 +319,7 @@ def test_heavy_weights_are_mentioned(quiet, table, bounds):
 
 
 def test_light_weights_are_mentioned_where_rows_can_be_scaled(quiet, table, bounds):
-    call = dict(eps=1, delta=1e-6, bounds=bounds, seed=1)
+    call = dict(eps=1, delta=1e-6, bounds=bounds, seed=1, scoring=False)
     cut = dp.dp_ols("y ~ a + b", table(20_000), **call)
     assert any("less than 1% of the weight" in note for note in cut.notes)
     whole = dp.dp_ols("y ~ a + b", table(20_000), radius=20.0, **call)
@@ -328,7 +328,7 @@ def test_light_weights_are_mentioned_where_rows_can_be_scaled(quiet, table, boun
 
 def test_weights_name_the_subset(quiet, table, bounds):
     fit = dp.dp_ols(
-        "y ~ a + b", table(20_000), eps=1, delta=1e-6, bounds=bounds, seed=1, subset="a > 0"
+        "y ~ a + b", table(20_000), **CALL, bounds=bounds, seed=1, subset="a > 0"
     )
     assert any("missing cells or outside subset=" in note for note in fit.notes)
 

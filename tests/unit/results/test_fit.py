@@ -119,7 +119,7 @@ def test_tidy_and_glance(fit):
     tidy = fit.tidy()
     assert list(tidy.columns) == [
         "term", "estimate", "std_error", "std_error_sampling", "std_error_privacy",
-        "statistic", "p_value", "conf_low", "conf_high",
+        "statistic", "p_value", "conf_low", "conf_high", "bias_bound",
     ]  # fmt: skip
     assert "std.error" in fit.tidy(style="r").columns
     assert "conf_low" not in fit.tidy(conf_int=False).columns

@@ -1,0 +1,1 @@
+"""Private Fisher scoring: one release of clipped scores at a released fit, and one Newton step."""

@@ -1,0 +1,183 @@
+"""Public coordinates of a design: the answer does not depend on how a polynomial is typed.
+
+``u = W0 z`` with ``W0 = (E z z')^{-1/2}`` under the uniform distribution on the declared box
+(variables independent, levels equally likely), by a fixed set of points. Another basis of the
+same space only rotates u (``theory.md``, 1), and everything that follows is rotation-invariant.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.moments.rowspace import unit_rows
+from dpmodels.schema import Levels, Text
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.moments.rowmap import UnitScale
+    from dpmodels.schema import Variable
+
+__all__ = ["RESPONSE", "Coordinates", "inverse_root", "public_coordinates"]
+
+Array = npt.NDArray[np.float64]
+
+#: The response enters a start as sqrt(3) t, t in [-1, 1]: of unit variance if uniform.
+RESPONSE = math.sqrt(3.0)
+#: Points of the box: at least, a column, at most.
+POINTS = (1 << 12, 64, 1 << 15)
+#: Eigenvalues below this part of the largest are aliased columns.
+ALIASED = 1e-10
+#: Coefficients with this much of their squared length in aliased directions are not identified.
+_UNIDENTIFIED = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """``u = W0 (scale * x + shift)`` for the predictors, unit scale for the response.
+
+    Attributes
+    ----------
+    unit : UnitScale
+        Of the design, response last.
+    W0 : (r, p) array
+        r <= p: aliased columns share directions.
+    identified : (p,) bool array
+        Coefficients that the design determines, whatever the rows.
+    centre : (r,) array
+        Public fit about which the start looks, for u, in units of the unit response.
+    response : float
+        The start takes the response as ``response (y - u'centre)``.
+    """
+
+    unit: UnitScale
+    W0: Array
+    identified: npt.NDArray[np.bool_]
+    centre: Array
+    response: float = RESPONSE
+
+    @property
+    def rank(self) -> int:
+        """Dimension r of u."""
+        return len(self.W0)
+
+    @property
+    def start(self) -> Array:
+        """Return the map of a unit row (x, y) to ``(u, response (y - u'centre))``, (r + 1, q)."""
+        r, p = self.W0.shape
+        S = np.zeros((r + 1, p + 1))
+        S[:r, :p] = self.W0
+        S[r, :p] = -self.response * (self.centre @ self.W0)
+        S[r, p] = self.response
+        return S
+
+    def back(self) -> tuple[Array, Array]:
+        """Return (A, a): coefficients in the user's units are ``A theta + a``; A is (p, r)."""
+        A, a = self.unit.back()
+        return A @ self.W0.T, a
+
+
+def public_coordinates(design: Design) -> Coordinates:
+    """Return the coordinates of a design whose ranges are all known.
+
+    Where a column's range was bought, the box of its variables is unknown; columns then count as
+    independent and uniform over their own ranges.
+
+    Notes
+    -----
+    **Privacy.** A function of formula, schema and bought ranges: reads no row.
+    """
+    unit, _ = unit_rows(design)
+    M = _box_moments(design, unit)
+    if M is None:
+        M = _column_moments(design, unit)
+    W0, identified = inverse_root(M)
+    return Coordinates(unit, W0, identified, np.zeros(len(W0)))
+
+
+def inverse_root(M: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Return ``(M^{-1/2}, identified)`` of public second moments, without aliased directions.
+
+    (r, p); of full rank it is the symmetric root.
+    """
+    values, vectors = np.linalg.eigh(M)
+    keep = values > ALIASED * max(float(values[-1]), 0.0)
+    if keep.all():
+        return (vectors / np.sqrt(values)) @ vectors.T, np.ones(len(M), dtype=bool)
+    W0 = (vectors[:, keep] / np.sqrt(values[keep])).T
+    lost = np.sum(vectors[:, ~keep] ** 2, axis=1)
+    return np.ascontiguousarray(W0), lost <= _UNIDENTIFIED
+
+
+def _box_moments(design: Design, unit: UnitScale) -> Array | None:
+    """Return the second moments of unit rows over the declared box; None if it is not declared."""
+    if design.bought or design.unknown:
+        return None
+    variables = design.kinds
+    least, a_column, most = POINTS
+    m = min(max(least, a_column * design.p), most)
+    # by name, not by place: a formula with its terms in another order has the same points
+    table = {
+        name: _spread(variables[name], _weyl(m, j)) for j, name in enumerate(sorted(variables))
+    }
+    if any(v is None for v in table.values()):
+        return None
+    block = np.zeros((design.q, m))
+    design.fill(table, block)
+    whole = np.isfinite(block).all(axis=0)
+    if whole.sum() < 2 * design.p:  # subset= leaves out most of the box
+        return None
+    z = block[:-1, whole] * unit.scale[:-1, None] + unit.shift[:-1, None]
+    M: Array = z @ z.T / z.shape[1]
+    return M
+
+
+def _column_moments(design: Design, unit: UnitScale) -> Array:
+    """Return the second moments of independent columns, uniform over their ranges."""
+    intervals = design.intervals()[: design.p]
+    s, h = unit.scale[: design.p], unit.shift[: design.p]
+    lo, hi = intervals[:, 0] * s + h, intervals[:, 1] * s + h
+    mean, variance = (lo + hi) / 2.0, (hi - lo) ** 2 / 12.0
+    for term in design.terms:
+        columns = list(range(design.p))[term.columns]
+        if {design.columns[j].kind for j in columns} == {"dummy"}:
+            share = 1.0 / (len(columns) + 1.0)
+            mean[columns] = lo[columns] + share * (hi - lo)[columns]
+            variance[columns] = share * (1.0 - share) * ((hi - lo)[columns]) ** 2
+    M: Array = np.outer(mean, mean) + np.diag(variance)
+    return M
+
+
+def _weyl(m: int, j: int) -> Array:
+    """Return m fixed points that fill (0, 1) evenly, jointly over j: multiples of root primes."""
+    step = math.sqrt(_prime(j))
+    return np.asarray((0.5 + step * np.arange(1, m + 1)) % 1.0)
+
+
+def _prime(j: int) -> int:
+    """Return the j-th prime, from 0."""
+    found = [2]
+    k = 3
+    while len(found) <= j:
+        if all(k % f for f in found if f * f <= k):
+            found.append(k)
+        k += 2
+    return found[j]
+
+
+def _spread(variable: Variable, points: Array) -> Any:
+    """Return cells of a variable at the given quantiles, as coercion would give them."""
+    if isinstance(variable, Levels):
+        return np.minimum((points * len(variable.codes)).astype(np.int32), len(variable.codes) - 1)
+    if isinstance(variable, Text):  # hashed text: any spread of integers will do
+        return (points * 2.0**62).astype(np.int64)
+    if variable.interval is None:
+        return None
+    lo, hi = variable.interval
+    if variable.kind == "binary":
+        return (points >= 0.5).astype(float)
+    return lo + (hi - lo) * points

@@ -1,0 +1,167 @@
+"""Intervals from the last pass: sampling, noise, and what clipping may have moved. Sees no row.
+
+``theory.md``, 4. Everything is in the coordinates v = W u of the last pass until the end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.scoring.newton import State, Step
+from dpmodels.scoring.rules import PassPlan
+from dpmodels.scoring.sums import AT_CLIP, Released
+
+__all__ = ["Inference", "infer", "tail_weight"]
+
+Array = npt.NDArray[np.float64]
+
+#: Bias allowance in score-noise sds: ``min(BASE + leverage l_j, MOST)``.
+BASE, MOST = 0.35, 2.0
+#: Leverage factor c of a linear model.
+LEVERAGE = 4.0
+#: Tail of the score lengths: share of t, and of C a row beyond it.
+TAIL, BEYOND = 0.8, 0.35
+#: Bounds of the ratio of neighbouring bins.
+RATIO = (0.1, 0.7)
+#: From this part of its information in rows of large leverage a coefficient is named.
+FEW_ROWS = 0.15
+#: A coefficient with this much of its variance in unresolved directions is not determined.
+UNRESOLVED = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """Covariances and allowances of the step, in v.
+
+    Attributes
+    ----------
+    sampling, privacy : (r, r) arrays
+        Covariances of d.
+    inverse : (r, r) array
+        ``H_I^{-1}``.
+    score : float
+        Noise sd of a score over n.
+    tail : float
+        What rows beyond C may have moved, over n.
+    ordinary : (r, r) array
+        Released information of ordinary rows per row (L).
+    H : (r, r) array
+        Information per row, floored.
+    unresolved : (r, k) array
+        Eigenvectors of unresolved directions.
+    meat : (r, r) array
+        J per row, as used.
+    """
+
+    sampling: Array
+    privacy: Array
+    inverse: Array
+    score: float
+    tail: float
+    ordinary: Array
+    H: Array
+    unresolved: Array
+    meat: Array
+
+    def leverage(self, rows: Array) -> Array:
+        """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
+        r = rows @ self.inverse
+        ordinary = np.einsum("ij,jk,ik->i", r, self.ordinary, r)
+        whole = np.einsum("ij,jk,ik->i", r, self.H, r)
+        return np.clip(1.0 - ordinary / whole, 0.0, 1.0)
+
+    def bias(self, rows: Array, phi: float) -> Array:
+        """Return the bias allowance of linear functions of d."""
+        length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(phi)
+        part = np.minimum(BASE + LEVERAGE * self.leverage(rows), MOST)
+        return np.asarray(length * np.maximum(part * self.score, TAIL * self.tail))
+
+    def variance(self, constant: Array | None) -> float:
+        """Return the residual variance in units of the scale.
+
+        Parameters
+        ----------
+        constant : (r,) array or None
+            a with ``a'v = 1`` in every row: the variance is then ``a'J a``. None:
+            ``tr(H^{-1} J)/r``, where rows count by their leverage.
+        """
+        if constant is not None:
+            return float(constant @ self.meat @ constant)
+        return float(np.trace(np.linalg.solve(self.H, self.meat))) / len(self.meat)
+
+    def undetermined(self, rows: Array) -> npt.NDArray[np.bool_]:
+        """Say which linear functions of d lie mostly in unresolved directions."""
+        if not self.unresolved.shape[1]:
+            return np.zeros(len(rows), dtype=bool)
+        r = rows @ self.inverse
+        part = np.sum((r @ self.unresolved) ** 2, axis=1)
+        return np.asarray(part > UNRESOLVED * np.sum(r * r, axis=1))
+
+
+def tail_weight(bins: Array, clip: float, sd: float) -> float:
+    """Return t: how far rows beyond C may have moved the sum of scores.
+
+    h1, h2 are the two half octaves below C and h3 the one above, r the released ratio of
+    neighbours: ``t = .35 C max(0, ((h2 r + h3)/2 - r sd)/(1 - r))``.
+    """
+    h1, h2, h3 = (max(float(bins[AT_CLIP + i]), 0.0) for i in (-2, -1, 0))
+    r = min(max((h2 + h3) / max(h1 + h2, sd), RATIO[0]), RATIO[1])
+    return BEYOND * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
+
+
+def infer(
+    released: Released, plan: PassPlan, before: State, step: Step, *, free: float
+) -> Inference:
+    """Return the inference of the last pass.
+
+    Parameters
+    ----------
+    before : State
+        Where the pass looked from.
+    free : float
+        ``n / (n - p)``: the small-sample factor of HC1.
+    """
+    r, n, part = len(step.d), plan.rows, plan.tail_rows
+    values, vectors = np.linalg.eigh((step.H + step.H.T) / 2.0)
+    low = values < step.floor
+    careful = np.where(low, step.floor / 10.0, np.maximum(values - step.nu, step.floor / 10.0))
+    inverse = (vectors / careful) @ vectors.T
+    phi = before.phi
+    safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
+    if released.meat is not None:
+        J = _shrunk(released.meat / part, plan.noise.meat / part, r)
+    else:
+        assert released.scale is not None
+        J = max(released.scale / (n * r), 0.05) * safe
+    sampling = phi * free / n * inverse @ J @ inverse
+    size = float(step.d @ step.d)
+    noisy_H = step.nu**2 / 2.0 * (size * np.eye(r) + np.outer(step.d, step.d))
+    sd = plan.noise.score / n
+    privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
+    assert released.bins is not None and released.spread is not None
+    tail = tail_weight(released.bins, plan.clip, plan.noise.count) / n
+    return Inference(
+        sampling,
+        privacy,
+        inverse,
+        sd,
+        tail,
+        released.spread / part,
+        safe,
+        vectors[:, low],
+        J,
+    )
+
+
+def _shrunk(J: Array, noise: float, r: int) -> Array:
+    """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread."""
+    tau = max(float(np.trace(J)) / r, noise, 1e-12)
+    away = J - tau * np.eye(r)
+    spread = float(np.sum(away * away))
+    lam = min(1.0, r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
+    values, vectors = np.linalg.eigh(tau * np.eye(r) + (1.0 - lam) * away)
+    return np.asarray((vectors * np.maximum(values, tau / 4.0)) @ vectors.T)

@@ -1,0 +1,215 @@
+"""Public rules of private Fisher scoring: shares, radii, clips, as functions of (mu, n, p).
+
+All shares are shares of mu^2. E|s|^2 is about p in all that follows (``theory.md``, 3).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = [
+    "LINEAR",
+    "Noise",
+    "PassPlan",
+    "Rules",
+    "blocks_reach",
+    "joint_sensitivity",
+    "plan_pass",
+]
+
+#: Enlarges the joint sensitivity: rows on a lattice are parallel up to 2^-20 sqrt p only.
+LATTICE = 1.0 + 2.0**-12
+#: Largest number of columns for which ``LATTICE`` was proved to be enough.
+MOST_COLUMNS = 4096
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Shares of one family of models.
+
+    Attributes
+    ----------
+    passes : tuple of float
+        Share of the start and of every scoring pass.
+    information, score, scale : float
+        Shares within a pass that is not the last.
+    spread, last_information, last_score, meat, histogram : float
+        Shares within the last pass: of it ``spread`` goes to the information of ordinary rows,
+        of the rest the others.
+    """
+
+    passes: tuple[float, ...]
+    information: float = 0.30
+    score: float = 0.66
+    scale: float = 0.04
+    spread: float = 0.05
+    last_information: float = 0.18
+    last_score: float = 0.68
+    meat: float = 0.07
+    histogram: float = 0.07
+
+
+LINEAR = Rules((0.15, 0.20, 0.65))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise sds of the sums of one pass (matrices in svec coordinates), in their own units.
+
+    0: not released.
+    """
+
+    information: float
+    score: float
+    meat: float = 0.0
+    spread: float = 0.0
+    scale: float = 0.0
+    count: float = 0.0
+
+
+@dataclass(frozen=True)
+class PassPlan:
+    """One scoring pass, decided from public numbers.
+
+    Attributes
+    ----------
+    p : int
+        Dimension of u.
+    last : bool
+    mu_joint, mu_scale, mu_histogram : float
+        Of the joint release of matrices and scores, of the scale, and of the histogram (0: none).
+    information, clip, meat, spread : float
+        Radii: R_H of v, C of scores, R_J of scores in the meat, R_L of ordinary rows (0: none).
+        The scale is cut at ``6 p``.
+    noise : Noise
+    relation : str
+    rows, tail_rows : int
+        How many rows the sums are of, public (expected under coins): all released sums; and meat
+        and ordinary information.
+    """
+
+    p: int
+    last: bool
+    mu_joint: float
+    mu_scale: float
+    mu_histogram: float
+    information: float
+    clip: float
+    meat: float
+    spread: float
+    noise: Noise
+    relation: str
+    rows: int
+    tail_rows: int
+
+    @property
+    def scale_cut(self) -> float:
+        """Largest squared score in the sum that estimates the scale."""
+        return 6.0 * self.p
+
+
+def blocks_reach(relation: str, p: int) -> tuple[float, float]:
+    """Return the sensitivities of (sum v v', sum s) at unit radii, each by itself."""
+    if relation != "replace":
+        return 1.0, 1.0
+    return (math.sqrt(2.0) if p > 1 else 1.0), 2.0
+
+
+def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> float:
+    """Return the sensitivity of the joint query ``(k_1 A_1, k_2 A_2, ..., k_s s)``.
+
+    Every matrix part of a row is a non-negative multiple of ``e e'``, and its score a multiple of
+    the same unit vector e.
+
+    Parameters
+    ----------
+    matrices : float
+        ``sum_i (k_i R_i^2)^2``: squared length of the matrix parts of one row at most.
+    scores : float
+        ``(k_s C)^2``.
+
+    Notes
+    -----
+    With kappa = matrices / scores the squared sensitivity under replace-one is
+    ``scores max(4 + kappa, 2 kappa + 2 + 1/(2 kappa))`` (the second for kappa >= 1/2), never more
+    than the sum of the parts' own, ``4 scores + 2 matrices``; ``scores + matrices`` under
+    add-remove (``theory.md``, 2.3).
+    """
+    if relation != "replace":
+        return math.sqrt(matrices + scores)
+    own, _ = blocks_reach(relation, p)
+    square = 4.0 * scores + own**2 * matrices
+    if 1 < p <= MOST_COLUMNS:
+        kappa = matrices / scores
+        best = 4.0 + kappa
+        if kappa >= 0.5:
+            best = max(best, 2.0 * kappa + 2.0 + 0.5 / kappa)
+        square = min(square, scores * best * LATTICE**2)
+    return math.sqrt(square)
+
+
+def plan_pass(
+    rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int
+) -> PassPlan:
+    """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
+
+    Parameters
+    ----------
+    mu : float
+        Of the whole scoring (start included).
+    n : int
+        Rows that the pass reads: public, a guess, or expected under coins.
+    meat : bool
+        Release J in the last pass; without it the scale goes out there, at the price of J.
+    tail : int
+        Rows that meat and ordinary information of the last pass are of.
+    """
+    last = k == len(rules.passes) - 1
+    share = _shares(rules, last=last, meat=meat)
+    mu_pass = mu * math.sqrt(rules.passes[k])
+    own, twice = blocks_reach(relation, p)
+    # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
+    # joint release keeps their ratios and gives back what its smaller sensitivity saves.
+    matrices = share["information"] + share["meat"] + share["spread"]
+    total = matrices + share["score"]
+    joint = joint_sensitivity(matrices / own**2, share["score"] / twice**2, relation, p)
+    gain = math.sqrt(total) / joint
+    worth = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
+    H2 = p * max(4.0, 0.22 * (worth["information"] * n / p) ** 0.7)
+    C = max(1.5 * math.sqrt(p), 0.36 * (worth["score"] * n) ** 0.45)
+    J2 = p * max(4.0, 0.8 * math.sqrt(worth["meat"] * tail / p)) if share["meat"] else 0.0
+    L2 = 2.0 * p if share["spread"] else 0.0
+    mu_scale = mu_pass * math.sqrt(share["scale"])
+    mu_histogram = mu_pass * math.sqrt(share["histogram"])
+    one_bin = math.sqrt(2.0) if relation == "replace" else 1.0
+    noise = Noise(
+        information=own * H2 / worth["information"],
+        score=twice * C / worth["score"],
+        meat=own * J2 / worth["meat"] if J2 else 0.0,
+        spread=own * L2 / worth["spread"] if L2 else 0.0,
+        scale=6.0 * p / mu_scale if mu_scale else 0.0,
+        count=one_bin / mu_histogram if mu_histogram else 0.0,
+    )
+    return PassPlan(
+        p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
+        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail,
+    )  # fmt: skip
+
+
+def _shares(rules: Rules, *, last: bool, meat: bool) -> dict[str, float]:
+    """Return what each sum of a pass gets of it; 0: not released."""
+    if not last:
+        return {
+            "information": rules.information, "score": rules.score, "meat": 0.0, "spread": 0.0,
+            "scale": rules.scale, "histogram": 0.0,
+        }  # fmt: skip
+    rest = 1.0 - rules.spread
+    return {
+        "information": rest * rules.last_information,
+        "score": rest * rules.last_score,
+        "meat": rest * rules.meat if meat else 0.0,
+        "spread": rules.spread,
+        "scale": 0.0 if meat else rest * rules.meat,
+        "histogram": rest * rules.histogram,
+    }

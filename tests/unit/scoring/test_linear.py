@@ -1,0 +1,208 @@
+"""``dp_ols`` ending with scoring: least squares and HC1 without noise, and what it says."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+
+BOUNDS = {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
+CALL = dict(eps=1.0, delta=1e-6, bounds=BOUNDS)
+
+
+def uneven(n, seed=0):
+    """Errors whose spread grows tenfold with a."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(-1, 1, size=(2, n))
+    y = 0.5 + a - 0.7 * b + 0.3 * np.exp(1.2 * a) * rng.normal(size=n)
+    return pd.DataFrame({"a": a, "b": b, "y": np.clip(y, -4, 4)})
+
+
+def hc1(frame, names=("a", "b")):
+    import statsmodels.api as sm
+
+    X = sm.add_constant(frame[list(names)])
+    return sm.OLS(frame["y"], X).fit(cov_type="HC1")
+
+
+@pytest.mark.parametrize("method", ["ssp", "pmt"])
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_without_noise_it_is_least_squares_with_robust_errors(noiseless, quiet, method, relation):
+    """A huge eps: clips so long that no score reaches them."""
+    frame = uneven(20_000)
+    more = {"public": uneven(300, 1)} if method == "pmt" else {"bounds": BOUNDS}
+    if relation == "add-remove":
+        more["n_guess"] = 20_000
+    fit = dp.dp_ols(
+        "y ~ a + b", frame, eps=4000, delta=1e-6, method=method, relation=relation, **more
+    )
+    truth = hc1(frame)
+    assert (np.abs(fit.params.to_numpy() - truth.params.to_numpy()) < 0.05 * truth.bse).all()
+    # the meat is of one row in eight
+    assert fit.bse_sampling.to_numpy() == pytest.approx(truth.bse.to_numpy(), rel=0.08)
+    assert (fit.bse_privacy < 0.2 * fit.bse_sampling).all()
+    assert fit.stats["sigma"] == pytest.approx(np.sqrt(truth.mse_resid), rel=0.1)
+
+
+def test_iid_errors_on_request(noiseless, quiet):
+    rng = np.random.default_rng(3)
+    frame = uneven(20_000)
+    frame["y"] = 0.5 + frame["a"] - 0.7 * frame["b"] + 0.5 * rng.normal(size=20_000)
+    fit = dp.dp_ols("y ~ a + b", frame, eps=4000, delta=1e-6, bounds=BOUNDS, vcov="iid")
+    import statsmodels.api as sm
+
+    truth = sm.OLS(frame["y"], sm.add_constant(frame[["a", "b"]])).fit()
+    assert fit.bse_sampling.to_numpy() == pytest.approx(truth.bse.to_numpy(), rel=0.08)
+    assert any("vcov='iid'" in note for note in fit.notes)
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_missing_rows_and_weights(noiseless, quiet, weights):
+    import statsmodels.api as sm
+
+    frame = uneven(20_000)
+    frame["w"] = np.random.default_rng(2).uniform(0.2, 1.0, len(frame))
+    gone = frame.copy()
+    gone.loc[::7, "a"] = np.nan
+    fit = dp.dp_ols(
+        "y ~ a + b", gone, eps=4000, delta=1e-6, bounds={**BOUNDS, "w": (0, 1)}, weights=weights
+    )
+    kept = gone.dropna()
+    X = sm.add_constant(kept[["a", "b"]])
+    w = 1.0 if weights is None else kept["w"]
+    truth = sm.WLS(kept["y"], X, weights=w).fit(cov_type="HC1")
+    assert (np.abs(fit.params.to_numpy() - truth.params.to_numpy()) < 0.05 * truth.bse).all()
+    assert fit.bse_sampling.to_numpy() == pytest.approx(truth.bse.to_numpy(), rel=0.08)
+
+
+def test_a_fit_has_bias_aware_intervals(quiet):
+    fit = dp.dp_ols("y ~ a + b", uneven(5000), seed=1, **CALL)
+    assert [s.name for s in fit.privacy.steps] == [
+        "start", "information and scores 1", "scale 1", "information and scores 2",
+        "score lengths 2",
+    ]  # fmt: skip
+    assert fit.privacy.delta_at(1.0) == pytest.approx(1e-6, rel=1e-6)
+    b, se = fit.bias_bound, fit.bse
+    assert (b > 0).all()
+    width = np.diff(fit.conf_int().to_numpy(), axis=1)[:, 0]
+    assert (width > 2 * 1.96 * se).all()
+    assert (width < 2 * (1.96 * se + b) * (1 + 1e-9)).all()
+    # a p-value below .05 exactly where the interval leaves 0 out
+    for level in (0.5, 0.8, 0.95, 0.999):
+        ends = fit.conf_int(level).to_numpy()
+        outside = (ends[:, 0] > 0) | (ends[:, 1] < 0)
+        assert (outside == (fit.pvalues.to_numpy() < 1 - level)).all()
+    assert "bias_bound" in fit.tidy()
+    assert any("bias-aware" in note for note in fit.notes)
+    again = dp.results.Fit.from_json(fit.to_json())
+    assert again.conf_int().equals(fit.conf_int())
+    assert again.bias_bound.equals(fit.bias_bound)
+
+
+def test_critical_values_of_armstrong_and_kolesar():
+    from dpmodels.results._tables import critical_value
+
+    a = np.array([0.0, 0.25, 0.5, 1.0, 8.0])
+    expected = [1.959963984540, 2.019713, 2.181477, 2.646146, 8.0 + 1.644853626951]
+    assert critical_value(a, 0.95) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_ending_follows_a_public_rule_and_says_so(quiet):
+    schema = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
+
+    def reasons(n=10_000, **more):
+        call = {"eps": 1.0, "delta": 1e-6, **more}
+        plan = dp.plan("y ~ a + b", schema, n=n, method="ssp", **call)
+        return " ".join(plan.reasons), [s.name for s in plan.steps]
+
+    assert "start" in reasons()[1]
+    for more, why in (
+        ({"inference": False}, "no intervals"),
+        ({"delta": 0.0}, "delta = 0"),
+        ({"ridge": "stein"}, "ridge="),
+        ({"scoring": False}, "scoring=False"),
+        ({"n": 200}, "too loud"),
+        ({"split": {"first": 0.3, "second": 0.7}}, "split="),
+    ):
+        said, names = reasons(**more)
+        assert why in said and "start" not in names, more
+    assert "start" in reasons(n=200, scoring=True)[1]
+    assert "start" in reasons(split={"start": 0.2, "first": 0.2, "last": 0.6})[1]
+
+
+def test_a_direction_that_is_not_determined_is_named(quiet):
+    rng = np.random.default_rng(0)
+    frame = uneven(20_000)
+    g = np.where(np.arange(20_000) < 4, "z", rng.choice(["x", "y"], 20_000))
+    frame["g"] = g
+    schema = dp.Schema(
+        a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4), g=dp.Levels(["x", "y", "z"])
+    )
+    fit = dp.dp_ols("y ~ a + b + g", frame, eps=1, delta=1e-6, schema=schema, seed=2)
+    (note,) = [n for n in fit.notes if "Not determined at this budget" in n]
+    assert "g[T.z]" in note
+    assert fit.bse["g[T.z]"] > 5 * fit.bse["g[T.y]"]
+
+
+def test_aliased_coefficients_have_no_error(quiet):
+    fit = dp.dp_ols("y ~ a + I(2 * a) + b", uneven(5000), seed=1, **CALL)
+    assert fit.bse.isna().tolist() == [False, True, True, False]
+    assert any("whatever the rows: a, I(2 * a)" in note for note in fit.notes)
+    assert fit.conf_int().isna().all(axis=1).tolist() == [False, True, True, False]
+
+
+def test_prediction_intervals_allow_for_the_bias(quiet):
+    fit = dp.dp_ols("y ~ a + b", uneven(5000), seed=1, **CALL)
+    new = pd.DataFrame({"a": [0.0, 0.5], "b": [0.0, -1.0]})
+    out = fit.predict(new, interval="confidence", se_fit=True)
+    half = (out["upr"] - out["lwr"]).to_numpy() / 2
+    assert (half > 1.96 * out["se_fit"].to_numpy()).all()
+    ends = fit.conf_int().loc["Intercept"].to_numpy()
+    assert out.loc[0, ["lwr", "upr"]].to_numpy() == pytest.approx(ends)
+    wider = fit.predict(new, interval="prediction")
+    assert ((wider["upr"] - wider["lwr"]).to_numpy() / 2 > half).all()
+
+
+@pytest.mark.parametrize("public_order", [False, True])
+def test_part_of_a_large_table_guides_the_last_pass(quiet, public_order):
+    n = 400_000
+    fit = dp.dp_ols(
+        "y ~ a + b", uneven(n), eps=4, delta=1e-6, bounds=BOUNDS, seed=1, public_order=public_order
+    )
+    plan = dp.plan(
+        "y ~ a + b", fit.design.schema, n=n, eps=4, delta=1e-6, public_order=public_order
+    )
+    guide = plan.detail.guide
+    assert guide.every == 8 and guide.by_place == public_order
+    truth = hc1(uneven(n))
+    assert fit.params.to_numpy() == pytest.approx(truth.params.to_numpy(), abs=6 * fit.bse.max())
+    assert fit.bse_sampling.to_numpy() == pytest.approx(truth.bse.to_numpy(), rel=0.15)
+
+
+def test_planned_errors_are_those_of_a_fit(quiet):
+    """Columns and residuals that spread as a plan assumes: sd a quarter of the range."""
+    rng = np.random.default_rng(0)
+    n = 30_000
+    a, b = rng.uniform(-1, 1, size=(2, n)) * np.sqrt(0.75)
+    frame = pd.DataFrame({"a": a, "b": b, "y": 0.2 * a + 2.0 * rng.normal(size=n)})
+    bounds = {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
+    fit = dp.dp_ols("y ~ a + b", frame, eps=1, delta=1e-6, bounds=bounds, seed=1)
+    plan = dp.plan("y ~ a + b", fit.design.schema, n=n, eps=1, delta=1e-6)
+    expected = np.array([plan.expected_se[k] for k in fit.params.index])
+    ratio = fit.bse_privacy.to_numpy() / expected
+    assert (ratio > 0.7).all() and (ratio < 1.4).all()
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("bought", [False, True])
+def test_intervals_cover_where_the_model_holds(quiet, bought):
+    """Seeds 0..199: 600 intervals, nominal .95 and wider: fewer than 552 with probability 1e-3."""
+    hit = 0
+    for r in range(200):
+        call = {} if bought else {"bounds": BOUNDS}
+        fit = dp.dp_ols("y ~ a + b", uneven(6000, r), eps=1, delta=1e-6, seed=r, **call)
+        ends = fit.conf_int().to_numpy()
+        truth = np.array([0.5, 1.0, -0.7])
+        hit += int(((ends[:, 0] <= truth) & (ends[:, 1] >= truth)).sum())
+    assert hit >= 552
