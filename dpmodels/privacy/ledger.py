@@ -213,6 +213,13 @@ class Budget:
         Privacy
         -------
         The data set is named by the label, never by a hash of its rows.
+
+        An open budget knows its file: the path is resolved once, and a file under it that is
+        another ledger, or an older copy with charges missing, is refused. A budget that is opened
+        anew cannot know what its file has forgotten: after a backup was restored, or where two
+        copies of one ledger were charged, the answers that the file does not list were given all
+        the same, and the promise is the file's (eps, delta) and theirs together. Charge the lost
+        calls again (``budget.charge``), or count them as a budget of their own.
         """
         from dpmodels.privacy.sqlite_store import FileStore
 
