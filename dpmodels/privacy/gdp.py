@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = [
     "agm",
@@ -23,6 +28,10 @@ __all__ = [
     "tradeoff_gdp",
     "upper_quantile",
 ]
+
+
+#: Below this difference of logarithms the curve is integrated instead.
+_CLOSE = 0.02
 
 
 def _log_ndtr(x: float) -> float:
@@ -49,12 +58,57 @@ def log_delta_gdp(eps: float, mu: float) -> float:
         return math.log(-math.expm1(eps)) if eps < 0 else -math.inf
     if math.isinf(mu):
         return 0.0
+    if eps < 0:  # the same pair in the other order; nothing is subtracted
+        return math.log(-math.expm1(eps) + math.exp(eps + log_delta_gdp(-eps, mu)))
     a = _log_ndtr(-eps / mu + mu / 2)
     b = eps + _log_ndtr(-eps / mu - mu / 2)
-    # a - b can lose every digit; b >= a then means "zero at this precision".
-    if b >= a:
-        return -math.inf
+    if not b - a < -_CLOSE:  # also where both are minus infinity
+        return _log_integral(eps, mu)
     return a + math.log(-math.expm1(b - a))
+
+
+def _log_integral(eps: float, mu: float) -> float:
+    """Logarithm of dG where its two terms nearly agree: nothing is subtracted.
+
+    ``d dG / d mu = phi(eps/mu - mu/2)``, so ``dG = integral over t in (0, mu) of
+    phi(eps/t - t/2)``. With ``t = mu s`` the integrand falls from s = 1 on over a width of about
+    ``1 / (1 + k^2)``, ``k = eps / mu``: panels that double in width, from there.
+    """
+    import numpy as np
+
+    k = eps / mu
+    top = k - mu / 2.0
+    log_phi = -0.5 * top * top - 0.5 * math.log(2.0 * math.pi)
+    if not log_phi > -1e6:
+        return -math.inf
+    nodes, weights = _rule()
+    width = 0.25 / (1.0 + k * k)
+    edges = [0.0]
+    while edges[-1] < 0.5:
+        edges.append(min(0.5, edges[-1] + width))
+        width *= 2.0
+    lo, hi = np.array(edges[:-1])[:, None], np.array(edges[1:])[:, None]
+    u = lo + (hi - lo) * nodes  # 1 - s
+    # from s = 1/2 down panels halve, to where phi(k / s) is 0 in floats; s itself is formed
+    halves = max(1, min(60, math.ceil(math.log2(40.0 / k)) if k > 0 else 1))
+    small = 0.5 ** np.arange(1, halves + 1)[:, None]
+    rest = small * (nodes if k == 0 else 0.5 + 0.5 * nodes)
+    s = np.concatenate([1.0 - u, rest])
+    u = np.concatenate([u, 1.0 - rest])
+    size = np.concatenate([hi - lo, small * (1.0 if k == 0 else 0.5)])
+    # (y - top)(y + top) / 2 with y - top = k u / s + mu u / 2: no difference of near numbers
+    away = u * (k / s + mu / 2.0)
+    total = float((size * weights * np.exp(-0.5 * away * (away + 2.0 * top))).sum())
+    return log_phi + math.log(mu) + math.log(total)
+
+
+@lru_cache(maxsize=1)
+def _rule() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Gauss-Legendre nodes and weights on (0, 1)."""
+    import numpy as np
+
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    return 0.5 * (nodes + 1.0), 0.5 * weights
 
 
 def delta_gdp(eps: float, mu: float) -> float:
@@ -133,6 +187,11 @@ def mu_of_pure(eps: float) -> float:
     """
     if eps <= 0:
         return 0.0
+    if eps < 1:
+        # Phi(z) = e^eps/(1 + e^eps) is erf(z / sqrt 2) = tanh(eps / 2), with all its digits
+        from scipy.special import erfinv
+
+        return 2.0 * math.sqrt(2.0) * float(erfinv(math.tanh(eps / 2.0)))
     return 2.0 * upper_quantile(math.exp(-eps) / (1.0 + math.exp(-eps)))
 
 

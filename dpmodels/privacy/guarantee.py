@@ -15,6 +15,8 @@ from dpmodels.privacy.steps import Step
 
 __all__ = ["RELATIONS", "Guarantee", "joint"]
 
+#: Relative error of sums of shares of eps.
+_DIGITS = 1e-12
 #: Relations as printed.
 RELATIONS = {"replace": "replace one row; n is public", "add-remove": "add or remove one row"}
 
@@ -59,8 +61,10 @@ class Guarantee:
             raise RequestError(f"relation={self.relation!r} is not one of {list(RELATIONS)}")
         if self.proved == "replace" and self.relation == "add-remove":
             raise PrivacyBugError("a replace-one proof implies nothing under add/remove")
-        # One part in 1e9 of slack pays for root finders; the noise is rounded up by as much.
-        if self.delta_at(self.eps) > self.delta * (1 + 1e-8) + 1e-300:
+        # Root finders and shares that add up to eps and a last digit: the noise, which is rounded
+        # up by one part in 1e9, pays (theory.md, 6.2).
+        allowed = self.delta * (1 + 1e-9) + 1e-300
+        if min(self.delta_at(self.eps), self.delta_at(self.eps * (1 + _DIGITS))) > allowed:
             raise PrivacyBugError(
                 f"the steps of this plan compose to delta = {self.delta_at(self.eps)!r} at "
                 f"eps = {self.eps!r}, above the requested {self.delta!r}"

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from dpmodels.errors import BudgetError, BudgetExceededError, RequestError
+from dpmodels.errors import BudgetError, BudgetExceededError, PrivacyBugError, RequestError
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.guarantee import Guarantee, joint
 from dpmodels.privacy.ledger import Budget, Ledger, current_budget
@@ -256,3 +256,17 @@ def test_guarantee_travels():
     assert Guarantee.from_dict(g.to_dict()) == g
     g.delta_at(0.5)
     assert pickle.loads(pickle.dumps(g)) == g
+
+
+@pytest.mark.parametrize("eps", [k / 10 for k in range(1, 51)])
+def test_shares_that_sum_to_eps_and_a_last_digit(eps):
+    """delta = 0 allows nothing: shares that sum to eps + 1 ulp were called a bug of the plan."""
+    for shares in ((0.2, 0.64, 0.16), (0.1,) * 10, (1 / 3,) * 3, (0.7, 0.2, 0.1)):
+        steps = tuple(Step(f"part {i}", Pure(eps * s)) for i, s in enumerate(shares))
+        g = Guarantee(steps, eps, 0.0)
+        Budget(eps, 0).charge("all", g)
+    with pytest.raises(PrivacyBugError):
+        Guarantee((Step("too much", Pure(eps * (1 + 1e-9))),), eps, 0.0)
+    with pytest.raises(PrivacyBugError):
+        mu = mu_gdp(eps, 1e-6 * (1 + 3e-9))
+        Guarantee((Step("too much", Gaussian(mu)),), eps, 1e-6)

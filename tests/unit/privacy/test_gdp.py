@@ -82,8 +82,29 @@ def test_round_trip_over_the_whole_range(eps, delta):
 @pytest.mark.parametrize("delta", [1e-300, 1e-30, 1e-6, 0.5])
 def test_against_many_digits(eps, delta):
     mu = mu_gdp(eps, delta)
-    # log delta is near -690 in the corner (1e-4, 1e-300): 4e-9 of it is lost, on the safe side
-    assert float(_mp_delta(eps, mu) / delta) == pytest.approx(1.0, abs=1e-5)
+    assert float(_mp_delta(eps, mu) / delta) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("eps", [0.0, 1e-16, 1e-12, 1e-8, 1e-4, 0.01])
+@pytest.mark.parametrize("delta", [1e-100, 1e-14, 1e-12, 1e-8, 1e-4, 0.5])
+def test_small_eps_against_many_digits(eps, delta):
+    """The two terms of dG agree there in all digits: mu was up to 22 times too large."""
+    mu = mu_gdp(eps, delta)
+    assert float(_mp_delta(eps, mu) / delta) == pytest.approx(1.0, abs=1e-11)
+    assert float(_mp_delta(-eps, mu) / math.exp(log_delta_gdp(-eps, mu))) == pytest.approx(
+        1.0, abs=1e-12
+    )
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("eps", [1e-300, 1e-17, 1e-12, 1e-8, 1e-3, 0.5, 0.999, 1.001, 30.0])
+def test_pure_as_gaussian_keeps_its_digits(eps):
+    """1/2 - eps/4 has no digits of a small eps: mu was 0 for eps = 1e-17."""
+    mp = pytest.importorskip("mpmath")
+    with mp.workdps(360):
+        corner = mp.ncdf(mp.mpf(mu_of_pure(eps)) / 2)
+        assert float((2 * corner - 1) / mp.tanh(mp.mpf(eps) / 2)) == pytest.approx(1.0, abs=1e-13)
 
 
 def test_extremes_of_the_curve():
