@@ -8,6 +8,7 @@ sensitivity ``Delta`` has exactly this curve.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ __all__ = [
     "eps_gdp",
     "eps_of_rho",
     "eps_of_rho_classic",
+    "gaussian_cover",
     "log_delta_gdp",
     "mu_gdp",
     "mu_of_pure",
@@ -30,6 +32,8 @@ __all__ = [
 ]
 
 
+#: Cells of the cover of a curve.
+_CELLS = 600
 #: Below this difference of logarithms the curve is integrated instead.
 _CLOSE = 0.02
 
@@ -193,6 +197,61 @@ def mu_of_pure(eps: float) -> float:
 
         return 2.0 * math.sqrt(2.0) * float(erfinv(math.tanh(eps / 2.0)))
     return 2.0 * upper_quantile(math.exp(-eps) / (1.0 + math.exp(-eps)))
+
+
+def gaussian_cover(curve: Callable[[float], float], failure: float) -> float | None:
+    """Return a mu with ``curve(eps) <= dG(eps; mu) + failure`` for every eps >= 0, or None.
+
+    Parameters
+    ----------
+    curve : callable
+        Proved upper bound of a mechanism's delta(eps), eps >= 0.
+    failure : float
+
+    Notes
+    -----
+    Certain, not approximate: the true delta(eps) falls in eps, so on a cell (e_k, e_{k+1}) it is
+    at most curve(e_k), which is compared with dG at e_{k+1}; dG is rounded down.
+    """
+    import numpy as np
+    from scipy.special import log_ndtr
+
+    top = 1e-3
+    while curve(top) > failure:
+        top *= 2.0
+        if top > 512.0:
+            return None
+    lo = 0.0
+    for _ in range(30):
+        mid = 0.5 * (lo + top)
+        lo, top = (mid, top) if curve(mid) > failure else (lo, mid)
+    grid = np.linspace(0.0, top, _CELLS + 1)
+    need = np.array([curve(e) for e in grid[:-1].tolist()]) - failure
+    end = grid[1:][need > 0]
+    need = need[need > 0]
+    if not need.size:
+        return 0.0
+    if not (need < 1.0).all():
+        return None
+
+    def fits(mu: float) -> bool:
+        a = log_ndtr(-end / mu + mu / 2.0)
+        b = end + log_ndtr(-end / mu - mu / 2.0)
+        apart = b - a < -1e-5  # nearer terms have lost digits: read as 0
+        with np.errstate(all="ignore"):
+            got = np.where(apart, np.exp(a) * -np.expm1(b - a), 0.0)
+        return bool((got * (1.0 - 1e-9) >= need).all())
+
+    hi = 1e-3
+    while not fits(hi):
+        hi *= 2.0
+        if hi > 64.0:
+            return None
+    lo = 0.5 * hi if hi > 1e-3 else 0.0
+    for _ in range(40):
+        mid = 0.5 * (lo + hi)
+        lo, hi = (lo, mid) if fits(mid) else (mid, hi)
+    return hi
 
 
 def tradeoff_gdp(alpha: float, mu: float) -> float:

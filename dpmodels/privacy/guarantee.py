@@ -104,6 +104,24 @@ class Guarantee:
                 break
         return hi
 
+    @cached_property
+    def gaussian_cover(self) -> tuple[float, float] | None:
+        """(mu, failure) with delta(eps) <= dG(eps; mu) + failure for every real eps, or None.
+
+        A tenth of delta, beside what the steps give away outright, is taken as the failure: more
+        would spare little mu. Without it no Gaussian curve lies above that of most mechanisms.
+        """
+        from dpmodels.privacy.gdp import gaussian_cover
+
+        infinite = 0.0 if self._parts.alone is not None else self._parts.infinite
+        if self._converted:
+            infinite = 0.0
+        failure = infinite + 0.1 * max(0.0, self.delta - infinite)
+        if not 0.0 < failure < 1.0:
+            return None
+        mu = gaussian_cover(self.delta_at, failure)
+        return None if mu is None else (mu, failure)
+
     def tradeoff(self, alpha: float) -> float:
         """Return the least type II error of a test of level ``alpha`` between neighbours.
 
@@ -203,7 +221,7 @@ class Guarantee:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = ("_parts", "_curve")
+        hidden = ("_parts", "_curve", "gaussian_cover")
         return {k: v for k, v in self.__dict__.items() if k not in hidden}
 
 

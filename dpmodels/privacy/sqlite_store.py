@@ -243,7 +243,7 @@ class FileStore:
             _check_format(db, self.path, migrate=False)
             before = _account(db)
             after, admitted = admit_all(before, guarantees)
-            _put(db, {"rule": after.rule, "caps": after.to_dict()["caps"]})
+            _put(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
             for i, (guarantee, entry) in enumerate(admitted):
                 number = before.calls + 1 + i
                 db.execute(
@@ -306,8 +306,11 @@ def _last(db: sqlite3.Connection, upto: int = 2**62) -> tuple[int, str | None]:
     """Return number and mark of the last charge; files of the first format have no marks."""
     columns = {row[1] for row in db.execute("PRAGMA table_info(calls)")}
     mark = "mark" if "mark" in columns else "NULL"
-    query = f"SELECT number, {mark} FROM calls WHERE number <= ? ORDER BY number DESC LIMIT 1"
-    row = db.execute(query, (upto,)).fetchone()
+    row = db.execute(
+        f"SELECT number, {mark} FROM calls WHERE number <= ? "  # noqa: S608 (a constant)
+        "ORDER BY number DESC LIMIT 1",
+        (upto,),
+    ).fetchone()
     return (0, None) if row is None else (int(row[0]), row[1])
 
 
@@ -411,6 +414,7 @@ def _account(db: sqlite3.Connection) -> Account:
         (sums[0], sums[1], sums[2]),
         (sums[3], sums[4]),
         len(rows),
+        tuple((box[0], box[1], box[2]) for box in saved.get("boxes", ())),
     )
 
 

@@ -10,6 +10,7 @@ from dpmodels.privacy.gdp import (
     eps_gdp,
     eps_of_rho,
     eps_of_rho_classic,
+    gaussian_cover,
     log_delta_gdp,
     mu_gdp,
     mu_of_pure,
@@ -136,3 +137,17 @@ def test_pure_implies_gaussian():
         for e in (0.0, 0.3 * eps, 0.9 * eps, eps):
             pure = max(0.0, (1 - math.exp(e - eps)) / (1 + math.exp(-eps)))
             assert pure <= delta_gdp(e, mu) * (1 + 1e-12)
+
+
+def test_a_cover_lies_above_the_curve_and_close_to_it():
+    def shifted(eps):
+        return min(1.0, 2.0 * delta_gdp(max(eps - 0.05, 0.0), 0.2))
+
+    mu = gaussian_cover(shifted, 1e-7)
+    grid = [k * 0.0007 for k in range(6000)]
+    assert all(shifted(e) <= delta_gdp(e, mu) + 1e-7 for e in grid)
+    assert any(shifted(e) > delta_gdp(e, 0.97 * mu) + 1e-7 for e in grid)
+    own = gaussian_cover(lambda e: delta_gdp(e, 0.3), 1e-9)
+    assert 0.3 * (1 - 1e-3) < own < 0.305
+    assert gaussian_cover(lambda e: 1e-6, 1e-7) is None  # a mass at infinity above the failure
+    assert gaussian_cover(lambda e: 0.0, 1e-7) == 0.0

@@ -17,7 +17,7 @@ from dpmodels.errors import BudgetError, BudgetExceededError
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.ledger import Budget
-from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
 from dpmodels.privacy.steps import Step
 
 CHILD = """
@@ -361,3 +361,37 @@ def test_a_file_of_the_first_format(tmp_path):
     assert budget.account == before and "old" in reader.report()
     budget.charge("second", gauss(0.5, 1e-6))
     assert [c.call for c in reader.charges] == ["first", "second"]
+
+
+def test_mixed_boxes_in_a_file_are_those_in_memory(tmp_path):
+    path = tmp_path / "a.ledger"
+    memory = Budget(2, 1e-5)
+    pair = Guarantee((Step("p", Approximate(0.5, 1e-6)),), 0.5, 1e-6)
+    Budget.open(path, eps=2, delta=1e-5)
+    for g in (gauss(0.5, 1e-6), pair, gauss(0.3, 1e-6), pair):
+        memory.charge("x", g)
+        Budget.open(path).charge("x", g)
+        assert Budget.open(path).account == memory.account
+        assert Budget.open(path).remaining() == memory.remaining()
+    assert len(memory.account.boxes) > 10
+    for budget in (memory, Budget.open(path)):
+        with pytest.raises(BudgetExceededError, match="for any other call"):
+            budget.charge("y", Guarantee((Step("p", Approximate(1.5, 1e-6)),), 1.5, 1e-6))
+
+
+def test_caps_that_0_1_0_fixed_stay_as_they_are(tmp_path):
+    path = tmp_path / "a.ledger"
+    Budget.open(path, eps=2, delta=1e-5, rule="caps").charge("x", gauss(0.5, 1e-6))
+    caps = Budget.open(path).account.caps
+    db = sqlite3.connect(path)
+    db.execute("ALTER TABLE calls DROP COLUMN mark")
+    db.execute("DELETE FROM meta WHERE key IN ('id', 'boxes')")
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+    budget = Budget.open(path)
+    budget.charge("y", gauss(0.5, 1e-6))
+    assert budget.account.caps == caps and budget.account.rule == "caps"
+    assert budget.account.spent[0] == pytest.approx(2 * mu_gdp(0.5, 1e-6) ** 2)
+    with pytest.raises(BudgetExceededError):
+        budget.charge("p", Guarantee((Step("p", Approximate(1.5, 1e-6)),), 1.5, 1e-6))
