@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from fractions import Fraction
@@ -284,7 +285,7 @@ def test_coins_near_one_draw_their_complement(delta):
     for name, ps in coins.items():
         assert ps[0] == pytest.approx(delta, rel=1e-12), name
         assert 0 < ps[-1].complement < 10 * delta, name
-        for a, b in zip(ps, ps[1:], strict=False):
+        for a, b in itertools.pairwise(ps):
             # neighbours: both outcomes within e^eps, both ways, to a relative 1e-12
             for x, y in ((float(a), float(b)), (a.complement, b.complement)):
                 assert abs(math.log(x / y)) <= eps * (1 + 1e-12), name
@@ -296,3 +297,27 @@ def test_coins_near_one_draw_their_complement(delta):
         assert noise.seen == [den] and num / den == rare.complement
         again = pickle.loads(pickle.dumps(rare))
         assert (float(again), again.complement) == (float(rare), rare.complement)
+
+
+@pytest.mark.parametrize("wide", [1.0, 1e3, 1e5])
+def test_behind_a_coin_rounding_is_paid_by_the_noise(wide):
+    """The grid was 2^-30 of the noise: at noise of 1e5 sensitivities it exceeded the allowance."""
+
+    class Silent(ExactNoise):
+        def discrete_gaussian(self, sigma2, size):
+            self.sigma2 = sigma2
+            return [0] * size
+
+    noise, k, sensitivity = Silent(), 1000, 1.0
+    sd = wide * sensitivity
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=k)
+    y = x + sensitivity / math.sqrt(k)
+    out = []
+    for value in (x, y):
+        run = Run([Step("c", Approximate(1.0, 1e-6))], noise)
+        out.append(run.coin_gaussian("c", 1.0, value, sd))
+    moved = float(np.linalg.norm(out[1] - out[0]))
+    grid = sd * (1.0 + 2.0**-20) * 2.0**-50
+    real_sd = math.sqrt(noise.sigma2) * grid
+    assert moved + math.sqrt(k) * grid <= sensitivity * real_sd / sd / ROUND_UP
