@@ -135,7 +135,8 @@ def select(
 
     Privacy
     -------
-    (eps, delta)-DP under ``relation``, if the candidates are mu-GDP under it. Charged before a candidate runs.
+    (eps, delta)-DP under ``relation``, if the candidates are mu-GDP under it. Charged before a
+    candidate runs.
     """
     from dpmodels.privacy.ledger import current_budget
     from dpmodels.privacy.noise import make_noise
