@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
 from dpmodels import _testing
+from dpmodels._quiet import quiet
 from dpmodels.errors import DPModelsError, PrivateStageError
 
 __all__ = ["guarded"]
@@ -32,20 +32,26 @@ def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
     from threadpoolctl import threadpool_limits
 
     ours: DPModelsError | None = None
-    with warnings.catch_warnings(), np.errstate(all="ignore"), threadpool_limits(1):
-        warnings.simplefilter("ignore")
+    interrupt: type[BaseException] | None = None
+    with quiet(), np.errstate(all="ignore"), threadpool_limits(1):
         try:
             return stage()
         except DPModelsError as error:
             # Our own errors are functions of public facts (a source that cannot be read twice).
             ours = type(error)(*error.args)
-        except (KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise
+        except (KeyboardInterrupt, SystemExit, GeneratorExit) as error:
+            interrupt = next(
+                kind
+                for kind in (KeyboardInterrupt, SystemExit, GeneratorExit)
+                if isinstance(error, kind)
+            )
         except BaseException:  # a panic of a library written in Rust is no Exception
             if _testing.RERAISE.get():
                 raise
     if ours is not None:
         raise ours
+    if interrupt is not None:  # a fresh one: its arguments and its traceback could hold rows
+        raise interrupt()
     raise PrivateStageError(
         "the stage that reads private rows failed; its message is withheld because it could quote "
         f"them. {'The charge stands' if charged else 'Nothing was charged'}. If the data can be "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels import _testing
@@ -173,6 +174,7 @@ def dp_release(
     the guarantee holds record by record (local differential privacy).
     """
     from dpmodels.sources.adapt import as_source
+    from dpmodels.zil.grow import Origin
     from dpmodels.zil.stage import seeded
 
     if hasattr(data, "__noisy_table__"):
@@ -201,7 +203,7 @@ def dp_release(
     if seed is not None or _testing.NOISE.get() is not None:
         plan = seeded(plan)
     _warn(plan, seed)
-    return _execute(plan, source, budget, seed)
+    return replace(_execute(plan, source, budget, seed), origins=(Origin(data),))
 
 
 def _warn(plan: TablePlan, seed: int | None) -> None:

@@ -104,7 +104,9 @@ def dp_vote(
         for vote in votes:
             try:
                 j = place.get(vote)
-            except TypeError:  # an unhashable cell is an abstention
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # a cell that cannot be hashed or compared is an abstention
                 j = None
             if j is not None:
                 counts[j] += 1

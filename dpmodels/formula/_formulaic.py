@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dpmodels._quiet import quiet
 from dpmodels.errors import FormulaError
 from dpmodels.formula.nodes import Basis, Cat, Factor
 
@@ -132,8 +132,7 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
     problem = ""
     formula: Any = None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             parser = lib.Parser(feature_flags={"twosided"})
             ordering = "degree" if by_degree else "none"
             formula = lib.Formula.from_spec(text, ordering=ordering, parser=parser, context=context)
@@ -305,8 +304,7 @@ def layout(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple[Te
         lib.Term([lib.Factor(e, eval_method="literal" if lit else "lookup") for e, lit in t])
         for t in terms
     ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         matrix = lib.SimpleFormula(rebuilt, _ordering="none").get_model_matrix(
             pd.DataFrame(index=[0, 1]),
             context=context,

@@ -126,7 +126,9 @@ def _registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
     def one(cells: list[Any]) -> float:
         try:
             return float(np.asarray(f.func(*cells), dtype=float).reshape(-1)[0])
-        except Exception:  # the row is missing; nothing of the cell is kept
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # the row is missing; nothing of the cell is kept
             return np.nan
 
     def values(env: Env) -> Array:
@@ -134,7 +136,9 @@ def _registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
         out: Any = None
         try:
             out = np.array(f.func(*[c.copy() for c in cells]), dtype=float)
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
             out = None
         if out is None or out.shape != cells[0].shape:
             rows = [one([c[i : i + 1].copy() for c in cells]) for i in range(len(cells[0]))]

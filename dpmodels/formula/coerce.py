@@ -10,12 +10,12 @@ from __future__ import annotations
 import datetime
 import decimal
 import hashlib
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from dpmodels._quiet import quiet
 from dpmodels.schema import Binary, Levels, Text, Variable
 
 __all__ = ["coerce", "coerce_all", "hash_text"]
@@ -53,8 +53,7 @@ def coerce_all(columns: Mapping[str, Any], variables: Mapping[str, Variable]) ->
     **Privacy.** As :func:`coerce`. Silencing warnings costs more than most columns do, so it is
     done once for all of them.
     """
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with quiet(), np.errstate(all="ignore"):
         return {name: _coerced(columns[name], variable) for name, variable in variables.items()}
 
 
@@ -132,7 +131,9 @@ def _tried(read: Callable[[], Any]) -> Any:
     """Return what ``read`` gives, or None if a single cell made it fail for a whole column."""
     try:
         return read()
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a cell may be any object, and raise anything
         return None
 
 
@@ -270,7 +271,9 @@ def _number(cell: Any) -> float:
         if isinstance(cell, (complex, np.complexfloating)):
             return np.nan
         return float(cell)
-    except Exception:  # whatever the cell is, it is missing; nothing of it is kept
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # whatever the cell is, it is missing; nothing of it is kept
         return _TRUE.get(cell.strip().lower(), np.nan) if isinstance(cell, str) else np.nan
 
 
@@ -306,7 +309,9 @@ def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dt
 def _try(one: Callable[[Any], int], cell: Any, missing: int) -> int:
     try:
         return missing if _absent(cell) else one(cell)
-    except Exception:  # an odd object: missing
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # an odd object: missing
         return missing
 
 

@@ -122,9 +122,17 @@ def _number(function: Callable[..., Any], *args: Any) -> float:
     """Return a finite number, or infinity: a loss that cannot be computed is not bounded."""
     try:
         value = float(function(*args))
-    except Exception:  # whatever the user's function does is a function of private rows
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # whatever the user's function does is a function of private rows
         return math.inf
     return value if math.isfinite(value) else math.inf
+
+
+def _rounded(out: Array) -> Array:
+    """Round to 32 significant bits: a public set of numbers, whatever noise the user drew."""
+    mantissa, exponent = np.frexp(np.where(np.isfinite(out), out, 0.0))
+    return np.asarray(np.ldexp(np.round(mantissa * 2.0**32) * 2.0**-32, exponent))
 
 
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
@@ -155,11 +163,13 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     source = run.inner_source(OUT_STEP)
     try:
         out = np.asarray(detail.mechanism(*arguments, source), dtype=float).ravel()
-    except Exception:  # see above
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # see above
         out = np.zeros(detail.size)
     if out.shape != (detail.size,):
         out = np.zeros(detail.size)
-    values["output"] = out
+    values["output"] = _rounded(out)
     return Release(values, plan.guarantee, design)
 
 

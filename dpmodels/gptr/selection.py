@@ -111,6 +111,7 @@ def select(
     delta: float,
     kind: str = "geometric",
     mean: float = 30.0,
+    relation: str,
     budget: Any = None,
     seed: int | None = None,
 ) -> tuple[Any, Guarantee]:
@@ -124,6 +125,8 @@ def select(
     eps, delta : float
         Of the whole choice.
     kind, mean : see :func:`strength_per_candidate`
+    relation : {"replace", "add-remove"}
+        Neighbours for which the candidates are mu-GDP; the guarantee states the same.
 
     Returns
     -------
@@ -132,7 +135,8 @@ def select(
 
     Privacy
     -------
-    (eps, delta)-DP under the relation of the candidates. Charged before a candidate runs.
+    (eps, delta)-DP under ``relation``, if the candidates are mu-GDP under it. Charged before a
+    candidate runs.
     """
     from dpmodels.privacy.ledger import current_budget
     from dpmodels.privacy.noise import make_noise
@@ -140,7 +144,7 @@ def select(
     if not candidates:
         raise RequestError("there are no candidates")
     mu = strength_per_candidate(eps, delta, kind, float(mean))
-    guarantee = Guarantee((_step(kind, mu, float(mean)),), eps, delta)
+    guarantee = Guarantee((_step(kind, mu, float(mean)),), eps, delta, relation)
     noise = make_noise(seed)
     if not noise.private:
         guarantee = guarantee.not_private()

@@ -158,6 +158,9 @@ def answer_queries(
     tail = math.sqrt(2.0 * math.log(4.0 / delta))  # sqrt(2 log(2/delta_2)), delta_2 = delta/2
     m = math.log(ss) + b * sigma_s * (float(normals[0]) + tail)
     upper = rdp + ss * sigma_s * float(normals[1]) + sigma_s * tail * math.exp(m)
+    # noise of private width: on a public grid nothing of its float digits is left; upwards,
+    # so that it stays a bound
+    upper = math.ceil(min(upper, 1e9) * 2.0**30) * 2.0**-30
     converted = upper + math.log(2.0 / delta) / (a - 1.0)
     eps_total = converted + eps_hat / 2.0
     if converted > eps - eps_hat / 2.0:

@@ -1,17 +1,21 @@
 """The rule by which a budget admits or refuses a call. Pure arithmetic; no storage, no noise.
 
 Charges are chosen after outputs were seen, so the joint formula of :mod:`composition` is not a
-valid stopping rule. Two rules are (theory.md, section 4):
+valid stopping rule. Three rules are (theory.md, section 4):
 
 ``caps``
     Three numbers (M, E, D) with ``D + dG(eps - E; M) <= delta`` are fixed before the first
     output; every charge must keep ``sum mu_i^2 <= M^2``, ``sum eps_i <= E`` and
     ``sum delta_i <= D`` separately, and nothing moves between the caps afterwards.
+``mixed``
+    Several boxes (M_j, E_j) with one D, where ``D + sum_j dG(eps - E_j; M_j) <= delta``; a charge
+    must leave what is spent inside at least one of them. Gaussian and other calls may then come
+    in any order: mu is nearly flat in delta, so a box for each mixture of the two costs little.
 ``basic``
     The (eps, delta) of whole calls add up.
 
-Which of the two applies is fixed at the first charge, which precedes every output: choosing
-between them later would itself be a choice made after seeing outputs.
+Which of them applies is fixed at the first charge, which precedes every output: choosing between
+them later would itself be a choice made after seeing outputs.
 """
 
 from __future__ import annotations
@@ -30,10 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Account", "Entry", "Remaining", "entries_of"]
 
-#: Float slack of the comparisons. The noise is rounded up by one part in 1e9, which pays for it.
+#: Slack of the comparisons of mu. The noise is rounded up by one part in 1e9, which pays for it.
 _SLACK = 1.0 + 1e-9
+#: Slack of sums of eps and of delta: the last digits of shares. The caps are set with room for it.
+_DIGITS = 1.0 + 1e-12
 #: Share of delta kept for (0, delta) parts when the first charge sets the caps.
 _FAILURE_SHARE = 0.2
+#: The mixed rule: shares of the free delta for (0, delta) parts and for the boxes with E > E_0.
+_MIXED_FAILURE, _MIXED_BOXES = 0.5, 0.1
+#: Boxes are placed at multiples of eps over this.
+_BOXES = 16
 
 
 class Remaining(tuple[float, float]):
@@ -48,7 +58,8 @@ class Remaining(tuple[float, float]):
     mu : float
         What is left of the Gaussian cap (0 under the basic rule).
     pure, failure : float
-        What is left of the caps on pure eps and on (0, delta) parts.
+        What is left of the caps on pure eps and on (0, delta) parts: *any* call that asks for
+        this pair fits, whatever its mechanisms.
     """
 
     mu: float
@@ -92,19 +103,16 @@ class Entry:
 
 
 def _triples(guarantee: Guarantee) -> Iterator[tuple[float, float, float]]:
-    """Yield proved descriptions (sum mu^2, sum eps, sum delta) of one call, best first."""
+    """Yield proved descriptions (sum mu^2, sum eps, sum delta) of one call."""
     mu2 = pure = failure = as_gauss = 0.0
-    simple = True
-    if guarantee.proved not in (None, guarantee.relation):
+    simple = guarantee.proved in (None, guarantee.relation)
+    if not simple:
         from dpmodels.privacy.convert import gaussian_form, gaussian_replace
 
         form = gaussian_form(guarantee.steps)
         if form is not None:
-            mu, failure = gaussian_replace(*form)
-            yield mu * mu, 0.0, failure
-        yield 0.0, guarantee.eps, guarantee.delta
-        yield mu_of_pure(guarantee.eps) ** 2, 0.0, guarantee.delta
-        return
+            mu, lost = gaussian_replace(*form)
+            yield mu * mu, 0.0, lost
     for step in guarantee.steps:
         m = step.mechanism
         failure += step.failure
@@ -112,7 +120,7 @@ def _triples(guarantee: Guarantee) -> Iterator[tuple[float, float, float]]:
             mu2 += m.mu**2
         elif isinstance(m, (Pure, Approximate)):
             pure += m.eps
-            as_gauss += mu_of_pure(m.eps) ** 2
+            as_gauss += (mu_of_pure(m.eps) * _SLACK) ** 2
             failure += m.delta if isinstance(m, Approximate) else 0.0
         else:
             simple = False
@@ -120,9 +128,13 @@ def _triples(guarantee: Guarantee) -> Iterator[tuple[float, float, float]]:
         yield mu2, pure, failure
         if pure > 0:  # eps-DP implies mu-GDP (theory.md 2.4)
             yield mu2 + as_gauss, 0.0, failure
-    # Any call is also the pair it was planned for; parts with a profile or an RDP curve enter so.
+    if not simple or pure > 0:
+        cover = guarantee.gaussian_cover
+        if cover is not None:  # the curve lies below that of a Gaussian plus a failure (2.7)
+            yield (cover[0] * _SLACK) ** 2, 0.0, cover[1]
+    # Any call is also the pair it was planned for.
     yield 0.0, guarantee.eps, guarantee.delta
-    yield mu_of_pure(guarantee.eps) ** 2, 0.0, guarantee.delta
+    yield (mu_of_pure(guarantee.eps) * _SLACK) ** 2, 0.0, guarantee.delta
 
 
 def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
@@ -143,7 +155,7 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
                 f"this budget counts neighbours by {relation!r}; the record-level pair of the call "
                 f"is stated for {guarantee.relation!r}"
             )
-        triples = [(0.0, eps, delta), (mu_of_pure(eps) ** 2, 0.0, delta)]
+        triples = [(0.0, eps, delta), ((mu_of_pure(eps) * _SLACK) ** 2, 0.0, delta)]
         return [Entry(*t, eps, delta) for t in triples]
     if relation != guarantee.relation:
         from dpmodels.privacy.convert import charge_under
@@ -161,12 +173,14 @@ class Account:
     eps, delta : float
         The whole budget.
     relation, unit : str
-    rule : {"auto", "caps", "basic"}
-        "auto" becomes one of the others at the first charge.
+    rule : {"auto", "mixed", "caps", "basic"}
+        "auto" becomes "mixed" or "basic" at the first charge.
     cap_eps, cap_delta : float or None
         E and D, if the user opened them.
     caps : (M, E, D) or None
-        Fixed at the first charge.
+        Of the caps rule; fixed at the first charge.
+    boxes : tuple of (M, E, D)
+        Of the mixed rule, with one D; fixed at the first charge.
     spent : (sum mu^2, sum eps, sum delta)
         Against the caps.
     pairs : (sum eps, sum delta)
@@ -185,25 +199,32 @@ class Account:
     spent: tuple[float, float, float] = (0.0, 0.0, 0.0)
     pairs: tuple[float, float] = field(default=(0.0, 0.0))
     calls: int = 0
+    boxes: tuple[tuple[float, float, float], ...] = ()
 
     def admit(self, guarantee: Guarantee) -> tuple[Account, Entry]:
         """Return the account after the call, and the entry it was charged with.
 
-        Raises ``BudgetExceededError`` if no proved description of the call fits.
+        Raises ``BudgetExceededError`` if no proved description of the call fits. Of those that
+        fit, the one that leaves most is charged: that is a choice made of public numbers.
         """
-        for entry in entries_of(guarantee, self.relation, self.unit):
-            after = self._try(entry)
-            if after is not None:
-                return after, entry
+        entries = entries_of(guarantee, self.relation, self.unit)
+        rules = [self.rule]
+        if self.rule == "auto":  # before every output
+            rules = ["mixed", "basic"] if entries[0].mu2 > 0 else ["basic", "mixed"]
+        for rule in rules:
+            fresh = self if rule == self.rule else replace(self, rule=rule)
+            best: tuple[Account, Entry] | None = None
+            for entry in entries:
+                if self.rule == "auto" and rule == "mixed" and entry.mu2 == 0:
+                    continue  # plain sums serve it
+                after = fresh._try(entry)
+                if after is not None and (best is None or after._room() > best[0]._room()):
+                    best = after, entry
+            if best is not None:
+                return best
         raise BudgetExceededError(self._refusal(guarantee))
 
     def _try(self, entry: Entry) -> Account | None:
-        if self.rule == "auto" and self.calls == 0:
-            for rule in ("caps", "basic") if entry.mu2 > 0 else ("basic", "caps"):
-                after = replace(self, rule=rule)._try(entry)
-                if after is not None:
-                    return after
-            return None
         pairs = (self.pairs[0] + entry.eps, self.pairs[1] + entry.delta)
         spent = (
             self.spent[0] + entry.mu2,
@@ -212,58 +233,90 @@ class Account:
         )
         after = replace(self, spent=spent, pairs=pairs, calls=self.calls + 1)
         if self.rule == "basic":
-            fits = pairs[0] <= self.eps * _SLACK and pairs[1] <= self.delta * _SLACK
+            fits = pairs[0] <= self.eps * _DIGITS and pairs[1] <= self.delta * _DIGITS
             return after if fits else None
-        caps = self.caps or self._open_caps(entry)
-        if caps is None:
-            return None
-        fits = (
-            spent[0] <= (caps[0] * _SLACK) ** 2
-            and spent[1] <= caps[1] * _SLACK
-            and spent[2] <= caps[2] * _SLACK
-        )
-        return replace(after, caps=caps) if fits else None
+        if self.rule == "caps":
+            caps = self.caps or self._open_caps(entry)
+            after = replace(after, caps=caps)
+        else:
+            after = replace(after, boxes=self.boxes or self._open_boxes(entry))
+        return after if after._alive() else None
+
+    def _alive(self) -> list[tuple[float, float, float]]:
+        """Return the boxes that hold what is spent."""
+        m, u, f = self.spent
+        held = self.boxes if self.rule == "mixed" else ((self.caps,) if self.caps else ())
+        return [
+            box
+            for box in held
+            if m <= (box[0] * _SLACK) ** 2 and u <= box[1] * _DIGITS and f <= box[2] * _DIGITS
+        ]
+
+    def _room(self) -> float:
+        """Return how much room the boxes have left; 0 under the basic rule."""
+        m, u, f = self.spent
+        left = 0.0
+        for big, cap, lost in self._alive():
+            share = max(0.0, 1.0 - m / big**2) if big > 0 else 0.0
+            share *= max(0.0, 1.0 - u / cap) if cap > 0 else 1.0
+            left += share * (max(0.0, 1.0 - f / lost) if lost > 0 else 1.0)
+        return left
 
     def _open_caps(self, first: Entry) -> tuple[float, float, float] | None:
         """Fix (M, E, D) at the first charge: D + dG(eps - E; M) <= delta."""
         cap_eps = first.pure if self.cap_eps is None else self.cap_eps
         if not first.pure <= cap_eps <= self.eps:
             return None
-        mu1 = math.sqrt(first.mu2)
-        room = self.delta - delta_gdp(self.eps - cap_eps, mu1)
         if self.cap_delta is None:
-            cap_delta = min(max(_FAILURE_SHARE * self.delta, first.failure), room)
-            # A room that is short of delta_1 by rounding alone is not a refusal.
-            if room < first.failure <= room + 1e-8 * self.delta:
-                cap_delta = first.failure
+            room = self.delta - delta_gdp(self.eps - cap_eps, math.sqrt(first.mu2))
+            cap_delta = max(min(_FAILURE_SHARE * self.delta, room), first.failure)
         else:
             cap_delta = self.cap_delta
-        if cap_delta < first.failure or cap_delta > self.delta:
+        if cap_delta > self.delta:
             return None
-        rest = self.delta - cap_delta
-        cap_mu = mu_gdp(self.eps - cap_eps, rest) if rest > 0 else 0.0
-        if mu1 > cap_mu * (1 + 1e-7):
-            return None
-        # What the first charge was planned with fits by its own guarantee; rounding apart.
-        return max(cap_mu, mu1), cap_eps, cap_delta
+        return self._mu(cap_eps, self.delta - cap_delta * _DIGITS), cap_eps, cap_delta
+
+    def _open_boxes(self, first: Entry) -> tuple[tuple[float, float, float], ...]:
+        """Fix the boxes at the first charge: D + sum_j dG(eps - E_j; M_j) <= delta.
+
+        The first box has the E of the first charge and all of delta but D and a tenth of what the
+        first charge leaves free; the others share that tenth.
+        """
+        low = first.pure
+        if low > self.eps or first.failure > self.delta:
+            return ()
+        free = self.delta - delta_gdp(self.eps - low, math.sqrt(first.mu2))
+        cap = max(_MIXED_FAILURE * free, first.failure)
+        others = min(_MIXED_BOXES * max(free, 0.0), max(free - cap, 0.0))
+        boxes = [(self._mu(low, self.delta - cap * _DIGITS - others), low, cap)]
+        levels = [self.eps * k / _BOXES for k in range(1, _BOXES) if self.eps * k / _BOXES > low]
+        if others > 0:
+            boxes += [(self._mu(e, others / len(levels)), e, cap) for e in levels]
+        return tuple(boxes)
+
+    def _mu(self, cap_eps: float, delta: float) -> float:
+        """Return M with dG(eps - E; M) <= delta, E with its last digits."""
+        left = self.eps - cap_eps * _DIGITS
+        return mu_gdp(left, delta) if delta > 0 and left >= 0 else 0.0
 
     def remaining(self, at: float | None = None) -> Remaining:
         """Return what is left, as the pair of a purely Gaussian call (at delta ``at``)."""
-        if self.rule == "auto" or (self.rule == "caps" and self.caps is None):
+        if self.calls == 0 and not (self.rule == "caps" or self.rule == "basic"):
+            mu = mu_gdp(self.eps, self.delta) if self.delta > 0 else 0.0
+            return Remaining(self.eps, self.delta, mu, self.eps, self.delta)
+        if self.rule == "caps" and self.caps is None:
             return Remaining(self.eps, self.delta, *self._untouched())
         if self.rule == "basic":
-            return Remaining(
-                max(0.0, self.eps - self.pairs[0]), max(0.0, self.delta - self.pairs[1])
-            )
-        assert self.caps is not None
-        mu = math.sqrt(max(0.0, self.caps[0] ** 2 - self.spent[0]))
-        pure = max(0.0, self.caps[1] - self.spent[1])
-        failure = max(0.0, self.caps[2] - self.spent[2])
-        if mu <= 1e-7 * self.caps[0]:  # the difference of two rounded squares
-            mu = 0.0
-        delta = self.delta - self.caps[2] if at is None else at
-        if mu == 0.0 or not 0 < delta < 1:
-            return Remaining(pure, failure, mu, pure, failure)
+            pair = max(0.0, self.eps - self.pairs[0]), max(0.0, self.delta - self.pairs[1])
+            return Remaining(*pair, 0.0, *pair)
+        alive = self._alive()
+        # the difference of two rounded squares: nothing is left of what was spent to the digit
+        mu = max(math.sqrt(max(0.0, b[0] ** 2 * (1.0 - 1e-14) - self.spent[0])) for b in alive)
+        pure = max(max(0.0, b[1] - self.spent[1]) for b in alive)
+        failure = max(0.0, alive[0][2] - self.spent[2])
+        delta = self.delta - alive[0][2] if at is None else at
+        if mu <= 1e-7 * alive[0][0] or not 0 < delta < 1:
+            return Remaining(pure, failure, 0.0, pure, failure)
         return Remaining(eps_gdp(mu, delta), delta, mu, pure, failure)
 
     def _untouched(self) -> tuple[float, float, float]:
@@ -276,20 +329,20 @@ class Account:
         left = self.remaining(guarantee.delta if 0 < guarantee.delta < 1 else None)
         text = (
             f"this call asks for (eps = {guarantee.eps:g}, delta = {guarantee.delta:g}); "
-            f"the budget has (eps = {left.eps:.4g}, delta = {left.delta:.4g}) left.\n"
-            "  Nothing was read and nothing was charged."
+            f"the budget has (eps = {left.eps:.4g}, delta = {left.delta:.4g}) left"
         )
-        if self.rule == "caps" and self.caps is not None:
+        if left.mu > 0 and self.calls > 0:
             text += (
-                f"\n  Left of the caps fixed at the first charge: mu = {left.mu:.4g}, pure eps = "
-                f"{left.pure:.4g}, failure delta = {left.failure:.4g}."
+                " for a call that is Gaussian\n  throughout (dp_ols, most moments), and "
+                f"(eps = {left.pure:.4g}, delta = {left.failure:.4g}) for any other call"
             )
-            if left.pure < guarantee.eps and left.mu > 0:
-                text += (
-                    "\n  For later calls that are not Gaussian, open the budget with room for "
-                    "them: Budget(eps, delta, cap_eps=..., cap_delta=...), or Budget(eps, delta, "
-                    'rule="basic").'
-                )
+        text += ".\n  Nothing was read and nothing was charged."
+        if self.calls > 0 and self.rule != "basic":
+            text += (
+                "\n  Ask for no more than that, or open another budget; what a new budget keeps "
+                "for calls that\n  are not Gaussian is set when it is opened: cap_eps=, "
+                'cap_delta=, or rule="basic" (plain sums).'
+            )
         if self.relation != guarantee.relation:
             text += f"\n  The budget counts neighbours by {self.relation!r}, the call by " + (
                 f"{guarantee.relation!r}; the call was converted."
@@ -307,4 +360,5 @@ class Account:
             "cap_eps": self.cap_eps,
             "cap_delta": self.cap_delta,
             "caps": None if self.caps is None else list(self.caps),
+            "boxes": [list(box) for box in self.boxes],
         }

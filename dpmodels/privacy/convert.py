@@ -97,9 +97,12 @@ def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:
         )
     eps, delta = pair_replace(guarantee.eps, guarantee.delta)
     entries = [Entry(0.0, eps, delta, eps, delta)]
-    entries.append(Entry(mu_of_pure(eps) ** 2, 0.0, delta, eps, delta))
+    entries.append(Entry((mu_of_pure(eps) * (1 + 1e-9)) ** 2, 0.0, delta, eps, delta))
     form = gaussian_form(guarantee.steps)
     if form is not None:
         mu, failure = gaussian_replace(*form)
         entries.insert(0, Entry(mu * mu, 0.0, failure, eps, delta))
+    elif guarantee.gaussian_cover is not None:
+        mu, failure = gaussian_replace(*guarantee.gaussian_cover)
+        entries.insert(0, Entry((mu * (1 + 1e-9)) ** 2, 0.0, failure, eps, delta))
     return entries

@@ -8,7 +8,13 @@ sensitivity ``Delta`` has exactly this curve.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = [
     "agm",
@@ -16,6 +22,7 @@ __all__ = [
     "eps_gdp",
     "eps_of_rho",
     "eps_of_rho_classic",
+    "gaussian_cover",
     "log_delta_gdp",
     "mu_gdp",
     "mu_of_pure",
@@ -23,6 +30,12 @@ __all__ = [
     "tradeoff_gdp",
     "upper_quantile",
 ]
+
+
+#: Cells of the cover of a curve.
+_CELLS = 600
+#: Below this difference of logarithms the curve is integrated instead.
+_CLOSE = 0.02
 
 
 def _log_ndtr(x: float) -> float:
@@ -49,12 +62,57 @@ def log_delta_gdp(eps: float, mu: float) -> float:
         return math.log(-math.expm1(eps)) if eps < 0 else -math.inf
     if math.isinf(mu):
         return 0.0
+    if eps < 0:  # the same pair in the other order; nothing is subtracted
+        return math.log(-math.expm1(eps) + math.exp(eps + log_delta_gdp(-eps, mu)))
     a = _log_ndtr(-eps / mu + mu / 2)
     b = eps + _log_ndtr(-eps / mu - mu / 2)
-    # a - b can lose every digit; b >= a then means "zero at this precision".
-    if b >= a:
-        return -math.inf
+    if not b - a < -_CLOSE:  # also where both are minus infinity
+        return _log_integral(eps, mu)
     return a + math.log(-math.expm1(b - a))
+
+
+def _log_integral(eps: float, mu: float) -> float:
+    """Logarithm of dG where its two terms nearly agree: nothing is subtracted.
+
+    ``d dG / d mu = phi(eps/mu - mu/2)``, so ``dG = integral over t in (0, mu) of
+    phi(eps/t - t/2)``. With ``t = mu s`` the integrand falls from s = 1 on over a width of about
+    ``1 / (1 + k^2)``, ``k = eps / mu``: panels that double in width, from there.
+    """
+    import numpy as np
+
+    k = eps / mu
+    top = k - mu / 2.0
+    log_phi = -0.5 * top * top - 0.5 * math.log(2.0 * math.pi)
+    if not log_phi > -1e6:
+        return -math.inf
+    nodes, weights = _rule()
+    width = 0.25 / (1.0 + k * k)
+    edges = [0.0]
+    while edges[-1] < 0.5:
+        edges.append(min(0.5, edges[-1] + width))
+        width *= 2.0
+    lo, hi = np.array(edges[:-1])[:, None], np.array(edges[1:])[:, None]
+    u = lo + (hi - lo) * nodes  # 1 - s
+    # from s = 1/2 down panels halve, to where phi(k / s) is 0 in floats; s itself is formed
+    halves = max(1, min(60, math.ceil(math.log2(40.0 / k)) if k > 0 else 1))
+    small = 0.5 ** np.arange(1, halves + 1)[:, None]
+    rest = small * (nodes if k == 0 else 0.5 + 0.5 * nodes)
+    s = np.concatenate([1.0 - u, rest])
+    u = np.concatenate([u, 1.0 - rest])
+    size = np.concatenate([hi - lo, small * (1.0 if k == 0 else 0.5)])
+    # (y - top)(y + top) / 2 with y - top = k u / s + mu u / 2: no difference of near numbers
+    away = u * (k / s + mu / 2.0)
+    total = float((size * weights * np.exp(-0.5 * away * (away + 2.0 * top))).sum())
+    return log_phi + math.log(mu) + math.log(total)
+
+
+@lru_cache(maxsize=1)
+def _rule() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Gauss-Legendre nodes and weights on (0, 1)."""
+    import numpy as np
+
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    return 0.5 * (nodes + 1.0), 0.5 * weights
 
 
 def delta_gdp(eps: float, mu: float) -> float:
@@ -133,7 +191,67 @@ def mu_of_pure(eps: float) -> float:
     """
     if eps <= 0:
         return 0.0
+    if eps < 1:
+        # Phi(z) = e^eps/(1 + e^eps) is erf(z / sqrt 2) = tanh(eps / 2), with all its digits
+        from scipy.special import erfinv
+
+        return 2.0 * math.sqrt(2.0) * float(erfinv(math.tanh(eps / 2.0)))
     return 2.0 * upper_quantile(math.exp(-eps) / (1.0 + math.exp(-eps)))
+
+
+def gaussian_cover(curve: Callable[[float], float], failure: float) -> float | None:
+    """Return a mu with ``curve(eps) <= dG(eps; mu) + failure`` for every eps >= 0, or None.
+
+    Parameters
+    ----------
+    curve : callable
+        Proved upper bound of a mechanism's delta(eps), eps >= 0.
+    failure : float
+
+    Notes
+    -----
+    Certain, not approximate: the true delta(eps) falls in eps, so on a cell (e_k, e_{k+1}) it is
+    at most curve(e_k), which is compared with dG at e_{k+1}; dG is rounded down.
+    """
+    import numpy as np
+    from scipy.special import log_ndtr
+
+    top = 1e-3
+    while curve(top) > failure:
+        top *= 2.0
+        if top > 512.0:
+            return None
+    lo = 0.0
+    for _ in range(30):
+        mid = 0.5 * (lo + top)
+        lo, top = (mid, top) if curve(mid) > failure else (lo, mid)
+    grid = np.linspace(0.0, top, _CELLS + 1)
+    need = np.array([curve(e) for e in grid[:-1].tolist()]) - failure
+    end = grid[1:][need > 0]
+    need = need[need > 0]
+    if not need.size:
+        return 0.0
+    if not (need < 1.0).all():
+        return None
+
+    def fits(mu: float) -> bool:
+        a = log_ndtr(-end / mu + mu / 2.0)
+        b = end + log_ndtr(-end / mu - mu / 2.0)
+        apart = b - a < -1e-5  # nearer terms have lost digits: read as 0
+        with np.errstate(all="ignore"):
+            got = np.where(apart, np.exp(a) * -np.expm1(b - a), 0.0)
+        return bool((got * (1.0 - 1e-9) >= need).all())
+
+    hi = 1e-3
+    while not fits(hi):
+        hi *= 2.0
+        if hi > 64.0:
+            return None
+    lo = 0.5 * hi if hi > 1e-3 else 0.0
+    for _ in range(40):
+        mid = 0.5 * (lo + hi)
+        lo, hi = (lo, mid) if fits(mid) else (mid, hi)
+    return hi
 
 
 def tradeoff_gdp(alpha: float, mu: float) -> float:

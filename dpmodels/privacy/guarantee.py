@@ -15,6 +15,8 @@ from dpmodels.privacy.steps import Step
 
 __all__ = ["RELATIONS", "Guarantee", "joint"]
 
+#: Relative error of sums of shares of eps.
+_DIGITS = 1e-12
 #: Relations as printed.
 RELATIONS = {"replace": "replace one row; n is public", "add-remove": "add or remove one row"}
 
@@ -59,8 +61,10 @@ class Guarantee:
             raise RequestError(f"relation={self.relation!r} is not one of {list(RELATIONS)}")
         if self.proved == "replace" and self.relation == "add-remove":
             raise PrivacyBugError("a replace-one proof implies nothing under add/remove")
-        # One part in 1e9 of slack pays for root finders; the noise is rounded up by as much.
-        if self.delta_at(self.eps) > self.delta * (1 + 1e-8) + 1e-300:
+        # Root finders and shares that add up to eps and a last digit: the noise, which is rounded
+        # up by one part in 1e9, pays (theory.md, 6.2).
+        allowed = self.delta * (1 + 1e-9) + 1e-300
+        if min(self.delta_at(self.eps), self.delta_at(self.eps * (1 + _DIGITS))) > allowed:
             raise PrivacyBugError(
                 f"the steps of this plan compose to delta = {self.delta_at(self.eps)!r} at "
                 f"eps = {self.eps!r}, above the requested {self.delta!r}"
@@ -99,6 +103,24 @@ class Guarantee:
             if mid in (lo, hi) and hi - lo < 1e-12 * hi:
                 break
         return hi
+
+    @cached_property
+    def gaussian_cover(self) -> tuple[float, float] | None:
+        """(mu, failure) with delta(eps) <= dG(eps; mu) + failure for every real eps, or None.
+
+        A tenth of delta, beside what the steps give away outright, is taken as the failure: more
+        would spare little mu. Without it no Gaussian curve lies above that of most mechanisms.
+        """
+        from dpmodels.privacy.gdp import gaussian_cover
+
+        infinite = 0.0 if self._parts.alone is not None else self._parts.infinite
+        if self._converted:
+            infinite = 0.0
+        failure = infinite + 0.1 * max(0.0, self.delta - infinite)
+        if not 0.0 < failure < 1.0:
+            return None
+        mu = gaussian_cover(self.delta_at, failure)
+        return None if mu is None else (mu, failure)
 
     def tradeoff(self, alpha: float) -> float:
         """Return the least type II error of a test of level ``alpha`` between neighbours.
@@ -199,7 +221,7 @@ class Guarantee:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = ("_parts", "_curve")
+        hidden = ("_parts", "_curve", "gaussian_cover")
         return {k: v for k, v in self.__dict__.items() if k not in hidden}
 
 

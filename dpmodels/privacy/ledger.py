@@ -118,7 +118,7 @@ def new_account(
     for name, value, choices in (
         ("relation", relation, ("replace", "add-remove")),
         ("unit", unit, ("record", "attribute")),
-        ("rule", rule, ("auto", "caps", "basic")),
+        ("rule", rule, ("auto", "mixed", "caps", "basic")),
     ):
         if value not in choices:
             raise RequestError(f"{name}={shown(value)} is not one of {list(choices)}")
@@ -130,7 +130,7 @@ def new_account(
         cap_delta = _checked("cap_delta", cap_delta, positive=False)
         if cap_delta > delta:
             raise RequestError(f"cap_delta={shown(cap_delta)} is above delta={shown(delta)}")
-    if rule == "basic" and (cap_eps is not None or cap_delta is not None):
+    if rule in ("basic", "mixed") and (cap_eps is not None or cap_delta is not None):
         raise RequestError('cap_eps= and cap_delta= belong to rule="caps"')
     if cap_eps is not None or cap_delta is not None:
         rule = "caps"
@@ -148,12 +148,15 @@ class Budget:
         Neighbours the budget counts by. Calls with a guarantee under the other relation are
         converted by proof, or refused where there is none.
     unit : {"record", "attribute"}
-    rule : {"auto", "caps", "basic"}
+    rule : {"auto", "mixed", "caps", "basic"}
         Stopping rule, fixed no later than the first charge (``dpmodels.privacy.account``).
-        "auto": caps if the first call releases anything Gaussian, else sums of pairs.
+        "basic": the (eps, delta) of the calls add up. "mixed": Gaussian parts add in mu^2, others
+        in eps, in any order, with half of delta kept for calls that are known by a pair only.
+        "caps": one fixed division, the most for Gaussian calls alone. "auto": mixed if the first
+        call has a Gaussian form, else basic.
     cap_eps, cap_delta : float, optional
-        Parts of the budget kept for pure and for (0, delta) mechanisms under the caps rule.
-        Default: what the first call needs, and a fifth of delta.
+        Parts of the budget kept for pure and for (0, delta) mechanisms; they choose the caps rule.
+        Default there: what the first call needs, and a fifth of delta.
 
     Privacy
     -------
@@ -215,6 +218,13 @@ class Budget:
         Privacy
         -------
         The data set is named by the label, never by a hash of its rows.
+
+        An open budget knows its file: the path is resolved once, and a file under it that is
+        another ledger, or an older copy with charges missing, is refused. A budget that is opened
+        anew cannot know what its file has forgotten: after a backup was restored, or where two
+        copies of one ledger were charged, the answers that the file does not list were given all
+        the same, and the promise is the file's (eps, delta) and theirs together. Charge the lost
+        calls again (``budget.charge``), or count them as a budget of their own.
         """
         from dpmodels.privacy.sqlite_store import FileStore
 

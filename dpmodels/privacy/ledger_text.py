@@ -173,8 +173,13 @@ def of_budget(budget: Budget) -> Table:
                 text = "spent, tightest proved composition"
             totals.append((text, _pair4(budget.eps_spent(sums[1]), sums[1])))
     left = account.remaining()
-    by = {"auto": "nothing charged yet", "caps": "charged by: caps", "basic": "charged by: sums"}
-    mu = f"mu = {left.mu:.4f}: " if account.rule == "caps" else ""
+    by = {
+        "auto": "nothing charged yet",
+        "caps": "charged by: caps",
+        "mixed": "charged by: mixed caps",
+        "basic": "charged by: sums",
+    }
+    mu = f"mu = {left.mu:.4f}: " if account.rule in ("caps", "mixed") else ""
     totals.append((f"left of the budget ({by[account.rule]})", mu + _pair4(left.eps, left.delta)))
     notes = []
     if charges:

@@ -15,6 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.privacy.chance import Chance
+
 __all__ = ["ExactNoise", "NoiseSource", "SeededNoise", "make_noise"]
 
 
@@ -186,10 +188,13 @@ class ExactNoise:
         """Draw an event of probability ``p`` exactly: a float is a fraction with a 2^k below.
 
         Random bits are compared with the binary expansion of ``p``; probabilities as small as
-        1e-300 are drawn as they are, not as 0.
+        1e-300 are drawn as they are, not as 0. Near 1, where floats have no digits for 1 - p, the
+        complement of a ``Chance`` is drawn.
         """
         if not 0.0 <= p <= 1.0:
             raise ValueError("a probability lies in [0, 1]")
+        if isinstance(p, Chance) and p.complement < p:
+            return not self.bernoulli(p.complement)
         num, den = p.as_integer_ratio()
         return self._bits.below(den) < num
 

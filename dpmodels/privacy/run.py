@@ -378,15 +378,20 @@ class Run:
         The accounting of the pair is the method's own proof (efficient Propose-Test-Release).
         Returns None for "no reply". ``base`` is added to the value, without a rounding but that to
         the grid: where it is large, the float sum of the two would jump by more than the noise.
+
+        The grid is 2^-50 of the noise, so at most 2^-20 of the sensitivity for up to 2^20 entries
+        as long as the noise is below 2^20 sensitivities; noise wider by 2^-20 pays for the
+        rounding.
         """
         self._take(name, Approximate)
         if not self.noise.bernoulli(probability):
             return None
-        grid = sd * 2.0**-30
+        sd = sd * (1.0 + 2.0**-20)
+        grid = sd * 2.0**-50
         k = _on_grid(value, grid)
         if base is not None:
             k = k + _on_grid(base, grid)
-        sigma2 = Fraction(2.0**30 * ROUND_UP) ** 2
+        sigma2 = Fraction(2.0**50 * ROUND_UP) ** 2
         draws = self.noise.discrete_gaussian(sigma2, k.size)
         flat = [(v + z) * grid for v, z in zip(k.ravel().tolist(), draws, strict=True)]
         return np.array(flat).reshape(k.shape)

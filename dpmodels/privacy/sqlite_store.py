@@ -6,15 +6,21 @@ commit returns after the file *and* the removal of the journal have reached the 
 a killed process nor a lost machine can undo a charge whose noise was drawn. A connection lives
 for one operation, so nothing has to be closed and forked processes share nothing.
 
+A file has a random identity and every charge a random mark. A store remembers both: when another
+ledger, or an older copy of this one, lies under its path, the next operation is refused. The path
+is resolved once, so a change of the working directory changes nothing.
+
 The format has a number (``PRAGMA user_version``); files of a newer number are refused, older
-ones are migrated in a transaction of their own. Unknown columns and keys are left alone.
+ones are migrated when they are opened. Unknown columns and keys are left alone.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -34,7 +40,7 @@ __all__ = ["FORMAT", "FileStore"]
 #: Marks the file as ours ("dpml").
 _APPLICATION = 0x64706D6C
 #: Number of the file format.
-FORMAT = 1
+FORMAT = 2
 #: Seconds to wait for another process's charge.
 _TIMEOUT = 30.0
 
@@ -44,12 +50,22 @@ _TABLES = (
     "relation TEXT NOT NULL, unit TEXT NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL, "
     "mu2 REAL NOT NULL, pure REAL NOT NULL, failure REAL NOT NULL, "
     "charged_eps REAL NOT NULL, charged_delta REAL NOT NULL, running_eps REAL, "
-    "guarantee TEXT NOT NULL)",
+    "guarantee TEXT NOT NULL, mark TEXT)",
     "CREATE TABLE notes (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, step TEXT NOT NULL, "
     "text TEXT NOT NULL)",
 )
+
+
+def _to_format_2(db: sqlite3.Connection) -> None:
+    """Give a file of 0.1.0 an identity, and its calls a column for marks."""
+    db.execute("ALTER TABLE calls ADD COLUMN mark TEXT")
+    _put(db, {"id": secrets.token_hex(16)})
+
+
 #: Format number -> what brings a file of that format to the next one.
-_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _to_format_2}
+#: What a file must still say when it is used again.
+_IDENTITY = ("id", "label", "eps", "delta")
 
 
 class FileStore:
@@ -57,13 +73,17 @@ class FileStore:
 
     def __init__(self, path: Path, label: str, *, readonly: bool) -> None:
         self.path, self.label, self.readonly = path, label, readonly
+        self._identity: tuple[Any, ...] | None = None
+        #: Number and mark of the last charge that this object has seen.
+        self._seen: tuple[int, str | None] = (0, None)
+        self._lock = threading.Lock()
 
     # -- opening ---------------------------------------------------------------------------
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], asked: Mapping[str, Any]) -> FileStore:
         """Create the file, or reopen it and compare ``asked`` with what it holds."""
-        file = Path(path)
+        file = _resolved(path)
         if not file.parent.is_dir():
             raise BudgetError(f"there is no directory {str(file.parent)!r} for the ledger")
         if file.exists() and not _writable(file):
@@ -72,20 +92,21 @@ class FileStore:
                 "charged. For a report: dp.Budget.open_readonly(path)"
             )
         store = cls(file, "", readonly=False)
-        with store._transaction() as db:
+        with store._transaction("rwc") as db:
             if not _is_empty(db):
                 _check_format(db, file, migrate=True)
             else:
                 _create(db, file, asked)
             saved = _meta(db)
+            last = _last(db)
         _compare(saved, asked, file)
-        store.label = str(saved["label"])
+        store._remember(saved, last)
         return store
 
     @classmethod
     def open_readonly(cls, path: str | os.PathLike[str]) -> FileStore:
         """Open for reading."""
-        file = Path(path)
+        file = _resolved(path)
         if not file.is_file():
             raise BudgetError(f"there is no ledger {str(file)!r}")
         store = cls(file, "", readonly=True)
@@ -93,15 +114,54 @@ class FileStore:
             if _is_empty(db):
                 raise BudgetError(f"{str(file)!r} is not a dpmodels ledger")
             _check_format(db, file, migrate=False)
-            store.label = str(_meta(db)["label"])
+            saved = _meta(db)
+            last = _last(db)
+        store._remember(saved, last)
         return store
+
+    # -- the same file ---------------------------------------------------------------------
+
+    def _remember(self, saved: Mapping[str, Any], last: tuple[int, str | None]) -> None:
+        self.label = str(saved["label"])
+        self._identity = tuple(saved.get(key) for key in _IDENTITY)
+        self._seen = last
+
+    def _recognise(self, db: sqlite3.Connection) -> None:
+        """Refuse another ledger under this path, or this one with charges missing.
+
+        Runs inside a transaction: whatever another thread has recorded as seen was committed
+        before, and is part of what is read here.
+        """
+        if self._identity is None:  # being opened
+            return
+        _check_version(db, self.path)
+        saved = _meta(db)
+        last = _last(db)
+        held = tuple(saved.get(key) for key in _IDENTITY)
+        # a file that was opened read-only in the old format may have got its identity since
+        if held != self._identity and (self._identity[0], *held[1:]) != (None, *self._identity[1:]):
+            raise BudgetError(
+                f"another ledger lies under {str(self.path)!r} now than the one that was opened "
+                f"({self.label!r}). Nothing was charged. Put the file back, or open the new one: "
+                "dp.Budget.open(path)"
+            )
+        with self._lock:
+            number, mark = self._seen
+            if number and (last[0] < number or (mark and _last(db, number) != (number, mark))):
+                raise BudgetError(
+                    f"the ledger {str(self.path)!r} has lost charges: {number} were seen, and the "
+                    f"file is an older copy with {last[0]} calls. Nothing was charged. Bring back "
+                    "the newest file. If it is lost, the calls that the copy forgets were still "
+                    "answered: what is promised is then the file's budget and theirs together"
+                )
+            self._seen = max(self._seen, last, key=lambda seen: seen[0])
 
     # -- connections -----------------------------------------------------------------------
 
     @contextmanager
     def _connection(self, mode: str) -> Iterator[sqlite3.Connection]:
         """Open the file for one operation; SQLite's errors become ``BudgetError``."""
-        uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+        uri = f"{self.path.as_uri()}?mode={mode}"
         problem = ""
         try:
             db = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT, isolation_level=None)
@@ -128,20 +188,30 @@ class FileStore:
             )
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._connection("rwc") as db:
+    def _transaction(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+        with self._connection(mode) as db:
             db.execute("BEGIN IMMEDIATE")
+            self._recognise(db)
             yield db
             db.execute("COMMIT")
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         # A journal left by a killed writer must be rolled back, which needs write access.
+        self._must_exist()
         mode = "rw" if _writable(self.path) else "ro"
         with self._connection(mode) as db:
             db.execute("BEGIN")
+            self._recognise(db)
             yield db
             db.execute("ROLLBACK")
+
+    def _must_exist(self) -> None:
+        if not self.path.is_file():
+            raise BudgetError(
+                f"the ledger {str(self.path)!r} is gone. Nothing was charged. Bring the file back: "
+                "a new one would forget what was spent"
+            )
 
     # -- Store -----------------------------------------------------------------------------
 
@@ -161,23 +231,25 @@ class FileStore:
             raise BudgetError(
                 f"the ledger {str(self.path)!r} was opened read-only; nothing was charged"
             )
+        self._must_exist()
         if not _writable(self.path):
             raise BudgetError(f"the ledger {str(self.path)!r} is read-only; nothing was charged")
         names = [calls] if isinstance(calls, str) else list(calls)
         texts = [json.dumps(g.to_dict(), allow_nan=False) for g in guarantees]
         when = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        new = []
+        new: list[Charge] = []
+        mark = secrets.token_hex(16)
         with self._transaction() as db:
             _check_format(db, self.path, migrate=False)
             before = _account(db)
             after, admitted = admit_all(before, guarantees)
-            _put(db, {"rule": after.rule, "caps": after.to_dict()["caps"]})
+            _put(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
             for i, (guarantee, entry) in enumerate(admitted):
                 number = before.calls + 1 + i
                 db.execute(
                     "INSERT INTO calls (number, utc, call, relation, unit, eps, delta, mu2, pure, "
-                    "failure, charged_eps, charged_delta, guarantee) "
-                    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                    "failure, charged_eps, charged_delta, guarantee, mark) "
+                    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                     (
                         number,
                         when,
@@ -192,15 +264,19 @@ class FileStore:
                         entry.eps,
                         entry.delta,
                         texts[i],
+                        mark,
                     ),
                 )
                 new.append(Charge(number, when, names[i], guarantee, entry))
+        with self._lock:  # committed
+            self._seen = max(self._seen, (new[-1].number, mark), key=lambda seen: seen[0])
         return new
 
     def note(self, number: int, step: str, text: str) -> None:
         """Attach an outcome to a step of a charged call."""
         if self.readonly:
             raise BudgetError(f"the ledger {str(self.path)!r} was opened read-only")
+        self._must_exist()
         with self._transaction() as db:
             if not db.execute("SELECT 1 FROM calls WHERE number = ?", (number,)).fetchone():
                 raise BudgetError(f"this budget has no call number {number}")
@@ -209,16 +285,41 @@ class FileStore:
             )
 
 
+def _resolved(path: str | os.PathLike[str]) -> Path:
+    """Return the file itself: the working directory and links are looked at once, here."""
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a null character
+        pass
+    raise BudgetError("the path of the ledger cannot be used: it names no file")
+
+
 def _writable(file: Path) -> bool:
     """Tell if the file may be written; one without write bits is left alone even by root."""
-    return bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
+    try:
+        return bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
+    except OSError:  # gone since
+        return False
+
+
+def _last(db: sqlite3.Connection, upto: int = 2**62) -> tuple[int, str | None]:
+    """Return number and mark of the last charge; files of the first format have no marks."""
+    columns = {row[1] for row in db.execute("PRAGMA table_info(calls)")}
+    mark = "mark" if "mark" in columns else "NULL"
+    row = db.execute(
+        f"SELECT number, {mark} FROM calls WHERE number <= ? "  # noqa: S608 (a constant)
+        "ORDER BY number DESC LIMIT 1",
+        (upto,),
+    ).fetchone()
+    return (0, None) if row is None else (int(row[0]), row[1])
 
 
 def _is_empty(db: sqlite3.Connection) -> bool:
     return int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]) == 0
 
 
-def _check_format(db: sqlite3.Connection, file: Path, *, migrate: bool) -> None:
+def _check_version(db: sqlite3.Connection, file: Path) -> int:
+    """Return the number of the file's format, refusing what is no ledger or a newer one."""
     if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise BudgetError(f"{str(file)!r} is an SQLite file, but not a dpmodels ledger")
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
@@ -227,6 +328,11 @@ def _check_format(db: sqlite3.Connection, file: Path, *, migrate: bool) -> None:
             f"the ledger {str(file)!r} has format {version}; this version of dpmodels reads up to "
             f"{FORMAT}. Nothing was charged. Upgrade: pip install -U dpmodels"
         )
+    return version
+
+
+def _check_format(db: sqlite3.Connection, file: Path, *, migrate: bool) -> None:
+    version = _check_version(db, file)
     if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise BudgetError(
             f"the ledger {str(file)!r} is damaged. Nothing was charged. Restore it from a backup: "
@@ -255,7 +361,8 @@ def _create(db: sqlite3.Connection, file: Path, asked: Mapping[str, Any]) -> Non
     )
     for statement in _TABLES:
         db.execute(statement)
-    _put(db, {**account.to_dict(), "label": str(asked.get("label", file.stem))})
+    label = str(asked.get("label", file.stem))
+    _put(db, {**account.to_dict(), "label": label, "id": secrets.token_hex(16)})
     db.execute(f"PRAGMA application_id = {_APPLICATION:d}")
     db.execute(f"PRAGMA user_version = {FORMAT:d}")
 
@@ -307,6 +414,7 @@ def _account(db: sqlite3.Connection) -> Account:
         (sums[0], sums[1], sums[2]),
         (sums[3], sums[4]),
         len(rows),
+        tuple((box[0], box[1], box[2]) for box in saved.get("boxes", ())),
     )
 
 

@@ -151,7 +151,9 @@ def safe_vector(f: Callable[[Array], Any], x: Array, size: int) -> Array:
     """
     try:
         out = np.asarray(f(x.copy()), dtype=float).ravel()
-    except Exception:
+    except KeyboardInterrupt:  # the guard raises a fresh one
+        raise
+    except BaseException:  # CancelledError and SystemExit too: they may depend on private rows
         return np.zeros(size)
     if out.shape != (size,) or not np.isfinite(out).all():
         return np.zeros(size)
@@ -162,7 +164,9 @@ def safe_number(f: Callable[[Array], Any], x: Array) -> float:
     """Return f(x) as a number; 0 if it raises or is not a finite positive number."""
     try:
         value = float(f(x.copy()))
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return 0.0
     return value if math.isfinite(value) and value > 0 else 0.0
 

@@ -77,6 +77,15 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )  # fmt: skip
 
 
+def smoothness(eps: float, delta: float) -> float:
+    """Return beta = eps / (2 log(2 e^(eps/2) / delta)), for which ``2 SS / eps`` noise is private.
+
+    The usual ``eps / (2 log(2 / delta))`` is proved for e^(eps/2) <= 2 only, and gives up to five
+    times delta at eps = 20; theory.md, section 9 has the proof for every eps.
+    """
+    return eps / (eps + 2.0 * math.log(2.0 / delta))
+
+
 def smooth_sensitivity(count: int, beta: float) -> float:
     """Return the beta-smooth sensitivity of a class mean of values in [-1, 1].
 
@@ -120,9 +129,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
 
 
 def _smooth_means(detail: CompareDetail, stats: ClassSums, d: int, run: Run) -> Array:
-    """Add ``2 SS / eps'`` Laplace noise to each class mean, beta = eps' / (2 log(2 / delta'))."""
+    """Add ``2 SS / eps'`` Laplace noise to each class mean; see :func:`smoothness`."""
     eps, delta = detail.eps[1] / (2.0 * d), detail.delta / (2.0 * d)
-    beta = eps / (2.0 * math.log(2.0 / delta))
+    beta = smoothness(eps, delta)
     exact = stats.sums * 2.0**-20 / np.maximum(stats.counts, 1)[:, None]
     spread = np.array([smooth_sensitivity(int(c), beta) for c in stats.counts.tolist()])
     scale = np.broadcast_to((2.0 / eps) * spread[:, None], exact.shape)

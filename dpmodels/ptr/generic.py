@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from dpmodels.privacy.chance import Chance
 from dpmodels.privacy.gdp import agm
 
 __all__ = [
@@ -41,29 +42,32 @@ def paper_sigma(alpha: float, eps: float, delta: float) -> float:
     return alpha * max(classical, agm(eps / 2.0, delta))
 
 
-def reply_probability(gamma: float, eps_t: float, midpoint: float) -> float:
+def reply_probability(gamma: float, eps_t: float, midpoint: float) -> Chance:
     """Return p(gamma) = 1 / (1 + exp(-eps_t (gamma - M))); its log-odds have slope eps_t."""
     t = eps_t * (gamma - midpoint)
-    if t >= 0:
-        return 1.0 / (1.0 + math.exp(-t))
-    e = math.exp(t)
-    return e / (1.0 + e)
+    e = math.exp(-abs(t))
+    likely, rare = 1.0 / (1.0 + e), e / (1.0 + e)
+    return Chance(likely, rare) if t >= 0 else Chance(rare, likely)
 
 
-def laplace_test_probability(k: float, eps: float, delta: float) -> float:
+def laplace_test_probability(k: float, eps: float, delta: float) -> Chance:
     """Return P(k + Lap(1/eps) >= log(1/delta)/eps): delta/2 at k = 0, 1/2 at the threshold."""
     t = eps * k - math.log(1.0 / delta)
-    return 0.5 * math.exp(t) if t <= 0 else 1.0 - 0.5 * math.exp(-t)
+    rare = 0.5 * math.exp(-abs(t))
+    return Chance(rare, 1.0 - rare) if t <= 0 else Chance(1.0 - rare, rare)
 
 
-def integer_coin(gamma: int, eps_t: float, delta: float) -> float:
+def integer_coin(gamma: int, eps_t: float, delta: float) -> Chance:
     """Return the sharpest coin on integers: p_0 = delta, then as fast as eps_t allows.
 
     p_{k+1} = min(exp(eps_t) p_k, 1 - exp(-eps_t) (1 - p_k)).
     """
-    p = delta
-    for _ in range(int(gamma)):
-        p = min(math.exp(eps_t) * p, 1.0 - math.exp(-eps_t) * (1.0 - p))
-        if p >= 1.0 - 1e-16:
-            return p
-    return p
+    p, q = delta, 1.0 - delta
+    rise, fall = math.exp(eps_t), math.exp(-eps_t)
+    for k in range(int(gamma)):
+        if rise * p >= 1.0 - fall * q:  # from here on 1 - p falls by the factor, every time
+            q *= math.exp(-eps_t * (int(gamma) - k))
+            return Chance(1.0 - q, q)
+        p *= rise
+        q = 1.0 - p
+    return Chance(p, q)

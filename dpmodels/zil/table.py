@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.schema import Schema
     from dpmodels.zil.calibration import NoisePlan
+    from dpmodels.zil.grow import Origin
     from dpmodels.zil.layout import Layout
 
 __all__ = ["NoisyTable"]
@@ -76,6 +77,7 @@ class NoisyTable:
     keep_order: bool = False
     expected_clear: float = 0.0
     declared: Schema | None = None
+    origins: tuple[Origin, ...] = field(default=(), repr=False, compare=False)
 
     __noisy_table__: ClassVar[bool] = True
 
@@ -186,26 +188,31 @@ class NoisyTable:
         return self.guarantee.tradeoff(alpha) if one is None else tradeoff(alpha, *one)
 
     # -- growing ---------------------------------------------------------------------------
-    def append(self, new_data: Any, *, seed: int | None = None) -> NoisyTable:
+    def append(self, new_data: Any, *, budget: Any = None, seed: int | None = None) -> NoisyTable:
         """Return the table with new records after the old ones, noised by the same parameters.
 
         Parameters
         ----------
         new_data : table
             Records that are in no earlier batch, with the same columns.
+        budget : Budget, optional
+            Charged with the noise of one batch, before a row is read. Default: the budget of the
+            enclosing ``with budget:`` block, if there is one.
         seed : int, optional
             For tests: the result is then NOT PRIVATE.
 
         Privacy
         -------
-        Each record is in exactly one batch, so the guarantee of the whole is that of one batch
+        If each record is in exactly one batch, the guarantee of the whole is that of one batch
         (parallel composition; the sizes of the batches are public). Releasing the *same* record
-        twice composes: it is up to the caller not to. Ranges, levels and scales do not change;
-        values outside are clipped.
+        twice composes. A budget cannot see which of the two happens, so it is charged for each
+        batch. The object or file of an earlier batch is refused; a copy of it, or the same file
+        after ``load``, is not recognised. Ranges, levels and scales do not change; values outside
+        are clipped.
         """
         from dpmodels.zil.grow import appended
 
-        return appended(self, new_data, seed)
+        return appended(self, new_data, seed, budget)
 
     def _grown(self, values: Array, public: Mapping[str, Any], seeded: bool) -> NoisyTable:
         for name, column in public.items():

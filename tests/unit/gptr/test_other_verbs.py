@@ -300,12 +300,15 @@ def test_selection_returns_a_good_candidate_and_its_guarantee():
         return run
 
     best, promise = selection.select(
-        [candidate(v) for v in (0.0, 100.0, 200.0)], eps=4, delta=1e-6, kind="poisson", seed=1
-    )
+        [candidate(v) for v in (0.0, 100.0, 200.0)], eps=4, delta=1e-6, kind="poisson",
+        relation="add-remove", seed=1,
+    )  # fmt: skip
     assert best == 200.0 and promise.seeded
+    # it stated "replace" whatever the candidates prove
+    assert promise.relation == "add-remove"
     assert promise.delta_at(4.0) <= 1e-6 * (1 + 1e-8)
     with pytest.raises(RequestError):
-        selection.select([], eps=1, delta=1e-6)
+        selection.select([], eps=1, delta=1e-6, relation="replace")
     with pytest.raises(RequestError):
         selection.strength_per_candidate(1.0, 1e-6, "uniform", 3.0)
 
@@ -323,7 +326,9 @@ def test_an_odd_vote_in_a_list_is_an_abstention(odd):
 
 def test_runs_of_a_choice_are_charged_to_the_enclosing_budget():
     with dp.Budget(1, 1e-5) as budget:
-        selection.select([lambda mu, noise: (0.0, mu)], eps=1, delta=1e-6, mean=3.0, seed=1)
+        selection.select(
+            [lambda mu, noise: (0.0, mu)], eps=1, delta=1e-6, mean=3.0, seed=1, relation="replace"
+        )
     assert len(budget.charges) == 1
 
 

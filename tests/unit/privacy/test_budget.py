@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from dpmodels.errors import BudgetError, BudgetExceededError, RequestError
+from dpmodels.errors import BudgetError, BudgetExceededError, PrivacyBugError, RequestError
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.guarantee import Guarantee, joint
 from dpmodels.privacy.ledger import Budget, Ledger, current_budget
@@ -56,7 +56,7 @@ def test_exact_fit_and_one_more():
 
 
 def test_caps_are_proved_at_the_first_charge_and_never_move():
-    budget = Budget(3, 1e-5)
+    budget = Budget(3, 1e-5, rule="caps")
     budget.charge("first", gauss(0.5, 5e-7))
     m, e, d = budget.account.caps
     assert e == 0 and d == pytest.approx(2e-6)
@@ -79,8 +79,10 @@ def test_the_interactive_counterexample_is_refused():
     failure = Guarantee((Step("f", Approximate(0.0, left * 0.999)),), 0.0, left)
     with pytest.raises(BudgetExceededError):
         budget.charge("(0, delta')", failure)
-    m, e, d = budget.account.caps
-    assert d + delta_gdp(1 - e, m) <= 1e-6 * (1 + 1e-9)
+    boxes = budget.account.boxes
+    total = boxes[0][2] + sum(delta_gdp(1 - e, m) for m, e, _ in boxes)
+    assert len(boxes) > 10 and total <= 1e-6
+    assert {d for _, _, d in boxes} == {boxes[0][2]}
 
 
 def test_pure_first_goes_by_sums_and_gaussians_then_enter_as_pairs():
@@ -98,7 +100,7 @@ def test_opened_caps_take_pure_parts_later():
     budget.charge("g", gauss(0.5, 5e-7))
     budget.charge("coin", pure(0.9, 1e-7))
     assert budget.account.spent[1] == pytest.approx(0.9)
-    closed = Budget(3, 1e-5)
+    closed = Budget(3, 1e-5, rule="caps")
     closed.charge("g", gauss(0.5, 5e-7))
     closed.charge("small coin", pure(0.1, 1e-7))  # enters as 1.25 eps of Gaussian
     assert closed.account.spent[1] == 0
@@ -256,3 +258,130 @@ def test_guarantee_travels():
     assert Guarantee.from_dict(g.to_dict()) == g
     g.delta_at(0.5)
     assert pickle.loads(pickle.dumps(g)) == g
+
+
+@pytest.mark.parametrize("eps", [k / 10 for k in range(1, 51)])
+def test_shares_that_sum_to_eps_and_a_last_digit(eps):
+    """delta = 0 allows nothing: shares that sum to eps + 1 ulp were called a bug of the plan."""
+    for shares in ((0.2, 0.64, 0.16), (0.1,) * 10, (1 / 3,) * 3, (0.7, 0.2, 0.1)):
+        steps = tuple(Step(f"part {i}", Pure(eps * s)) for i, s in enumerate(shares))
+        g = Guarantee(steps, eps, 0.0)
+        Budget(eps, 0).charge("all", g)
+    with pytest.raises(PrivacyBugError):
+        Guarantee((Step("too much", Pure(eps * (1 + 1e-9))),), eps, 0.0)
+    with pytest.raises(PrivacyBugError):
+        mu = mu_gdp(eps, 1e-6 * (1 + 3e-9))
+        Guarantee((Step("too much", Gaussian(mu)),), eps, 1e-6)
+
+
+def _attack(eps, delta, first_share, admits):
+    """Return the true delta of the best attacker with one Gaussian and then any admitted call.
+
+    The first output is the loss of a Gaussian pair; after it, the attacker takes a Gaussian, a
+    pure or a (0, d) mechanism, whichever distinguishes best. Exact up to the quadrature.
+    """
+    mu1 = math.sqrt(first_share) * mu_gdp(eps, delta)
+    grid = [-9 + 18 * k / 1500 for k in range(1501)]
+    seconds = admits(mu1)
+    total = 0.0
+    for z in grid:
+        loss = mu1 * z + mu1 * mu1 / 2
+        weight = math.exp(-z * z / 2) / math.sqrt(2 * math.pi) * 18 / 1500
+        total += weight * max(d + delta_gdp(eps - loss - u, mu) for mu, u, d in seconds)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("eps", "delta", "share"), [(1, 1e-6, 0.3), (4, 1e-6, 0.3), (2, 1e-5, 0.2)]
+)
+def test_the_best_attacker_stays_below_delta(eps, delta, share):
+    """The joint formula is not a stopping rule (true delta above 1.5 delta); boxes are."""
+
+    def boxes(mu1):
+        budget = Budget(eps, delta)
+        budget.charge("first", Guarantee((Step("g", Gaussian(mu1)),), eps, delta))
+        after = budget.account._alive()
+        assert len(after) > 3
+        # all of a box, its failures included, in one further call
+        return [(math.sqrt(max(0.0, m * m - mu1**2)), u, d) for m, u, d in after]
+
+    def joint_formula(mu1):
+        rest = math.sqrt(mu_gdp(eps, delta) ** 2 - mu1**2)
+        return [(rest, 0.0, 0.0), (0.0, 0.0, (delta - delta_gdp(eps, mu1)))]
+
+    assert _attack(eps, delta, share, joint_formula) > 1.3 * delta
+    assert _attack(eps, delta, share, boxes) <= delta
+
+
+def _calls(eps, delta):
+    """Calls of the kinds that the library has: Gaussian plans, profiles, tests with failures."""
+    from dpmodels.gptr.objpert import two_sided_profile
+
+    part = Gaussian(mu_gdp(eps, delta) * 0.9)
+    small = mu_gdp(eps, delta) / 4
+    steps = [Step("a", two_sided_profile(small, 0.01, "replace"))]
+    return {
+        "gauss": gauss(eps, delta),
+        "test": Guarantee((Step("t", part, failure=delta / 20),), eps, delta),
+        "profile": Guarantee(tuple(steps), eps, delta),
+    }
+
+
+def test_any_order_of_the_own_methods_fits():
+    """dp_ols then dp_glm was refused with nearly all of the budget left, the reverse admitted."""
+    import itertools
+
+    kinds = _calls(0.5, 2.5e-6)
+    for order in itertools.product(kinds, repeat=4):
+        budget = Budget(2, 1e-5)
+        for name in order:
+            budget.charge(name, kinds[name])
+    # a call known by its pair alone, after Gaussian ones
+    budget = Budget(2, 1e-5)
+    budget.charge("g", gauss(0.5, 1e-6))
+    budget.charge("pair", Guarantee((Step("p", Approximate(0.5, 1e-6)),), 0.5, 1e-6))
+    budget.charge("pure", Guarantee((Step("p", Pure(0.5)),), 0.5, 0.0))
+
+
+def test_remaining_and_the_refusal_agree():
+    for first in (gauss(0.5, 1e-6), gauss(1.9, 1e-6), _calls(0.5, 1e-6)["profile"]):
+        for rule in ("auto", "mixed", "caps", "basic"):
+            budget = Budget(2, 1e-5, rule=rule)
+            budget.charge("first", first)
+            left = budget.remaining()
+            if left.eps > 0 and left.delta > 0:
+                budget.check(gauss(*left))
+                with pytest.raises(BudgetExceededError, match="Nothing was read"):
+                    budget.check(gauss(left.eps * 1.01 + 1e-6, left.delta))
+            if left.pure > 0:
+                budget.check(
+                    Guarantee(
+                        (Step("p", Approximate(left.pure, left.failure)),), left.pure, left.failure
+                    )
+                )
+    budget = Budget(2, 1e-5)
+    budget.charge("first", gauss(1.5, 5e-6))
+    left = budget.remaining()
+    with pytest.raises(BudgetExceededError) as caught:
+        budget.check(Guarantee((Step("p", Approximate(1.5, 1e-6)),), 1.5, 1e-6))
+    assert f"(eps = {left.pure:.4g}, delta = {left.failure:.4g}) for any other" in str(caught.value)
+
+
+def test_the_first_charge_is_held_to_what_the_noise_pays():
+    """The first charge could exceed the cap on mu by 1e-7, which nothing paid for."""
+    for eps, delta in ((1, 1e-6), (3, 1e-5)):
+        for rule in ("auto", "caps"):
+            mu = mu_gdp(eps, delta)
+            budget = Budget(eps, delta, rule=rule)
+            over = Guarantee((Step("g", Gaussian(mu * (1 + 3e-9))),), eps * 1.001, delta)
+            with pytest.raises(BudgetExceededError):
+                budget.charge("over", over)
+            budget.charge("all", gauss(eps, delta))
+            held = budget.account._alive()
+            assert held[0][0] <= mu * (1 + 1e-12)
+    sums = Budget(1, 0)
+    for _ in range(10):
+        sums.charge("tenth", Guarantee((Step("p", Pure(0.1)),), 0.1, 0.0))
+    assert sums.account.pairs[0] <= 1 + 1e-12
+    with pytest.raises(BudgetExceededError):
+        Budget(1, 0).charge("p", Guarantee((Step("p", Pure(1 + 1e-10)),), 1 + 1e-10, 0.0))

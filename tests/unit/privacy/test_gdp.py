@@ -10,6 +10,7 @@ from dpmodels.privacy.gdp import (
     eps_gdp,
     eps_of_rho,
     eps_of_rho_classic,
+    gaussian_cover,
     log_delta_gdp,
     mu_gdp,
     mu_of_pure,
@@ -82,8 +83,29 @@ def test_round_trip_over_the_whole_range(eps, delta):
 @pytest.mark.parametrize("delta", [1e-300, 1e-30, 1e-6, 0.5])
 def test_against_many_digits(eps, delta):
     mu = mu_gdp(eps, delta)
-    # log delta is near -690 in the corner (1e-4, 1e-300): 4e-9 of it is lost, on the safe side
-    assert float(_mp_delta(eps, mu) / delta) == pytest.approx(1.0, abs=1e-5)
+    assert float(_mp_delta(eps, mu) / delta) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("eps", [0.0, 1e-16, 1e-12, 1e-8, 1e-4, 0.01])
+@pytest.mark.parametrize("delta", [1e-100, 1e-14, 1e-12, 1e-8, 1e-4, 0.5])
+def test_small_eps_against_many_digits(eps, delta):
+    """The two terms of dG agree there in all digits: mu was up to 22 times too large."""
+    mu = mu_gdp(eps, delta)
+    assert float(_mp_delta(eps, mu) / delta) == pytest.approx(1.0, abs=1e-11)
+    assert float(_mp_delta(-eps, mu) / math.exp(log_delta_gdp(-eps, mu))) == pytest.approx(
+        1.0, abs=1e-12
+    )
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("eps", [1e-300, 1e-17, 1e-12, 1e-8, 1e-3, 0.5, 0.999, 1.001, 30.0])
+def test_pure_as_gaussian_keeps_its_digits(eps):
+    """1/2 - eps/4 has no digits of a small eps: mu was 0 for eps = 1e-17."""
+    mp = pytest.importorskip("mpmath")
+    with mp.workdps(360):
+        corner = mp.ncdf(mp.mpf(mu_of_pure(eps)) / 2)
+        assert float((2 * corner - 1) / mp.tanh(mp.mpf(eps) / 2)) == pytest.approx(1.0, abs=1e-13)
 
 
 def test_extremes_of_the_curve():
@@ -115,3 +137,17 @@ def test_pure_implies_gaussian():
         for e in (0.0, 0.3 * eps, 0.9 * eps, eps):
             pure = max(0.0, (1 - math.exp(e - eps)) / (1 + math.exp(-eps)))
             assert pure <= delta_gdp(e, mu) * (1 + 1e-12)
+
+
+def test_a_cover_lies_above_the_curve_and_close_to_it():
+    def shifted(eps):
+        return min(1.0, 2.0 * delta_gdp(max(eps - 0.05, 0.0), 0.2))
+
+    mu = gaussian_cover(shifted, 1e-7)
+    grid = [k * 0.0007 for k in range(6000)]
+    assert all(shifted(e) <= delta_gdp(e, mu) + 1e-7 for e in grid)
+    assert any(shifted(e) > delta_gdp(e, 0.97 * mu) + 1e-7 for e in grid)
+    own = gaussian_cover(lambda e: delta_gdp(e, 0.3), 1e-9)
+    assert 0.3 * (1 - 1e-3) < own < 0.305
+    assert gaussian_cover(lambda e: 1e-6, 1e-7) is None  # a mass at infinity above the failure
+    assert gaussian_cover(lambda e: 0.0, 1e-7) == 0.0

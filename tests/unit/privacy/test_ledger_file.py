@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,7 +17,7 @@ from dpmodels.errors import BudgetError, BudgetExceededError
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.ledger import Budget
-from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
 from dpmodels.privacy.steps import Step
 
 CHILD = """
@@ -250,3 +251,147 @@ def test_pure_budget_in_a_file(tmp_path):
     budget.charge("b", g)
     with pytest.raises(BudgetExceededError):
         budget.charge("c", g)
+
+
+def test_a_change_of_directory_does_not_change_the_ledger(tmp_path, monkeypatch):
+    """A relative path was looked up anew by each charge: 3 charges of eps 50 in a budget of 1."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "b")
+    Budget.open("study.ledger", eps=1000, delta=1e-2, label="study")
+    monkeypatch.chdir(tmp_path / "a")
+    budget = Budget.open("study.ledger", eps=1, delta=1e-6, label="study")
+    monkeypatch.chdir(tmp_path / "b")
+    with pytest.raises(BudgetExceededError):
+        budget.charge("big", gauss(50, 1e-3))
+    budget.charge("small", gauss(0.1, 1e-7))
+    assert len(Budget.open(tmp_path / "a" / "study.ledger").charges) == 1
+    assert not Budget.open(tmp_path / "b" / "study.ledger").charges
+    assert budget.eps == 1
+
+
+def _uses(budget):
+    return (
+        lambda: budget.charge("x", gauss(0.1, 1e-7)),
+        lambda: budget.check(gauss(0.1, 1e-7)),
+        lambda: budget.note(1, "x", "y"),
+        budget.remaining,
+        budget.report,
+        lambda: budget.charges,
+    )
+
+
+def test_another_ledger_under_the_path_is_refused(tmp_path):
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    budget = Budget.open(ours, eps=1, delta=1e-6, label="same")
+    reader = Budget.open_readonly(ours)
+    budget.charge("first", gauss(0.2, 1e-7))
+    # the same label and totals: only the random identity tells them apart
+    Budget.open(other, eps=1, delta=1e-6, label="same").charge("first", gauss(0.1, 1e-7))
+    shutil.copy(other, ours)
+    for act in _uses(budget):
+        with pytest.raises(BudgetError, match="another ledger"):
+            act()
+    with pytest.raises(BudgetError, match="another ledger"):
+        reader.report()
+    assert len(Budget.open(ours).charges) == 1
+
+
+def test_an_older_copy_is_refused(tmp_path):
+    path, backup = tmp_path / "a.ledger", tmp_path / "backup"
+    budget = Budget.open(path, eps=1, delta=1e-6)
+    budget.charge("first", gauss(0.2, 1e-7))
+    shutil.copy(path, backup)
+    budget.charge("second", gauss(0.2, 1e-7))
+    shutil.copy(backup, path)
+    for act in _uses(budget):
+        with pytest.raises(BudgetError, match="lost charges"):
+            act()
+    # another process opens the copy and goes on: as many calls again, but not the same ones
+    restored = Budget.open(path)
+    restored.charge("other second", gauss(0.1, 1e-7))
+    restored.charge("third", gauss(0.1, 1e-7))
+    for act in _uses(budget):
+        with pytest.raises(BudgetError, match="lost charges"):
+            act()
+    assert len(restored.charges) == 3
+
+
+def test_a_charge_seen_by_reading_is_remembered(tmp_path):
+    path, backup = tmp_path / "a.ledger", tmp_path / "backup"
+    budget = Budget.open(path, eps=1, delta=1e-6)
+    shutil.copy(path, backup)
+    Budget.open(path).charge("by another process", gauss(0.2, 1e-7))
+    assert budget.account.calls == 1
+    shutil.copy(backup, path)
+    with pytest.raises(BudgetError, match="lost charges"):
+        budget.charge("x", gauss(0.1, 1e-7))
+
+
+def test_a_ledger_that_was_deleted(tmp_path):
+    path = tmp_path / "a.ledger"
+    budget = Budget.open(path, eps=1, delta=1e-6)
+    reader = Budget.open_readonly(path)
+    path.unlink()
+    for act in (*_uses(budget), reader.report, lambda: reader.eps):
+        with pytest.raises(BudgetError, match="is gone") as caught:
+            act()
+        assert caught.value.__context__ is None
+    assert not path.exists()  # a new one would forget what was spent
+    with pytest.raises(BudgetError, match="no ledger yet"):
+        Budget.open(path)
+    with pytest.raises(BudgetError, match="names no file"):
+        Budget.open("a\0b")
+
+
+def test_a_file_of_the_first_format(tmp_path):
+    """A ledger of 0.1.0 has no identity and no marks: it opens, and gets them."""
+    path = tmp_path / "a.ledger"
+    Budget.open(path, eps=3, delta=1e-5, label="old").charge("first", gauss(0.5, 1e-6))
+    before = Budget.open(path).account
+    db = sqlite3.connect(path)
+    db.execute("ALTER TABLE calls DROP COLUMN mark")
+    db.execute("DELETE FROM meta WHERE key = 'id'")
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+    reader = Budget.open_readonly(path)
+    assert "old" in reader.report() and reader.account == before
+    budget = Budget.open(path)
+    assert budget.account == before and "old" in reader.report()
+    budget.charge("second", gauss(0.5, 1e-6))
+    assert [c.call for c in reader.charges] == ["first", "second"]
+
+
+def test_mixed_boxes_in_a_file_are_those_in_memory(tmp_path):
+    path = tmp_path / "a.ledger"
+    memory = Budget(2, 1e-5)
+    pair = Guarantee((Step("p", Approximate(0.5, 1e-6)),), 0.5, 1e-6)
+    Budget.open(path, eps=2, delta=1e-5)
+    for g in (gauss(0.5, 1e-6), pair, gauss(0.3, 1e-6), pair):
+        memory.charge("x", g)
+        Budget.open(path).charge("x", g)
+        assert Budget.open(path).account == memory.account
+        assert Budget.open(path).remaining() == memory.remaining()
+    assert len(memory.account.boxes) > 10
+    for budget in (memory, Budget.open(path)):
+        with pytest.raises(BudgetExceededError, match="for any other call"):
+            budget.charge("y", Guarantee((Step("p", Approximate(1.5, 1e-6)),), 1.5, 1e-6))
+
+
+def test_caps_that_0_1_0_fixed_stay_as_they_are(tmp_path):
+    path = tmp_path / "a.ledger"
+    Budget.open(path, eps=2, delta=1e-5, rule="caps").charge("x", gauss(0.5, 1e-6))
+    caps = Budget.open(path).account.caps
+    db = sqlite3.connect(path)
+    db.execute("ALTER TABLE calls DROP COLUMN mark")
+    db.execute("DELETE FROM meta WHERE key IN ('id', 'boxes')")
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+    budget = Budget.open(path)
+    budget.charge("y", gauss(0.5, 1e-6))
+    assert budget.account.caps == caps and budget.account.rule == "caps"
+    assert budget.account.spent[0] == pytest.approx(2 * mu_gdp(0.5, 1e-6) ** 2)
+    with pytest.raises(BudgetExceededError):
+        budget.charge("p", Guarantee((Step("p", Approximate(1.5, 1e-6)),), 1.5, 1e-6))

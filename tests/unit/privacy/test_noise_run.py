@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from fractions import Fraction
@@ -249,3 +250,74 @@ def test_rounding_up_pays_for_the_lattice():
     """1e-9 of mu against the lattice term at sigma/grid = 2^20, with a factor 1000 to spare."""
     h = 2.0**-20
     assert h**2 / 24 < 1e-12 < 1 - 1 / ROUND_UP
+
+
+class _Fractions(ExactNoise):
+    """Records the probability that is really drawn, as a fraction."""
+
+    def __init__(self):
+        super().__init__()
+        self._bits = self
+        self.seen = []
+
+    def below(self, n):
+        self.seen.append(n)
+        return 0
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-20, 1e-100])
+def test_coins_near_one_draw_their_complement(delta):
+    """1 - p was a multiple of 1.1e-16: a coin that fails with 1e-20 never failed."""
+    import pickle
+
+    from dpmodels.ptr import generic
+
+    eps = 1.0
+    m = generic.split_midpoint(eps, delta)
+    far = math.ceil(2 * m)
+    coins = {
+        "logistic": [generic.reply_probability(float(k), eps, m) for k in range(far + 2)],
+        "integer": [generic.integer_coin(k, eps, delta) for k in range(far + 2)],
+        "laplace": [
+            generic.laplace_test_probability(k, eps, 2 * delta) for k in range(far + 2)
+        ],
+    }
+    for name, ps in coins.items():
+        assert ps[0] == pytest.approx(delta, rel=1e-12), name
+        assert 0 < ps[-1].complement < 10 * delta, name
+        for a, b in itertools.pairwise(ps):
+            # neighbours: both outcomes within e^eps, both ways, to a relative 1e-12
+            for x, y in ((float(a), float(b)), (a.complement, b.complement)):
+                assert abs(math.log(x / y)) <= eps * (1 + 1e-12), name
+            assert a + a.complement == pytest.approx(1.0, abs=1e-15)
+        rare = ps[-1]
+        noise = _Fractions()
+        assert noise.bernoulli(rare) is False  # the rare draw came up: no reply
+        num, den = rare.complement.as_integer_ratio()
+        assert noise.seen == [den] and num / den == rare.complement
+        again = pickle.loads(pickle.dumps(rare))
+        assert (float(again), again.complement) == (float(rare), rare.complement)
+
+
+@pytest.mark.parametrize("wide", [1.0, 1e3, 1e5])
+def test_behind_a_coin_rounding_is_paid_by_the_noise(wide):
+    """The grid was 2^-30 of the noise: at noise of 1e5 sensitivities it exceeded the allowance."""
+
+    class Silent(ExactNoise):
+        def discrete_gaussian(self, sigma2, size):
+            self.sigma2 = sigma2
+            return [0] * size
+
+    noise, k, sensitivity = Silent(), 1000, 1.0
+    sd = wide * sensitivity
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=k)
+    y = x + sensitivity / math.sqrt(k)
+    out = []
+    for value in (x, y):
+        run = Run([Step("c", Approximate(1.0, 1e-6))], noise)
+        out.append(run.coin_gaussian("c", 1.0, value, sd))
+    moved = float(np.linalg.norm(out[1] - out[0]))
+    grid = sd * (1.0 + 2.0**-20) * 2.0**-50
+    real_sd = math.sqrt(noise.sigma2) * grid
+    assert moved + math.sqrt(k) * grid <= sensitivity * real_sd / sd / ROUND_UP

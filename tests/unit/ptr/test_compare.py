@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.ptr.bayes_compare import smooth_sensitivity
+from dpmodels.ptr.bayes_compare import smooth_sensitivity, smoothness
 from dpmodels.ptr.wavelet import default_level
 
 SCHEMA = dp.Schema(k=dp.Levels(["u", "v"]), a=dp.Real(-3, 3), b=dp.Real(-3, 3))
@@ -77,3 +77,24 @@ def test_noise_of_private_scale_leaves_no_trace_of_the_exact_means(quiet):
         assert "depends on the data" in fit.privacy.statement()
         means.append(steps)
     assert not np.array_equal(*means)
+
+
+def _smooth_delta(eps, ratio, shift):
+    """Exact delta(eps) of Laplace noise of scale 1 against scale ``ratio`` moved by ``shift``."""
+    z = np.linspace(-90, 90, 300_001)
+    p = 0.5 * np.exp(-np.abs(z))
+    q = 0.5 / ratio * np.exp(-np.abs(z - shift) / ratio)
+    return float(np.maximum(p - math.exp(eps) * q, 0).sum() * (z[1] - z[0]))
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-4])
+@pytest.mark.parametrize("eps", [0.5, 4.0, 20.0])
+def test_smooth_sensitivity_is_private_at_every_eps(eps, delta):
+    """The theorem's beta holds for e^(eps/2) <= 2 only: it gave five times delta at eps = 20."""
+    def worst(beta):
+        pairs = [(math.exp(s * beta), k) for s in (1, -1) for k in (0.0, 0.5, 1.0)]
+        return max(_smooth_delta(eps, r, k * eps / 2 * min(1.0, r)) for r, k in pairs)
+
+    assert worst(smoothness(eps, delta)) <= delta
+    if eps == 20:
+        assert worst(eps / (2 * math.log(2 / delta))) > 3 * delta

@@ -145,7 +145,7 @@ def test_ptr_mean_where_values_are_far_larger_than_their_width():
     n, base = 20_000, 2.0**60
     detail = PtrMeanDetail(np.array([1000.0]), 40, 0.5, 0.5, 1e-6)
     allowed = sensitivity(detail, n)
-    grid = allowed * agm(0.5, 1e-6) * 2.0**-30
+    grid = agm(0.5, 1e-6) * allowed * (1.0 + 2.0**-20) * 2.0**-50
 
     class Known:
         """Replies, with the known "noise" -base: what is left is small enough to be a float."""

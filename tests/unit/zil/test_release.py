@@ -1,6 +1,7 @@
 """``dp_release``: noise, order, growth, files, refusals."""
 
 import math
+import os
 import pickle
 import warnings
 
@@ -336,3 +337,53 @@ def test_frame_is_the_released_table(people, facts):
     assert rel.frame.shape == (30, 3)
     with pytest.raises((ValueError, AttributeError)):
         rel.values[0, 0] = 1.0
+
+
+def test_appending_is_charged(people, facts):
+    """append() charged nothing, also inside a block: fresh noise on the same rows for free."""
+    budget = dp.Budget(10, 1e-5)
+    rel = dp.dp_release(people(300), ["a", "b"], eps=4, delta=1e-6, schema=facts, budget=budget)
+    more = rel.append(people(20, seed=2), budget=budget)
+    assert len(budget.charges) == 2 and budget.account.pairs == (8.0, 2e-6)
+    assert budget.charges[1].call == "append(a, b)"
+    with pytest.raises(dp.errors.BudgetExceededError):
+        more.append(people(20, seed=3), budget=budget)
+    with dp.Budget(5, 1e-5) as block:
+        more.append(people(20, seed=3))
+    assert len(block.charges) == 1
+    with pytest.raises(dp.errors.BudgetError, match=r"takes a dp\.Budget"):
+        rel.append(people(20, seed=4), budget=3)
+    seeded = dp.Budget(10, 1e-5)
+    rel.append(people(20, seed=5), seed=1, budget=seeded)
+    assert seeded.charges[0].guarantee.seeded
+
+
+def test_bought_ranges_are_not_charged_again(people, facts):
+    frame = people(5000)
+    rel = dp.dp_release(frame, ["a"], eps=4, delta=1e-6, bounds="private")
+    budget = dp.Budget(8, 1e-5)
+    rel.append(people(20, seed=2), budget=budget)
+    steps = budget.charges[0].guarantee.steps
+    assert steps == rel.plan.steps and len(steps) < len(rel.guarantee.steps)
+
+
+def test_the_same_object_or_file_is_refused(tmp_path, people, facts):
+    first, second = people(300), people(20, seed=2)
+    budget = dp.Budget(100, 1e-3)
+    rel = dp.dp_release(first, ["a", "b"], eps=4, delta=1e-6, schema=facts)
+    more = rel.append(second)
+    path = tmp_path / "more.csv"
+    people(20, seed=3).to_csv(path, index=False)
+    more = more.append(path).append({c: people(9)[c].to_numpy() for c in ("a", "b")})
+    pickled = pickle.loads(pickle.dumps(more))
+    assert pickled.n == more.n and all(o._path is None for o in pickled.origins)
+    for again in (first, second, path, str(path), os.path.relpath(path)):
+        with pytest.raises(ValueError, match="in the release already"):
+            more.append(again, budget=budget)
+    arrays = {"a": np.zeros(3), "b": np.zeros(3)}
+    grown = more.append(arrays)
+    with pytest.raises(ValueError, match="in the release already"):
+        grown.append(dict(arrays), budget=budget)
+    with pytest.raises(ValueError, match="not a release"):
+        more.append(rel)
+    assert not budget.charges and grown.n == more.n + 3

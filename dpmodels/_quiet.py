@@ -1,0 +1,38 @@
+"""Silence warnings from several threads at once.
+
+``warnings.catch_warnings`` saves and restores a list that all threads share: two blocks that
+overlap in time can restore each other's "ignore", for good. Here the first block to open saves
+the filters and the last one to close restores them.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["quiet"]
+
+_LOCK = threading.Lock()
+_OPEN: list[warnings.catch_warnings] = []  # type: ignore[type-arg, unused-ignore]
+_COUNT = [0]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let no warning out while the block runs, in this thread or another."""
+    with _LOCK:
+        if _COUNT[0] == 0:
+            saved = warnings.catch_warnings()
+            saved.__enter__()
+            warnings.simplefilter("ignore")
+            _OPEN.append(saved)
+        _COUNT[0] += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _COUNT[0] -= 1
+            if _COUNT[0] == 0:
+                _OPEN.pop().__exit__(None, None, None)

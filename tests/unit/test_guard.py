@@ -1,0 +1,145 @@
+"""The guard of private stages: what user code raises, and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+from dpmodels._guard import guarded
+from dpmodels._quiet import quiet
+from dpmodels.errors import PrivateStageError
+
+SECRET = "sentinel-4711"
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_interrupts_come_through_fresh(kind):
+    """SystemExit("row 17 ...") and KeyboardInterrupt kept their text."""
+
+    class Mine(kind):
+        pass
+
+    def stage():
+        raise Mine(SECRET)
+
+    with pytest.raises(kind) as caught:
+        guarded(stage)
+    error = caught.value
+    assert type(error) is kind and error.args == ()
+    assert error.__context__ is None and error.__cause__ is None
+    names = [entry.name for entry in caught.traceback]
+    assert "stage" not in names
+
+
+def test_other_errors_are_withheld():
+    for error in (ValueError(SECRET), asyncio.CancelledError(SECRET), BaseException(SECRET)):
+
+        def stage(error=error):
+            raise error
+
+        with pytest.raises(PrivateStageError) as caught:
+            guarded(stage)
+        assert SECRET not in str(caught.value) and caught.value.__context__ is None
+
+
+class _Kills(SystemExit):
+    pass
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, asyncio.CancelledError, _Kills])
+def test_user_code_that_raises_is_a_value_not_an_error(kind):
+    """A CancelledError of user code was an error on one neighbour only."""
+    from dpmodels.gptr.adapter import _number
+    from dpmodels.ptr.adapter import safe_number, safe_vector
+
+    def fails(*_):
+        raise kind(SECRET)
+
+    x = np.zeros((3, 1))
+    assert safe_vector(fails, x, 2).tolist() == [0.0, 0.0]
+    assert safe_number(fails, x) == 0.0
+    assert _number(fails, x) == np.inf
+
+
+def test_a_vote_that_cannot_be_hashed_is_an_abstention():
+    import dpmodels as dp
+
+    class Odd:
+        def __init__(self, kind):
+            self.kind = kind
+
+        def __hash__(self):
+            raise self.kind(SECRET)
+
+    class Unequal(Odd):
+        def __hash__(self):
+            return hash("a")
+
+        def __eq__(self, other):
+            raise self.kind(SECRET)
+
+    kinds = (TypeError, ValueError, RuntimeError, SystemExit, asyncio.CancelledError)
+    votes = ["a"] * 500 + [c(k) for c in (Odd, Unequal) for k in kinds]
+    assert "a" in repr(dp.dp_vote(votes, ["a", "b"], eps=5, delta=1e-6))
+
+
+def test_blocks_that_overlap_in_threads_leave_the_filters_as_they_were():
+    """Fits at the same time in threads left the filter at "ignore" for good."""
+    before = list(warnings.filters)
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+
+    def first():
+        with quiet():
+            first_in.set()
+            second_in.wait(5)
+        first_out.set()
+
+    def second():
+        first_in.wait(5)
+        with quiet():
+            second_in.set()
+            first_out.wait(5)
+
+    threads = [threading.Thread(target=f) for f in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert warnings.filters == before
+    with pytest.warns(UserWarning, match="heard"):
+        warnings.warn("heard", UserWarning, stacklevel=1)
+
+
+def test_no_other_block_of_the_package_touches_the_filters():
+    """Only docstrings, the command line and the audit kit may use catch_warnings."""
+    import ast
+    from pathlib import Path
+
+    import dpmodels
+
+    root = Path(dpmodels.__file__).parent
+    found = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr == "catch_warnings":
+                found.add(path.relative_to(root).parts[:2])
+    allowed = {("cli.py",), ("_quiet.py",), ("privacy", "audit")}
+    assert found <= allowed, found - allowed
+
+
+def test_outputs_of_user_mechanisms_have_few_digits():
+    from dpmodels.gptr.adapter import _rounded
+
+    out = np.array([np.pi, -1e-30 / 3, 1e30 / 7, 0.0, np.nan, np.inf])
+    got = _rounded(out)
+    assert got[3:].tolist() == [0.0, 0.0, 0.0]
+    assert got[:3] == pytest.approx(out[:3], rel=2.0**-32)
+    for value in got[:3].tolist():
+        numerator, _ = value.as_integer_ratio()
+        while numerator % 2 == 0:
+            numerator //= 2
+        assert abs(numerator) <= 2**32
