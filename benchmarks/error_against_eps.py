@@ -32,9 +32,9 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
-from dpmodels.moments.plans import noise_ratio
-from dpmodels.moments.pmt import two_stages
-from dpmodels.moments.ssp import TWO_STAGE_RATIO
+from dpmodels.models.linear.plans import noise_ratio
+from dpmodels.models.linear.pmt import two_stages
+from dpmodels.models.linear.ssp import TWO_STAGE_RATIO
 from dpmodels.privacy.gdp import eps_gdp
 
 DELTA = 1e-6

@@ -72,15 +72,15 @@ def block_loop(design, df):
 
 
 def exact_loop(design, df):
-    from dpmodels.moments.gram import gram
-    from dpmodels.moments.rowmap import RowMap, unit_scale
+    from dpmodels.exact.gram import gram
+    from dpmodels.exact.rowmap import RowMap, unit_scale
 
     return gram(blocks(design, df), RowMap(unit_scale(design), np.ones(design.q)))
 
 
 def counting_loop(design, df):
-    from dpmodels.moments.counting import gram_of
-    from dpmodels.moments.rowmap import RowMap, unit_scale
+    from dpmodels.exact.counting import gram_of
+    from dpmodels.exact.rowmap import RowMap, unit_scale
     from dpmodels.sources.adapt import as_source
     from dpmodels.sources.rows import Rows
 

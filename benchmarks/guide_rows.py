@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
-from dpmodels.moments import ssp
-from dpmodels.moments.stages import guide_windows
+from dpmodels.models.linear import ssp
+from dpmodels.models.linear.stages import guide_windows
 from dpmodels.sources.windows import ALL_ROWS, Windows
 
 N = 1_000_000

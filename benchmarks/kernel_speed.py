@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
-from dpmodels.ptr.kernel import gaussian
+from dpmodels.models.kernel.kernel import gaussian
 
 
 def cpu(f):

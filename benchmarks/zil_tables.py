@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
-from dpmodels.zil.draws import second_model
-from dpmodels.zil.general import difference_hessian, sandwich
-from dpmodels.zil.kinks import check
-from dpmodels.zil.linear import asymptotic_variance, fit_linear, fit_linear_one_draw
-from dpmodels.zil.losses import Logistic
-from dpmodels.zil.model import Model
-from dpmodels.zil.objective import objective_of
-from dpmodels.zil.optimise import minimise, residual_mad
+from dpmodels.models.noised.draws import second_model
+from dpmodels.models.noised.general import difference_hessian, sandwich
+from dpmodels.models.noised.kinks import check
+from dpmodels.models.noised.linear import asymptotic_variance, fit_linear, fit_linear_one_draw
+from dpmodels.models.noised.losses import Logistic
+from dpmodels.models.noised.model import Model
+from dpmodels.models.noised.objective import objective_of
+from dpmodels.models.noised.optimise import minimise, residual_mad
 
 OUT = Path(__file__).parent / "results"
 

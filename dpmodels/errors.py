@@ -31,6 +31,7 @@ __all__ = [
     "UnknownMethodError",
     "UnknownOptionError",
     "UtilityWarning",
+    "choice",
     "did_you_mean",
     "shown",
 ]
@@ -153,3 +154,14 @@ def shown(value: Any) -> str:
     if kind is str and len(value) <= 40:
         return repr(value)
     return f"<{kind.__name__}>"
+
+
+def choice(name: str, value: Any, known: Iterable[Any]) -> Any:
+    """Return ``value`` if it is one of ``known``, else raise ``RequestError``."""
+    listed = list(known)
+    if value not in listed:
+        raise RequestError(
+            f"{name}={shown(value)} is not one of {listed}."
+            + did_you_mean(str(value), [str(k) for k in listed])
+        )
+    return value

@@ -186,10 +186,15 @@ class Method:
 _REGISTRY: dict[tuple[str, str], Method] = {}
 #: Modules that register methods when imported; data, so that a room can be added in one line.
 _ROOMS: tuple[str, ...] = (
-    "dpmodels.moments.methods",
-    "dpmodels.ptr.methods",
-    "dpmodels.gptr.methods",
-    "dpmodels.zil.methods",
+    "dpmodels.models.linear.methods",
+    "dpmodels.models.glm.methods",
+    "dpmodels.models.noised.methods",
+    "dpmodels.models.mean.methods",
+    "dpmodels.models.bayes.methods",
+    "dpmodels.models.kernel.methods",
+    "dpmodels.models.moments.methods",
+    "dpmodels.models.components.methods",
+    "dpmodels.models.custom.methods",
 )
 _loaded = False
 _LOADING = threading.RLock()
@@ -205,7 +210,7 @@ def register_method(method: Method) -> Method:
     Privacy
     -------
     Reads no data. A registered method carries its own proof: the audit kit
-    (``dpmodels.privacy.audit``) runs on it by name.
+    (``dpmodels.audit``) runs on it by name.
     """
     _REGISTRY[(method.verb, method.name)] = method
     return method

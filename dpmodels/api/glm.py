@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._fit import fit_formula
-from dpmodels.api._release_data import REQUIRED
+from dpmodels.api.fitting import fit_formula
+from dpmodels.api.on_release import REQUIRED
 from dpmodels.errors import RequestError, did_you_mean, shown
 
 if TYPE_CHECKING:

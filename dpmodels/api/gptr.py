@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._request import build_request
-from dpmodels.api._run import execute
+from dpmodels.api.building import build_request
+from dpmodels.api.run import execute
 from dpmodels.errors import shown
 
 if TYPE_CHECKING:

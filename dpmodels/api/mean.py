@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._columns import columns_formula
-from dpmodels.api._fit import fit_formula
+from dpmodels.api.columns import columns_formula
+from dpmodels.api.fitting import fit_formula
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit

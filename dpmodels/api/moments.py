@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._choice import choose_method
-from dpmodels.api._columns import columns_formula
-from dpmodels.api._fit import fit_formula
+from dpmodels.api.choice import choose_method
+from dpmodels.api.columns import columns_formula
+from dpmodels.api.fitting import fit_formula
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit

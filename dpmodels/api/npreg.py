@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._fit import fit_formula
+from dpmodels.api.fitting import fit_formula
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit

@@ -10,7 +10,7 @@ from dpmodels.errors import NoReplyWarning, RequestError, shown
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
-    from dpmodels.gptr.votes import PateResult
+    from dpmodels.models.votes.votes import PateResult
 
 __all__ = ["dp_pate"]
 
@@ -130,8 +130,8 @@ def dp_pate(
 
     import numpy as np
 
-    from dpmodels.api._run import guarded
-    from dpmodels.gptr.votes import (
+    from dpmodels.api.run import guarded
+    from dpmodels.models.votes.votes import (
         PateResult,
         answer_queries,
         answer_untested,

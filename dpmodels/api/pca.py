@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._columns import columns_formula
-from dpmodels.api._request import build_request
-from dpmodels.api._run import execute
+from dpmodels.api.building import build_request
+from dpmodels.api.columns import columns_formula
+from dpmodels.api.run import execute
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._choice import choose_method
-from dpmodels.api._request import build_request
-from dpmodels.api._run import make_plan
+from dpmodels.api.building import build_request
+from dpmodels.api.choice import choose_method
 from dpmodels.api.glm import glm_arguments
+from dpmodels.api.run import make_plan
 from dpmodels.errors import RequestError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -103,6 +103,6 @@ def plan(
             + did_you_mean(unknown[0], result.design.names)
             + f" Columns: {', '.join(result.design.names)}"
         )
-    from dpmodels.planning._reach import reach
+    from dpmodels.planning.reach import reach
 
     return replace(result, advice=(*result.advice, *reach(planned, n, float(eps), want)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api._fit import fit_formula
-from dpmodels.api._release_data import REQUIRED
+from dpmodels.api.fitting import fit_formula
+from dpmodels.api.on_release import REQUIRED
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels import _testing
 from dpmodels._guard import guarded
-from dpmodels.api._run import row_count
+from dpmodels.api.run import row_count
 from dpmodels.errors import (
     BudgetError,
     NoReplyError,
@@ -23,9 +23,9 @@ from dpmodels.privacy.run import Run
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
+    from dpmodels.models.noised.stage import TablePlan
+    from dpmodels.models.noised.table import NoisyTable
     from dpmodels.schema import Schema
-    from dpmodels.zil.stage import TablePlan
-    from dpmodels.zil.table import NoisyTable
 
 __all__ = ["dp_release", "load_release"]
 
@@ -75,8 +75,8 @@ def _plan(
     n: int | None,
 ) -> TablePlan:
     from dpmodels.formula import build_design, needed_variables
+    from dpmodels.models.noised.stage import Settings, plan_table
     from dpmodels.schema import declared_schema, schema_for
-    from dpmodels.zil.stage import Settings, plan_table
 
     settings = Settings.of(options)
     declared = declared_schema(schema, source.schema_attr)
@@ -173,9 +173,9 @@ def dp_release(
     ranges, levels, n, noise scales, and every column in ``public_columns``. With declared bounds
     the guarantee holds record by record (local differential privacy).
     """
+    from dpmodels.models.noised.grow import Origin
+    from dpmodels.models.noised.stage import seeded
     from dpmodels.sources.adapt import as_source
-    from dpmodels.zil.grow import Origin
-    from dpmodels.zil.stage import seeded
 
     if hasattr(data, "__noisy_table__"):
         raise RequestError("the data is a release already: releasing it again is post-processing")
@@ -219,8 +219,8 @@ def _warn(plan: TablePlan, seed: int | None) -> None:
 
 
 def _execute(plan: TablePlan, source: Any, budget: Any, seed: int | None) -> NoisyTable:
+    from dpmodels.models.noised.stage import make_table
     from dpmodels.sources.rows import Rows
-    from dpmodels.zil.stage import make_table
 
     if budget is None:
         from dpmodels.privacy.ledger import current_budget
@@ -248,6 +248,6 @@ def load_release(path: Any) -> NoisyTable:
     -------
     Costs nothing: the files hold released numbers and public facts.
     """
-    from dpmodels.zil.table import NoisyTable
+    from dpmodels.models.noised.table import NoisyTable
 
     return NoisyTable.load(path)

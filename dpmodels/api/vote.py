@@ -9,7 +9,7 @@ from dpmodels.errors import NotPrivateWarning, RequestError, shown
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
-    from dpmodels.gptr.votes import VoteResult
+    from dpmodels.models.votes.votes import VoteResult
 
 __all__ = ["charged_run", "dp_vote"]
 
@@ -85,8 +85,8 @@ def dp_vote(
     """
     import numpy as np
 
-    from dpmodels.api._run import guarded
-    from dpmodels.gptr.votes import VoteResult, majority, vote_steps
+    from dpmodels.api.run import guarded
+    from dpmodels.models.votes.votes import VoteResult, majority, vote_steps
     from dpmodels.privacy.guarantee import Guarantee
 
     eps, delta = check_eps_delta(eps, delta)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dpmodels.datasets._rand import rand_hie
-from dpmodels.datasets._wine import wine
+from dpmodels.datasets.rand import rand_hie
+from dpmodels.datasets.wine import wine
 
 __all__ = ["rand_hie", "wine"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmodels.errors import FormulaError, SchemaError
-from dpmodels.formula import _formulaic as fx
+from dpmodels.formula import formulaic_terms as fx
 from dpmodels.formula import intervals as iv
 from dpmodels.formula.columns import (
     atom_of,

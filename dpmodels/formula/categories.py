@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.errors import DPModelsError, did_you_mean
-from dpmodels.formula import _formulaic as fx
+from dpmodels.formula import formulaic_terms as fx
 from dpmodels.formula.bases import arguments, numbers, whole
 from dpmodels.formula.calls import call_name, word
 from dpmodels.formula.coerce import hash_text

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.formula._clip import clip_cells
+from dpmodels.formula.clip import clip_cells
 from dpmodels.formula.intervals import Interval
 from dpmodels.formula.nodes import Array, Basis, Cat, Node
 from dpmodels.schema import Levels, Schema

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from dpmodels.errors import FormulaError, did_you_mean
-from dpmodels.formula._formulaic import parse
 from dpmodels.formula.compile import literal, parse_expression
+from dpmodels.formula.formulaic_terms import parse
 from dpmodels.formula.spelling import refuse_r
 from dpmodels.schema import Levels, Text, Variable
 

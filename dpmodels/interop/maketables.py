@@ -11,15 +11,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.results import _tables
-from dpmodels.results._design import row_norm
+from dpmodels.results import inference
+from dpmodels.results.design_facts import row_norm
 from dpmodels.results.summary import response_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.results._record import Record
     from dpmodels.results.fit import Fit
+    from dpmodels.results.record import Record
 
 __all__ = ["MaketablesPlugin", "TableModel", "as_model", "register"]
 
@@ -52,17 +52,17 @@ class MaketablesPlugin:
         import pandas as pd
 
         est = self._record.estimate
-        low, high = _tables.conf_int(est, 0.95)
+        low, high = inference.conf_int(est, 0.95)
         table: pd.DataFrame = pd.DataFrame(
             {
                 "b": est.params,
-                "se": _tables.standard_errors(est),
-                "t": _tables.statistics(est),
-                "p": _tables.p_values(est),
+                "se": inference.standard_errors(est),
+                "t": inference.statistics(est),
+                "p": inference.p_values(est),
                 "ci95l": low,
                 "ci95u": high,
-                "se_sampling": _tables.standard_errors(est, "sampling"),
-                "se_privacy": _tables.standard_errors(est, "privacy"),
+                "se_sampling": inference.standard_errors(est, "sampling"),
+                "se_privacy": inference.standard_errors(est, "privacy"),
             },
             index=pd.Index(list(est.names), name="Coefficient"),
         )

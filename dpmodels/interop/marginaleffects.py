@@ -14,7 +14,7 @@ import numpy as np
 
 from dpmodels.errors import DPModelsError, RequestError
 from dpmodels.estimate import Array
-from dpmodels.results import _tables
+from dpmodels.results import inference
 from dpmodels.results.summary import response_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
 
     import pandas as pd
 
-    from dpmodels.results._design import interval_of
+    from dpmodels.results.design_facts import interval_of
 
     axes: dict[str, Any] = {}
     design = fit.design
@@ -115,7 +115,7 @@ def as_model(fit: Fit, grid: Any = None) -> Any:
             self.vault.variables_type = {c: _type(data[c]) for c in data.columns}
 
         def get_vcov(self, vcov: Any = True) -> Any:
-            return None if vcov is False else _tables.covariance(fit._record.estimate)
+            return None if vcov is False else inference.covariance(fit._record.estimate)
 
         def get_exog(self, newdata: Any) -> Array:
             rows = {name: newdata[name].to_list() for name in newdata.columns}

@@ -1,5 +1,5 @@
 """Everything public about a fit, decided before any row is read."""
 
-from dpmodels.planning._plan import Plan, Purchase
+from dpmodels.planning.plan import Plan, Purchase
 
 __all__ = ["Plan", "Purchase"]

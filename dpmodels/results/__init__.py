@@ -12,8 +12,8 @@ _EXPORTS = {
     "Fit": "dpmodels.results.fit",
     "load": "dpmodels.results.fit",
     "Summary": "dpmodels.results.summary",
-    "etable": "dpmodels.results._etable",
-    "modelsummary": "dpmodels.results._etable",
+    "etable": "dpmodels.results.side_by_side",
+    "modelsummary": "dpmodels.results.side_by_side",
     "Kind": "dpmodels.results.kinds",
     "register_kind": "dpmodels.results.kinds",
 }

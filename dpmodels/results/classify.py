@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, choice
 from dpmodels.estimate import Array
-from dpmodels.results._predict import choice
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpmodels.errors import NotReleasedError
 from dpmodels.interop.maketables import MaketablesPlugin, register
-from dpmodels.results import _tables
-from dpmodels.results._record import Record
-from dpmodels.results._views import Estimates, PublicFacts
+from dpmodels.results import inference
+from dpmodels.results.record import Record
+from dpmodels.results.views import Estimates, PublicFacts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +141,7 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         Post-processing: costs nothing.
         """
         level = self.level if level is None else level
-        return _tables.tidy(self._record.estimate, conf_int_=conf_int, level=level, style=style)
+        return inference.tidy(self._record.estimate, conf_int_=conf_int, level=level, style=style)
 
     def glance(self, style: str = "python") -> pd.DataFrame:
         """One row: public facts, the guarantee and released statistics (NaN if not released).
@@ -154,7 +154,7 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         -------
         Post-processing: costs nothing.
         """
-        return _tables.glance(self._record, style=style)
+        return inference.glance(self._record, style=style)
 
     def _warn_of_odd_cells(self, new: Any, outside: str) -> None:
         from dpmodels.errors import UtilityWarning
@@ -247,7 +247,7 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fit as plain lists and numbers, with a format version."""
-        from dpmodels.results._json import to_dict
+        from dpmodels.results.saved import to_dict
 
         return to_dict(self._record)
 
@@ -258,7 +258,7 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         -------
         The file holds public and released numbers only; its size does not grow with the data.
         """
-        from dpmodels.results._json import dumps
+        from dpmodels.results.saved import dumps
 
         text = dumps(self._record)
         if path is not None:
@@ -268,14 +268,14 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Fit:
         """Restore a fit from :meth:`to_dict`."""
-        from dpmodels.results._json import from_dict
+        from dpmodels.results.saved import from_dict
 
         return cls._of(from_dict(saved))
 
     @classmethod
     def from_json(cls, text: str) -> Fit:
         """Restore a fit from :meth:`to_json`."""
-        from dpmodels.results._json import loads
+        from dpmodels.results.saved import loads
 
         return cls._of(loads(text))
 

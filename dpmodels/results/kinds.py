@@ -32,7 +32,7 @@ class Kind:
         ``function(fit, new, what=, interval=, level=, se_fit=, outside=)``. Empty: this family
         has no ``predict``.
     link : str
-        Name of the link that ``dpmodels.results._predict:regression`` inverts ("identity",
+        Name of the link that ``dpmodels.results.predict:regression`` inverts ("identity",
         "logit", "log"); a method option called ``link`` wins.
     estimates : str
         Header of the column of estimates.
@@ -50,7 +50,7 @@ class Kind:
 
     verb: str
     title: str
-    predict: str = "dpmodels.results._predict:regression"
+    predict: str = "dpmodels.results.predict:regression"
     link: str = "identity"
     estimates: str = "Estimate"
     count: str = "Coefficients"
@@ -65,7 +65,7 @@ class Kind:
 
     def mean(self, eta: Any, options: Mapping[str, Any]) -> Any:
         """Return the mean at a linear predictor."""
-        from dpmodels.results._predict import LINKS
+        from dpmodels.results.predict import LINKS
 
         return LINKS[self.link_name(options)][0](eta)
 

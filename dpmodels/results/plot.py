@@ -64,7 +64,7 @@ def coefplot(
     if failed:
         raise DPModelsError("plot() needs matplotlib: pip install 'dpmodels[plot]'")
 
-    from dpmodels.results._tables import quantile
+    from dpmodels.results.inference import quantile
 
     estimates: Any = fit.params
     shown = [name for name in estimates.index if intercept or name != "Intercept"]

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from dpmodels.errors import RequestError, did_you_mean
 from dpmodels.privacy.guarantee import RELATIONS
-from dpmodels.results import _format as f
-from dpmodels.results import _tables
-from dpmodels.results._design import event, response, row_norm, rows_used
-from dpmodels.results._notes import no_reply_page, notes_of
+from dpmodels.results import formats as f
+from dpmodels.results import inference
+from dpmodels.results.design_facts import event, response, row_norm, rows_used
 from dpmodels.results.kinds import kind_of
+from dpmodels.results.notes import no_reply_page, notes_of
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Array
-    from dpmodels.results._record import Record
+    from dpmodels.results.record import Record
 
 __all__ = ["Column", "Page", "Row", "Summary", "build"]
 
@@ -265,9 +265,9 @@ def _table(
 ) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
     """Return columns and rows of the coefficient table; ``n/a`` where nothing was released."""
     est = record.estimate
-    low, high = _tables.conf_int(est, level)
-    low_name, high_name = _tables.bound_names(level)
-    p = _tables.p_values(est)
+    low, high = inference.conf_int(est, level)
+    low_name, high_name = inference.bound_names(level)
+    p = inference.p_values(est)
     letter = "z" if est.use_t is None else "t"
 
     def ends(one: Array, other: Array) -> list[str]:
@@ -277,23 +277,23 @@ def _table(
         (Column(estimates, width=11), f.column(est.params, digits)),
         (
             Column("total", "Std. Error", blocks=(0, 1), alone="Std. Error"),
-            f.column(_tables.standard_errors(est), digits),
+            f.column(inference.standard_errors(est), digits),
         ),
         (
             Column("sampling", "Std. Error", blocks=(1,)),
-            f.column(_tables.standard_errors(est, "sampling"), digits),
+            f.column(inference.standard_errors(est, "sampling"), digits),
         ),
         (
             Column("privacy", "Std. Error", blocks=(1,), width=8),
-            f.column(_tables.standard_errors(est, "privacy"), digits),
+            f.column(inference.standard_errors(est, "privacy"), digits),
         ),
         (
             Column("share", "Std. Error", wide=False, blocks=(1,), width=8),
-            [f.percent(v) for v in _tables.privacy_share(est)],
+            [f.percent(v) for v in inference.privacy_share(est)],
         ),
         (
             Column(letter, width=8),
-            f.column(_tables.statistics(est), max(digits - 2, 1)),
+            f.column(inference.statistics(est), max(digits - 2, 1)),
         ),
         (Column(f"P>|{letter}|"), [f.p_value(v) for v in p]),
         (Column(low_name, width=8), ends(low, high)),

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.moments.rowspace import unit_rows
+from dpmodels.exact.rowspace import unit_rows
 from dpmodels.schema import Levels, Text
 
 if TYPE_CHECKING:
+    from dpmodels.exact.rowmap import UnitScale
     from dpmodels.formula.design import Design
-    from dpmodels.moments.rowmap import UnitScale
     from dpmodels.schema import Variable
 
 __all__ = ["RESPONSE", "Coordinates", "inverse_root", "public_coordinates"]

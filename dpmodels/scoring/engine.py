@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.moments.queries import release_ball
-from dpmodels.moments.rowmap import RowMap
-from dpmodels.moments.sensitivity import gram_sensitivity
+from dpmodels.exact.queries import release_ball
+from dpmodels.exact.rowmap import RowMap
+from dpmodels.exact.sensitivity import gram_sensitivity
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step as LedgerStep
 from dpmodels.scoring.coordinates import Coordinates

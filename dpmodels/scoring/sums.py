@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.moments.gram import Words
-from dpmodels.moments.products import cross_product, mapped
-from dpmodels.moments.rowmap import STEPS, UnitScale
+from dpmodels.exact.gram import Words
+from dpmodels.exact.products import cross_product, mapped
+from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.sources.windows import Coins

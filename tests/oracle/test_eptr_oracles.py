@@ -6,19 +6,24 @@ import numpy as np
 import pytest
 
 from dpmodels._testing import ZeroNoise
-from dpmodels.moments.gram import gram
-from dpmodels.moments.rowmap import RowMap, UnitScale
+from dpmodels.exact.gram import gram
+from dpmodels.exact.rowmap import RowMap, UnitScale
+from dpmodels.exact.solution import ls_bound
+from dpmodels.models.linear.eptr_plan import OlsDetail
+from dpmodels.models.linear.eptr_release import (
+    auto_noise,
+    safety,
+    smallest_eigenvalue,
+    solve_projected,
+)
 from dpmodels.privacy.gdp import agm, delta_gdp, mu_gdp, upper_quantile
-from dpmodels.ptr.generic import (
+from dpmodels.privacy.propose_test import (
     integer_coin,
     paper_midpoint,
     paper_sigma,
     reply_probability,
     split_midpoint,
 )
-from dpmodels.ptr.ols_plan import OlsDetail
-from dpmodels.ptr.ols_release import auto_noise, safety, smallest_eigenvalue, solve_projected
-from dpmodels.ptr.sensitivity import ls_bound
 
 pytestmark = pytest.mark.oracle
 

@@ -5,17 +5,24 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.gptr.bounds import (
+from dpmodels.models.glm.perturbation import largest_rho, largest_rho_shift
+from dpmodels.models.linear.gptr_bounds import (
     choose_ridge,
     eigenvalue_bound,
     half_leverage,
     log_residual_sensitivity,
     residual_bound,
 )
-from dpmodels.gptr.curves import gdp_curve
-from dpmodels.gptr.objpert import largest_rho, largest_rho_shift
-from dpmodels.gptr.posterior import d_add, d_rem, largest_s, largest_s_pair, rdp_add, rdp_rem
-from dpmodels.gptr.score import largest_m
+from dpmodels.models.linear.posterior import (
+    d_add,
+    d_rem,
+    largest_s,
+    largest_s_pair,
+    rdp_add,
+    rdp_rem,
+)
+from dpmodels.models.linear.score_perturbation import largest_m
+from dpmodels.privacy.curves import gdp_curve
 from dpmodels.privacy.gdp import mu_gdp, upper_quantile
 
 pytestmark = pytest.mark.oracle
@@ -212,7 +219,7 @@ def test_profile_against_the_full_densities(seed):
 
 
 def test_half_leverage_is_where_efficiency_halves():
-    from dpmodels.gptr.bounds import efficiency
+    from dpmodels.models.linear.gptr_bounds import efficiency
 
     h = half_leverage("posterior", 0.25, 1e-7)
     assert efficiency("posterior", h, 0.25, 1e-7) == pytest.approx(0.5, abs=0.01)

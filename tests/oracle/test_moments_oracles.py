@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.moments.inference import Stage, errors
-from dpmodels.moments.public import (
+from dpmodels.exact.queries import ball_map, ball_sd
+from dpmodels.exact.rowmap import UnitScale
+from dpmodels.models.linear.inference import Stage, errors
+from dpmodels.models.linear.public import (
     PublicMoments,
     PublicWhitening,
     hotelling,
@@ -14,9 +16,7 @@ from dpmodels.moments.public import (
     public_radius,
     public_whitening,
 )
-from dpmodels.moments.queries import ball_map, ball_sd
-from dpmodels.moments.rowmap import UnitScale
-from dpmodels.moments.solve import floor_ridge, isotropic, solve
+from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import Gaussian
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.zil.curves import (
+from dpmodels.models.noised.curves import (
     beta_inf,
     beta_one,
     c_inf,
@@ -15,8 +15,8 @@ from dpmodels.zil.curves import (
     eps_inf,
     with_clear,
 )
-from dpmodels.zil.exact import calibrate, delta_exact, delta_hull, exact_eps, tradeoff
-from dpmodels.zil.linear import asymptotic_variance
+from dpmodels.models.noised.exact import calibrate, delta_exact, delta_hull, exact_eps, tradeoff
+from dpmodels.models.noised.linear import asymptotic_variance
 
 pytestmark = pytest.mark.oracle
 

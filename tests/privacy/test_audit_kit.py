@@ -8,8 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dpmodels.errors import RequestError
-from dpmodels.privacy.audit import (
+from dpmodels.audit import (
     MUTANTS,
     AuditCase,
     EventCheck,
@@ -29,7 +28,8 @@ from dpmodels.privacy.audit import (
     sentinel_search,
     uncovered,
 )
-from dpmodels.privacy.audit._cases import _CASES
+from dpmodels.audit.cases import _CASES
+from dpmodels.errors import RequestError
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian

@@ -5,10 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.moments.gram import gram
-from dpmodels.moments.rowmap import RowMap, UnitScale
-from dpmodels.ptr.ols_release import residual_statistic, smallest_eigenvalue, solve_projected
-from dpmodels.ptr.sensitivity import ls_bound
+from dpmodels.exact.gram import gram
+from dpmodels.exact.rowmap import RowMap, UnitScale
+from dpmodels.exact.solution import ls_bound
+from dpmodels.models.linear.eptr_release import (
+    residual_statistic,
+    smallest_eigenvalue,
+    solve_projected,
+)
 
 SLACK = 1 + 1e-9
 

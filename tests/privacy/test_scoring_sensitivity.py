@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmodels.moments.rowmap import STEPS, UnitScale
+from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.scoring import rules, sums
 from dpmodels.scoring.rules import LINEAR, joint_sensitivity, plan_pass
 from dpmodels.scoring.sums import Centre, ScorePass
@@ -210,8 +210,8 @@ def test_under_add_remove_a_row_does_not_depend_on_its_place():
 @pytest.mark.parametrize("factor", [1.0, 1 / math.sqrt(2), 0.5])
 def test_too_little_noise_of_a_whole_pass_is_flagged(k, factor):
     """Seed 3; the honest pass fails with probability at most 1 %."""
-    from dpmodels.privacy.audit import ReleaseCheck
-    from dpmodels.scoring.audit_cases import PASSES
+    from dpmodels.audit import ReleaseCheck
+    from dpmodels.audit.cases_scoring import PASSES
 
     class Quieter:
         def __init__(self, run):

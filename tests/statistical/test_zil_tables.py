@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr, ndtri
 
-from dpmodels.zil.draws import second_model
-from dpmodels.zil.general import difference_hessian, sandwich
-from dpmodels.zil.kinks import check
-from dpmodels.zil.linear import fit_linear
-from dpmodels.zil.losses import Logistic
-from dpmodels.zil.model import Model
-from dpmodels.zil.objective import objective_of
-from dpmodels.zil.optimise import minimise, residual_mad
+from dpmodels.models.noised.draws import second_model
+from dpmodels.models.noised.general import difference_hessian, sandwich
+from dpmodels.models.noised.kinks import check
+from dpmodels.models.noised.linear import fit_linear
+from dpmodels.models.noised.losses import Logistic
+from dpmodels.models.noised.model import Model
+from dpmodels.models.noised.objective import objective_of
+from dpmodels.models.noised.optimise import minimise, residual_mad
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 

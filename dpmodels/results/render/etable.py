@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dpmodels.results.render import latex as tex
-from dpmodels.results.render._common import signs
+from dpmodels.results.render.common import signs
 from dpmodels.results.render.markdown import escape as md_escape
 from dpmodels.results.render.markdown import pipe
 from dpmodels.results.render.text import ascii_text
 from dpmodels.results.render.typst import content
 
 if TYPE_CHECKING:
-    from dpmodels.results._etable import Etable
+    from dpmodels.results.side_by_side import Etable
 
 __all__ = ["RENDERERS"]
 

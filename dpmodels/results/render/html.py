@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from dpmodels.results.render._common import columns_of, facts_of, groups_of, signs
+from dpmodels.results.render.common import columns_of, facts_of, groups_of, signs
 
 if TYPE_CHECKING:
     from dpmodels.results.summary import Page, Summary

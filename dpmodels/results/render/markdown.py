@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpmodels.results.render._common import columns_of, facts_of, label_of, signs
+from dpmodels.results.render.common import columns_of, facts_of, label_of, signs
 
 if TYPE_CHECKING:
     from dpmodels.results.summary import Summary

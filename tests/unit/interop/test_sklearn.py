@@ -187,7 +187,7 @@ def test_typed_containers_are_read_by_their_type_and_not_quoted():
 
 
 def test_the_default_is_the_default_of_dp_ols():
-    from dpmodels.api._choice import choose_method
+    from dpmodels.api.choice import choose_method
     from dpmodels.registry import method_names
 
     assert DPLinearRegression().method == choose_method("dp_ols", None, None)[0]

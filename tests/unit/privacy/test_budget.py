@@ -315,7 +315,7 @@ def test_the_best_attacker_stays_below_delta(eps, delta, share):
 
 def _calls(eps, delta):
     """Calls of the kinds that the library has: Gaussian plans, profiles, tests with failures."""
-    from dpmodels.gptr.objpert import two_sided_profile
+    from dpmodels.models.glm.perturbation import two_sided_profile
 
     part = Gaussian(mu_gdp(eps, delta) * 0.9)
     small = mu_gdp(eps, delta) / 4

@@ -9,7 +9,7 @@ import pytest
 from dpmodels.errors import RequestError
 from dpmodels.privacy.composition import eps_of_parts
 from dpmodels.results import etable, modelsummary
-from dpmodels.results._etable import joint_line
+from dpmodels.results.side_by_side import joint_line
 
 
 def test_the_last_line_is_the_sum_and_the_exact_with_its_condition(make_fit):

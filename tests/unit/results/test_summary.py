@@ -101,7 +101,7 @@ def test_numbers_of_any_size_fit(make_fit):
     ],
 )  # fmt: skip
 def test_number(x, decimals, text):
-    from dpmodels.results._format import number
+    from dpmodels.results.formats import number
 
     assert number(x, decimals) == text
 
@@ -123,7 +123,7 @@ def test_number(x, decimals, text):
 )
 def test_one_notation_a_column(values, beside, texts):
     """CI "0.000 0.013" where p = .0654; 8.99e-04 among 0.0121."""
-    from dpmodels.results._format import column
+    from dpmodels.results.formats import column
 
     assert column(values, 4, beside) == list(texts)
 
@@ -146,7 +146,7 @@ def test_intervals_have_as_many_digits_as_estimates(make_fit):
     ],
 )
 def test_p_value(p, text):
-    from dpmodels.results._format import p_value
+    from dpmodels.results.formats import p_value
 
     assert p_value(p) == text
 

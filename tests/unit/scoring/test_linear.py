@@ -100,7 +100,7 @@ def test_a_fit_has_bias_aware_intervals(quiet):
 
 
 def test_critical_values_of_armstrong_and_kolesar():
-    from dpmodels.results._tables import critical_value
+    from dpmodels.results.inference import critical_value
 
     a = np.array([0.0, 0.25, 0.5, 1.0, 8.0])
     expected = [1.959963984540, 2.019713, 2.181477, 2.646146, 8.0 + 1.644853626951]

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from dpmodels.errors import SourceError
+from dpmodels.exact.gram import gram
+from dpmodels.exact.rowmap import RowMap, unit_scale
 from dpmodels.formula import build_design
-from dpmodels.moments.gram import gram
-from dpmodels.moments.rowmap import RowMap, unit_scale
 from dpmodels.schema import Real, Schema
 from dpmodels.sources.adapt import as_source, chosen_chunks
 from dpmodels.sources.rows import Rows

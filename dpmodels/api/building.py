@@ -1,0 +1,284 @@
+"""From the arguments of a call to a frozen request and a design. Reads no row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.registry import Method, resolve
+from dpmodels.request import Request, check_eps_delta
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.schema import Schema
+
+#: verb -> (builder in ``dpmodels.formula``, its options): which design a verb asks for.
+DESIGNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "dp_ols": ("build_design", {}),
+    "dp_quantreg": ("build_design", {}),
+    "dp_mest": ("build_design", {}),
+    "dp_npreg": ("build_design", {}),
+    "dp_glm": ("build_design", {"response_ok": "event"}),
+    "dp_bayes": ("build_design", {"response_ok": "levels"}),
+    "dp_mean": ("build_mean_design", {}),
+    "dp_moments": ("build_mean_design", {}),
+    "dp_eptr": ("build_mean_design", {}),
+    "dp_gptr": ("build_mean_design", {}),
+    "dp_pca": ("build_mean_design", {}),
+}
+
+__all__ = ["COMMON_OPTIONS", "DESIGNS", "Call", "build_request", "check_split"]
+
+#: Arguments that every formula verb takes beside its method's own options.
+COMMON_OPTIONS: dict[str, Any] = {
+    "split": None,
+    "level": 0.95,
+    "relation": None,
+    "na": "zero-row",
+    "on_no_reply": "return",
+    "engine": "formulaic",
+    "subset": None,
+    "weights": None,
+    "n": None,
+}
+_CHOICES = {
+    "relation": ("replace", "add-remove"),
+    "na": ("zero-row", "impute-midpoint", "declared"),
+    "on_no_reply": ("return", "raise", "default"),
+    "engine": ("formulaic", "patsy"),
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request with its design and the declared row count (if any)."""
+
+    request: Request
+    design: Design
+    n: int | None
+
+
+def check_split(split: Any) -> Mapping[str, float] | None:
+    """Return a split of positive shares that sums to 1 within 1e-9, or None."""
+    if split is None:
+        return None
+    if not isinstance(split, Mapping) or not split:
+        raise RequestError("split= takes a mapping, for example {'bound': .15, 'coef': .85}")
+    shares = {}
+    for name, share in split.items():
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not share > 0:
+            raise RequestError(
+                f"split={{{shown(name)}: {shown(share)}}}: shares must be positive numbers"
+            )
+        shares[str(name)] = float(share)
+    total = math.fsum(shares.values())
+    if not abs(total - 1.0) <= 1e-9:
+        typed = all(type(share) in (int, float) for share in split.values())
+        raise RequestError(
+            f"the shares of split= sum to {total!r}, not to 1"
+            if typed
+            else "the shares of split= must sum to 1"
+        )
+    return shares
+
+
+def _check_choice(name: str, value: Any) -> None:
+    if not isinstance(value, str) or value not in _CHOICES[name]:
+        raise RequestError(
+            f"{name}={shown(value)} is not one of {list(_CHOICES[name])}."
+            + (did_you_mean(value, _CHOICES[name]) if isinstance(value, str) else "")
+        )
+
+
+def _common(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the common arguments out of ``options`` and check them."""
+    common = {k: options.pop(k, default) for k, default in COMMON_OPTIONS.items()}
+    for name in ("na", "on_no_reply", "engine"):
+        _check_choice(name, common[name])
+    if common["relation"] is not None:
+        _check_choice("relation", common["relation"])
+    level = common["level"]
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise RequestError(
+            f"level must lie between 0 and 1, got {shown(level)}. For example level=0.95"
+        )
+    common["split"] = check_split(common["split"])
+    _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
+    _text("weights", common["weights"], 'weights="w", a column with a declared range')
+    n = common["n"]
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise RequestError(f"n must be a positive whole number, got {shown(n)}")
+    return common
+
+
+def _relation(method: Method, asked: str | None) -> str:
+    if asked is None:
+        return method.relations[0]
+    if asked not in method.relations:
+        raise RequestError(
+            f"{method.verb}(method={method.name!r}) has no proof for relation={shown(asked)}; "
+            f"it has one for {', '.join(map(repr, method.relations))}"
+        )
+    return asked
+
+
+def check_first(formula: Any) -> None:
+    """Refuse a call whose first argument is not a formula."""
+    if isinstance(formula, str):
+        return
+    table = hasattr(formula, "columns") or hasattr(formula, "schema")
+    raise RequestError(
+        f"the first argument is the formula, a text such as 'y ~ x1 + x2'; got "
+        f"{type(formula).__name__}" + (": the formula comes before the data" if table else "")
+    )
+
+
+def _text(name: str, value: Any, example: str) -> None:
+    """Refuse a column handed over where its name (or an expression of names) is asked for."""
+    if value is not None and not isinstance(value, str):
+        raise RequestError(
+            f"{name}= takes a text, for example {example}: it is read row by row with the data; "
+            f"got {type(value).__name__}"
+        )
+
+
+def _planned_columns(
+    formula: str, declared: Schema | None, bounds: Any, common: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the columns that a plan without data knows: declared ones, or the formula's.
+
+    ``bounds="private"`` buys every range, so nothing has to be declared. Otherwise a name that is
+    not declared may be misspelt: it is refused, with what to type if it is not.
+    """
+    from dpmodels.formula import needed_variables
+    from dpmodels.formula.walk import inline_variables
+
+    names = set(declared.variables) if declared is not None else set()
+    names |= {str(name) for name in bounds} if isinstance(bounds, Mapping) else set()
+    if names and "." in formula:
+        return dict.fromkeys(sorted(names), "unknown")
+    used = needed_variables(
+        formula,
+        None,
+        engine=common["engine"],
+        subset=common["subset"],
+        weights=common["weights"],
+        declared=names,
+    )
+    unknown = [name for name in used if name not in names and name not in inline_variables(formula)]
+    if unknown and bounds != "private":
+        raise RequestError(
+            f"planning without data: {unknown[0]!r} is neither in schema= nor in bounds=."
+            f"{did_you_mean(unknown[0], names)} For a number whose range is to be bought: "
+            f"schema={{{unknown[0]!r}: dp.Real()}}, or bounds='private' for all"
+        )
+    return dict.fromkeys(sorted(names.union(used)), "unknown")
+
+
+def build_request(
+    verb: str,
+    formula: Any,
+    *,
+    eps: Any,
+    delta: Any,
+    method: str,
+    kinds: Mapping[str, str] | None,
+    attached: Schema | None,
+    schema: Schema | None,
+    bounds: Any,
+    public: Any,
+    inference: bool,
+    seed: int | None,
+    progress: bool | None,
+    options: Mapping[str, Any],
+    design_options: Mapping[str, Any] | None = None,
+    reasons: tuple[str, ...] = (),
+) -> Call:
+    """Validate a call completely, before any private cell is read.
+
+    Parameters
+    ----------
+    kinds : mapping or None
+        Public dtypes of the columns; None when planning without data (then the schema decides).
+    attached : Schema or None
+        A schema attached to the data; ``schema=`` wins.
+    """
+    from dpmodels import formula as language
+    from dpmodels.formula import needed_variables
+    from dpmodels.schema import declared_schema, schema_for
+
+    check_first(formula)
+    entry = resolve(verb, method)
+    own = dict(options)
+    own.setdefault("na", entry.na)
+    common = _common(own)
+    resolved = entry.resolve_options(own)
+    eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
+    relation = _relation(entry, common["relation"])
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
+    if not isinstance(inference, bool):
+        raise RequestError(f"inference must be True or False, got {shown(inference)}")
+    if common["weights"] is not None and "weights" not in entry.accepts:
+        raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
+    declared = declared_schema(schema, attached)
+    if kinds is None:
+        if declared is None and bounds is None:
+            raise RequestError("planning without data needs schema= (or bounds=)")
+        kinds = _planned_columns(formula, declared, bounds, common)
+    needed = needed_variables(
+        formula,
+        kinds,
+        engine=common["engine"],
+        subset=common["subset"],
+        weights=common["weights"],
+    )
+    full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
+    request = Request(
+        verb=verb,
+        formula=formula,
+        method=entry,
+        eps=eps,
+        delta=delta,
+        schema=full,
+        buy="all" if bounds == "private" else "undeclared",
+        inference=inference,
+        split=common["split"],
+        level=float(common["level"]),
+        relation=relation,
+        na=common["na"],
+        on_no_reply=common["on_no_reply"],
+        engine=common["engine"],
+        subset=common["subset"],
+        weights=common["weights"],
+        seed=seed,
+        progress=progress,
+        options=resolved,
+        public=public,
+        reasons=reasons,
+    )
+    builder, defaults = DESIGNS[verb]
+    design = getattr(language, builder)(
+        formula,
+        full,
+        na=request.na,
+        engine=request.engine,
+        subset=request.subset,
+        weights=request.weights,
+        **{**defaults, **(design_options or {})},
+    )
+    if request.buy == "all":
+        design = design.without_bounds()
+    if public is not None:
+        from dpmodels.api.public import read_public
+
+        if "public" not in entry.accepts:
+            raise RequestError(
+                f"{verb}(method={shown(method)}) does not use public data: drop public=, or use a "
+                "method that does, for example method='pmt'"
+            )
+        request = replace(request, public=read_public(public, design))
+    return Call(replace(request, schema=design.schema), design, common["n"])

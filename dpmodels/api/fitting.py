@@ -1,0 +1,82 @@
+"""The body that all formula verbs share: a table or a release of one, a request, a run, a fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.api.building import build_request
+from dpmodels.api.on_release import fit_on_release, is_release, require
+from dpmodels.api.run import execute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpmodels.results import Fit
+
+__all__ = ["fit_formula"]
+
+_BLANK: dict[str, Any] = {
+    "schema": None,
+    "bounds": None,
+    "public": None,
+    "inference": True,
+    "progress": None,
+}
+
+
+def fit_formula(
+    verb: str,
+    formula: str,
+    data: Any,
+    *,
+    budget: Any,
+    eps: Any,
+    delta: Any,
+    method: str | None,
+    default: str | Callable[[], tuple[str, tuple[str, ...]]],
+    **call: Any,
+) -> Fit:
+    """Run one call of a verb on a table, or on a release in a table's place.
+
+    Parameters
+    ----------
+    verb, formula, data
+    budget : Budget or None
+    eps, delta : float
+        Not given with a release: its guarantee is already paid for.
+    method : str or None
+    default : str or function
+        Method where none is asked for, or a function that returns it with the reasons.
+    **call
+        The arguments of :func:`dpmodels.api.building.build_request` that the verb decides.
+    """
+    from dpmodels.api.building import check_first
+    from dpmodels.api.public import not_the_private_data
+    from dpmodels.registry import method_names
+    from dpmodels.results import Fit
+    from dpmodels.sources.adapt import as_source
+
+    call = {**_BLANK, **call}
+    if is_release(data) and "drcl" in method_names(verb):
+        return fit_on_release(
+            verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call
+        )
+    check_first(formula)
+    require(verb, eps, delta, call.get("options"))
+    not_the_private_data(call["public"], data)
+    reasons: tuple[str, ...] = ()
+    if not isinstance(default, str):
+        method, reasons = default()
+    source = as_source(data)
+    request = build_request(
+        verb,
+        formula,
+        eps=eps,
+        delta=delta,
+        method=method or str(default),
+        kinds=source.kinds,
+        attached=source.schema_attr,
+        reasons=reasons,
+        **call,
+    )
+    return Fit(*execute(request, source, budget))

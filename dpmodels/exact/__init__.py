@@ -1,0 +1,1 @@
+"""Exact integer sums of rows on a public lattice, and their sensitivities."""

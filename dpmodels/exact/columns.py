@@ -1,0 +1,64 @@
+"""Sums of columns on the lattice, their sensitivity, and a scale learnt from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.exact.rowmap import STEPS
+
+__all__ = ["column_sums", "rescaling", "sums_sensitivity"]
+
+Array = npt.NDArray[np.float64]
+
+
+def column_sums(blocks: Iterable[Array], scale: Array, shift: Array) -> npt.NDArray[np.object_]:
+    """Return integers (count, sums of k, sums of trunc(k^2 / 2^20)), k = trunc(2^20 u), |u| <= 1.
+
+    Shape (1 + 2 d,). A void row adds nothing. Exact in any order.
+    """
+    d = len(scale)
+    total = np.zeros(1 + 2 * d, dtype=object)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            u = block[:-1] * scale[:, None] + shift[:, None]
+            void = ~np.isfinite(block[-1] + u.sum(0))
+            k = np.trunc(np.clip(u, -1.0, 1.0) * STEPS)
+            k[:, void] = 0.0
+            squares = np.trunc(k * k / STEPS)
+            total[0] += int(STEPS) * int(k.shape[1] - void.sum())
+            total[1 : 1 + d] += [int(v) for v in k.sum(1)]
+            total[1 + d :] += [int(v) for v in squares.sum(1)]
+    return total
+
+
+def sums_sensitivity(d: int, relation: str) -> float:
+    """Return the L2 sensitivity of :func:`column_sums`, in lattice units.
+
+    One row adds (1, u, u^2): norm^2 at most 1 + 2 d. Replacing it moves a column by
+    (u - u')^2 (1 + (u + u')^2) <= 4, or voids the row. 2^-18 pays for the truncations.
+    """
+    square = 1.0 + 2.0 * d
+    if relation == "replace":
+        square = max(square, 4.0 * d)
+    return STEPS * math.sqrt(square) * (1.0 + 2.0**-18)
+
+
+def rescaling(sums: Array, noise_sd: float, intercept: bool, most: Array) -> tuple[Array, Array]:
+    """Return (scale, shift) that give the unit columns mean 0 and variance 1, from noisy sums.
+
+    Variances below twice the noise of a mean square are not visible and are floored there; a
+    column is never magnified more than ``most`` (d,): rare dummies would get long rows.
+    """
+    d = (len(sums) - 1) // 2
+    m = max(float(sums[0]), 4.0 * noise_sd, 1.0)
+    mean = np.clip(sums[1 : 1 + d] / m, -1.0, 1.0)
+    if not intercept:
+        mean = np.zeros(d)
+    floor = np.maximum(2.0 * noise_sd / m, 1.0 / most**2)
+    variance = np.clip(sums[1 + d :] / m - mean**2, np.minimum(floor, 1.0), 1.0)
+    scale = 1.0 / np.sqrt(variance)
+    return scale, -mean * scale

@@ -1,0 +1,271 @@
+"""Row maps: public, row-by-row maps from a design row to bounded integers.
+
+A map is affine, then (optionally) scales the row into a ball, then clips single coordinates, then
+rounds towards zero to a lattice of 2^20 steps per bound. Everything in a map is public or was
+released before; so one person's row changes one row of integers, and the bound on that row holds
+exactly, in integers.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.exact.products import mapped
+from dpmodels.formula.clip import clip_cells
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+__all__ = [
+    "STEPS",
+    "OneFirst",
+    "RowMap",
+    "UnitScale",
+    "WithOne",
+    "ball_integers",
+    "unit_scale",
+    "void_missing",
+]
+
+#: Lattice steps per bound: |k| <= 2^20, so products are at most 2^40 and 2^13 of them are exact.
+STEPS = 2.0**20
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class UnitScale:
+    """The affine map ``w = scale * z + shift`` that takes declared intervals to [-1, 1].
+
+    With an intercept, columns are centred: ``u = (2 v - lo - hi) / (hi - lo)``; without one, only
+    scaled: ``u = v / max(|lo|, |hi|)``. Dummies and the intercept stay as they are.
+
+    Attributes
+    ----------
+    scale, shift : (q,) arrays
+        Response last.
+    intercept : bool
+    """
+
+    scale: Array
+    shift: Array
+    intercept: bool
+
+    def back(self) -> tuple[Array, Array]:
+        """Return (A, a) with ``beta = A theta + a``: coefficients in the design's own units.
+
+        From ``s_y y + h_y = sum_j theta_j (s_j x_j + h_j)``; the shifts go to the intercept.
+        """
+        sy, hy = self.scale[-1], self.shift[-1]
+        s, h = self.scale[:-1], self.shift[:-1]
+        A = np.diag(s / sy)
+        a = np.zeros(len(s))
+        if self.intercept:
+            A[0] = np.where(np.arange(len(s)) == 0, 1.0, h) / sy
+            a[0] = -hy / sy
+        return A, a
+
+
+def unit_scale(design: Design) -> UnitScale:
+    """Return the map of a design with known intervals to unit half-ranges."""
+    intervals = design.intervals()
+    lo, hi = intervals[:, 0], intervals[:, 1]
+    kinds = [c.kind for c in design.columns] + ["response"]
+    # A weighted row is sqrt(w) (1, x, y): its intercept cell is not constant, so that centring by
+    # a constant would not be affine in x. Such rows are only scaled.
+    centred = design.has_intercept and design.weights is None
+    scale, shift = np.ones(len(kinds)), np.zeros(len(kinds))
+    for j, kind in enumerate(kinds):
+        if kind in ("intercept", "dummy") and design.weights is None:
+            continue
+        if centred and hi[j] > lo[j]:
+            scale[j] = 2.0 / (hi[j] - lo[j])
+            shift[j] = -(lo[j] + hi[j]) / (hi[j] - lo[j])
+        else:
+            top = max(abs(lo[j]), abs(hi[j]))
+            scale[j] = 1.0 / top if top > 0 else 1.0
+    return UnitScale(scale, shift, centred)
+
+
+#: Factor on ball rows: pays for the float rounding of norm, factor and product (theory.md).
+_SHRINK = 1.0 - 2.0**-36
+
+
+@dataclass(frozen=True)
+class RowMap:
+    """``w = matrix @ (scale * z + shift)``; then the ball; then the box; then the lattice.
+
+    Attributes
+    ----------
+    unit : UnitScale
+        First affine map, diagonal.
+    matrix : (k, q) array or None
+        Second, dense map (whitening); None: identity.
+    ball : int
+        The first ``ball`` coordinates are scaled into the ball of ``radius``; the factor
+        multiplies the *whole* row (weighted least squares), or, with ``project=True``, those
+        coordinates only. 0: no ball.
+    radius : float
+    box : (k,) array
+        Bounds of the single coordinates (of those in the ball: the radius).
+    project : bool
+    still : bool
+        The image of a row does not depend on its place in the block, not even by rounding: needed
+        under add-remove, where the rows after the changed one move.
+    """
+
+    unit: UnitScale
+    box: Array
+    ball: int = 0
+    radius: float = 0.0
+    matrix: Array | None = None
+    project: bool = False
+    still: bool = False
+
+    @property
+    def units(self) -> Array:
+        """Size of one lattice step of each coordinate, shape (k,)."""
+        return self.box / STEPS
+
+    def _affine(self, block: Array, steps: float) -> Array:
+        """Return ``steps * w / box`` before any bound; overwrites ``block`` without a matrix."""
+        M, shift = self._map
+        if self.matrix is None:
+            block *= M * steps
+            w = block
+        else:
+            w = mapped(M * steps, block, self.still)
+        if shift is not None:
+            w += shift * steps
+        return w
+
+    @functools.cached_property
+    def _map(self) -> tuple[Array, Array | None]:
+        """The affine map to ``w / box``: (k, q) matrix, or (q, 1) diagonal; and (k, 1) shift."""
+        if self.matrix is None:
+            M = (self.unit.scale / self.box)[:, None]
+            shift = self.unit.shift / self.box
+        else:
+            M = self.matrix * self.unit.scale / self.box[:, None]
+            shift = self.matrix @ self.unit.shift / self.box
+            if self.unit.intercept:
+                # the intercept cell of a row is exactly 1, so the shift costs nothing there
+                M[:, 0] += shift
+                return M, None
+        return M, shift[:, None] if shift.any() else None
+
+    def normalised(self, block: Array, steps: float = 1.0) -> Array:
+        """Return ``steps * w / box`` (k, m), bounded; NaN in a row that must become a zero row.
+
+        Every ball row has norm at most ``steps`` and every other coordinate is at most ``steps``
+        in absolute value, float rounding included.
+        """
+        if not self.ball:
+            w = self._affine(block, steps)
+            return clip_cells(w, -steps, steps, out=w)
+        top = steps * _SHRINK
+        w = self._affine(block, top)
+        part, rest = w[: self.ball], w[self.ball :]
+        norm = np.einsum("ij,ij->j", part, part)
+        if not norm.max(initial=0.0) <= top * top:  # otherwise nothing to scale, nothing missing
+            _into_ball(w, part, rest, norm, top, self.project)
+        if len(rest):
+            clip_cells(rest, -steps, steps, out=rest)
+        return w
+
+    def real(self, block: Array) -> Array:
+        """Return w (k, m) in its own units; zero rows for missing ones."""
+        with np.errstate(all="ignore"):
+            w = self.normalised(block) * self.box[:, None]
+            void_missing(w)
+        return w
+
+    def integers(self, block: Array) -> Array:
+        """Return the lattice coordinates of a block, float64 holding exact integers, (k, m).
+
+        Rounding is towards zero, so no bound can be exceeded by it. Missing rows hold NaN here:
+        :func:`dpmodels.exact.gram.gram` voids them (it finds them for free).
+        """
+        w = self.normalised(block, STEPS)
+        return np.trunc(w, out=w)
+
+
+@dataclass(frozen=True)
+class OneFirst:
+    """A row map that sees the constant 1 in front of every row: ``(1, z)``.
+
+    For designs without an intercept column whose moments of (1, z) are wanted. A missing cell
+    voids the constant as well, because every coordinate of the map is then NaN.
+    """
+
+    rowmap: RowMap
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the coordinates."""
+        return self.rowmap.box
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball."""
+        return self.rowmap.radius
+
+    def integers(self, block: Array) -> Array:
+        """Return lattice coordinates of ``(1, row)``."""
+        return self.rowmap.integers(np.vstack([np.ones((1, block.shape[1])), block]))
+
+
+@dataclass(frozen=True)
+class WithOne:
+    """A row map with a constant appended: (w, 1), a zero row where w is void."""
+
+    rowmap: RowMap
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the coordinates."""
+        return np.append(self.rowmap.box, 1.0)
+
+    def integers(self, block: Array) -> Array:
+        """Return lattice coordinates (k + 1, m)."""
+        w = self.rowmap.integers(block)
+        return np.vstack([w, np.full((1, w.shape[1]), STEPS)])
+
+
+def ball_integers(g: Array, radius: float) -> Array:
+    """Return vectors g (k, m) in the ball of ``radius``, in lattice steps of radius / 2^20.
+
+    Rounded towards zero, so the integer norm is at most 2^20; zero where one is not finite.
+    Overwrites ``g``.
+    """
+    norm = np.sqrt(np.einsum("ij,ij->j", g, g))
+    g *= np.minimum(radius / norm, 1.0) * (STEPS / radius * _SHRINK)
+    g[:, ~np.isfinite(g).all(axis=0)] = 0.0
+    return np.asarray(np.trunc(g, out=g))
+
+
+def _into_ball(w: Array, part: Array, rest: Array, norm: Array, top: float, project: bool) -> None:
+    """Scale the rows (columns of ``w``) whose squared norm exceeds ``top^2``, or is NaN."""
+    # Mostly few rows: only those are read and written.
+    index: Any = np.flatnonzero(~(norm <= top * top))
+    if 4 * len(index) > len(norm):
+        index = slice(None)
+    factor = np.sqrt(norm[index])
+    np.divide(top, factor, out=factor)
+    np.minimum(factor, 1.0, out=factor)
+    if project:
+        part[:, index] *= factor
+        # a row with a missing cell in the ball is void throughout
+        rest[:, index] *= np.where(np.isnan(factor), np.nan, 1.0)
+    else:
+        w[:, index] *= factor
+
+
+def void_missing(w: Array) -> None:
+    """Turn every row (a column of ``w``) that holds a NaN into the zero row."""
+    w[:, np.isnan(w).any(axis=0)] = 0.0

@@ -1,0 +1,1 @@
+"""Rooms by what is estimated; each has methods, plans, releases, estimates and its theory."""

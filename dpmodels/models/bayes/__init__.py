@@ -1,0 +1,1 @@
+"""Models of the Gaussian Bayes classifier."""

@@ -1,0 +1,406 @@
+"""Backend of ``dp_bayes``: noisy class sums, and efficient Propose-Test-Release.
+
+Sensitivities and proofs: ``theory.md`` section 7.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import RequestError
+from dpmodels.estimate import Array, Estimate
+from dpmodels.exact.features import FeatureScale, feature_scale
+from dpmodels.models.bayes.core import ClassSums, class_sums
+from dpmodels.planning import Plan, Purchase
+from dpmodels.privacy.gdp import agm, upper_quantile
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.propose_test import (
+    paper_midpoint,
+    paper_sigma,
+    reply_probability,
+    split_midpoint,
+)
+from dpmodels.privacy.steps import Step
+from dpmodels.ranges import gaussian_part, no_ranges, pair_part, ranged_design
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["BayesDetail", "estimate", "pair_constants", "plan", "release"]
+
+FAILURE_SHARE = 0.1
+VARIANCE_SHARE = 0.15
+COUNT_SHARE = 0.15
+
+
+@dataclass(frozen=True)
+class BayesDetail:
+    """Decided before the first row.
+
+    Attributes
+    ----------
+    form : {"sums", "auto", "fixed", "paper"}
+    radius : float or None
+        Ball in the features' own units; None: half-ranges.
+    variance : {"identity", "shared", "class"}
+    mu : dict
+        Step -> mu.
+    delta_f, z : float
+        Failure of the count bounds (auto).
+    c0, eps_t, eps_r, delta : float
+        Pair forms.
+    """
+
+    form: str
+    radius: float | None
+    variance: str
+    classes: int
+    mu: dict[str, float]
+    delta_f: float = 0.0
+    z: float = 0.0
+    c0: float = 0.0
+    eps_t: float = 0.0
+    eps_r: float = 0.0
+    delta: float = 0.0
+
+
+def _form(request: Request) -> str:
+    if request.method.name == "sums":
+        return "sums"
+    if request["variant"] == "paper":
+        missing = [k for k in ("R", "c0") if not isinstance(request[k], float)]
+        if missing:
+            raise RequestError(
+                f"variant='paper' needs {', '.join(missing)}=: a public bound on the norm of the "
+                "features and the smallest share of a class. For example R=8.0, c0=0.05"
+            )
+        return "paper"
+    return "auto" if request["c0"] in (None, "auto") else "fixed"
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan a Bayes classifier."""
+    form = _form(request)
+    if design.response is None or len(design.levels) < 2:
+        raise RequestError("the class needs at least two declared levels")
+    if not any(c.kind != "intercept" for c in design.columns):
+        raise RequestError("a classifier needs at least one feature on the right-hand side")
+    radius = None if request["R"] is None else float(request["R"])
+    variance = request["variance"]
+    if variance is None:
+        variance = "identity" if form in ("fixed", "paper") else "shared"
+    if form in ("fixed", "paper") and variance != "identity":
+        raise RequestError("a fixed c0 releases means only: variance='identity'")
+    if variance == "identity" and radius is None:
+        raise RequestError(
+            "variance='identity' (and a fixed c0) means variance 1 in the features' own units: add "
+            "R=, a public bound on their norm, for example R=8.0; or use variance='shared'"
+        )
+    to_buy = () if radius is not None else design.unknown
+    if form in ("fixed", "paper"):
+        purchase, steps, detail, shares = _plan_pair(request, design, form, radius, to_buy)
+    else:
+        purchase, steps, detail, shares = _plan_gaussian(
+            request, design, form, radius, variance, to_buy
+        )
+    return Plan(
+        request=request,
+        design=design,
+        n=n,
+        steps=tuple(steps),
+        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+        shares=shares,
+        purchase=purchase,
+        detail=detail,
+        reasons=request.reasons,
+    )
+
+
+_Parts = tuple["Purchase | None", list[Step], BayesDetail, dict[str, float]]
+
+
+def _plan_gaussian(
+    request: Request,
+    design: Design,
+    form: str,
+    radius: float | None,
+    variance: str,
+    to_buy: tuple[str, ...],
+) -> _Parts:
+    delta_f = FAILURE_SHARE * request.delta if form == "auto" else 0.0
+    part = gaussian_part(request, to_buy, delta_f)
+    steps, mu, rest = list(part.steps), part.mu, 1.0 - part.share
+    shares = {"variance": 0.0 if variance == "identity" else VARIANCE_SHARE * rest}
+    left = rest - shares["variance"]
+    if form == "auto":
+        shares = {"counts": COUNT_SHARE * left, "means": (1 - COUNT_SHARE) * left, **shares}
+    else:
+        shares = {"sums": left, **shares}
+    shares = {k: v for k, v in shares.items() if v > 0}
+    names = {
+        "sums": "class sums and counts",
+        "counts": "class counts and test",
+        "means": "class means",
+        "variance": "sums of squares",
+    }
+    mus = {k: mu * math.sqrt(v) for k, v in shares.items()}
+    steps += [
+        Step(
+            names[k],
+            Gaussian(mus[k]),
+            share=v,
+            failure=delta_f if k == "counts" else 0.0,
+            reply_test=k == "counts",
+        )
+        for k, v in shares.items()
+    ]
+    classes = len(design.levels)
+    detail = BayesDetail(
+        form,
+        radius,
+        variance,
+        classes,
+        mus,
+        delta_f=delta_f,
+        z=upper_quantile(delta_f / classes) if delta_f else 0.0,
+    )
+    return part.purchase, steps, detail, {**part.printed, **shares}
+
+
+def _plan_pair(
+    request: Request, design: Design, form: str, radius: float | None, to_buy: tuple[str, ...]
+) -> _Parts:
+    part = pair_part(request, to_buy)
+    steps, eps, delta = list(part.steps), part.eps, part.delta
+    eps_t = 0.5 * eps if form == "paper" else 0.25 * eps
+    steps.append(
+        Step(
+            "class means and test",
+            Approximate(eps, delta),
+            share=1.0 - part.share,
+            reply_test=True,
+            label="ePTR coin and Gaussian",
+        )
+    )
+    detail = BayesDetail(
+        form,
+        radius,
+        "identity",
+        len(design.levels),
+        {},
+        c0=float(request["c0"]),
+        eps_t=eps_t,
+        eps_r=eps - eps_t,
+        delta=delta,
+    )
+    shares = {**part.printed, "means": 1.0 - part.share} if to_buy else {}
+    return part.purchase, steps, detail, shares
+
+
+@dataclass(frozen=True)
+class PairConstants:
+    """gamma, alpha, weight v of the shares (mu block), reply probability and noise sd."""
+
+    gamma: float
+    alpha: float
+    weight: float
+    probability: float
+    sigma: float
+
+
+def pair_constants(detail: BayesDetail, smallest: float, norm: float, n: int) -> PairConstants:
+    """Return the constants of the fixed and the paper form at the smallest class count.
+
+    Tight: ``gamma = (min N_k - N0 + 1)_+``, ``N0 = ceil(c0 n)``,
+    ``alpha^2 = 4R^2/N0^2 + 4R^2/(N0+1)^2 + 2 v^2/n^2``. The class shares are scaled by v before
+    the release and back after it, so that they do not get the noise of the means.
+    Paper: ``gamma = (min N_k - c0 n - 1)_+``, ``alpha = sqrt(8 R^2/c0^2 + 8)/n``, v = 1.
+    """
+    eps = detail.eps_t + detail.eps_r
+    if detail.form == "paper":
+        gamma = max(0.0, smallest - detail.c0 * n - 1.0)
+        # in units of R the shares weigh 1/R, so that their noise is the paper's
+        weight = 1.0 if detail.radius is None else 1.0 / detail.radius
+        alpha = math.sqrt(8.0 * norm**2 / detail.c0**2 + 8.0 * weight**2) / n
+        p = reply_probability(gamma, detail.eps_t, paper_midpoint(eps, detail.delta))
+        return PairConstants(gamma, alpha, weight, p, paper_sigma(alpha, eps, detail.delta))
+    n0 = max(1, math.ceil(detail.c0 * n))
+    gamma = max(0.0, smallest - n0 + 1.0)
+    means = 4.0 * norm**2 / n0**2 + 4.0 * norm**2 / (n0 + 1) ** 2
+    # a tenth of the means' squared sensitivity is spent on the shares
+    weight = n * math.sqrt(0.05 * means)
+    alpha = math.sqrt(means + 2.0 * weight**2 / n**2) * (1.0 + 2.0**-20)
+    p = reply_probability(gamma, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
+    return PairConstants(gamma, alpha, weight, p, alpha * agm(detail.eps_r, detail.delta))
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release class statistics.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. Rows with a missing cell or an undeclared class add
+    nothing to any sum.
+    """
+    detail: BayesDetail = plan.detail
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
+    scale = feature_scale(design, detail.radius)
+    stats = class_sums(rows.blocks(design), scale, detail.classes)
+    action = {"sums": _release_sums, "auto": _release_auto}.get(detail.form, _release_pair)
+    values = action(detail, scale, stats, rows.n, run)
+    if values is None:
+        return Release({}, plan.guarantee, design, reply=False, why="test", detail=scale)
+    if "variance" in detail.mu:
+        values["squares"] = _release_squares(detail, scale, stats, run)
+    return Release(values, plan.guarantee, design, detail=scale)
+
+
+def _release_sums(
+    detail: BayesDetail, scale: FeatureScale, stats: ClassSums, n: int, run: Run
+) -> dict[str, Array]:
+    """Release (sums / R, counts) jointly: sensitivity 2 (same class 2; two classes sqrt(2 + 2))."""
+    K, d = stats.sums.shape
+    value = np.concatenate([stats.sums.astype(object).ravel(), stats.counts.astype(object) << 20])
+    weights = np.concatenate([np.full(K * d, 1.0 / scale.norm), np.ones(K)])
+    noisy = run.gaussian(
+        "class sums and counts", value, 2.0 * 2.0**20, weights=weights, unit=2.0**-20
+    )
+    counts = noisy[K * d :]
+    means = noisy[: K * d].reshape(K, d) / np.maximum(counts, 1.0)[:, None]
+    return {"counts": counts, "means": np.clip(means, -1.0, 1.0)}
+
+
+def _exact_means(stats: ClassSums) -> Array:
+    return stats.sums * 2.0**-20 / np.maximum(stats.counts, 1)[:, None]
+
+
+def _release_auto(
+    detail: BayesDetail, scale: FeatureScale, stats: ClassSums, n: int, run: Run
+) -> dict[str, Array] | None:
+    """Noisy counts give lower bounds lb_k; (lb_k mean_k)_k has sensitivity sqrt(8) R."""
+    mu_t = detail.mu["counts"]
+    counts = run.gaussian("class counts and test", stats.counts, math.sqrt(2.0))
+    margin = (detail.z + 2.0**-20) * math.sqrt(2.0) / mu_t * (1.0 + 1e-9)
+    lower = np.floor(counts - margin)
+    if lower.min() < 1:
+        return None
+    bound = math.sqrt(8.0) * scale.norm * (1.0 + 2.0**-20)
+    weighted = run.gaussian_real("class means", lower[:, None] * _exact_means(stats), bound)
+    means = weighted / lower[:, None]
+    return {"counts": counts, "means": np.clip(means, -1.0, 1.0), "lower": lower}
+
+
+def _release_pair(
+    detail: BayesDetail, scale: FeatureScale, stats: ClassSums, n: int, run: Run
+) -> dict[str, Array] | None:
+    c = pair_constants(detail, float(stats.counts.min()), scale.norm, n)
+    K, d = stats.sums.shape
+    value = np.concatenate([c.weight * stats.counts / n, _exact_means(stats).ravel()])
+    noisy = run.coin_gaussian("class means and test", c.probability, value, c.sigma)
+    if noisy is None:
+        return None
+    means = np.clip(noisy[K:].reshape(K, d), -1.0, 1.0)
+    return {"counts": noisy[:K] / c.weight * n, "means": means}
+
+
+def _release_squares(detail: BayesDetail, scale: FeatureScale, stats: ClassSums, run: Run) -> Array:
+    squares = stats.squares
+    bound = scale.square_class
+    if detail.variance == "shared":
+        squares, bound = squares.sum(axis=0, keepdims=True), scale.square_shared
+    return run.gaussian("sums of squares", squares, bound * 2.0**40, unit=2.0**-40)
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Priors, class means (user units) and variances from the release."""
+    detail: BayesDetail = plan.detail
+    design = release.design
+    levels = [str(c) for c in design.levels]
+    features = [c.name for c in design.columns if c.kind != "intercept"]
+    names = tuple(f"{level}: {what}" for level in levels for what in ("prior", *features))
+    if not release.reply:
+        return Estimate(names, np.full(len(names), math.nan), released=False)
+    scale: FeatureScale = release.detail
+    assert plan.n is not None
+    counts = release.values["counts"]
+    floor = detail.c0 if detail.form == "paper" else 1.0 / plan.n
+    prior = np.maximum(counts / plan.n, floor)
+    prior = prior / prior.sum()
+    u = release.values["means"]
+    means = scale.centre + scale.half * u
+    variance = _variances(detail, scale, release.values, counts, u)
+    params = np.column_stack([prior, means]).ravel()
+    return Estimate(
+        names,
+        params,
+        vcov_privacy=_privacy_errors(detail, scale, release.values, counts, plan.n),
+        stats={"classes": float(len(levels))},
+        notes=_notes(detail),
+        arrays={"prior": prior, "means": means, "variances": variance * scale.half**2},
+    )
+
+
+def _notes(detail: BayesDetail) -> tuple[str, ...]:
+    return (
+        "Features are independent within a class; their variances are "
+        + {
+            "identity": "1 in the features' own units.",
+            "shared": "pooled over the classes, from a private release.",
+            "class": "their own in each class, from a private release.",
+        }[detail.variance],
+    )
+
+
+def _variances(
+    detail: BayesDetail, scale: FeatureScale, values: Any, counts: Array, u: Array
+) -> Array:
+    """Return (K, d) variances of u; floors keep a noisy difference positive."""
+    K, d = u.shape
+    if detail.variance == "identity":
+        assert detail.radius is not None
+        return np.full((K, d), 1.0 / detail.radius**2)
+    weights = np.maximum(counts, 1.0)
+    noise = detail.mu["variance"]
+    if detail.variance == "shared":
+        total = weights.sum()
+        v = values["squares"][0] / total - (weights[:, None] * u**2).sum(axis=0) / total
+        floor = scale.square_shared / (noise * total)
+        return np.tile(np.clip(v, min(floor, 1.0) + 1e-9, 1.0), (K, 1))
+    v = values["squares"] / weights[:, None] - u**2
+    floors = scale.square_class / (noise * weights)
+    return np.clip(v, np.minimum(floors, 1.0)[:, None] + 1e-9, 1.0)
+
+
+def _privacy_errors(
+    detail: BayesDetail, scale: FeatureScale, values: Any, counts: Array, n: int
+) -> Array:
+    """Return the (diagonal) privacy covariance of (prior_k, mean_k) in order of the names."""
+    K, d = values["means"].shape
+    weights = np.maximum(counts, 1.0)
+    if detail.form == "sums":
+        mu = detail.mu["sums"]
+        of_prior = np.full(K, 2.0 / mu / n)
+        of_mean = 2.0 / mu / weights
+        # noise of the sum (R per unit) and of the count the sum is divided by
+        spread = of_mean[:, None] * np.sqrt(scale.norm**2 + values["means"] ** 2)
+    elif detail.form == "auto":
+        of_prior = np.full(K, math.sqrt(2.0) / detail.mu["counts"] / n)
+        sd = math.sqrt(8.0) * scale.norm / detail.mu["means"] / values["lower"]
+        spread = np.tile(sd[:, None], (1, d))
+    else:
+        c = pair_constants(detail, float(n), scale.norm, n)
+        of_prior = np.full(K, c.sigma / c.weight)
+        spread = np.full((K, d), c.sigma)
+    full = np.column_stack([of_prior, spread * scale.half])
+    return np.diag(full.ravel() ** 2)

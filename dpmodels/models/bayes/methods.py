@@ -1,0 +1,96 @@
+"""Methods of the Gaussian Bayes classifier, as data."""
+
+from dpmodels.models.options import BOUNDS_SHARE
+from dpmodels.registry import Method, Option, register_method
+from dpmodels.results.kinds import Kind, register_kind
+
+register_kind(
+    Kind(
+        verb="dp_bayes",
+        title="Gaussian Bayes classifier",
+        predict="dpmodels.results.classify:predict_class",
+        count="Parameters",
+        absent=("training error", "class counts without noise"),
+    )
+)
+
+_R = Option(
+    "R",
+    "bound on the norm of the features, in their own units; None: half-ranges",
+    None,
+    float,
+    lower=0.0,
+)
+
+
+_VARIANCE = Option(
+    "variance",
+    "'shared' by the classes, by 'class', or 'identity'; None: by the form",
+    None,
+    str,
+    choices=("shared", "class", "identity"),
+)
+
+register_method(
+    Method(
+        name="sums",
+        verb="dp_bayes",
+        title="Noisy class sums",
+        backend="dpmodels.models.bayes.gaussian",
+        needs=("delta > 0", "declared classes", "one pass"),
+        inference="privacy part only",
+        reference="Gaussian mechanism on class sums and counts",
+        options=(_R, _VARIANCE, BOUNDS_SHARE),
+    )
+)
+
+register_method(
+    Method(
+        name="eptr",
+        verb="dp_bayes",
+        title="ePTR Bayes classifier",
+        backend="dpmodels.models.bayes.gaussian",
+        needs=("delta > 0", "declared classes", "one pass"),
+        inference="privacy part only",
+        reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 3",
+        options=(
+            _R,
+            _VARIANCE,
+            Option(
+                "c0",
+                "smallest share of a class; 'auto' releases lower bounds",
+                "auto",
+                (float, str),
+                choices=("auto",),
+                lower=0.0,
+            ),
+            Option(
+                "variant",
+                "'paper' runs the published constants (needs R, c0)",
+                "default",
+                str,
+                choices=("default", "paper"),
+            ),
+            BOUNDS_SHARE,
+        ),
+    )
+)
+
+for _name, _title, _reference in (
+    ("dpnb", "Naive Bayes with Laplace noise", "Vaidya, Shafiq, Basu, Hong (2013), corrected"),
+    ("dpnbss", "Naive Bayes at smooth sensitivity", "Zafarani and Clifton (2020)"),
+):
+    register_method(
+        Method(
+            name=_name,
+            verb="dp_bayes",
+            title=_title,
+            backend="dpmodels.models.bayes.compare",
+            needs=("declared classes", "one pass", "delta > 0"),
+            inference="no",
+            privacy_se="unavailable",
+            reference=_reference,
+            options=(BOUNDS_SHARE,),
+            comparison_only=True,
+        )
+    )

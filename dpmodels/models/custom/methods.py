@@ -1,0 +1,108 @@
+"""Methods of a user's own estimator, as data."""
+
+from dpmodels.registry import Method, Option, register_method
+from dpmodels.results.kinds import Kind, register_kind
+
+register_kind(Kind(verb="dp_eptr", title="estimate by Propose-Test-Release", predict=""))
+
+_COIN_SHARE = Option("test_share", "share of eps for the test", 0.25, float, lower=0.0, upper=1.0)
+
+_FUNCTIONS = (
+    Option("estimator", "function of an (n, k) array", None),
+    Option("safety", "function of an (n, k) array", None),
+    Option("alpha", "bound on the change of the estimate", None),
+    Option("size", "length of the estimate", 1, int, lower=0),
+    Option("names", "names of its entries", None),
+)
+
+register_method(
+    Method(
+        name="coin",
+        verb="dp_eptr",
+        title="Efficient Propose-Test-Release",
+        backend="dpmodels.models.custom.eptr",
+        needs=("delta > 0", "a proof of the user"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 2",
+        options=(
+            *_FUNCTIONS,
+            _COIN_SHARE,
+            Option(
+                "coin",
+                "'integer', 'sharp' or 'logistic'",
+                "integer",
+                str,
+                choices=("integer", "sharp", "logistic"),
+            ),
+        ),
+    )
+)
+
+_TEST_SHARE = Option("test_share", "share of eps for the test", 0.5, float, lower=0.0, upper=1.0)
+
+register_method(
+    Method(
+        name="ptr",
+        verb="dp_eptr",
+        title="Propose-Test-Release with a distance",
+        backend="dpmodels.models.custom.eptr",
+        needs=("delta > 0", "a proof of the user"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="Dwork and Lei (2009), Differential privacy and robust statistics",
+        options=(*_FUNCTIONS, _TEST_SHARE),
+    )
+)
+
+register_method(
+    Method(
+        name="bound",
+        verb="dp_eptr",
+        title="Release of a lower bound, then of the estimate",
+        backend="dpmodels.models.custom.eptr",
+        needs=("delta > 0", "a proof of the user"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="theory note of the ptr room, section 2",
+        options=(
+            *_FUNCTIONS,
+            Option("sensitivity", "sensitivity of the statistic", 1.0, float, lower=0.0),
+        ),
+    )
+)
+
+register_kind(Kind(verb="dp_gptr", title="release of a user's mechanism", predict=""))
+
+_USER = (
+    Option("mechanism", "the user's mechanism", None, object),
+    Option("privacy_loss", "its data-dependent privacy loss, or a statistic", None, object),
+    Option("sensitivity", "of the privacy loss", 1.0, float, lower=0.0),
+    Option("size", "length of the output", 1, int, lower=0),
+    Option("names", "names of the outputs", None, object),
+    Option("test_share", "share of eps for the test", 0.25, float, lower=0.0, upper=1.0),
+    Option(
+        "proof", "relation of the user's proofs", "add-remove", str,
+        choices=("add-remove", "replace"),
+    ),
+)  # fmt: skip
+
+for _name, _more in (
+    ("propose", ()),
+    ("choose", (Option("choose", "(bound, eps, delta) -> parameter", None, object),)),
+):
+    register_method(
+        Method(
+            name=_name,
+            verb="dp_gptr",
+            title="Generalized Propose-Test-Release"
+            + (" (bound for every parameter)" if _more else ""),
+            backend="dpmodels.models.custom.gptr",
+            needs=("delta > 0", "one pass", "ranges", "a proof"),
+            relations=("replace", "add-remove"),
+            inference="no",
+            privacy_se="unavailable",
+            reference="Redberg, Zhu, Wang (2023), Algorithm " + ("5" if _more else "2"),
+            options=_USER + _more,
+        )
+    )

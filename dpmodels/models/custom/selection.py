@@ -1,0 +1,161 @@
+"""Choosing among candidates: what it costs, and how to do it (advanced; nothing here is default).
+
+The methods of this room need none of it: their bounds hold for every ridge at once, so the ridge
+is chosen from released numbers, free of charge. Scores must come from public validation data, or
+be a part of the candidate's own private output. Sources: Liu and Talwar (2019); Papernot and
+Steinke (2021), Theorems 2 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from dpmodels.errors import RequestError
+from dpmodels.privacy.composition import eps_of_parts
+from dpmodels.privacy.gdp import delta_gdp, mu_gdp
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import RDP, register_curve
+from dpmodels.privacy.steps import Step
+
+__all__ = [
+    "geometric_rdp",
+    "liu_talwar",
+    "poisson_rdp",
+    "select",
+    "strength_per_candidate",
+]
+
+
+def liu_talwar(eps: float, delta: float, tau: float, delta_2: float) -> tuple[float, float, int]:
+    """Return (eps, delta, T) of choosing the best of random candidates with stopping rate tau.
+
+    Every run is (eps, delta)-DP; at most T = log(1/delta_2)/tau runs:
+    (3 eps + 3 sqrt(2 delta), sqrt(2 delta) T + delta_2).
+    """
+    if not (0 < tau < 1 and 0 < delta_2 < 1):
+        raise RequestError("tau and delta_2 must lie between 0 and 1, for example tau=0.01")
+    runs = math.ceil(math.log(1.0 / delta_2) / tau)
+    slack = math.sqrt(2.0 * delta)
+    return 3.0 * eps + 3.0 * slack, slack * runs + delta_2, runs
+
+
+def geometric_rdp(alpha: float, *, mu: float, mean: float) -> float:
+    """Return the Renyi curve of the best of K runs, K geometric with the given mean, mu-GDP each.
+
+    eps(a) + 2 (1 - 1/b) eps(b) + 2 log(E K)/b + log(E K)/(a - 1), least over b >= 1.
+    """
+    # eps(b) = b mu^2/2: the sum (b - 1) mu^2 + 2 log(EK)/b is least at b = sqrt(2 log(EK))/mu
+    log_k = math.log(mean)
+    b = max(1.0, math.sqrt(2.0 * log_k) / mu)
+    rest = (b - 1.0) * mu * mu + 2.0 * log_k / b
+    return 0.5 * alpha * mu * mu + rest + log_k / (alpha - 1.0)
+
+
+def poisson_rdp(alpha: float, *, mu: float, mean: float) -> float:
+    """Return the Renyi curve of the best of K runs, K Poisson; the empty choice is an output.
+
+    eps(a) + m d^ + log(m)/(a - 1), where every run is (log(1 + 1/(a-1)), d^)-DP.
+    """
+    hat = delta_gdp(math.log1p(1.0 / (alpha - 1.0)), mu)
+    return 0.5 * alpha * mu * mu + mean * hat + math.log(mean) / (alpha - 1.0)
+
+
+register_curve("best of geometric runs", "dpmodels.models.custom.selection:geometric_rdp")
+register_curve("best of poisson runs", "dpmodels.models.custom.selection:poisson_rdp")
+
+
+def _step(kind: str, mu: float, mean: float) -> Step:
+    return Step("best candidate", RDP(f"best of {kind} runs", (("mu", mu), ("mean", mean))))
+
+
+@lru_cache(maxsize=64)
+def strength_per_candidate(eps: float, delta: float, kind: str, mean: float) -> float:
+    """Return the mu each run may have so that the choice of the best is (eps, delta)-DP.
+
+    Parameters
+    ----------
+    kind : {"geometric", "poisson"}
+    mean : float
+        Expected number of runs.
+    """
+    if kind not in ("geometric", "poisson") or not mean > 1:
+        raise RequestError("kind= is 'geometric' or 'poisson', mean= a number above 1")
+    lo, hi = 0.0, mu_gdp(eps, delta)
+    for _ in range(45):
+        mid = 0.5 * (lo + hi)
+        ok = mid > 0 and eps_of_parts([_step(kind, mid, mean)], delta) <= eps
+        lo, hi = (mid, hi) if ok else (lo, mid)
+    return lo
+
+
+def _runs(kind: str, mean: float, u: float) -> int:
+    """Return K by inversion of its distribution function."""
+    if kind == "geometric":
+        return 1 + math.floor(math.log(u) / math.log1p(-1.0 / mean))
+    k, term = 0, math.exp(-mean)
+    total = term
+    while total < u and k < 100 * mean + 1000:
+        k += 1
+        term *= mean / k
+        total += term
+    return k
+
+
+def select(
+    candidates: Sequence[Callable[[float, Any], tuple[float, Any]]],
+    *,
+    eps: float,
+    delta: float,
+    kind: str = "geometric",
+    mean: float = 30.0,
+    relation: str,
+    budget: Any = None,
+    seed: int | None = None,
+) -> tuple[Any, Guarantee]:
+    """Return the best-scored output of a random number of runs of random candidates.
+
+    Parameters
+    ----------
+    candidates : sequence of function
+        ``f(mu, noise) -> (score, output)``: mu-GDP, the score included (so it is public, or a
+        function of public data and of the output).
+    eps, delta : float
+        Of the whole choice.
+    kind, mean : see :func:`strength_per_candidate`
+    relation : {"replace", "add-remove"}
+        Neighbours for which the candidates are mu-GDP; the guarantee states the same.
+
+    Returns
+    -------
+    output, Guarantee
+        The output is None if the number of runs was 0 (Poisson).
+
+    Privacy
+    -------
+    (eps, delta)-DP under ``relation``, if the candidates are mu-GDP under it. Charged before a
+    candidate runs.
+    """
+    from dpmodels.privacy.ledger import current_budget
+    from dpmodels.privacy.noise import make_noise
+
+    if not candidates:
+        raise RequestError("there are no candidates")
+    mu = strength_per_candidate(eps, delta, kind, float(mean))
+    guarantee = Guarantee((_step(kind, mu, float(mean)),), eps, delta, relation)
+    noise = make_noise(seed)
+    if not noise.private:
+        guarantee = guarantee.not_private()
+    if budget is None:
+        budget = current_budget()
+    if budget is not None:
+        budget.charge("selection.select(...)", guarantee)
+    best_score, best = -math.inf, None
+    for _ in range(_runs(kind, float(mean), float(noise.uniforms(1)[0]))):
+        chosen = min(len(candidates) - 1, int(float(noise.uniforms(1)[0]) * len(candidates)))
+        score, output = candidates[chosen](mu, noise)
+        if score > best_score:
+            best_score, best = score, output
+    return best, guarantee

@@ -1,0 +1,97 @@
+"""Methods of generalised linear models, as data."""
+
+from dpmodels.models.options import BOUNDS_SHARE, WORKING_RADIUS
+from dpmodels.registry import Method, Option, register_method
+from dpmodels.results.kinds import Kind, register_kind
+
+register_kind(
+    Kind(
+        verb="dp_glm",
+        title="generalised linear model",
+        link="logit",
+        says=(("Family", "family"),),
+        absent=("deviance", "residuals", "pseudo R-squared"),
+    )
+)
+
+_CAP = Option(
+    "mean_cap",
+    "poisson: public cap on counts and mean; None: the declared upper end of the response",
+    None,
+    float,
+    lower=0.0,
+)
+
+_FAMILY = Option("family", "response family", "binomial", str, choices=("binomial", "poisson"))
+
+#: Not smaller: at the cap the answer jumps to zero, and whether a fit gets there is private.
+_ITER = Option("max_iter", "public cap on Newton steps over rows that are kept", 500, int, lower=99)
+
+_LAM = Option(
+    "lam", "public ridge in working units; None: by rule, from eps, delta, n", None, float,
+    lower=0.0,
+)  # fmt: skip
+
+_LINK = Option("link", "link function; fixed by the family", None, str, choices=("logit", "log"))
+
+
+register_method(
+    Method(
+        name="objpert",
+        verb="dp_glm",
+        title="Objective perturbation",
+        backend="dpmodels.models.glm.objpert",
+        needs=("delta > 0", "several passes"),
+        relations=("replace", "add-remove"),
+        inference="yes",
+        privacy_se="released",
+        accepts=("public",),
+        reference=(
+            "Kifer, Smith, Thakurta (2012); Redberg, Koskela, Wang (2023); profile: theory note"
+        ),
+        options=(
+            _FAMILY,
+            _LINK,
+            _LAM,
+            Option(
+                "rescale",
+                "learn centres and scales of the columns first (a tenth of the budget); False may "
+                "do better with a hundred dummies at small eps",
+                True,
+                bool,
+            ),
+            WORKING_RADIUS,
+            _CAP,
+            _ITER,
+            BOUNDS_SHARE,
+        ),
+    )
+)
+
+register_method(
+    Method(
+        name="gptr",
+        verb="dp_glm",
+        title="Output noise with a tested curvature",
+        backend="dpmodels.models.glm.tested",
+        needs=("delta > 0", "several passes", "ranges"),
+        relations=("replace", "add-remove"),
+        inference="privacy part only",
+        privacy_se="released",
+        reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
+        options=(
+            _FAMILY,
+            _LINK,
+            Option(
+                "shape",
+                "noise: 'iso' (spherical) or 'hessian' (the paper's sample, for reproduction)",
+                "iso",
+                str,
+                choices=("iso", "hessian"),
+            ),
+            _LAM,
+            WORKING_RADIUS,
+            _ITER,
+        ),
+    )
+)

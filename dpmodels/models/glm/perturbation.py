@@ -1,0 +1,186 @@
+"""Objective perturbation for logistic regression: the proved privacy profile and its inverse.
+
+theta = argmin F(theta) + sigma b'theta, b ~ N(0, I); F = sum of losses + (lam/2) |theta|^2 with
+rows |x| <= R of weight w, w |x| <= B. With rho = B / sigma and kappa = B R / lam (``theory.md``,
+section 4; R = B without weights):
+
+    adding a row     delta(eps) <= dG(eps; rho)
+    removing a row   delta(eps) <= E (1 - e^(eps - L(z)))_+,  z ~ N(0, 1),
+                     L(z) = max over 0 <= a <= 1 of a rho z + (a rho)^2 / 2 + log(1 + a(1-a) kappa)
+
+L is convex in z (a maximum of affine functions), so its chords between grid points lie above it;
+the expectation over a chord is closed. The computed removal bound is an upper bound.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.privacy.curves import interval_mass
+from dpmodels.privacy.gdp import delta_gdp, mu_gdp
+from dpmodels.privacy.mechanisms import Profile, register_curve
+
+__all__ = [
+    "add_remove_curve",
+    "largest_rho",
+    "largest_rho_shift",
+    "logistic_profile",
+    "removal_delta",
+    "removal_loss",
+    "replace_curve",
+    "shift_curve",
+    "two_sided_add_remove",
+    "two_sided_replace",
+]
+
+Array = npt.NDArray[np.float64]
+
+_EDGE = 12.0
+_CELLS = 2400
+
+
+def removal_loss(z: npt.ArrayLike, rho: float, kappa: float) -> Array:
+    """Return L(z): the largest privacy loss of removing a row, as a function of the noise.
+
+    The maximand is concave in a when rho^2 <= 8 kappa / (4 + kappa) (its second derivative is
+    rho^2 - (2 kappa + kappa^2 - 2 kappa^2 q)/(1 + kappa q)^2, q = a(1-a), largest at q = 1/4);
+    otherwise the shift form max(0, rho z + rho^2/2) + log(1 + kappa/4) bounds it.
+    """
+    z = np.asarray(z, dtype=float)
+    if rho * rho > 8.0 * kappa / (4.0 + kappa):
+        shifted: Array = np.maximum(0.0, rho * z + rho * rho / 2) + math.log1p(kappa / 4.0)
+        return shifted
+    lo, hi = np.zeros_like(z), np.ones_like(z)
+    for _ in range(60):
+        a = 0.5 * (lo + hi)
+        slope = rho * z + a * rho * rho + kappa * (1 - 2 * a) / (1 + kappa * a * (1 - a))
+        rising = slope > 0
+        lo, hi = np.where(rising, a, lo), np.where(rising, hi, a)
+    a = 0.5 * (lo + hi)
+    best: Array = a * rho * z + (a * rho) ** 2 / 2 + np.log1p(kappa * a * (1 - a))
+    return best
+
+
+@lru_cache(maxsize=256)
+def _removal_table(rho: float, kappa: float) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Return (grid, L, alpha, beta, tail mass, tail Q-mass); tails run over cells k, k+1, ..."""
+    z = np.linspace(-_EDGE, _EDGE, _CELLS + 1)
+    # rounding of the bisection and of the logarithm: far below one part in 1e12
+    loss = removal_loss(z, rho, kappa) + 1e-13
+    beta = np.diff(loss) / np.diff(z)
+    alpha = loss[:-1] - beta * z[:-1]
+    p = interval_mass(z[:-1], z[1:])
+    q = np.exp(-alpha + beta * beta / 2) * interval_mass(z[:-1] + beta, z[1:] + beta)
+    tail_p = np.append(np.cumsum(p[::-1])[::-1], 0.0)
+    tail_q = np.append(np.cumsum(q[::-1])[::-1], 0.0)
+    return z, loss, alpha, beta, tail_p, tail_q
+
+
+def removal_delta(eps: float, rho: float, kappa: float) -> float:
+    """Return an upper bound of delta(eps) of removing a row, for every real eps."""
+    z, loss, alpha, beta, tail_p, tail_q = _removal_table(rho, kappa)
+    k = int(np.searchsorted(loss, eps, side="right")) - 1
+    beyond = 2e-33  # P(z > 12), given away outright
+    if k < 0:
+        return min(1.0, float(tail_p[0] - math.exp(eps) * tail_q[0]) + 2 * beyond)
+    if k >= len(alpha):
+        return beyond
+    out = float(tail_p[k + 1] - math.exp(eps) * tail_q[k + 1])
+    if beta[k] > 0:
+        start = np.array([max(z[k], (eps - alpha[k]) / beta[k])])
+        end = z[k + 1 : k + 2]
+        if start[0] < end[0]:
+            p = float(interval_mass(start, end)[0])
+            q = float(interval_mass(start + beta[k], end + beta[k])[0])
+            out += p - math.exp(eps - alpha[k] + beta[k] ** 2 / 2) * q
+    return min(1.0, max(0.0, out) + beyond)
+
+
+def add_remove_curve(eps: float, *, rho: float, kappa: float) -> float:
+    """Return delta(eps), eps >= 0, of one row more or less."""
+    return max(delta_gdp(eps, rho), removal_delta(eps, rho, kappa))
+
+
+def replace_curve(eps: float, *, rho: float, kappa: float) -> float:
+    """Return delta(eps), eps >= 0, of one row replaced: (1 + e^(eps/2)) times the above at eps/2.
+
+    A replacement is a removal followed by an addition (``privacy/theory.md``, section 5).
+    """
+    return min(1.0, (1.0 + math.exp(min(600.0, eps / 2))) * add_remove_curve(
+        eps / 2, rho=rho, kappa=kappa
+    ))  # fmt: skip
+
+
+def shift_curve(eps: float, *, rho: float, shift: float) -> float:
+    """Return dG(eps - c; rho), valid for both directions and every real eps; c = ``shift``."""
+    return delta_gdp(eps - shift, rho)
+
+
+def two_sided_add_remove(eps: float, *, rho: float, shift: float) -> float:
+    """Return min(1, 2 dG(max(eps - c, 0); rho)): the score may have either sign."""
+    return min(1.0, 2.0 * delta_gdp(max(eps - shift, 0.0), rho))
+
+
+def two_sided_replace(eps: float, *, rho: float, shift: float) -> float:
+    """Return the replace-one form of :func:`two_sided_add_remove`."""
+    return min(1.0, (1.0 + math.exp(min(600.0, eps / 2))) * two_sided_add_remove(
+        eps / 2, rho=rho, shift=shift
+    ))  # fmt: skip
+
+
+#: (score of one sign, relation) -> registered curve
+_NAMES: dict[tuple[bool, str], str] = {
+    (True, "add-remove"): "objective perturbation, add-remove",
+    (True, "replace"): "objective perturbation, replace",
+    (False, "add-remove"): "objective perturbation, two-sided, add-remove",
+    (False, "replace"): "objective perturbation, two-sided, replace",
+}
+register_curve(_NAMES[True, "add-remove"], "dpmodels.models.glm.perturbation:add_remove_curve")
+register_curve(_NAMES[True, "replace"], "dpmodels.models.glm.perturbation:replace_curve")
+register_curve(_NAMES[False, "add-remove"], "dpmodels.models.glm.perturbation:two_sided_add_remove")
+register_curve(_NAMES[False, "replace"], "dpmodels.models.glm.perturbation:two_sided_replace")
+
+
+def logistic_profile(rho: float, kappa: float, relation: str) -> Profile:
+    """Return the mechanism of a logistic fit: score of one sign, curvature a(1-a)."""
+    return Profile(_NAMES[True, relation], (("rho", rho), ("kappa", kappa)))
+
+
+def two_sided_profile(rho: float, shift: float, relation: str) -> Profile:
+    """Return the mechanism of a fit whose score can have either sign."""
+    return Profile(_NAMES[False, relation], (("rho", rho), ("shift", shift)))
+
+
+def _bisect(ok: Any, lo: float, hi: float, steps: int = 60) -> float:
+    for _ in range(steps):
+        mid = 0.5 * (lo + hi)
+        lo, hi = (mid, hi) if ok(mid) else (lo, mid)
+    return lo
+
+
+@lru_cache(maxsize=512)
+def largest_rho(eps: float, delta: float, kappa: float) -> float:
+    """Return the largest rho with add/remove delta(eps) <= delta: noise sigma = B / rho.
+
+    Parameters
+    ----------
+    eps, delta : float
+        The add/remove pair.
+    kappa : float
+        B R / lam; any positive ridge will do.
+    """
+    top = mu_gdp(eps, delta)
+    if removal_delta(eps, top, kappa) <= delta:
+        return top
+    return _bisect(lambda rho: removal_delta(eps, rho, kappa) <= delta, 0.0, top, 24)
+
+
+def largest_rho_shift(eps: float, delta: float, kappa: float) -> float:
+    """Return mu_of(eps - c, delta), c = log(1 + kappa/4): the simpler form; 0 if eps <= c."""
+    shift = math.log1p(kappa / 4.0)
+    return mu_gdp(eps - shift, delta) if eps > shift else 0.0

@@ -1,0 +1,184 @@
+"""The private stage of objective perturbation: rows in, released numbers out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.exact.columns import column_sums, rescaling, sums_sensitivity
+from dpmodels.exact.rowmap import STEPS, UnitScale, unit_scale
+from dpmodels.exact.symmetric import svec, unsvec
+from dpmodels.models.glm.newton import WorkingRows, minimise
+from dpmodels.models.glm.plan import COEF_STEP, INFO_STEP, OUT_STEP, SCALE_STEP, GlmDetail
+from dpmodels.ranges import no_ranges, ranged_design
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.privacy.run import Run
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["GlmReleased", "is_the_centre", "release"]
+
+Array = npt.NDArray[np.float64]
+#: Rescaling never magnifies a unit half-range column (a dummy) more than this.
+_MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
+#: Released coefficients within this many sds of the output noise of 0: not certified.
+_AT_CENTRE = 6.0
+
+
+@dataclass(frozen=True)
+class GlmReleased:
+    """Public numbers of the release: the working map and what was added.
+
+    Attributes
+    ----------
+    scale, shift : (p,) arrays
+        Working columns are ``scale * x + shift`` of the design's own columns.
+    sigma, lam : float
+    """
+
+    scale: Array
+    shift: Array
+    sigma: float
+    lam: float
+
+
+def working_map(design: Design) -> tuple[Array, Array]:
+    """Return (scale, shift) of the predictors to unit half-ranges; the response keeps its own."""
+    unit: UnitScale = unit_scale(design)
+    return unit.scale[:-1].copy(), unit.shift[:-1].copy()
+
+
+def most_magnified(design: Design) -> Array:
+    """Return the largest factor of each column: two-point columns span 2.5 at most."""
+    from dpmodels.variables import Binary
+
+    def most(kind: str, term: str) -> float:
+        if kind in ("dummy", "contrast"):
+            return _MAX_DUMMY
+        if term in design.schema and isinstance(design.schema[term], Binary):
+            return _MAX_DUMMY / 2.0  # already stretched to [-1, 1]
+        return _MAX_SCALE
+
+    return np.array([most(c.kind, c.term) for c in design.columns])
+
+
+def _rescale(
+    run: Run, detail: GlmDetail, rows: Rows, design: Design, scale: Array, shift: Array
+) -> tuple[Array, Array, Array]:
+    keep = np.array([c.kind != "intercept" for c in design.columns])
+    d = int(keep.sum())
+    index = [*np.flatnonzero(keep).tolist(), design.p]
+    blocks = (block[index] for block in rows.blocks(design))
+    sums = column_sums(blocks, scale[keep], shift[keep])
+    size = sums_sensitivity(d, detail.relation)
+    noisy = run.gaussian(SCALE_STEP, sums, size, unit=1.0 / STEPS)
+    sd = size / STEPS / detail.mu[SCALE_STEP]
+    factor, offset = rescaling(noisy, sd, design.has_intercept, most_magnified(design)[keep])
+    scale, shift = scale.copy(), shift.copy()
+    shift[keep] = shift[keep] * factor + offset
+    scale[keep] *= factor
+    return noisy, scale, shift
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Run objective perturbation on the rows.
+
+    Privacy
+    -------
+    Unit: one row. Charged: the steps of the plan. The random linear term is drawn before the
+    rows are read; the optimum is certified, never assumed (``theory.md``, 4.4).
+    """
+    detail: GlmDetail = plan.detail
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
+    values: dict[str, Array] = {}
+    scale, shift = working_map(design)
+    if detail.rescale and design.p > design.has_intercept:
+        values["sums"], scale, shift = _rescale(run, detail, rows, design, scale, shift)
+    working = WorkingRows(
+        scale, shift, detail.radius, detail.reach, y_max=_y_max(detail),
+        thins=not detail.loss.one_sided,
+    )  # fmt: skip
+    tilt = detail.sigma * run.inner_normals(COEF_STEP, design.p)
+    found = minimise(
+        lambda: rows.blocks(design),
+        working,
+        detail.loss,
+        detail.lam,
+        tilt,
+        detail.tol,
+        n=rows.n,
+        max_iter=detail.max_iter,
+        passes=detail.passes,
+        skim=lambda: rows.skim(design),
+    )
+    # Not certified within the (public) cap: theory.md, 4.4 - the answer is then the centre of
+    # the prior, whatever the rows.
+    theta = found.theta if found.certified else np.zeros(design.p)
+    values["theta"] = run.gaussian_real(OUT_STEP, theta, 2.0 * detail.tol / detail.lam)
+    if detail.inference:
+        values["information"] = _information(run, detail, rows, design, working, values["theta"])
+    return Release(
+        values,
+        plan.guarantee,
+        design,
+        reply=not is_the_centre(values["theta"], detail),
+        detail=GlmReleased(scale, shift, detail.sigma, detail.lam),
+    )
+
+
+def is_the_centre(theta: Array, detail: GlmDetail) -> bool:
+    """Return whether *released* coefficients are the answer of a fit that did not certify.
+
+    Zero within 6 sds of the noise of an inexact optimum, in every coordinate. A fit that certifies
+    is there with a probability of about (1e-4)^p or less: its own noise is larger by 1e5 and more.
+    """
+    sd = 2.0 * detail.tol / detail.lam / detail.mu[OUT_STEP]
+    return bool((np.abs(theta) <= _AT_CENTRE * sd).all())
+
+
+def _y_max(detail: GlmDetail) -> float | None:
+    return None if detail.loss.one_sided else detail.loss.score
+
+
+def information_scales(detail: GlmDetail) -> tuple[float, float]:
+    """Return bounds of the Frobenius norms that a row adds to H and to J.
+
+    H = sum w l'' x x', at most curvature B R; J = sum (w l')^2 x x', at most (score B)^2.
+    """
+    loss = detail.loss
+    return loss.curvature * detail.radius * detail.reach, (loss.score * detail.radius) ** 2
+
+
+def _information(
+    run: Run, detail: GlmDetail, rows: Rows, design: Design, working: WorkingRows, theta: Array
+) -> Array:
+    """Release H at the *released* theta; (H, J) where the model may be over-dispersed.
+
+    Each is divided by what one row can add (a positive semidefinite matrix of norm at most 1);
+    replacing a row moves it by sqrt(2) at most. 2^-20 pays for float sums.
+    """
+    p = len(theta)
+    h, j = information_scales(detail)
+    H, J = np.zeros((p, p)), np.zeros((p, p))
+    for block in rows.blocks(design):
+        X, y, w = working.apply(block)
+        _, first, second = detail.loss.terms(theta @ X, y, w)
+        H += (X * second) @ X.T
+        if not detail.loss.one_sided:
+            J += (X * first**2) @ X.T
+    parts = [svec(H) / h]
+    if not detail.loss.one_sided:
+        parts.append(svec(J) / j)
+    change = 2.0 if detail.relation == "replace" else 1.0
+    size = math.sqrt(change * len(parts)) * (1.0 + 2.0**-20)
+    noisy = run.gaussian_real(INFO_STEP, np.array(parts), size)
+    return np.array([unsvec(v, p) * s for v, s in zip(noisy, (h, j), strict=False)])

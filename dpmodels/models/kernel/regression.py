@@ -1,0 +1,377 @@
+"""Backend of ``dp_npreg``: Nadaraya-Watson regression (``functional``, ``eptr``).
+
+Functional release (Hall, Rinaldo and Wasserman 2013): in the RKHS of a positive definite kernel
+with ``K(x, x) = 1`` the pair ``(N / R, D)`` has sensitivity 2, so Gaussian processes with
+covariance K and sd ``2 / mu`` make it mu-GDP at *any* number of points. On the fixed points Z,
+``K(Z, Z) = L L'``, the release of ``L^{-1} N(Z)`` and ``L^{-1} D(Z)`` with independent noise is the
+same mechanism; it is drawn that way, with exact noise. ``theory.md`` section 8.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import RequestError
+from dpmodels.estimate import Array, Estimate
+from dpmodels.exact.features import FeatureScale, feature_scale
+from dpmodels.models.kernel.kernel import (
+    CELLS,
+    binned_sums,
+    curve,
+    default_bandwidth,
+    direct_sums,
+    gaussian,
+    joint_norm,
+)
+from dpmodels.planning import Plan
+from dpmodels.privacy.gdp import agm
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.propose_test import (
+    paper_midpoint,
+    paper_sigma,
+    reply_probability,
+    split_midpoint,
+)
+from dpmodels.privacy.run import tail_margin
+from dpmodels.privacy.steps import Step
+from dpmodels.ranges import gaussian_part, no_ranges, pair_part, ranged_design
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["estimate", "plan", "release"]
+
+FAILURE_SHARE = 0.1
+TEST_SHARE = 0.15
+_GRID = {1: 41, 2: 15}
+_JITTER = 1e-8
+_MAX_POINTS = 5000
+_MAX_PER_POINT = 50
+
+
+@dataclass(frozen=True)
+class NpregDetail:
+    """Decided before the first row.
+
+    Attributes
+    ----------
+    form : {"functional", "auto", "fixed", "paper"}
+    h : float
+        Bandwidth on the [-1, 1] scale.
+    points : (m, d) array or None
+        Public query points on the [-1, 1] scale; None: the grid.
+    """
+
+    form: str
+    h: float
+    points: Any
+    mu: dict[str, float]
+    delta_f: float = 0.0
+    c0: float = 0.0
+    eps_t: float = 0.0
+    eps_r: float = 0.0
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class NpregReleased:
+    """The public frame of a curve: scales of features and response, points, bandwidth."""
+
+    features: FeatureScale
+    y_centre: float
+    y_half: float
+    points: Array
+    sigma: float
+
+
+def _features(design: Design) -> list[int]:
+    index = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
+    if not index:
+        raise RequestError("dp_npreg needs a numeric variable on the right-hand side: 'y ~ x1'")
+    if any(design.columns[j].kind == "dummy" for j in index):
+        raise RequestError(
+            "a factor has no distance: dp_npreg takes numeric variables. Fit one curve a level "
+            "with subset=, for example subset=\"group == 'a'\""
+        )
+    return index
+
+
+def _public_points(request: Request, design: Design) -> Any:
+    """Return public query points in user units as an (m, d) array, or None for the grid."""
+    index = _features(design)
+    at = request["at"]
+    if at is None:
+        if len(index) > 2:
+            raise RequestError(
+                f"with {len(index)} variables there is no default grid: give at= a table of public "
+                "points (never rows of the private data)"
+            )
+        return None
+    if not hasattr(at, "columns") and not hasattr(at, "keys"):
+        shown = ", ".join(f"{design.names[j]!r}: [...]" for j in index)
+        raise RequestError(
+            f"at= takes a table of points with the names of the variables, for example "
+            f"at={{{shown}}}; got {type(at).__name__}"
+        )
+    points = np.asarray(design.matrix(at), dtype=float)[:, index]
+    if points.ndim != 2 or not len(points) or np.isnan(points).any():
+        raise RequestError("at= must be a table of complete public points with the same variables")
+    return points
+
+
+def _bandwidth(request: Request, n: int, d: int) -> float:
+    h = request["h"]
+    return default_bandwidth(n, d) if h is None else float(h)
+
+
+def _form(request: Request) -> str:
+    if request.method.name == "functional":
+        return "functional"
+    if request["variant"] == "paper":
+        if not isinstance(request["c0"], float):
+            raise RequestError("variant='paper' needs c0=, for example c0=0.05")
+        return "paper"
+    return "auto" if request["c0"] in (None, "auto") else "fixed"
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan a kernel regression."""
+    form = _form(request)
+    d = len(_features(design))
+    points = _public_points(request, design)
+    m = _GRID[d] ** d if points is None else len(points)
+    if form == "paper" and m > _MAX_PER_POINT:
+        raise RequestError(
+            f"variant='paper' pays for every query point: at {m} points each gets eps = "
+            f"{request.eps / m:.2g}. Use method='functional', which pays once, or at most "
+            f"{_MAX_PER_POINT} points in at="
+        )
+    if form in ("auto", "fixed") and m > _MAX_POINTS:
+        raise RequestError(
+            f"method='eptr' releases {m} points jointly, with noise that grows like their number. "
+            "Use method='functional', which pays once for all of them"
+        )
+    to_buy = design.unknown
+    if form in ("functional", "auto"):
+        purchase, steps, mu, delta_f, shares = _gaussian_steps(request, form, to_buy)
+        detail = NpregDetail(form, _bandwidth(request, n, d), points, mu, delta_f)
+    else:
+        purchase, steps, pair, shares = _pair_steps(request, form, to_buy, m)
+        detail = NpregDetail(form, _bandwidth(request, n, d), points, {}, **pair)
+    return Plan(
+        request=request,
+        design=design,
+        n=n,
+        steps=tuple(steps),
+        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+        shares=shares,
+        scales={"bandwidth on the [-1, 1] scale": detail.h, "query points": float(m)},
+        purchase=purchase,
+        detail=detail,
+        reasons=request.reasons,
+    )
+
+
+def _gaussian_steps(request: Request, form: str, to_buy: tuple[str, ...]) -> Any:
+    delta_f = FAILURE_SHARE * request.delta if form == "auto" else 0.0
+    part = gaussian_part(request, to_buy, delta_f)
+    steps, mu, bought = list(part.steps), part.mu, part.share
+    shares = {"curve": 1.0 - bought}
+    if form == "auto":
+        shares = {"bound": TEST_SHARE * (1 - bought), "curve": (1 - TEST_SHARE) * (1 - bought)}
+        mass = Gaussian(mu * math.sqrt(shares["bound"]))
+        steps.append(
+            Step("smallest kernel mass", mass, share=shares["bound"], failure=delta_f,
+                 reply_test=True)
+        )  # fmt: skip
+    steps.append(Step("curve", Gaussian(mu * math.sqrt(shares["curve"])), share=shares["curve"]))
+    mus = {k: mu * math.sqrt(v) for k, v in shares.items()}
+    return part.purchase, steps, mus, delta_f, {**part.printed, **shares}
+
+
+def _pair_steps(request: Request, form: str, to_buy: tuple[str, ...], m: int) -> Any:
+    part = pair_part(request, to_buy)
+    steps, eps, delta, bought = list(part.steps), part.eps, part.delta, part.share
+    pieces = m if form == "paper" else 1
+    for j in range(pieces):
+        name = "curve and test" if pieces == 1 else f"point {j + 1} and test"
+        steps.append(
+            Step(name, Approximate(eps / pieces, delta / pieces), share=(1 - bought) / pieces,
+                 reply_test=True, label="ePTR coin and Gaussian")
+        )  # fmt: skip
+    eps, delta = eps / pieces, delta / pieces
+    eps_t = 0.5 * eps if form == "paper" else 0.25 * eps
+    pair = {"c0": float(request["c0"]), "eps_t": eps_t, "eps_r": eps - eps_t, "delta": delta}
+    return part.purchase, steps, pair, {**part.printed, "curve": 1.0 - bought}
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release a curve on fixed public points.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. A row with a missing cell adds nothing to any sum.
+    """
+    detail: NpregDetail = plan.detail
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
+    scale = feature_scale(design, None)
+    lo, hi = design.intervals()[-1]
+    centre, half = float(lo + hi) / 2.0, max(float(hi - lo) / 2.0, 1e-300)
+    d = len(scale.columns)
+    if detail.points is None:
+        axis = np.linspace(-1.0, 1.0, _GRID[d])
+        points = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
+    else:
+        points = np.clip((detail.points - scale.centre) / scale.half, -1.0, 1.0)
+    fixed = points if len(points) <= _MAX_POINTS else _subset(points)
+    index = list(scale.columns)
+
+    def reader(block: Array) -> tuple[Array, Array]:
+        x = (block[index] - scale.centre[:, None]) / scale.half[:, None]
+        return x, np.clip((block[-1] - centre) / half, -1.0, 1.0)
+
+    sums = binned_sums if d in CELLS else direct_sums
+    N, D = sums(rows.blocks(design), reader, fixed, detail.h)
+    frame = NpregReleased(scale, centre, half, fixed, math.nan)
+    if detail.form == "functional":
+        return _release_functional(plan, design, frame, N, D, run)
+    return _release_eptr(plan, design, frame, N, D, run)
+
+
+def _subset(points: Array) -> Array:
+    """Return at most 5000 of the public points, spread evenly through the table."""
+    return points[np.linspace(0, len(points) - 1, _MAX_POINTS).astype(np.intp)]
+
+
+def _release_functional(
+    plan: Plan, design: Design, frame: NpregReleased, N: Array, D: Array, run: Run
+) -> Release:
+    from scipy.linalg import cholesky, solve_triangular
+
+    detail: NpregDetail = plan.detail
+    K = gaussian(frame.points, frame.points, detail.h)
+    K[np.diag_indices_from(K)] += _JITTER
+    L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    white = solve_triangular(L, np.column_stack([N, D]), lower=True, check_finite=False)
+    # 2^-20 pays for the public grid, the rest for the float triangular solve (condition 1e4)
+    assert plan.n is not None
+    sensitivity = 2.0 * (1.0 + 2.0**-20 + 1e5 * plan.n * 2.0**-53)
+    noisy = run.gaussian_real("curve", white, sensitivity)
+    values = L @ noisy
+    return Release(
+        {"white": noisy, "N": values[:, 0], "D": values[:, 1]},
+        plan.guarantee,
+        design,
+        detail=NpregReleased(
+            frame.features, frame.y_centre, frame.y_half, frame.points, 2.0 / detail.mu["curve"]
+        ),
+    )
+
+
+def _release_eptr(
+    plan: Plan, design: Design, frame: NpregReleased, N: Array, D: Array, run: Run
+) -> Release:
+    detail: NpregDetail = plan.detail
+    n = plan.n
+    assert n is not None
+    f = np.where(D > 0, N / np.where(D > 0, D, 1.0), 0.0)
+    allowance = 1.0 + 2.0**-20 + 64.0 * n * 2.0**-53
+    out = frame
+    if detail.form == "paper":
+        values, sigma = _per_point(detail, f, D, n, run)
+        if not np.isfinite(values).any():
+            return Release({}, plan.guarantee, design, reply=False, why="test")
+    elif detail.form == "fixed":
+        gamma = max(0.0, float(D.min()) - detail.c0 * n) / allowance
+        k2 = joint_norm(frame.points, detail.h)
+        alpha = 2.0 * math.sqrt(2.0) * k2 / (detail.c0 * n) * allowance
+        if len(f) == 1:
+            alpha = 2.0 / (detail.c0 * n) * allowance
+        p = reply_probability(gamma, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
+        sigma = alpha * agm(detail.eps_r, detail.delta)
+        noisy = run.coin_gaussian("curve and test", p, f, sigma)
+        if noisy is None:
+            return Release({}, plan.guarantee, design, reply=False, why="test")
+        values = noisy
+    else:
+        mass = run.gaussian_real("smallest kernel mass", float(D.min()), allowance)
+        lower = float(mass) - tail_margin(allowance / detail.mu["bound"], detail.delta_f)
+        if lower <= 0:
+            return Release({}, plan.guarantee, design, reply=False, why="test")
+        factor = 2.0 if len(f) == 1 else 2.0 * math.sqrt(2.0) * joint_norm(frame.points, detail.h)
+        bound = factor / lower * allowance
+        values = run.gaussian_real("curve", f, bound)
+        sigma = bound / detail.mu["curve"]
+    out = NpregReleased(frame.features, frame.y_centre, frame.y_half, frame.points, sigma)
+    return Release({"f": values}, plan.guarantee, design, detail=out)
+
+
+def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, run: Run) -> tuple[Array, float]:
+    """Run the paper's Algorithm 5 at each point with its part of the budget."""
+    eps = detail.eps_t + detail.eps_r
+    sigma = paper_sigma(4.0 / (detail.c0 * n), eps, detail.delta)
+    single = len(f) == 1
+    out = np.full(len(f), np.nan)
+    for j, (value, mass) in enumerate(zip(f.tolist(), D.tolist(), strict=True)):
+        gamma = max(0.0, mass - detail.c0 * n - 2.0) / 2.0
+        p = reply_probability(gamma, detail.eps_t, paper_midpoint(eps, detail.delta))
+        name = "curve and test" if single else f"point {j + 1} and test"
+        noisy = run.coin_gaussian(name, p, np.array([value]), sigma)
+        if noisy is not None:
+            out[j] = noisy[0]
+    return out, sigma
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Values of the curve at the fixed points, with the privacy error of each."""
+    detail: NpregDetail = plan.detail
+    if not release.reply:
+        return Estimate(("curve",), np.full(1, math.nan), released=False)
+    frame: NpregReleased = release.detail
+    points = frame.features.centre + frame.features.half * frame.points
+    arrays = {
+        "points": points,
+        "unit_points": frame.points,
+        "scale": np.array([detail.h, frame.y_centre, frame.y_half, frame.sigma]),
+        "centre": frame.features.centre,
+        "half": frame.features.half,
+    }
+    if detail.form == "functional":
+        N, D = release.values["N"], release.values["D"]
+        f, se = curve(N, D, frame.sigma)
+        arrays |= {"white": release.values["white"]}
+    else:
+        f = np.clip(release.values["f"], -1.0, 1.0)
+        se = np.where(np.isfinite(f), frame.sigma, np.nan)
+    features = [c.name for c in release.design.columns if c.kind != "intercept"]
+    names: tuple[str, ...] = tuple(
+        "f("
+        + ", ".join(f"{x}={v:.4g}" for x, v in zip(features, row, strict=True))
+        + ")"
+        + ("" if len(points) < 1000 else f" #{i}")
+        for i, row in enumerate(points.tolist())
+    )
+    variance = np.where(np.isfinite(se), (se * frame.y_half) ** 2, np.nan)
+    return Estimate(
+        names,
+        frame.y_centre + frame.y_half * f,
+        vcov_privacy=np.diag(variance) if len(names) <= 500 else None,
+        stats={"bandwidth": detail.h},
+        notes=(
+            "The band (privacy part) covers the kernel estimate that would be computed without "
+            "privacy; it does not cover the smoothing bias or the sampling error.",
+            "A point where the noisy kernel mass is too small has no reply (nan).",
+        ),
+        arrays={**arrays, "f": f, "se": se},
+    )

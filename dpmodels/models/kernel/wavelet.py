@@ -1,0 +1,140 @@
+"""Wavelet regression with Gaussian noise, for comparison (after Cai, Chakraborty, Vuursteen 2024).
+
+Haar scaling functions at one public level J on [-1, 1]^d, d = 1: since the Haar transform is
+orthonormal, noise on the scaling coefficients is noise on the wavelet coefficients up to J. The
+published estimator assumes a uniform design; here the count of each cell is released with the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.errors import RequestError
+from dpmodels.estimate import Estimate
+from dpmodels.exact.features import feature_scale
+from dpmodels.planning import Plan
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.steps import Step
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["default_level", "estimate", "plan", "release"]
+
+_LABEL = 2.0**15
+
+
+@dataclass(frozen=True)
+class WaveletDetail:
+    """Level J (2^J cells) and mu."""
+
+    level: int
+    mu: float
+
+
+def default_level(n: int, mu: float) -> int:
+    """Return J with 2^J ~ min(n^(1/3), (n mu)^(1/2)): smoothness 1, public numbers only."""
+    cells = min(n ** (1 / 3), math.sqrt(n * mu))
+    return max(1, round(math.log2(max(cells, 2.0))))
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan a wavelet regression in one variable."""
+    index = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
+    if len(index) != 1 or design.columns[index[0]].kind == "dummy":
+        raise RequestError("method='wavelet' takes one numeric variable: 'y ~ x1'")
+    part = gaussian_part(request, design.unknown)
+    steps, bought = list(part.steps), part.share
+    rest = part.mu * math.sqrt(1.0 - bought)
+    steps.append(Step("coefficients", Gaussian(rest), share=1.0 - bought))
+    level = request["level_j"]
+    detail = WaveletDetail(default_level(n, rest) if level is None else int(level), rest)
+    return Plan(
+        request=request,
+        design=design,
+        n=n,
+        steps=tuple(steps),
+        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+        shares={**part.printed, "coef": 1.0 - bought},
+        scales={"cells": float(2**detail.level)},
+        purchase=part.purchase,
+        detail=detail,
+        reasons=request.reasons,
+    )
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release (sum of y, count) of each cell.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2: same cell
+    2, two cells ``sqrt(1 + 1 + 1 + 1)``.
+    """
+    detail: WaveletDetail = plan.detail
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
+    scale = feature_scale(design, None)
+    lo, hi = design.intervals()[-1].tolist()
+    centre, half = (lo + hi) / 2.0, max((hi - lo) / 2.0, 1e-300)
+    cells = 2**detail.level
+    sums, counts = np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64)
+    j = scale.columns[0]
+    with np.errstate(all="ignore"):
+        for block in rows.blocks(design):
+            u = (block[j] - scale.centre[0]) / scale.half[0]
+            y = np.clip((block[-1] - centre) / half, -1.0, 1.0)
+            keep = ~(np.isnan(u) | np.isnan(y))
+            at = ((np.clip(u[keep], -1.0, 1.0) + 1.0) * 0.5 * cells).astype(np.intp)
+            at = np.minimum(at, cells - 1)
+            k = np.trunc(y[keep] * _LABEL)
+            sums += np.bincount(at, weights=k, minlength=cells).astype(np.int64)
+            counts += np.bincount(at, minlength=cells)
+    value = np.concatenate([sums.astype(object), counts.astype(object) * int(_LABEL)])
+    noisy = run.gaussian("coefficients", value, 2.0 * _LABEL, unit=1.0 / _LABEL)
+    values = {"sums": noisy[:cells], "counts": noisy[cells:]}
+    return Release(values, plan.guarantee, design, detail=(scale, centre, half))
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Cell means, as a curve at the mid-points of the cells."""
+    if not release.reply:
+        return Estimate(("curve",), np.full(1, math.nan), released=False)
+    detail: WaveletDetail = plan.detail
+    scale, centre, half = release.detail
+    cells = 2**detail.level
+    sigma = 2.0 / detail.mu
+    ok = release.values["counts"] > 2.0 * sigma
+    D = np.where(ok, release.values["counts"], 1.0)
+    f = np.where(ok, np.clip(release.values["sums"] / D, -1.0, 1.0), np.nan)
+    se = np.where(ok, sigma * np.sqrt(1.0 + f * f) / D, np.nan)
+    u = ((np.arange(cells) + 0.5) / cells * 2.0 - 1.0)[:, None]
+    points = scale.centre + scale.half * u
+    name = next(c.name for c in release.design.columns if c.kind != "intercept")
+    return Estimate(
+        tuple(f"f({name}={v:.4g})" for v in points[:, 0].tolist()),
+        centre + half * f,
+        vcov_privacy=np.diag((se * half) ** 2),
+        stats={"cells": float(cells)},
+        notes=("Cell means; between the mid-points of cells predict() interpolates.",),
+        arrays={
+            "points": points,
+            "unit_points": u,
+            "scale": np.array([1.0 / cells, centre, half, sigma]),
+            "centre": scale.centre,
+            "half": scale.half,
+            "f": f,
+            "se": se,
+        },
+    )

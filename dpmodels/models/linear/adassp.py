@@ -1,0 +1,96 @@
+"""Backend of ``dp_ols(method="adassp")`` (Wang 2018) with exact Gaussian accounting."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.sensitivity import gram_sensitivity
+from dpmodels.exact.solution import float_allowance
+from dpmodels.exact.symmetric import release_symmetric
+from dpmodels.models.linear.simple import (
+    Released,
+    budget_of,
+    integer_moments,
+    make_plan,
+    unit_design,
+    unit_estimate,
+)
+from dpmodels.privacy.gdp import upper_quantile
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.steps import Step
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["estimate", "plan", "release"]
+
+_STEPS = ("smallest eigenvalue", "second moments", "cross moments")
+
+
+@dataclass(frozen=True)
+class AdaDetail:
+    """mu of each of the three releases."""
+
+    mu: float
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan AdaSSP: three releases of ``mu / sqrt 3`` each."""
+    bought, steps, budget, rest = budget_of(request, design)
+    part = budget.part(1.0 / 3.0)
+    assert isinstance(part, Gaussian)
+    steps += [Step(name, part, share=rest / 3.0) for name in _STEPS]
+    return make_plan(request, design, n, steps, bought, AdaDetail(part.mu))
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release lambda_min(X'X), X'X and X'y of unit rows. One pass.
+
+    Privacy
+    -------
+    Unit: one row. Sensitivities (theory.md 1.1, 1.4): R_x^2 for the eigenvalue, sqrt2 R_x^2
+    (replace) or R_x^2 for X'X, 2 R_x R_y or R_x R_y for X'y.
+    """
+    detail: AdaDetail = plan.detail
+    given = unit_design(plan, rows, run)
+    if isinstance(given, Release):
+        return given
+    relation = plan.request.relation
+    p, rx2, mu = given.design.p, given.rx**2, detail.mu
+    G = integer_moments(rows, given)
+    XX = np.asarray(G[:p, :p], dtype=float) * STEPS**-2
+    # Float error of the eigenvalue routine, and the grid of the release. Under add-remove the
+    # noise may not depend on the row count: a public ceiling of 2^30 rows stands for it.
+    ceiling = rows.n if relation == "replace" else 1 << 30
+    allowance = 1.0 + float_allowance(p, ceiling)
+    least = float(run.gaussian_real(_STEPS[0], np.linalg.eigvalsh(XX)[0], rx2 * allowance))
+    lower = max(0.0, least - upper_quantile(0.05) * rx2 / mu)
+    s = gram_sensitivity(p, relation) * rx2
+    M = release_symmetric(run, _STEPS[1], G[:p, :p], s * 2.0**40, STEPS**-2)
+    cross = (2.0 if relation == "replace" else 1.0) * given.rx * given.ry
+    h = run.gaussian(_STEPS[2], G[:p, p], cross * 2.0**40, unit=STEPS**-2)
+    lam = max(0.0, s / mu * math.sqrt(p * math.log(2.0 * p * p / 0.05)) - lower)
+    theta = np.asarray(np.linalg.solve(M + lam * np.eye(p), h), dtype=np.float64)
+    return Release(
+        {"theta": theta, "second_moments": M, "cross_moments": h},
+        plan.guarantee,
+        given.design,
+        detail=Released(
+            given.unit,
+            (("ridge", lam), ("eigenvalue_lower_bound", lower)),
+            ("AdaSSP gives no standard errors: its ridge biases the coefficients.",),
+        ),
+    )
+
+
+estimate = unit_estimate

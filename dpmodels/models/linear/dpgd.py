@@ -1,0 +1,106 @@
+"""Backend of ``dp_ols(method="dpgd")``: full-batch descent with noisy clipped gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.exact.products import mapped
+from dpmodels.exact.rowmap import STEPS, RowMap, ball_integers, void_missing
+from dpmodels.models.linear.plans import planning_rows
+from dpmodels.models.linear.simple import Released, budget_of, make_plan, unit_design, unit_estimate
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.steps import Step
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["clipped_gradients", "estimate", "plan", "release"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GdDetail:
+    """Steps, step size, mu of one step, rows of the public rules."""
+
+    iterations: int
+    step: float
+    mu: float
+    rows: int
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan T noisy gradients of ``mu / sqrt T`` each."""
+    bought, steps, budget, rest = budget_of(request, design)
+    T = int(request["iterations"])
+    part = budget.part(1.0 / T)
+    assert isinstance(part, Gaussian)
+    steps += [Step(f"gradient {t}", part, share=rest / T) for t in range(1, T + 1)]
+    detail = GdDetail(T, float(request["step"]), part.mu, planning_rows(request, n))
+    return make_plan(request, design, n, steps, bought, detail)
+
+
+def clipped_gradients(z: Array, b: Array, G: float, still: bool = False) -> Array:
+    """Return integer gradients (p, m), ``|k| <= 2^20``, of rows z (p + 1, m) at b.
+
+    ``g_i = x_i (x_i'b - y_i)``, scaled into the ball of radius G, in lattice steps of G / 2^20;
+    zero where a row is not finite. ``still``: see :func:`~dpmodels.exact.products.mapped`.
+    """
+    p = len(b)
+    g = z[:p] * (mapped(b[None], z[:p], still)[0] - z[p])
+    return ball_integers(g, G)
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release T noisy sums of clipped gradients, each at the released iterate. T passes.
+
+    Privacy
+    -------
+    A row moves a sum of clipped gradients by 2 G (replace) or G.
+    """
+    detail: GdDetail = plan.detail
+    given = unit_design(plan, rows, run)
+    if isinstance(given, Release):
+        return given
+    p, q = given.design.p, given.design.q
+    G = given.rx * given.ry
+    rowmap = RowMap(given.unit, np.ones(q))
+    sensitivity = (2.0 if plan.request.relation == "replace" else 1.0) * STEPS
+    still = plan.request.relation != "replace"
+    b = np.zeros(p)
+    tail = np.zeros(p)
+    half = detail.iterations // 2
+    for t in range(1, detail.iterations + 1):
+        total = np.zeros(p, dtype=object)
+        with np.errstate(all="ignore"):
+            for block in rows.blocks(given.design):
+                z = rowmap.normalised(block)
+                void_missing(z)
+                total += (
+                    clipped_gradients(z, b, G, still).sum(axis=1).astype(np.int64).astype(object)
+                )
+        noisy = run.gaussian(f"gradient {t}", total, sensitivity, unit=G / STEPS)
+        b = b - detail.step / detail.rows * noisy
+        b *= min(1.0, 1e3 / max(float(np.linalg.norm(b)), 1e-300))
+        if t > half:
+            tail += b / (detail.iterations - half)
+    noise = sensitivity / STEPS * G / detail.mu / detail.rows
+    note = "Gradient descent stops early and clips: no standard errors are given."
+    return Release(
+        {"theta": tail},
+        plan.guarantee,
+        given.design,
+        detail=Released(given.unit, (("noise_per_step", noise),), (note,)),
+    )
+
+
+estimate = unit_estimate

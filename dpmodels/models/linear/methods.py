@@ -1,0 +1,378 @@
+"""Methods of linear regression, as data."""
+
+from dataclasses import replace
+
+from dpmodels.models.options import (
+    BOUNDS_SHARE,
+    GUESS,
+    PHI,
+    PMT_PAPER,
+    PUBLIC_RADIUS,
+    PUBLISHED,
+    SHRINK,
+    STAGES,
+    WORKING_RADIUS,
+)
+from dpmodels.registry import Method, Option, register_method
+
+_ERRORS = Option(
+    "inference_method",
+    "'delta' method, or parametric 'bootstrap' from released numbers",
+    "delta",
+    str,
+    choices=("delta", "bootstrap"),
+)
+
+
+_ORDER = Option(
+    "public_order",
+    "say that the order of the rows tells nothing of their cells (it is not sorted by one, say): "
+    "the first of two stages of a large table may then read a part of the rows",
+    False,
+    bool,
+)
+
+
+_RADIUS = Option(
+    "radius", "radius of the rows of the last stage; None: by rule", None, float, lower=0.0
+)
+
+_RIDGE = Option(
+    "ridge",
+    "'floor': only where noise dominates; 'stein': by Stein's estimate of the loss; 'none'",
+    "floor",
+    str,
+    choices=("floor", "stein", "none"),
+)
+
+_SCORING = Option(
+    "scoring",
+    "end with private Fisher scoring, on which honest intervals rest, or with moments alone; "
+    "None: by a public rule, printed",
+    None,
+    bool,
+)
+
+
+_VCOV = Option(
+    "vcov",
+    "standard errors: any variances ('hetero': HC1 sandwich) or one residual variance ('iid'); "
+    "None: 'hetero' with scoring, 'iid' with moments only, where 'hetero' is one more release",
+    None,
+    str,
+    choices=("iid", "hetero"),
+    other_words={
+        **dict.fromkeys(
+            ("hc0", "hc1", "hc2", "hc3", "robust", "white", "sandwich", "heteroskedastic",
+             "heteroscedastic"), "hetero",
+        ),
+        **dict.fromkeys(("nonrobust", "classical", "standard", "homoskedastic", "model"), "iid"),
+    },
+)  # fmt: skip
+
+register_method(
+    Method(
+        name="ssp",
+        verb="dp_ols",
+        title="least squares from noisy moments",
+        backend="dpmodels.models.linear.ssp",
+        needs=("ranges", "two passes"),
+        relations=("replace", "add-remove"),
+        accepts=("weights",),
+        reference=(
+            "Vu and Slavkovic 2009; Dwork, Talwar, Thakurta and Zhang 2014; two stages: "
+            "dpmodels/models/linear/theory.md"
+        ),
+        options=(
+            STAGES,
+            Option(
+                "query",
+                "first release: rows in a 'ball', or separate bounds on x and y ('bounded')",
+                "ball",
+                str,
+                choices=("ball", "bounded"),
+            ),
+            _RIDGE,
+            replace(PHI, default=0.5),
+            _RADIUS,
+            _ERRORS,
+            _VCOV,
+            _SCORING,
+            BOUNDS_SHARE,
+            GUESS,
+            _ORDER,
+        ),
+    )
+)
+
+
+_PUBLIC_OPTIONS = (
+    STAGES,
+    Option(
+        "whitening",
+        "'joint' with the response, or x and y 'separate' as published",
+        "joint",
+        str,
+        choices=("joint", "separate"),
+    ),
+    SHRINK,
+    Option("combine", "combine with the public-only fit by precision", False, bool),
+    _RIDGE,
+    PHI,
+    PUBLIC_RADIUS,
+    _ERRORS,
+    _VCOV,
+    _SCORING,
+    GUESS,
+)
+
+register_method(
+    Method(
+        name="pmt",
+        verb="dp_ols",
+        title="least squares whitened by public moments",
+        backend="dpmodels.models.linear.pmt",
+        needs=("public data", "two passes"),
+        relations=("replace", "add-remove"),
+        accepts=("weights", "public"),
+        reference=(
+            f"after '{PMT_PAPER}'; joint whitening, radii and stages: "
+            "dpmodels/models/linear/theory.md"
+        ),
+        options=_PUBLIC_OPTIONS,
+    )
+)
+
+_ADASSP = "Wang 2018, Revisiting differentially private linear regression"
+
+register_method(
+    Method(
+        name="adassp",
+        verb="dp_ols",
+        title="AdaSSP with exact Gaussian accounting",
+        backend="dpmodels.models.linear.adassp",
+        needs=("delta > 0", "ranges"),
+        relations=("replace", "add-remove"),
+        accepts=("weights",),
+        inference="no",
+        privacy_se="unavailable",
+        reference=_ADASSP,
+        options=(BOUNDS_SHARE,),
+    )
+)
+
+_COMPARED = (
+    Method(
+        name="pmt_paper",
+        verb="dp_ols",
+        title="PMT as published (Algorithm 3)",
+        backend="dpmodels.models.linear.paper",
+        needs=("delta > 0", "public data"),
+        accepts=("weights", "public"),
+        reference=PMT_PAPER,
+        options=PUBLISHED,
+    ),
+    Method(
+        name="jl",
+        verb="dp_ols",
+        title="Gaussian sketch",
+        backend="dpmodels.models.linear.jl",
+        needs=("delta > 0", "declared ranges"),
+        accepts=("weights",),
+        reference="Sheffet 2017, Differentially private ordinary least squares",
+        options=(Option("rows", "rows of the sketch", 500, int, lower=0),),
+    ),
+    Method(
+        name="dpgd",
+        verb="dp_ols",
+        title="noisy gradient descent",
+        backend="dpmodels.models.linear.dpgd",
+        needs=("delta > 0", "ranges", "several passes"),
+        relations=("replace", "add-remove"),
+        accepts=("weights",),
+        reference="after Cai, Wang and Zhang 2021, The cost of privacy",
+        options=(
+            Option("iterations", "full-batch steps", 30, int, lower=1),
+            Option("step", "step size", 0.5, float, lower=0.0),
+            BOUNDS_SHARE,
+            GUESS,
+        ),
+    ),
+    Method(
+        name="functional",
+        verb="dp_ols",
+        title="functional mechanism",
+        backend="dpmodels.models.linear.functional",
+        needs=("declared ranges",),
+        accepts=("weights",),
+        reference="Zhang, Zhang, Xiao, Yang and Winslett 2012, Functional mechanism",
+    ),
+    Method(
+        name="outpert",
+        verb="dp_ols",
+        title="output perturbation",
+        backend="dpmodels.models.linear.outpert",
+        needs=("delta > 0", "ranges"),
+        accepts=("weights",),
+        reference="after Chaudhuri, Monteleoni and Sarwate 2011",
+        options=(BOUNDS_SHARE,),
+    ),
+)
+for _method in _COMPARED:
+    register_method(
+        replace(_method, inference="no", privacy_se="unavailable", comparison_only=True)
+    )
+
+register_method(
+    Method(
+        name="eptr",
+        verb="dp_ols",
+        title="ePTR least squares",
+        backend="dpmodels.models.linear.eptr",
+        needs=("delta > 0", "several passes"),
+        relations=("replace",),
+        inference="yes (auto form)",
+        accepts=("weights",),
+        privacy_se="released",
+        reference=(
+            "Shen, Tong, Wang: Efficient Propose-Test-Release for Optimal Differentially "
+            "Private Estimation"
+        ),
+        options=(
+            Option(
+                "c0",
+                "smallest eigenvalue per row to be tested for; 'auto' releases a lower bound",
+                "auto",
+                (float, str),
+                choices=("auto",),
+                lower=0.0,
+            ),
+            Option(
+                "variant",
+                "'paper' runs the published constants (needs Rx, Rtheta, c0)",
+                "default",
+                str,
+                choices=("default", "paper"),
+            ),
+            Option("whiten", "precondition the design by a private second moment", None, bool),
+            Option(
+                "clip",
+                "bound rows by scaling x and y together ('scale', default) or x only ('project')",
+                None,
+                str,
+                choices=("scale", "project"),
+            ),
+            Option("Rx", "bound on the row norm in the design's own units", None, float, lower=0.0),
+            Option("Ry", "bound on |response|, with Rx", None, float, lower=0.0),
+            Option("Rtheta", "public bound on the coefficient norm", None, float, lower=0.0),
+            Option(
+                "on_fail",
+                "'no-reply', or 'ridge' to answer always with a shrunk estimate",
+                "no-reply",
+                str,
+                choices=("no-reply", "ridge"),
+            ),
+            Option(
+                "coin",
+                "'logistic', or the 'sharp' integer coin (fixed c0)",
+                "logistic",
+                str,
+                choices=("logistic", "sharp"),
+            ),
+            Option(
+                "test_share",
+                "share of eps for the test (fixed c0)",
+                0.25,
+                float,
+                lower=0.0,
+                upper=1.0,
+            ),
+            Option(
+                "bounds_share",
+                "share of the budget that buys ranges",
+                0.15,
+                float,
+                lower=0.0,
+                upper=1.0,
+            ),
+        ),
+    )
+)
+
+register_method(
+    Method(
+        name="gptr",
+        verb="dp_ols",
+        title="Posterior sampling with tested bounds",
+        backend="dpmodels.models.linear.gptr",
+        needs=("delta > 0", "one pass"),
+        relations=("replace", "add-remove"),
+        inference="no (bound of the noise)",
+        privacy_se="unavailable",
+        reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
+        options=(
+            Option(
+                "estimator",
+                "'posterior' sample, or 'score' perturbation (better for ill conditioned designs)",
+                "posterior",
+                str,
+                choices=("posterior", "score"),
+            ),
+            Option("draws", "number of draws; the budget is split over them", 1, int, lower=0),
+            Option(
+                "lam",
+                "ridge in working units; 'auto' chooses it from released numbers, free of charge",
+                "auto",
+                (float, str),
+                choices=("auto",),
+                lower=0.0,
+            ),
+            Option(
+                "fractions", "shares of mu^2 of the two bounds; None: (0.05, 0.10)", None, object
+            ),
+            Option(
+                "floor", "smallest eigenvalue over the noise of its bound", 10.0, float, lower=1.0
+            ),
+            Option(
+                "variant",
+                "'paper' is refused: its constants are not private (theory note)",
+                "default",
+                str,
+                choices=("default", "paper"),
+            ),
+            WORKING_RADIUS,
+            BOUNDS_SHARE,
+        ),
+    )
+)
+
+register_method(
+    Method(
+        name="ops",
+        verb="dp_ols",
+        title="OPS-Balanced, exact calibration",
+        backend="dpmodels.models.linear.ops",
+        needs=("delta > 0", "one pass", "ranges"),
+        inference="no (bound of the noise)",
+        privacy_se="unavailable",
+        reference="Wang (2018), Revisiting differentially private linear regression",
+        options=(WORKING_RADIUS,),
+        comparison_only=True,
+    )
+)
+
+register_method(
+    Method(
+        name="adaops",
+        verb="dp_ols",
+        title="AdaOPS, exact calibration",
+        backend="dpmodels.models.linear.gptr",
+        needs=("delta > 0", "one pass"),
+        relations=("replace", "add-remove"),
+        inference="no (bound of the noise)",
+        privacy_se="unavailable",
+        reference="Wang (2018), Revisiting differentially private linear regression",
+        options=(WORKING_RADIUS, BOUNDS_SHARE),
+        comparison_only=True,
+    )
+)

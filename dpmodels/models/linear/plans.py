@@ -1,0 +1,146 @@
+"""What the plans of this room share: currency, radii of public rules, the stage rule."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpmodels.errors import RequestError
+from dpmodels.exact.quantiles import chi2_upper
+from dpmodels.exact.sensitivity import gram_l1
+from dpmodels.planning import Purchase
+from dpmodels.privacy.gdp import mu_gdp
+from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.privacy.steps import Step
+from dpmodels.ranges import gaussian_part
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.request import Request
+
+__all__ = [
+    "PHI",
+    "STAGE_ONE",
+    "Currency",
+    "currency",
+    "noise_ratio",
+    "planning_rows",
+    "purchase",
+    "second_radius",
+    "stage_shares",
+]
+
+#: Tolerated ratio of privacy to sampling variance in the radius rules.
+PHI = 0.1
+#: Share of the budget (mu^2; eps when delta = 0) of the first of two stages.
+STAGE_ONE = 0.2
+
+
+@dataclass(frozen=True)
+class Currency:
+    """A budget that stages share: mu^2 of a Gaussian plan, or eps of a pure one.
+
+    Attributes
+    ----------
+    mu, eps : float
+        One of them is positive.
+    """
+
+    mu: float = 0.0
+    eps: float = 0.0
+
+    def part(self, share: float) -> Gaussian | Pure:
+        """Return the mechanism that a share of the budget buys."""
+        if self.eps > 0:
+            return Pure(self.eps * share)
+        return Gaussian(self.mu * math.sqrt(share))
+
+    def rest(self, share: float) -> Currency:
+        """Return what is left after ``share`` was taken."""
+        if self.eps > 0:
+            return Currency(eps=self.eps * (1.0 - share))
+        return Currency(mu=self.mu * math.sqrt(1.0 - share))
+
+
+def stage_shares(request: Request, *, two: bool, scores: float) -> tuple[float, float]:
+    """Return the shares of the (first, second) release of moments; ``split=`` before the default.
+
+    ``scores`` is the share of a release of scores (0: none); the stages share the rest. With one
+    stage the second share is 0.
+    """
+    if request.split is not None:
+        stages = ("first", "second") if two else ("moments",)
+        names = (*stages, "scores") if scores > 0 else stages
+        if set(request.split) != set(names):
+            raise RequestError(
+                f"split= must name {', '.join(names)} for this fit, got {', '.join(request.split)}"
+            )
+    if not two:
+        return 1.0 - scores, 0.0
+    first = STAGE_ONE * (1.0 - scores)
+    if request.split is not None:
+        first = float(request.split["first"])
+    return first, 1.0 - first - scores
+
+
+def mu_like(mechanism: Gaussian | Pure, q: int) -> float:
+    """Return mu, or for Laplace noise the mu with the same variance off the diagonal."""
+    if isinstance(mechanism, Pure):
+        return mechanism.eps / (math.sqrt(2.0) * gram_l1(q))
+    return mechanism.mu
+
+
+def currency(request: Request) -> Currency:
+    """Return the budget of a request that buys no ranges."""
+    if request.delta == 0:
+        return Currency(eps=request.eps)
+    return Currency(mu=mu_gdp(request.eps, request.delta))
+
+
+def purchase(request: Request, design: Design) -> tuple[Purchase | None, list[Step], Currency]:
+    """Plan the ranges that must be bought; return them with what they leave."""
+    missing = design.unknown
+    if not missing:
+        return None, [], currency(request)
+    shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
+    if request.delta == 0:
+        raise RequestError(
+            f"delta = 0 buys no ranges (the search has a failure probability): declare them, "
+            f"for example bounds={{{shown}}}"
+        )
+    if request.relation != "replace":
+        raise RequestError(
+            f"ranges can be bought under relation='replace' only: declare them, for example "
+            f"bounds={{{shown}}}"
+        )
+    part = gaussian_part(request, missing)
+    return part.purchase, list(part.steps), Currency(mu=part.mu).rest(part.share)
+
+
+def planning_rows(request: Request, n: int) -> int:
+    """Return the row count that rules may use: n, or the public guess under add/remove."""
+    if request.relation == "replace":
+        return n
+    guess = request["n_guess"]
+    if guess is None:
+        raise RequestError(
+            "under relation='add-remove' the number of rows is private: give a public guess of "
+            "it for the planning, for example n_guess=10000"
+        )
+    return int(guess)
+
+
+def noise_ratio(mu: float, p: int, n: int) -> float:
+    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise beside the trace of X'X."""
+    return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
+
+
+def second_radius(mu: float, q: int, n: int, phi: float = PHI) -> float:
+    """Return R of a stage whose rows were whitened by a released matrix.
+
+    ``R^2 = min(max(chi2_q(.95), mu sqrt(phi n)), 1.5 chi2_q(1 - .05/n))``: the predictive quantile
+    of a Gaussian row, raised until noise is phi of the sampling variance.
+    """
+    low = chi2_upper(q, 0.05)
+    return math.sqrt(min(max(low, mu * math.sqrt(phi * n)), 1.5 * chi2_upper(q, 0.05 / n)))

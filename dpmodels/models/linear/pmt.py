@@ -1,0 +1,368 @@
+"""Backend of ``dp_ols(method="pmt")``: joint whitening by public second moments.
+
+One release of the moments of rows that were whitened by public data, response last, and scaled
+into a ball as a whole; or two, the second whitened by the first (``theory.md``, 2 and 3).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.errors import RequestError
+from dpmodels.exact.quantiles import chi2_upper
+from dpmodels.exact.queries import ball_sd
+from dpmodels.exact.rowmap import UnitScale
+from dpmodels.models.linear import scored
+from dpmodels.models.linear.combine import PublicFit, combined, public_fit
+from dpmodels.models.linear.inference import Report, Stage, report, shrink_report
+from dpmodels.models.linear.plans import (
+    currency,
+    mu_like,
+    planning_rows,
+    second_radius,
+    stage_shares,
+)
+from dpmodels.models.linear.public import PublicWhitening, public_radius, public_whitening
+from dpmodels.models.linear.scores import (
+    SCORES,
+    finished,
+    noise_figure,
+    score_advice,
+    score_scales,
+    score_share,
+)
+from dpmodels.models.linear.stages import Passes, Stages, ball_stage, whitened_stage
+from dpmodels.planning import Plan
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.privacy.steps import Step
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.estimate import Estimate
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = [
+    "PmtDetail",
+    "diagnostics",
+    "estimate",
+    "plan",
+    "release",
+    "two_stages",
+    "whitened_plan",
+]
+
+Array = npt.NDArray[np.float64]
+
+#: Two stages while the first release's relative noise is at most this (``theory.md`` 3.3).
+TWO_STAGE_NOISE = 0.15
+FLOOR = 2.0
+LEAST = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class PmtDetail:
+    """What ``pmt`` decided from public facts.
+
+    Attributes
+    ----------
+    white : PublicWhitening
+    rows : int
+        Row count of the public rules (n, or the guess).
+    first, second : mechanism, mechanism or None
+    radius, second_radius : float
+        Of the two passes; ``second_radius`` 0: by rule.
+    scores : mechanism or None
+        Of the scores, for ``vcov="hetero"``.
+    """
+
+    white: PublicWhitening
+    rows: int
+    first: Gaussian | Pure
+    second: Gaussian | Pure | None
+    radius: float
+    second_radius: float
+    phi: float
+    scores: Gaussian | Pure | None = None
+
+
+def two_stages(mu: float, q: int, n: int) -> tuple[bool, float]:
+    """Return (rule, value): ``sqrt2 chi2_q(.95)/mu sqrt(2q)/n <= .15``."""
+    value = math.sqrt(2.0) * chi2_upper(q, 0.05) / mu * math.sqrt(2.0 * q) / n
+    return value <= TWO_STAGE_NOISE, value
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan a call of ``dp_ols(method="pmt")``. The public data are part of the request."""
+    if request.public is None:
+        raise RequestError(
+            "method='pmt' needs public data: public= a table with the same columns, or second "
+            "moments. Without public data use method='ssp'"
+        )
+    planning_rows(request, n)  # first: without a guess there is nothing to plan
+    if request.relation == "replace" and n <= design.p:
+        raise RequestError(f"n = {n} rows cannot carry {design.p} coefficients")
+    white = public_whitening(
+        request.public, separate=request["whitening"] == "separate", shrink=request["shrink"]
+    )
+    why_moments = scored.why_not(request, design, n)
+    if not why_moments:
+        return scored.plan(request, design, n, white)
+    request = replace(request, reasons=(*request.reasons, f"moments only: {why_moments}"))
+    return whitened_plan(request, design, n, white)
+
+
+def whitened_plan(request: Request, design: Design, n: int, white: PublicWhitening) -> Plan:
+    """Plan stages, shares and radii of publicly whitened rows, from public facts."""
+    rows = planning_rows(request, n)
+    q = len(white.L)
+    budget = currency(request)
+    scores = score_share(request)
+    two, why = _stages(request, mu_like(budget.part(1.0 - scores), q), q, rows)
+    share, other = stage_shares(request, two=two, scores=scores)
+    first = budget.part(share)
+    second = budget.part(other) if two else None
+    third = budget.part(scores) if scores > 0 else None
+    phi = float(request["phi"])
+    given = request["radius"]
+    radius = public_radius(
+        white, mu_like(first, q), rows, phi=phi, rule=None if two and given != "loo" else given
+    )
+    after = float(given) if two and isinstance(given, float) else 0.0
+    detail = PmtDetail(white, rows, first, second, radius, after, phi, third)
+    steps = [Step("first moments" if two else "moments", first, share=share)]
+    if second is not None:
+        steps.append(Step("whitened moments", second, share=other))
+    if third is not None:
+        steps.append(Step(SCORES, third, share=scores))
+    figure = noise_figure(third, q - 1, rows, request.relation, two=two)
+    return Plan(
+        request=request,
+        design=design,
+        n=n if request.relation == "replace" else None,
+        steps=tuple(steps),
+        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+        shares={s.name: float(s.share or 0.0) for s in steps},
+        scales={**_scales(detail, q, request.relation), **score_scales(figure)},
+        detail=detail,
+        reasons=(*request.reasons, why),
+        advice=(*_advice(detail, request, q - 1), *score_advice(figure)),
+        passes=len(steps),
+    )
+
+
+def _stages(request: Request, mu: float, q: int, n: int) -> tuple[bool, str]:
+    asked = request["stages"]
+    if asked in (1, 2):
+        return asked == 2, f"{asked} stage{'s' if asked == 2 else ''}: stages={asked} was given"
+    two, value = two_stages(mu, q, n)
+    words = "two stages" if two else "one stage"
+    sign = "at most" if two else "above"
+    return two, f"{words}: the public noise figure {value:.3g} is {sign} {TWO_STAGE_NOISE:g}"
+
+
+def _scales(detail: PmtDetail, q: int, relation: str) -> dict[str, float]:
+    out = {
+        "radius of whitened rows": detail.radius,
+        "noise scale per row": ball_sd(detail.first, detail.radius, q, relation) / detail.rows,
+    }
+    if detail.second is not None:
+        out["radius of the second stage"] = detail.second_radius or second_radius(
+            mu_like(detail.second, q), q, detail.rows, detail.phi
+        )
+    return out
+
+
+def _advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ...]:
+    """Public advice, given before anything is spent."""
+    white, n = detail.white, detail.rows
+    q = p + 1
+    out = []
+    s = ball_sd(detail.first, detail.radius, q, request.relation)
+    if detail.second is None and s * math.sqrt(2.0 * p) / n > 0.5:
+        out.append(
+            "the noise will exceed the signal: more rows, a larger eps or fewer columns help"
+        )
+    if white.shrink > 0:
+        out.append(
+            f"few public rows (m = {white.m}, {q} columns): their moments were shrunk towards the "
+            f"diagonal by {white.shrink:.2g}"
+        )
+    if white.m is None:
+        out.append("the number of public rows is unknown: radii were taken 20 % larger. Give m=")
+    elif request["stages"] == 1 and white.m < 50 and n > 20_000:
+        out.append(
+            "one stage with few public rows and many private ones under-covers: stages=2 re-centres"
+        )
+    if request.eps > 10:
+        out.append(f"eps = {request.eps:g} is weak protection")
+    return tuple(out)
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release noisy second moments of whitened rows, in one or two passes; of scores in one more.
+
+    Privacy
+    -------
+    Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan. Privacy
+    never depends on the public data being right.
+    """
+    if isinstance(plan.detail, scored.ScoredDetail):
+        return scored.release(plan, rows, run)
+    detail: PmtDetail = plan.detail
+    unit = UnitScale(1.0 / detail.white.scale, np.zeros(len(detail.white.scale)), False)
+    constant = plan.design.response is None
+    passes = Passes(rows, plan.design, unit, run, plan.request.relation, constant)
+    name = "moments" if detail.second is None else "first moments"
+    stages = [ball_stage(passes, detail.white.L, detail.radius, name, detail.first)]
+    if detail.second is not None:
+        stages.append(
+            whitened_stage(
+                passes,
+                stages[0],
+                detail.second,
+                n=detail.rows,
+                phi=detail.phi,
+                radius=detail.second_radius,
+                floor=FLOOR,
+                least=LEAST,
+            )
+        )
+    return finished(plan, passes, stages, detail.scores, _facts)
+
+
+def diagnostics(stage: Stage, n: int) -> tuple[str, ...]:
+    """Compare the private second moment with the public one: ``Q1/n`` should be near I.
+
+    Free: a function of the released matrix and its known noise.
+    """
+    q = len(stage.Q)
+    slack = 2.0 * stage.s * math.sqrt(2.0 * q) / n
+    least = float(np.linalg.eigvalsh(stage.Q / n)[0])
+    trace = float(np.trace(stage.Q)) / n
+    wide = slack * math.sqrt(q)
+    why = []
+    if least < 0.2 - slack:
+        why.append(f"smallest eigenvalue {least:.2g} below .2")
+    if trace > 0.9 * stage.radius**2 + wide:
+        why.append("most private rows lie outside the public ball")
+    if trace < q / 2.0 - wide:
+        why.append("the private rows spread much less")
+    if not why:
+        return ()
+    return (f"the public data look different from the private data: {'; '.join(why)}",)
+
+
+def _rare(detail: PmtDetail, design: Design) -> tuple[str, ...]:
+    """Levels that the public data hold so rarely that their rows are scaled down."""
+    C = np.asarray(detail.white.moments.moments)
+    rare = [
+        c.name
+        for j, c in enumerate(design.columns)
+        if c.kind == "dummy" and 1.0 / C[j, j] > detail.radius**2
+    ]
+    if not rare:
+        return ()
+    return (f"Rare in the public data, so down-weighted in the first pass: {', '.join(rare)}.",)
+
+
+def _beside(fit: PublicFit, names: tuple[str, ...]) -> str:
+    cells = ", ".join(
+        f"{name} {b:.4g}" + (f" ({s:.2g})" if math.isfinite(s) else "")
+        for name, b, s in zip(names, fit.params, fit.bse, strict=True)
+    )
+    rows = "unknown m" if fit.m is None else f"m = {fit.m}"
+    return f"Public-only fit ({rows}; standard errors in brackets): {cells}."
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Map the last stage back, beside the public-only fit; combine on request."""
+    if isinstance(plan.detail, scored.ScoredDetail):
+        return _scored_estimate(plan, release)
+    detail: PmtDetail = plan.detail
+    released: Stages = release.detail
+    request, design = plan.request, release.design
+    public = public_fit(detail.white.moments) if _has_response(detail) else None
+    notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
+    notes += _rare(detail, design)
+    arrays: tuple[tuple[str, Array], ...] = ()
+    if public is not None:
+        notes.append(_beside(public, design.names))
+        arrays = (("public_params", public.params), ("public_bse", public.bse))
+    facts = replace(
+        _facts(plan, design, released),
+        biased_errors=True,
+        notes=tuple(notes),
+        warnings=diagnostics(released.stages[0], detail.rows),
+        stats=(("shrinkage_of_public_moments", detail.white.shrink),),
+        arrays=arrays,
+    )
+    found = shrink_report(facts) if request["ridge"] == "stein" else report(facts)
+    return _with_public(found, public, request)
+
+
+def _scored_estimate(plan: Plan, release: Release) -> Estimate:
+    """Return the estimate of a scoring fit, beside the public-only fit."""
+    detail: scored.ScoredDetail = plan.detail
+    assert detail.white is not None
+    found = scored.estimate(plan, release)
+    start = scored.start_stage(plan, release)
+    public = None
+    if detail.white.moments.response_scale is None:
+        public = public_fit(detail.white.moments)
+    notes, arrays = list(found.notes), dict(found.arrays)
+    if public is not None:
+        notes.append(_beside(public, release.design.names))
+        arrays |= {"public_params": public.params, "public_bse": public.bse}
+    found = replace(
+        found,
+        notes=tuple(notes),
+        arrays=arrays,
+        warnings=(*found.warnings, *diagnostics(start, detail.guide.early(detail.rows))),
+        stats={**found.stats, "shrinkage_of_public_moments": detail.white.shrink},
+    )
+    return _with_public(found, public, plan.request)
+
+
+def _facts(plan: Plan, design: Design, released: Stages) -> Report:
+    """Collect what the fit of the last stage is made from: public and released numbers."""
+    detail: PmtDetail = plan.detail
+    return Report(
+        design=design,
+        unit=released.unit,
+        stages=released.stages,
+        rows=detail.rows,
+        request=plan.request,
+        towards="the first-stage fit" if detail.second is not None else "the public fit",
+        scores=released.scores,
+    )
+
+
+def _has_response(detail: PmtDetail) -> bool:
+    return detail.white.moments.response_scale is None
+
+
+def _with_public(found: Estimate, public: PublicFit | None, request: Request) -> Estimate:
+    """Combine, or say that the public fit may be the better one."""
+    if public is None:
+        return found
+    if request["combine"]:
+        return combined(found, public)
+    if found.vcov_sampling is not None and found.vcov_privacy is not None:
+        prior = public.covariance(float(found.stats["sigma"]) ** 2)
+        ours = float(np.sum(public.C * (found.vcov_sampling + found.vcov_privacy)))
+        if prior is not None and float(np.sum(public.C * prior)) < ours:
+            text = (
+                "by the standard errors the public-only fit is more accurate than the private one; "
+                "combine=True uses both if they share their coefficients"
+            )
+            return replace(found, warnings=(*found.warnings, text))
+    return found

@@ -1,0 +1,126 @@
+"""Shared by the methods that release once and give no standard errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.estimate import Estimate
+from dpmodels.exact.gram import gram
+from dpmodels.exact.rowmap import RowMap, UnitScale
+from dpmodels.exact.rowspace import unit_rows
+from dpmodels.models.linear.inference import no_reply
+from dpmodels.models.linear.plans import Currency, purchase
+from dpmodels.planning import Plan, Purchase
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.ranges import no_ranges, ranged_design
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.privacy.steps import Step
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["Released", "UnitRows", "budget_of", "integer_moments", "make_plan", "unit_estimate"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """Rows in unit half-ranges, with the bounds that a method may use.
+
+    Attributes
+    ----------
+    rx, ry : float
+        ``|x| <= rx`` (intercept included), ``|y| <= ry``.
+    """
+
+    design: Design
+    unit: UnitScale
+    rx: float
+    ry: float = 1.0
+
+
+@dataclass(frozen=True)
+class Released:
+    """What :func:`unit_estimate` needs: the map of the rows, and printed facts."""
+
+    unit: UnitScale
+    stats: tuple[tuple[str, float], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def budget_of(
+    request: Request, design: Design
+) -> tuple[Purchase | None, list[Step], Currency, float]:
+    """Return (purchase, its steps, the rest of the budget, the share of the rest)."""
+    bought, steps, rest = purchase(request, design)
+    return bought, steps, rest, 1.0 - float(request["bounds_share"]) if bought else 1.0
+
+
+def make_plan(
+    request: Request,
+    design: Design,
+    n: int,
+    steps: Sequence[Step],
+    bought: Purchase | None,
+    detail: Any,
+    *,
+    scales: Mapping[str, float] | None = None,
+    advice: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
+) -> Plan:
+    """Return the plan of a method without a rule of its own."""
+    return Plan(
+        request=request,
+        design=design,
+        n=n if request.relation == "replace" else None,
+        steps=tuple(steps),
+        guarantee=Guarantee(
+            tuple(steps), request.eps, request.delta, request.relation, notes=notes
+        ),
+        shares={},
+        scales=dict(scales or {}),
+        purchase=bought,
+        detail=detail,
+        reasons=request.reasons,
+        advice=advice,
+    )
+
+
+def unit_design(plan: Plan, rows: Rows, run: Run) -> UnitRows | Release:
+    """Buy what must be bought, and map to unit rows; a Release is a no-reply."""
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
+    unit, square = unit_rows(design)
+    return UnitRows(design, unit, math.sqrt(square + float(design.has_intercept)))
+
+
+def integer_moments(rows: Rows, given: UnitRows) -> npt.NDArray[np.object_]:
+    """Return the exact Gram matrix of unit rows in units of 2^-40; confidential."""
+    q = given.design.q
+    return gram(rows.blocks(given.design), RowMap(given.unit, np.ones(q))).integers()
+
+
+def unit_estimate(plan: Plan, release: Release) -> Estimate:
+    """Map ``values["theta"]`` (unit rows) to the user's units; no standard errors."""
+    if not release.reply:
+        return no_reply(release)
+    found: Released = release.detail
+    A, a = found.unit.back()
+    return Estimate(
+        release.design.names,
+        A @ release.values["theta"] + a,
+        stats=dict(found.stats),
+        notes=found.notes,
+        arrays={k: v for k, v in release.values.items() if k != "theta"},
+    )

@@ -1,0 +1,178 @@
+"""The passes of ``ssp`` and ``pmt``: rows into a ball, moments out, one whitened by the other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.errors import PrivacyBugError
+from dpmodels.exact.queries import ball_map, ball_sd, joint_noise, release_ball
+from dpmodels.exact.rowmap import OneFirst
+from dpmodels.exact.whiten import floored_cholesky
+from dpmodels.models.linear.inference import Stage
+from dpmodels.models.linear.plans import mu_like, second_radius
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
+
+if TYPE_CHECKING:
+    from dpmodels.exact.rowmap import UnitScale
+    from dpmodels.formula.design import Design
+    from dpmodels.models.linear.meat import Scores
+    from dpmodels.privacy.mechanisms import Gaussian, Pure
+    from dpmodels.privacy.run import Run
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["Passes", "Stages", "ball_stage", "guide_share", "guide_windows", "whitened_stage"]
+
+Array = npt.NDArray[np.float64]
+
+
+#: A first stage reads one run of windows in k up to a noise ratio of this over k ...
+GUIDE_NOISE = 1e-3
+#: ... with k at most this (at most the second where columns may be local) ...
+GUIDE_EVERY = (32, 4)
+#: ... (by coins: at most this: beyond it the coins cost more than the rows) ...
+GUIDE_COINS = 8
+#: ... from at least so many places of the table ...
+GUIDE_PLACES = (8, 16)
+#: ... that are at most so many windows apart (2^21 rows).
+GUIDE_PERIOD = 256
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What every pass of one call shares.
+
+    Attributes
+    ----------
+    rows, design, unit, run, relation
+    constant : bool
+        Put the constant 1 in front of every row (the design has no intercept column).
+    """
+
+    rows: Rows
+    design: Design
+    unit: UnitScale
+    run: Run
+    relation: str
+    constant: bool = False
+
+    @property
+    def q(self) -> int:
+        """Columns of a mapped row."""
+        return self.design.q + self.constant
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """What a call released, in the order of the passes: the detail of its release.
+
+    Attributes
+    ----------
+    unit : UnitScale
+    stages : tuple of Stage
+    scores : Scores or None
+        With ``vcov="hetero"``.
+    """
+
+    unit: UnitScale
+    stages: tuple[Stage, ...]
+    scores: Scores | None = None
+
+
+def guide_share(x: float) -> int:
+    """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
+    return _power_of_two(min(GUIDE_NOISE / x, GUIDE_COINS))
+
+
+def guide_windows(design: Design, n: int, x: float) -> Windows:
+    """Return the rows that the first of two stages reads, by public numbers (``theory.md`` 3.2).
+
+    Parameters
+    ----------
+    design : Design
+    n : int
+        Public row count: the relation must be replace-one.
+    x : float
+        Public noise ratio.
+    """
+    local = any(c.kind not in _SPREAD for c in design.columns) or any(
+        v.kind != "real" for v in design.kinds.values()
+    )
+    apart = _power_of_two(min(n / (GUIDE_PLACES[local] * WINDOW), GUIDE_PERIOD))
+    every = _power_of_two(min(GUIDE_NOISE / x, GUIDE_EVERY[local], apart))
+    return Windows(every, 1 if local else apart // every)
+
+
+#: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
+_SPREAD = ("intercept", "numeric", "product")
+
+
+def _power_of_two(most: float) -> int:
+    """Return the largest power of two up to ``most``, at least 1."""
+    return 1 << max(int(most).bit_length() - 1, 0)
+
+
+def ball_stage(
+    passes: Passes,
+    L: Array | None,
+    radius: float,
+    step: str,
+    mechanism: Gaussian | Pure,
+    windows: Windows = ALL_ROWS,
+    every: int = 1,
+) -> Stage:
+    """Release the moments of ``min(1, R/|w|) w``, ``w = L^{-1} unit row``. One pass.
+
+    Privacy
+    -------
+    The mechanism of the step. L and the radius must be public or released before. With
+    ``every = k`` each row is read with probability 1/k, by secret coins.
+    """
+    q = passes.q
+    inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
+    rowmap = ball_map(passes.unit, radius, inverse, passes.relation)
+    if windows.every > 1 and passes.relation != "replace":
+        raise PrivacyBugError("windows of rows have their proof under replace-one only")
+    Q = release_ball(
+        passes.rows,
+        passes.design,
+        OneFirst(rowmap) if passes.constant else rowmap,
+        passes.run,
+        step,
+        mechanism,
+        passes.relation,
+        windows,
+        Coins(every, passes.run.coins) if every > 1 else None,
+    )
+    V = joint_noise(q, ball_sd(mechanism, radius, q, passes.relation), mechanism)
+    return Stage(Q, V, np.eye(q) if L is None else L, radius)
+
+
+def whitened_stage(
+    passes: Passes,
+    first: Stage,
+    mechanism: Gaussian | Pure,
+    *,
+    n: int,
+    first_n: int | None = None,
+    phi: float,
+    radius: float,
+    floor: float,
+    least: float,
+) -> Stage:
+    """Whiten (and re-centre) by a released first stage, and release the moments again.
+
+    ``C2 = L Q1/n L'`` with the eigenvalues of ``Q1/n`` floored at ``max(floor s1 sqrt(2q)/n,
+    least)`` where the smallest is below that. ``radius = 0``: by rule. ``first_n``: rows that the
+    first stage read, if not all.
+    """
+    q = passes.q
+    read = n if first_n is None else first_n
+    noise = first.s * math.sqrt(2.0 * q) / read
+    K = floored_cholesky(first.Q / read, noise, multiple=floor, least=least)
+    R = radius or second_radius(mu_like(mechanism, q), q, n, phi)
+    return ball_stage(passes, first.L @ K, R, "whitened moments", mechanism)

@@ -1,0 +1,46 @@
+"""Methods of means, as data."""
+
+from dpmodels.models.options import BOUNDS_SHARE
+from dpmodels.registry import Method, Option, register_method
+from dpmodels.results.kinds import Kind, register_kind
+
+register_kind(Kind(verb="dp_mean", title="means", predict="", estimates="Mean", count="Means"))
+
+
+register_method(
+    Method(
+        name="clipped",
+        verb="dp_mean",
+        title="Mean of clipped values",
+        backend="dpmodels.models.mean.clipped",
+        needs=("delta > 0", "one pass"),
+        privacy_se="released",
+        reference="Gaussian mechanism on sums and the count; ranges by stability histograms",
+        options=(BOUNDS_SHARE,),
+    )
+)
+
+_TEST_SHARE = Option("test_share", "share of eps for the test", 0.5, float, lower=0.0, upper=1.0)
+
+register_method(
+    Method(
+        name="ptr",
+        verb="dp_mean",
+        title="Propose-Test-Release mean",
+        backend="dpmodels.models.mean.ptr",
+        needs=("delta > 0", "width"),
+        inference="no (privacy part only)",
+        privacy_se="public",
+        reference="Dwork and Lei (2009), Differential privacy and robust statistics",
+        options=(
+            Option(
+                "width", "known half-width of the data around their centre", None, float, lower=0.0
+            ),
+            Option(
+                "beta", "probability of no reply on good data", 0.05, float, lower=0.0, upper=1.0
+            ),
+            _TEST_SHARE,
+        ),
+        comparison_only=True,
+    )
+)

@@ -1,0 +1,149 @@
+"""Backend of ``dp_mean(method="ptr")``: the classic Propose-Test-Release mean, for teaching.
+
+Box of known half-width c a coordinate; ``m_j`` is the largest number of points of coordinate j in
+an interval of width 2c; distance to the unsafe sets ``k = (min_j m_j - (n - T) + 1)_+``; the test
+is ``k + Lap(1/eps_t) >= log(1/delta)/eps_t``; then coordinates are clipped to their best interval
+and averaged, sensitivity ``sqrt(d) (4 T + 6) c / n`` (``theory.md`` section 6).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.errors import RequestError
+from dpmodels.estimate import Array, Estimate
+from dpmodels.planning import Plan
+from dpmodels.privacy.gdp import agm
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import Approximate
+from dpmodels.privacy.propose_test import laplace_test_probability
+from dpmodels.privacy.steps import Step
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["best_interval", "distance", "estimate", "plan", "release"]
+
+
+@dataclass(frozen=True)
+class PtrMeanDetail:
+    """Half-widths c_j, slack T, the two parts of eps, and delta."""
+
+    width: Array
+    slack: int
+    eps_t: float
+    eps_r: float
+    delta: float
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan: T = ceil((log(1/delta) + log(1/beta)) / eps_t); needs n > 2 (T + 1)."""
+    if request["width"] is None:
+        raise RequestError(
+            "method='ptr' needs width=: the known half-width of the data around their centre, for "
+            "example width=4*sd for an sd known from elsewhere. Without one use method='clipped'"
+        )
+    eps_t = request.eps * float(request["test_share"])
+    delta = request.delta
+    slack = math.ceil((math.log(1 / delta) + math.log(1 / float(request["beta"]))) / eps_t)
+    if n <= 2 * (slack + 1):
+        raise RequestError(
+            f"n = {n} is too small for this test: it needs n > {2 * (slack + 1)} at this eps and "
+            "delta (eptr mean). Use method='clipped'"
+        )
+    width = np.full(design.p, float(request["width"]))
+    step = Step(
+        "distance test and mean",
+        Approximate(request.eps, delta),
+        share=1.0,
+        reply_test=True,
+        label="Laplace test and Gaussian",
+    )
+    detail = PtrMeanDetail(width, slack, eps_t, request.eps - eps_t, delta)
+    sd = agm(detail.eps_r, delta) * sensitivity(detail, n)
+    return Plan(
+        request=request,
+        design=design,
+        n=n,
+        steps=(step,),
+        guarantee=Guarantee((step,), request.eps, request.delta, request.relation),
+        scales={"slack T": float(slack), "noise sd": sd},
+        expected_se=dict.fromkeys(design.names, sd),
+        detail=detail,
+        reasons=request.reasons,
+    )
+
+
+def sensitivity(detail: PtrMeanDetail, n: int) -> float:
+    """Return sqrt(d) (4 T + 6) c / n; the factor pays for float clipping and the public grid."""
+    d = len(detail.width)
+    c = float(detail.width.max())
+    return math.sqrt(d) * (4 * detail.slack + 6) * c / n * (1.0 + 2.0**-20)
+
+
+def best_interval(values: Array, c: float) -> tuple[int, float]:
+    """Return (m, start): the most points in an interval of width 2c, and its lower end.
+
+    Ties: the smallest. Missing values lie outside every interval. Points are compared by their
+    differences, which floats round relative to the difference: sums such as ``v + 2c``, and the
+    middle of the interval, lose the width where values are large.
+    """
+    v = np.sort(values[np.isfinite(values)])
+    n = len(v)
+    if not n:
+        return 0, 0.0
+    first, beyond = np.arange(n), np.full(n, n)
+    inside = first.copy()  # the last point within 2c, by bisection
+    while (beyond - inside > 1).any():
+        middle = (inside + beyond) // 2
+        near = v[middle] - v <= 2.0 * c
+        inside, beyond = np.where(near, middle, inside), np.where(near, beyond, middle)
+    counts = beyond - first
+    best = int(np.argmax(counts))
+    return int(counts[best]), float(v[best])
+
+
+def distance(values: Array, width: Array, slack: int, n: int) -> tuple[int, Array]:
+    """Return (k, starts): the integer distance to the complement of the safe set."""
+    found = [best_interval(v, float(c)) for v, c in zip(values, width, strict=True)]
+    fewest = min(m for m, _ in found)
+    return max(0, fewest - (n - slack) + 1), np.array([start for _, start in found])
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Test the distance, then release the clipped mean.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. (eps_t + eps_r, delta): ``theory.md`` section 6.
+    """
+    detail: PtrMeanDetail = plan.detail
+    n = rows.n
+    values = rows.sample(plan.design, range(plan.design.p), None)
+    k, start = distance(values, detail.width, detail.slack, n)
+    probability = laplace_test_probability(k, detail.eps_t, detail.delta)
+    width = detail.width[:, None]
+    offset = np.clip(values - start[:, None], 0.0, 2.0 * width)
+    mean = np.where(np.isnan(offset), width, offset).sum(axis=1) / n
+    sd = agm(detail.eps_r, detail.delta) * sensitivity(detail, n)
+    noisy = run.coin_gaussian("distance test and mean", probability, mean, sd, base=start)
+    if noisy is None:
+        return Release({}, plan.guarantee, plan.design, reply=False, why="test")
+    return Release({"mean": noisy}, plan.guarantee, plan.design)
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Means with the known privacy error; nothing is spent on the sampling error."""
+    names = plan.design.names
+    if not release.reply:
+        return Estimate(names, np.full(len(names), math.nan), released=False)
+    sd = plan.scales["noise sd"]
+    return Estimate(names, release.values["mean"], vcov_privacy=sd * sd * np.eye(len(names)))

@@ -1,0 +1,120 @@
+"""Backend of ``dp_moments``: the noisy second-moment matrix of (1, x) as a release of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.exact.gram import gram
+from dpmodels.exact.queries import joint_noise
+from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
+from dpmodels.exact.sensitivity import gram_l1, gram_sensitivity
+from dpmodels.exact.symmetric import release_symmetric
+from dpmodels.models.linear.inference import no_reply
+from dpmodels.models.linear.plans import planning_rows
+from dpmodels.models.linear.simple import budget_of, make_plan
+from dpmodels.models.moments.report import Back, moment_estimate
+from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.privacy.steps import Step
+from dpmodels.ranges import no_ranges, ranged_design
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.estimate import Estimate
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["estimate", "plan", "release"]
+
+Array = npt.NDArray[np.float64]
+_STEP = "second moments"
+
+
+@dataclass(frozen=True)
+class SecondDetail:
+    """Mechanism of the release and row count of the estimate (n, or the public guess)."""
+
+    mechanism: Gaussian | Pure
+    rows: int
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan one release of ``sum (u, 1)(u, 1)'`` of unit rows."""
+    bought, steps, budget, rest = budget_of(request, design)
+    part = budget.part(1.0)
+    steps.append(Step(_STEP, part, share=rest))
+    detail = SecondDetail(part, planning_rows(request, n))
+    return make_plan(request, design, n, steps, bought, detail)
+
+
+def scale_of(mechanism: Gaussian | Pure, q: int, relation: str) -> float:
+    """Return the noise scale s of the sums, for rows of squared norm at most q."""
+    if isinstance(mechanism, Pure):
+        return 2.0 * gram_l1(q, relation) * q / mechanism.eps
+    return gram_sensitivity(q, relation) * q / mechanism.mu
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release the second moments of (u, 1), u the columns in unit half-ranges. One pass.
+
+    Privacy
+    -------
+    Unit: one row. ``|(u, 1)|^2 <= k + 1`` holds by clipping each cell, in integers.
+    """
+    detail: SecondDetail = plan.detail
+    relation = plan.request.relation
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
+    unit = _centred(design)
+    q = design.p + 1
+    G = gram(rows.blocks(design), WithOne(RowMap(unit, np.ones(q - 1)))).integers()
+    if isinstance(detail.mechanism, Gaussian):
+        sensitivity = gram_sensitivity(q, relation) * q * 2.0**40
+        Q = release_symmetric(run, _STEP, G, sensitivity, STEPS**-2)
+    else:
+        upper = np.triu_indices(q)
+        l1 = gram_l1(q, relation) * q * 2.0**40
+        Q = np.zeros((q, q))
+        Q[upper] = run.laplace(_STEP, G[upper], l1, unit=STEPS**-2)
+        Q.T[upper] = Q[upper]
+    return Release({"Q": Q}, plan.guarantee, design, detail=unit)
+
+
+def _centred(design: Design) -> UnitScale:
+    """Return the map of every column to [-1, 1]; there is no intercept among the columns."""
+    lo, hi = design.intervals().T
+    width = np.where(hi > lo, hi - lo, 2.0)
+    return UnitScale(2.0 / width, -(lo + hi) / width, False)
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Return moments per row in the user's units: means, mean products, share of complete rows."""
+    if not release.reply:
+        return no_reply(release)
+    detail: SecondDetail = plan.detail
+    unit: UnitScale = release.detail
+    Q = release.values["Q"]
+    q = len(Q)
+    # (x, 1) = T (u, 1)
+    T = np.diag(np.append(1.0 / unit.scale, 1.0))
+    T[:-1, -1] = -unit.shift / unit.scale
+    s = scale_of(detail.mechanism, q, plan.request.relation)
+    V = joint_noise(q, s, detail.mechanism)
+    return moment_estimate(
+        Back(release.design.names, T, detail.rows, "complete rows"),
+        Q,
+        V,
+        stats={"noise_sd": s / detail.rows},
+        notes=(
+            "Moments per row; a row with a missing cell counts as zero, so divide by "
+            "'complete rows' where cells are missing.",
+        ),
+        arrays={"unit_moments": Q},
+    )

@@ -1,0 +1,1 @@
+"""Models of a noised table: any number of analyses of one release."""

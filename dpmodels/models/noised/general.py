@@ -1,0 +1,310 @@
+"""Losses other than least squares on released data: choice, checks, fit, errors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.estimate import Estimate
+from dpmodels.models.noised.draws import second_model
+from dpmodels.models.noised.fitting import TOO_WEAK, signal_warnings, split_errors
+from dpmodels.models.noised.kinks import check, hinge, huber
+from dpmodels.models.noised.linear import weak_signal
+from dpmodels.models.noised.losses import IndexLoss, Logistic, Loss, Poisson, Squared
+from dpmodels.models.noised.objective import Objective, objective_of
+from dpmodels.models.noised.optimise import RADIUS, Solution, minimise, residual_mad
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.models.noised.model import Model
+    from dpmodels.request import Request
+
+__all__ = ["LOSSES", "NotOffered", "check_loss", "fit_loss", "loss_of"]
+
+Array = npt.NDArray[np.float64]
+
+LOSSES = ("squared", "logistic", "poisson", "geometric", "quantile", "median", "huber", "hinge")
+
+
+#: 95 % intervals covered .36 to .9 (quantiles .75 and .9, unequal spread).
+_BLURRED = (
+    "No standard errors: where the fit has no clear records (clear_prob = 0, or a one-draw method) "
+    "the corner of the loss is smoothed over a width as large as the residuals, and what that "
+    "moves the estimate by is in no error. It is least for tau = .5 and symmetric errors. Release "
+    "with clear_prob > 0 and fit with method='drcl' for errors."
+)
+
+
+class NotOffered(RequestError, NotImplementedError):
+    """A combination of loss and noise for which no correction is known or offered."""
+
+
+def loss_of(request: Request) -> Loss | Any:
+    """Return the loss of a call; a user's function of (y, X, theta) is returned as it is."""
+    options = request.options
+    if request.verb == "dp_ols":
+        return Squared()
+    if request.verb == "dp_quantreg":
+        return check(_tau(options.get("tau")))
+    if request.verb == "dp_glm":
+        family = str(options.get("family") or "binomial")
+        return Poisson() if family == "poisson" else Logistic(geometric=family == "geometric")
+    return _named(options.get("loss"), options)
+
+
+def _tau(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise RequestError(f"tau must lie strictly between 0 and 1, got {shown(value)}")
+    return float(value)
+
+
+def _named(loss: Any, options: Any) -> Any:
+    if isinstance(loss, Loss) or callable(loss):
+        return loss
+    if not isinstance(loss, str) or loss not in LOSSES:
+        raise RequestError(
+            f"loss={shown(loss)} is not one of {list(LOSSES)}.{did_you_mean(str(loss), LOSSES)} "
+            "Or give dp.IndexLoss(value, d1, d2, ...), or a function loss(y, X, theta) of arrays"
+        )
+    if loss in ("quantile", "median"):
+        return check(0.5 if loss == "median" else _tau(options.get("tau")))
+    if loss == "huber":
+        k = options.get("k")
+        if k is None:
+            raise RequestError("loss='huber' needs k=, the corner of the loss in units of y (> 0)")
+        return huber(float(k))
+    if loss == "hinge":
+        return hinge()
+    if loss == "squared":
+        return Squared()
+    return Poisson() if loss == "poisson" else Logistic(geometric=loss == "geometric")
+
+
+def check_loss(request: Request, noise: str, blocks: int, p: float, noisy_y: bool) -> None:
+    """Refuse what has no correction: a function of the request and of public facts only."""
+    loss = loss_of(request)
+    h = request.options.get("h")
+    name = request.method.name
+    if request.options.get("variant") == "paper" and p == 0.0:
+        raise RequestError(
+            "variant='paper' is the one-draw form, which needs a release with clear_prob > 0"
+        )
+    if name == "naive":
+        return
+    if not isinstance(loss, Loss):
+        if noise != "sl" or blocks > 1:
+            raise NotOffered(
+                "a loss given as a function of (y, X, theta) needs noise='sl' in one block; this "
+                f"is noise={noise!r}. Give dp.IndexLoss(value, d1, d2) instead, or release with "
+                "noise='sl'"
+            )
+        return
+    if loss.public_y and noisy_y:
+        raise RequestError(
+            f"the {loss.name} loss needs a response that was not noised: its correction in y is "
+            "not known. Release the response with public_columns=[...] if it needs no protection"
+        )
+    if isinstance(loss, Squared):
+        return
+    if noise == "gaussian":
+        raise NotOffered(
+            f"the {loss.name} loss on Gaussian noise is not offered: its correction is a series "
+            "that does not end. Release with noise='sl', or noise='laplace' for smooth losses; "
+            "linear models work on every noise"
+        )
+    if loss.kinked and (noise == "laplace" or blocks > 1):
+        raise NotOffered(
+            f"the {loss.name} loss has kinks, and on independent noise of several columns no "
+            "correction is offered. Release with noise='sl' in one block"
+        )
+    if loss.kinked and p == 0.0 and h == 0:
+        raise RequestError(
+            f"the {loss.name} loss has kinks: without clear records (clear_prob = 0) its "
+            "correction needs smoothing. Drop h= (a width is chosen by rule) or give h > 0"
+        )
+    if loss.kinked and name in ("sl", "sdrcl") and h == 0:
+        raise RequestError(f"method={shown(name)} with the {loss.name} loss needs h > 0")
+
+
+def column_scales(design: Design, model: Model) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Return widths of the predictor columns (standardised units) and which are slopes."""
+    scale, slopes = np.ones(model.p), np.ones(model.p, dtype=bool)
+    for j, column in enumerate(design.columns):
+        if column.kind == "intercept":
+            slopes[j] = False
+            continue
+        if column.interval is not None and column.interval[1] > column.interval[0]:
+            scale[j] = column.interval[1] - column.interval[0]
+        else:
+            spread = float(model.X[:, j].std())
+            scale[j] = spread if spread > 0 else 1.0
+    return scale, slopes
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Sandwich of a fit: V (Hessian), A (score moment), cov, and whether V is definite."""
+
+    V: Array
+    A: Array
+    cov: Array | None
+
+
+def sandwich(objective: Objective, theta: Array, scale: Array, V: Array | None = None) -> Errors:
+    """Return V^{-1} A V^{-1} / n; ``V`` given for kinked losses."""
+    if V is None:
+        V = objective.hessian(theta)[2]
+    A = objective.score_moment(theta)
+    S = V / np.outer(scale, scale)
+    if not np.isfinite(S).all() or not float(np.linalg.eigvalsh(S)[0]) > 0:
+        return Errors(V, A, None)
+    inverse = np.linalg.inv(V)
+    cov = inverse @ A @ inverse.T / objective.total
+    return Errors(V, A, 0.5 * (cov + cov.T))
+
+
+def difference_hessian(objective: Objective, theta: Array, scale: Array, step: float) -> Array:
+    """Return the Hessian by central differences of the gradient, symmetrised."""
+    p = len(theta)
+    H = np.empty((p, p))
+    for j in range(p):
+        d = np.zeros(p)
+        d[j] = step / scale[j]
+        H[j] = (objective.gradient(theta + d)[1] - objective.gradient(theta - d)[1]) / (2.0 * d[j])
+    return 0.5 * (H + H.T)
+
+
+def fit_loss(request: Request, design: Design, model: Model, notes: list[str]) -> Estimate:
+    """Fit a loss to the released data."""
+    check_loss(request, model.noise, len(model.K), model.clear_prob, model.noisy_y)
+    loss = loss_of(request)
+    kind = "paper" if request.options.get("variant") == "paper" else request.method.name
+    if not isinstance(loss, Loss):
+        from dpmodels.models.noised.anyloss import fit_function
+
+        return fit_function(request, design, model, loss, kind, notes)
+    if isinstance(loss, Squared):
+        from dpmodels.models.noised.fitting import _linear
+
+        return _linear(request, model, notes)
+    if not loss.of_residual and float(np.abs(model.total[-1, :-1]).max()) > 0:
+        raise RequestError("the response shares a noised column with the right-hand side")
+    model = _response(loss, model)
+    second = None
+    if model.clear_prob > 0 and kind in ("paper", "sl", "sdrcl"):
+        second = second_model(model, request.options.get("draw_seed"))
+    objective = objective_of(loss, model, kind, second)
+    scale, slopes = column_scales(design, model)
+    if kind == "naive":
+        notes.append("NAIVE: the noise in the columns is ignored; slopes are biased towards 0.")
+    h = request.options.get("h")
+    clear = model.clear_prob if kind in ("drcl", "paper") else 0.0
+    solution = minimise(
+        objective, scale, slopes,
+        radius=float(request.options.get("radius") or RADIUS),
+        h=None if h is None else float(h),
+        p=clear,
+        progress=request.progress,
+    )  # fmt: skip
+    return _estimate(request, model, objective, solution, scale, notes, clear)
+
+
+def _response(loss: Loss, model: Model) -> Model:
+    """Code a 0/1 response as -1/1 for the hinge loss."""
+    if loss.name != "hinge":
+        return model
+    from dataclasses import replace
+
+    values = np.unique(model.y)
+    if set(values.tolist()) <= {0.0, 1.0}:
+        return replace(model, y=2.0 * model.y - 1.0)
+    if set(values.tolist()) <= {-1.0, 1.0}:
+        return model
+    raise RequestError("loss='hinge' needs a public response that is 0 or 1 (or -1 or 1)")
+
+
+def _estimate(
+    request: Request,
+    model: Model,
+    objective: Objective,
+    solution: Solution,
+    scale: Array,
+    notes: list[str],
+    clear: float,
+) -> Estimate:
+    loss, theta = objective.loss, solution.theta
+    signal = _signal(model) if len(objective.K) else math.inf
+    warned = signal_warnings(signal)
+    stats: dict[str, float] = {
+        "converged": float(solution.converged),
+        "gradient": solution.gradient,
+        "signal": signal,
+    }
+    if loss.kinked:
+        stats["h"] = solution.h
+        if len(objective.K):
+            notes.append(
+                f"The kinks of the {loss.name} loss are smoothed with width h = {solution.h:.4g}."
+            )
+    if not solution.converged:
+        extra = ""
+        if loss.name == "poisson":
+            extra = " family='geometric' (consistent for the same mean) is always defined."
+        warned.append(f"NOT CONVERGED: {solution.why}; no standard errors.{extra}")
+    sampling = privacy = None
+    blurred = loss.name in ("check", "hinge") and clear == 0.0 and len(objective.K) > 0
+    if blurred and request.inference:
+        notes.append(_BLURRED)
+    if solution.converged and request.inference and signal >= TOO_WEAK and not blurred:
+        V = None
+        used = objective.with_h(solution.h)
+        if loss.kinked:
+            mad = residual_mad(objective, solution.naive)
+            # without clear records the curvature at the estimate is noisy: look at it more widely
+            wide = objective.with_h(
+                max(solution.h, 0.3 * mad)
+                if model.clear_prob > 0
+                else max(2.0 * solution.h, 0.6 * mad)
+            )
+            V = difference_hessian(wide, theta, scale, 0.02)
+        errors = sandwich(used, theta, scale, V)
+        if errors.cov is None:
+            warned.append(
+                "the Hessian is not positive definite at the estimate; no standard errors"
+            )
+        else:
+            clean = _clean_variance(request, loss, model, errors)
+            if clean is None:
+                notes.append("The two parts of the errors are not separated for this loss.")
+            sampling, privacy = split_errors(errors.cov, clean)
+    return Estimate(
+        model.names, theta,
+        vcov_sampling=sampling, vcov_privacy=privacy,
+        stats=stats, notes=tuple(notes), warnings=tuple(warned),
+    )  # fmt: skip
+
+
+def _signal(model: Model) -> float:
+    D = (1.0 - model.clear_prob) * model.total[:-1, :-1]
+    return weak_signal(model.X.T @ model.X / model.n - D, model)
+
+
+def _clean_variance(request: Request, loss: Loss, model: Model, errors: Errors) -> Array | None:
+    """Return what the covariance would be without noise, where the loss says it."""
+    total = float(model.n) if model.weights is None else float(model.weights.sum())
+    inverse = np.linalg.inv(errors.V)
+    if model.weights is not None or isinstance(loss, IndexLoss):
+        return None
+    if loss.name in ("logistic", "poisson"):
+        return np.asarray(inverse / total)
+    if loss.name == "check":
+        tau = float(getattr(loss, "slope", 0.0) or 0.0) + 0.5
+        D = (1.0 - model.clear_prob) * model.total[:-1, :-1]
+        M = model.X.T @ model.X / model.n - D
+        return np.asarray(tau * (1.0 - tau) * inverse @ M @ inverse / total)
+    return None

@@ -1,0 +1,376 @@
+"""A formula on a release: each design column as a linear function of the released ones.
+
+Noise was added to the released columns, so a formula may use them linearly; terms that were
+released as columns of their own ("log(x)") are found by name, and terms of public columns alone
+may be anything. The noise covariance of the model columns is then B diag(lambda^2) B'.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.errors import FormulaError, RequestError
+from dpmodels.formula.compile import parse_expression
+from dpmodels.formula.nodes import Basis, Cat, Node
+from dpmodels.formula.program import Block
+from dpmodels.schema import Levels, Real, Schema, Text
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.models.noised.table import NoisyTable
+
+__all__ = ["Model", "model_of", "schema_of"]
+
+Array = npt.NDArray[np.float64]
+_MANY_LEVELS = 1000
+
+
+@dataclass(frozen=True)
+class Model:
+    """Released data in the coordinates of a model.
+
+    Attributes
+    ----------
+    X : (n, p) array
+    y : (n,) array
+    K : (B, p + 1, p + 1) array
+        Noise covariance of (x, y), a block of the release; zero rows for public columns.
+    clear_prob : float
+    noise : {"sl", "laplace", "gaussian"}
+    weights : (n,) array or None
+    names : tuple of str
+    """
+
+    X: Array
+    y: Array
+    K: Array
+    clear_prob: float
+    noise: str
+    names: tuple[str, ...]
+    weights: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return len(self.y)
+
+    @property
+    def p(self) -> int:
+        """Coefficients."""
+        return int(self.X.shape[1])
+
+    @property
+    def noisy_y(self) -> bool:
+        """Whether the response was noised."""
+        return bool(self.K[:, -1, -1].sum() > 0)
+
+    @property
+    def total(self) -> Array:
+        """Noise covariance of (x, y), all blocks."""
+        return np.asarray(self.K.sum(axis=0))
+
+
+def schema_of(rel: NoisyTable) -> Schema:
+    """Return what a formula on the release may assume of its variables.
+
+    A public column without a declaration is described by its public values.
+    """
+    out: dict[str, Any] = dict(rel.schema.variables)
+    for name, column in rel.public.items():
+        if name in rel.schema and (
+            not rel.schema[name].numeric or rel.schema[name].interval is not None
+        ):
+            continue
+        out[name] = _describe(column)
+    return Schema(**out)
+
+
+def _describe(column: npt.NDArray[Any]) -> Any:
+    if column.dtype.kind in "iufb":
+        finite = column[np.isfinite(column.astype(float))].astype(float)
+        lo, hi = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+        return Real(lo, hi if hi > lo else lo + 1.0)
+    levels = sorted({str(v) for v in column.tolist()})
+    return Levels(levels) if 2 <= len(levels) <= _MANY_LEVELS else Text()
+
+
+class _Matcher:
+    """Maps of one release: names, factor indicators, public cells."""
+
+    def __init__(self, design: Design, rel: NoisyTable) -> None:
+        self.design, self.rel = design, rel
+        self.d = rel.d
+        self.at = {name: j for j, name in enumerate(rel.names)}
+        self.public = frozenset(rel.public)
+        self._filled: Array | None = None
+
+    # -- linear functions of released columns: (coefficients (d,), constant) ----------------
+    def unit(self, name: str) -> Array:
+        """Return the map that picks a released column."""
+        out = np.zeros(self.d + 1)
+        out[self.at[name]] = 1.0
+        return out
+
+    def indicators(self, variable: str) -> Array | None:
+        """Return the (levels, d + 1) map from released dummies to level indicators."""
+        schema = self.rel.schema
+        known = schema.variables.get(variable)
+        if not isinstance(known, Levels):
+            return None
+        levels = known.levels
+        rows: list[Array | None] = []
+        for level in levels:
+            for name in (f"{variable}[T.{level}]", f"{variable}[{level}]"):
+                if name in self.at:
+                    rows.append(self.unit(name))
+                    break
+            else:
+                rows.append(None)
+        absent = [k for k, r in enumerate(rows) if r is None]
+        if len(absent) > 1 or len(absent) == len(rows):
+            return None
+        if absent:
+            rest = np.zeros(self.d + 1)
+            rest[-1] = 1.0
+            for r in rows:
+                if r is not None:
+                    rest -= r
+            rows[absent[0]] = rest
+        return np.asarray(np.array(rows), dtype=float)
+
+    def affine(self, text: str) -> Array | None:
+        """Return the map of an expression that is affine in released columns, else None."""
+        tree, quoted = parse_expression(text, self.design.formula)
+        return self._affine(tree, quoted)
+
+    def _affine(self, node: ast.expr, quoted: Mapping[str, str]) -> Array | None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+            out = np.zeros(self.d + 1)
+            out[-1] = float(node.value)
+            return out
+        if isinstance(node, ast.Name):
+            name = quoted.get(node.id, node.id)
+            return self.unit(name) if name in self.at else None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id == "I" and len(node.args) == 1 and not node.keywords:
+                return self._affine(node.args[0], quoted)
+            return None
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+            inner = self._affine(node.operand, quoted)
+            return None if inner is None else -inner if isinstance(node.op, ast.USub) else inner
+        if isinstance(node, ast.BinOp):
+            a, b = self._affine(node.left, quoted), self._affine(node.right, quoted)
+            if a is None or b is None:
+                return None
+            if isinstance(node.op, ast.Add):
+                return a + b
+            if isinstance(node.op, ast.Sub):
+                return a - b
+            if isinstance(node.op, ast.Mult) and (not a[:-1].any() or not b[:-1].any()):
+                return a * b[-1] if not b[:-1].any() else b * a[-1]
+            if isinstance(node.op, ast.Div) and not b[:-1].any() and b[-1] != 0:
+                return np.asarray(a / b[-1])
+        return None
+
+    # -- public cells ----------------------------------------------------------------------
+    def filled(self) -> Array:
+        """Return the design buffer (q, n) filled from public columns; other rows mean nothing."""
+        if self._filled is None:
+            from dpmodels.formula.coerce import coerce
+
+            chunk = {}
+            for name, variable in self.design.kinds.items():
+                if name in self.public:
+                    chunk[name] = coerce(self.rel.public[name], variable)
+                elif isinstance(variable, (Levels, Text)):
+                    chunk[name] = np.zeros(self.rel.n, dtype=np.int32)
+                else:
+                    chunk[name] = np.zeros(self.rel.n)
+            out = np.empty((self.design.q, self.rel.n))
+            assert self.design.program is not None
+            block = Block(chunk, self.rel.n, self.design.program.rules)
+            with np.errstate(all="ignore"):
+                self.design.program._predictors(block, out, True)
+                if self.design.program.response is not None:
+                    self.design.program._response(block, out[-1])
+            self._filled = out
+        return self._filled
+
+    def evaluate(self, node: Node, what: str) -> Array:
+        """Return a public expression (subset, weights, offset)."""
+        if not node.variables <= self.public:
+            hidden = sorted(node.variables - self.public)
+            raise RequestError(
+                f"{what}= on a release may use public columns only, and {hidden[0]!r} was noised. "
+                "Selecting or weighting by noisy cells biases every estimate. Release a column "
+                f"with public_columns=[{hidden[0]!r}] if it needs no protection"
+            )
+        from dpmodels.formula.coerce import coerce
+
+        assert self.design.program is not None
+        chunk = {v: coerce(self.rel.public[v], self.design.kinds[v]) for v in node.variables}
+        block = Block(chunk, self.rel.n, self.design.program.rules)
+        with np.errstate(all="ignore"):
+            return np.asarray(np.broadcast_to(node.evaluate(block), (self.rel.n,)), dtype=float)
+
+    def refuse(self, text: str) -> FormulaError:
+        """Return the refusal of a term, with what to release instead."""
+        names = ", ".join(self.rel.names)
+        return FormulaError(
+            f'term `{text}` in "{self.design.formula}"\n'
+            "  it is not linear in the released columns: noise was added to those, and a function "
+            "of a noised column is not the noised function.\n"
+            f"  Release it as a column of its own: dp_release(data, columns=[..., {text!r}], ...); "
+            "its range follows from the declared ones.\n"
+            f"  Released columns: {names}"
+        )
+
+
+def _column_maps(design: Design, m: _Matcher) -> tuple[list[Array | None], list[bool]]:
+    """Return for each predictor column its map (None: public), and whether it is public."""
+    program = design.program
+    assert program is not None
+    maps: list[Array | None] = [None] * design.p
+    public = [False] * design.p
+    for product in program.products:
+        variables: set[str] = set()
+        for a in product.atoms:
+            variables |= set(a.source.variables)
+        rows = range(product.start, product.start + product.width)
+        if not variables:
+            for j in rows:
+                constant = np.zeros(m.d + 1)
+                constant[-1] = product.scale
+                maps[j] = constant
+            continue
+        if variables <= m.public:
+            for j in rows:
+                public[j] = True
+            continue
+        single = product.atoms[0] if product.single else None
+        indicator = None
+        if single is not None and isinstance(single.source, Cat) and single.matrix is not None:
+            if len(variables) == 1:
+                indicator = m.indicators(next(iter(variables)))
+            if indicator is not None and len(indicator) != len(single.matrix):
+                indicator = None
+        for k, j in enumerate(rows):
+            name = design.columns[j].name
+            if name in m.at:
+                maps[j] = m.unit(name)
+            elif indicator is not None:
+                assert single is not None
+                maps[j] = np.asarray(single.matrix[:, k] @ indicator)
+            elif single is not None and isinstance(single.source, Node):
+                maps[j] = m.affine(single.names[0])
+            if maps[j] is None:
+                raise m.refuse(_term_text(design, j, single))
+    return maps, public
+
+
+def _term_text(design: Design, j: int, single: Any) -> str:
+    if single is not None and isinstance(single.source, Basis):
+        return design.columns[j].term
+    return design.columns[j].name
+
+
+def _response_map(design: Design, m: _Matcher) -> Array | None:
+    """Return the map of the response; None if it is public."""
+    program = design.program
+    assert program is not None
+    assert design.response is not None
+    source = program.response
+    assert source is not None
+    if set(source.variables) <= m.public:
+        return None
+    name = design.response.name
+    if name in m.at:
+        return m.unit(name)
+    if len(source.variables) == 1 and design.response.kind == "event" and len(design.levels) == 2:
+        variable = next(iter(source.variables))
+        indicator = m.indicators(variable)
+        if indicator is not None and design.levels[1] in m.rel.schema[variable].codes:
+            return np.asarray(indicator[m.rel.schema[variable].codes.index(design.levels[1])])
+    found = m.affine(name) if isinstance(source, Node) else None
+    if found is None:
+        raise m.refuse(name)
+    return found
+
+
+def _covariance(maps: Array, rel: NoisyTable) -> Array:
+    """Return (B, p + 1, p + 1): B_b diag(lambda^2) B_b' for each block of the release."""
+    variance = np.asarray(rel.noise_sd) ** 2
+    blocks = []
+    for block in rel.blocks:
+        index = list(block)
+        part = maps[:, index]
+        if part.any():
+            blocks.append((part * variance[index]) @ part.T)
+    return np.array(blocks).reshape(-1, len(maps), len(maps))
+
+
+def model_of(design: Design, rel: NoisyTable) -> Model:
+    """Return the released data in the coordinates of a design.
+
+    Parameters
+    ----------
+    design : Design
+        Compiled against :func:`schema_of` of the release.
+    rel : NoisyTable
+    """
+    program = design.program
+    assert program is not None
+    m = _Matcher(design, rel)
+    maps, public = _column_maps(design, m)
+    response = _response_map(design, m)
+    n, p = rel.n, design.p
+    X = np.empty((n, p), order="F")
+    full = np.zeros((p + 1, rel.d))
+    for j, row in enumerate(maps):
+        if row is None:
+            X[:, j] = m.filled()[j]
+            continue
+        X[:, j] = _apply(row, rel.values)
+        full[j] = row[:-1]
+    if response is None:
+        y = m.filled()[-1].copy()
+    else:
+        y = _apply(response, rel.values)
+        full[p] = response[:-1]
+        if program.offset is not None:
+            y = y - m.evaluate(program.offset, "offset")
+    weights = None
+    if program.weights is not None:
+        weights = m.evaluate(program.weights, "weights")
+    if program.subset is not None:
+        kept = m.evaluate(program.subset, "subset") == 1.0
+        X, y = X[kept], y[kept]
+        weights = None if weights is None else weights[kept]
+        if not len(y):
+            raise RequestError("subset= keeps no row")
+    bad = np.isnan(y).any() or any(public[j] and np.isnan(X[:, j]).any() for j in range(p))
+    if bad:
+        raise RequestError(
+            "a public column used by the formula has missing cells; fill them, or select complete "
+            "rows with subset="
+        )
+    if weights is not None and not (weights >= 0).all():
+        raise RequestError("weights= must not be negative")
+    return Model(X, y, _covariance(full, rel), rel.clear_prob, rel.noise, design.names, weights)
+
+
+def _apply(row: Array, values: Array) -> Array:
+    """Return an affine function of the released columns, without copies where it is one column."""
+    hit = np.flatnonzero(row[:-1])
+    if len(hit) == 1 and row[hit[0]] == 1.0 and row[-1] == 0.0:
+        return np.asarray(values[hit[0]], dtype=float)
+    out = np.full(values.shape[1], row[-1])
+    for j in hit:
+        out += row[j] * values[j]
+    return out

@@ -1,0 +1,82 @@
+"""Sums over rows that Newton's method needs of a corrected loss.
+
+A loss gives its terms row by row (``losses.Terms``); what the optimiser uses of
+most of them are sums only, which a loss may know more cheaply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.estimate import Array
+
+if TYPE_CHECKING:
+    from dpmodels.models.noised.losses import Terms
+
+__all__ = ["Sums", "sums_of"]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Weighted sums over rows of one loss, B blocks of noise, p coefficients.
+
+    Attributes
+    ----------
+    value : float
+        Of C.
+    grad : (p,) array
+        Of C_eta x.
+    q : (B,) array
+        Of C_q.
+    hess : (p, p) array
+        Of C_eta_eta x x'; empty without second derivatives, as are the next two.
+    cross : (B, p) array
+        Of C_eta_q x.
+    qq : (B, B) array
+        Of C_q_q.
+    """
+
+    value: float
+    grad: Array
+    q: Array
+    hess: Array
+    cross: Array
+    qq: Array
+
+    def plus(self, other: Sums, factor: float) -> Sums:
+        """Return ``self + factor * other``."""
+        return Sums(
+            self.value + factor * other.value,
+            self.grad + factor * other.grad,
+            self.q + factor * other.q if len(other.q) else self.q,
+            self.hess + factor * other.hess,
+            self.cross + factor * other.cross if len(other.cross) else self.cross,
+            self.qq + factor * other.qq if len(other.qq) else self.qq,
+        )
+
+    @classmethod
+    def zero(cls, p: int, blocks: int, *, second: bool) -> Sums:
+        """Return the empty sum."""
+        b, k = (blocks, p) if second else (0, 0)
+        return cls(
+            0.0, np.zeros(p), np.zeros(blocks), np.zeros((k, k)), np.zeros((b, k)),
+            np.zeros((b, b)),
+        )  # fmt: skip
+
+
+def sums_of(terms: Terms, x: Array, w: Array, *, second: bool) -> Sums:
+    """Return the sums of terms over rows x (m, p) with weights w (m,)."""
+    value, grad, q = float(terms.c @ w), (terms.e * w) @ x, terms.q @ w
+    none = np.zeros((0, 0))
+    if not second:
+        return Sums(value, grad, q, none, none, none)
+    assert terms.ee is not None
+    hess = (x * (terms.ee * w)[:, None]).T @ x
+    if not len(q):
+        return Sums(value, grad, q, hess, none, none)
+    assert terms.eq is not None
+    assert terms.qq is not None
+    return Sums(value, grad, q, hess, (terms.eq * w) @ x, terms.qq @ w)

@@ -1,0 +1,180 @@
+"""Private majority votes, one by one or many (PATE): the private stages, on arrays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.models.votes.pate_math import cells_of, curve_table, gaussian_order, smooth
+from dpmodels.privacy.gdp import eps_gdp
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, Run
+from dpmodels.privacy.steps import Step
+
+__all__ = [
+    "PateResult",
+    "VoteResult",
+    "answer_queries",
+    "answer_untested",
+    "data_independent_eps",
+    "majority",
+]
+
+Array = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.intp]
+MARGIN_STEP, VOTE_STEP, PATE_STEP = "margin of the vote", "votes", "labels and their test"
+
+
+@dataclass(frozen=True)
+class VoteResult:
+    """The released winner of one vote.
+
+    Attributes
+    ----------
+    label : object
+        The class that won.
+    stable : bool
+        True: the released margin shows that no single vote decides, and the true winner was
+        answered; False: the winner of noisy counts.
+    margin_lower : float
+        Released lower bound of the margin.
+    privacy : Guarantee
+    """
+
+    label: object
+    stable: bool
+    margin_lower: float
+    privacy: Guarantee
+
+    def __repr__(self) -> str:
+        how = "stable" if self.stable else "noisy counts"
+        return f"<vote: {self.label!r} ({how}) | {self.privacy.statement()}>"
+
+
+@dataclass(frozen=True)
+class PateResult:
+    """Released labels of many queries.
+
+    Attributes
+    ----------
+    labels : (Q,) array of int, or None
+        None: no reply, the test did not pass.
+    eps_data_dependent : float
+        Released upper bound of the data-dependent eps at the delta of the call; costs included.
+    eps_data_independent : float
+        What the same noisy answers cost without looking at the votes.
+    privacy : Guarantee
+        The promise of the call, whatever the votes.
+    """
+
+    labels: Labels | None
+    eps_data_dependent: float
+    eps_data_independent: float
+    privacy: Guarantee
+    stats: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def released(self) -> bool:
+        """Whether there was a reply."""
+        return self.labels is not None
+
+    def __repr__(self) -> str:
+        reply = "NO REPLY" if self.labels is None else f"{len(self.labels)} labels"
+        return (
+            f"<PATE: {reply} | data-dependent eps {self.eps_data_dependent:.3g}, "
+            f"data-independent {self.eps_data_independent:.3g} | {self.privacy.statement()}>"
+        )
+
+
+def vote_steps(eps: float, delta: float) -> tuple[Step, Step]:
+    """Return the steps of one vote: half of eps each; delta is the failure of the margin."""
+    return (
+        Step(MARGIN_STEP, Pure(eps / 2), share=0.5, failure=delta),
+        Step(VOTE_STEP, Pure(eps / 2), share=0.5),
+    )
+
+
+def majority(
+    counts: npt.NDArray[np.int64], eps: float, delta: float, run: Run
+) -> tuple[int, bool, float]:
+    """Return (winner, stable, lower bound of the margin).
+
+    One changed vote moves two counts by one: the margin by at most 2. With a margin above 2 every
+    neighbour has the same winner, so the exact winner costs nothing (``theory.md``, 5.1).
+    """
+    ordered = np.sort(counts)[::-1]
+    margin = int(ordered[0] - ordered[1])
+    noisy = float(run.laplace(MARGIN_STEP, [margin], 2.0)[0])
+    scale = 2.0 / (eps / 2) * ROUND_UP
+    # a lattice tail beyond t and a step of the lattice is at most the continuous one beyond t;
+    # steps are 2^-20 of the scale at most, or 1
+    step = max(1.0 if scale >= 2.0**20 else scale * 2.0**-20, 1e-3)
+    lower = noisy - scale * math.log(1.0 / (2.0 * delta)) - step
+    if lower > 2.0:
+        return int(np.argmax(counts)), True, lower
+    return int(np.argmax(run.laplace(VOTE_STEP, counts, 2.0))), False, lower
+
+
+def pate_steps(eps: float, delta: float, sigma: float, queries: int) -> tuple[Step, ...]:
+    """Return the single step of a PATE call.
+
+    Where the noisy answers cost no more than the request whatever the votes (a public fact), no
+    test is made. Otherwise test and labels have one joint proof.
+    """
+    if data_independent_eps(sigma, queries, delta) <= eps:
+        return (Step(PATE_STEP, Gaussian(math.sqrt(2.0 * queries) / sigma), share=1.0),)
+    step = Step(PATE_STEP, Approximate(eps, delta), share=1.0, reply_test=True, label="PATE")
+    return (step,)
+
+
+def data_independent_eps(sigma: float, queries: int, delta: float) -> float:
+    """Return the eps of answering by the noisy argmax alone: mu = sqrt(2 Q)/sigma."""
+    return eps_gdp(math.sqrt(2.0 * queries) / sigma, delta)
+
+
+def answer_queries(
+    counts: Array, teachers: int, sigma: float, eps: float, eps_hat: float, delta: float, run: Run
+) -> tuple[Labels | None, float, float]:
+    """Return (labels or None, released eps, smooth sensitivity's order).
+
+    Parameters
+    ----------
+    counts : (Q, C) array
+        Votes a class; one teacher adds at most one to every row.
+    eps, delta : float
+        Of the whole call: eps = eps' + eps_hat/2.
+    """
+    classes = counts.shape[1]
+    a, b, sigma_s = gaussian_order(eps_hat, delta)
+    table = curve_table(a, sigma, classes, teachers)
+    cells = cells_of(counts, sigma, classes, len(table.value), table.step)
+    rdp = float(table.value[cells].sum())
+    ss = max(smooth(table, cells, b, teachers), 1e-300)
+    normals = run.inner_source(PATE_STEP).normals(2 + counts.size)
+    tail = math.sqrt(2.0 * math.log(4.0 / delta))  # sqrt(2 log(2/delta_2)), delta_2 = delta/2
+    m = math.log(ss) + b * sigma_s * (float(normals[0]) + tail)
+    upper = rdp + ss * sigma_s * float(normals[1]) + sigma_s * tail * math.exp(m)
+    # noise of private width: on a public grid nothing of its float digits is left; upwards,
+    # so that it stays a bound
+    upper = math.ceil(min(upper, 1e9) * 2.0**30) * 2.0**-30
+    converted = upper + math.log(2.0 / delta) / (a - 1.0)
+    eps_total = converted + eps_hat / 2.0
+    if converted > eps - eps_hat / 2.0:
+        return None, eps_total, a
+    noisy = counts + sigma * normals[2:].reshape(counts.shape)
+    return np.asarray(noisy.argmax(1), dtype=np.intp), eps_total, a
+
+
+def answer_untested(counts: Array, run: Run) -> Labels:
+    """Return the noisy argmax of every query; the step's mu gives noise of sd sigma."""
+    noisy = run.gaussian(PATE_STEP, counts.astype(np.int64), math.sqrt(2.0 * len(counts)))
+    return np.asarray(noisy.argmax(1), dtype=np.intp)
+
+
+def float_notes() -> tuple[str, ...]:
+    """Return the note that a tested call's guarantee carries."""
+    return (FLOAT_NOTE,)

@@ -1,1 +1,0 @@
-"""Noisy second moments: the exact Gram matrix, and least squares from it."""

@@ -1,0 +1,104 @@
+"""The plan of a call: what will be released, with which noise and share. All of it public."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.steps import Step
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.formula.design import Design
+    from dpmodels.request import Request
+
+__all__ = ["Plan", "Purchase"]
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """The part of a budget that buys ranges: two histograms a column (``ranges/theory.md``).
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Columns of ``(x, y)`` whose range is bought.
+    mu : float
+        Gaussian part, all histograms together.
+    delta : float
+        Failure part, all histograms together.
+    """
+
+    columns: tuple[str, ...]
+    mu: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Decided before the first row.
+
+    Attributes
+    ----------
+    request : Request
+    design : Design
+        Columns with their intervals (``None`` where the interval will be bought).
+    n : int or None
+        Public number of rows (None under add/remove without a guess).
+    steps : tuple of Step
+        Every mechanism of the call, ranges included, in the order of the ledger.
+    guarantee : Guarantee
+        Composed from ``steps``.
+    shares : mapping
+        Budget shares as printed ("scale" -> .20, ...).
+    scales : mapping
+        Public numbers worth showing: radii, noise scales. Those that depend on a bought range
+        or a released bound are absent.
+    expected_se : mapping
+        Column -> expected privacy standard error, where it is public before the fit.
+    purchase : Purchase or None
+    detail : object
+        The method's own frozen plan.
+    reasons, advice : tuple of str
+        Why this method; what would make the answer better. From public numbers only.
+    passes : int
+        How often the rows are read at least; a source that gives them once is refused above 1,
+        before anything is charged. Never a function of cells.
+    """
+
+    request: Request
+    design: Design
+    n: int | None
+    steps: tuple[Step, ...]
+    guarantee: Guarantee
+    shares: Mapping[str, float] = field(default_factory=dict)
+    scales: Mapping[str, float] = field(default_factory=dict)
+    expected_se: Mapping[str, float] = field(default_factory=dict)
+    purchase: Purchase | None = None
+    detail: Any = None
+    reasons: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    passes: int = 1
+
+    def __str__(self) -> str:
+        from dpmodels.planning.text import plan_text
+
+        return plan_text(self)
+
+    def __repr__(self) -> str:
+        r = self.request
+        return f"<plan of {r.verb}: {r.formula} | {r.method.name} | n = {self.n}>"
+
+    def _repr_html_(self) -> str:
+        from dpmodels.planning.text import plan_html
+
+        return plan_html(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a design column: name, kind, range, expected privacy standard error."""
+        from dpmodels.planning.text import plan_frame
+
+        return plan_frame(self)

@@ -1,0 +1,134 @@
+"""What a plan prints: the same facts as text, HTML and frame. Computes nothing."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.planning.plan import Plan
+
+__all__ = ["plan_frame", "plan_html", "plan_text"]
+
+_WIDTH = 88
+
+
+def _head(plan: Plan) -> list[tuple[str, str]]:
+    request, guarantee = plan.request, plan.guarantee
+    shares = " ".join(f"{k} {v:.2f}".replace("0.", ".") for k, v in plan.shares.items())
+    rows = [
+        ("Formula", request.formula),
+        ("Method", f'{request.method.title} (method="{request.method.name}")'),
+        ("Guarantee", f"(eps = {guarantee.eps:g}, delta = {guarantee.delta:g})-DP"),
+        ("Neighbours", "replace one row" if request.relation == "replace" else "add or remove"),
+        ("Rows", "private" if plan.n is None else f"{plan.n}"),
+        ("Coefficients", f"{plan.design.p}"),
+        ("Row norm bound", _number(plan.design.row_norm())),
+    ]
+    if shares:
+        rows.append(("Budget", shares))
+    if plan.purchase is not None:
+        rows.append(("Ranges to buy", ", ".join(plan.purchase.columns)))
+    rows += [(k[:1].upper() + k[1:], _number(v)) for k, v in plan.scales.items()]
+    return rows
+
+
+def _number(x: float | None) -> str:
+    return "not known yet" if x is None or x != x else f"{x:.4g}"
+
+
+def _origin(interval: tuple[float, float] | None, bought: bool) -> str:
+    """Where the range of a column comes from; without any, public data bound the row."""
+    if bought:
+        return "bought"
+    return "declared" if interval is not None else "not needed"
+
+
+def _range(plan: Plan, interval: tuple[float, float] | None) -> str:
+    if interval is not None:
+        return "[{:g}, {:g}]".format(*interval)
+    return "not needed" if plan.purchase is None else "to buy"
+
+
+def plan_frame(plan: Plan) -> pd.DataFrame:
+    """Return one row a design column: name, term, kind, lower, upper, privacy_se."""
+    import pandas as pd
+
+    columns = plan.design.z
+    bought = plan.purchase.columns if plan.purchase is not None else ()
+    return pd.DataFrame(
+        {
+            "column": [c.name for c in columns],
+            "term": [c.term for c in columns],
+            "kind": [c.kind for c in columns],
+            "lower": [c.lower for c in columns],
+            "upper": [c.upper for c in columns],
+            "range": [_origin(c.interval, c.name in bought) for c in columns],
+            "privacy_se": [plan.expected_se.get(c.name, float("nan")) for c in columns],
+        }
+    )
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the plan as text."""
+    from tabulate import tabulate
+
+    lines = ["Plan of a private fit (no data read, nothing charged)", "=" * _WIDTH]
+    head = _head(plan)
+    width = max(len(k) for k, _ in head) + 2
+    lines += [f"{k + ':':<{width}}{v}" for k, v in head]
+    lines.append("-" * _WIDTH)
+    known = bool(plan.expected_se)
+    shown = [
+        [
+            c.name,
+            c.kind,
+            _range(plan, c.interval),
+            *([f"{plan.expected_se[c.name]:.4g}" if c.name in plan.expected_se else ""] * known),
+        ]
+        for c in plan.design.z
+    ]
+    headers = ["column", "kind", "range", *(["expected privacy se"] * known)]
+    lines.append(tabulate(shown, headers=headers, tablefmt="plain", disable_numparse=True))
+    lines.append("-" * _WIDTH)
+    steps = [
+        [
+            s.name,
+            s.label or s.mechanism.kind,
+            "" if s.share is None else f"{s.share:.2f}",
+            f"{s.mechanism.mu:.4g}" if hasattr(s.mechanism, "mu") else "",
+            f"{s.failure:.3g}" if s.failure else "0",
+        ]
+        for s in plan.steps
+    ]
+    headers = ["what is released", "mechanism", "share", "mu", "delta+"]
+    lines.append(tabulate(steps, headers=headers, tablefmt="plain", disable_numparse=True))
+    lines.append("=" * _WIDTH)
+    lines += [f"* {text}" for text in (*plan.reasons, *plan.advice, *_assumption(plan))]
+    return "\n".join(lines)
+
+
+def _assumption(plan: Plan) -> tuple[str, ...]:
+    if not plan.expected_se:
+        return ()
+    return (
+        "expected privacy se: public, for uncorrelated predictors (and, where rows are scaled by a "
+        "released fit, residuals) with an sd of a quarter of their declared range; narrower "
+        "columns get larger errors",
+    )
+
+
+def plan_html(plan: Plan) -> str:
+    """Return the plan as a plain HTML table, every string escaped."""
+    head = "".join(
+        f"<tr><th scope='row'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>"
+        for k, v in _head(plan)
+    )
+    table = plan_frame(plan).to_html(index=False, na_rep="", border=0, escape=True)
+    notes = "".join(f"<li>{html.escape(t)}</li>" for t in (*plan.reasons, *plan.advice))
+    return (
+        "<table class='dpmodels'><caption>Plan of a private fit (no data read, nothing charged)"
+        f"</caption>{head}</table>{table}<ul>{notes}</ul>"
+    )

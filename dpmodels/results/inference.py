@@ -1,0 +1,207 @@
+"""Numbers of a fit as pandas tables: the arithmetic of inference, and nothing else.
+
+With V_s the sampling part and V_p the privacy part of the covariance (independent, since the
+noise does not depend on the rows), V = V_s + V_p, so total^2 = sampling^2 + privacy^2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.estimate import Array, Estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.results.record import Record
+
+__all__ = ["conf_int", "covariance", "glance", "quantile", "series", "standard_errors", "tidy"]
+
+KINDS = ("total", "sampling", "privacy")
+TIDY = (
+    "term",
+    "estimate",
+    "std_error",
+    "std_error_sampling",
+    "std_error_privacy",
+    "statistic",
+    "p_value",
+    "conf_low",
+    "conf_high",
+    "bias_bound",
+)
+
+
+def series(values: Array, names: tuple[str, ...], title: str) -> pd.Series[float]:
+    """Return a Series indexed by coefficient name."""
+    import pandas as pd
+
+    named: pd.Series[float] = pd.Series(np.array(values), index=pd.Index(list(names)), name=title)
+    return named
+
+
+def covariance(est: Estimate, kind: str = "total") -> Array:
+    """Return (p, p) covariance of one kind; NaN where it was not released."""
+    if kind not in KINDS:
+        raise RequestError(f"kind={kind!r} is not one of {list(KINDS)}.{did_you_mean(kind, KINDS)}")
+    p = est.params.size
+    nan = np.full((p, p), np.nan)
+    parts = {"sampling": est.vcov_sampling, "privacy": est.vcov_privacy}
+    if kind == "total":
+        chosen = list(parts.values())
+    else:
+        chosen = [parts[kind]]
+    if not est.released or any(v is None for v in chosen):
+        return nan
+    return np.asarray(sum(np.asarray(v) for v in chosen))
+
+
+def standard_errors(est: Estimate, kind: str = "total") -> Array:
+    """Return (p,) standard errors, sqrt of the diagonal of :func:`covariance`."""
+    variance = np.diag(covariance(est, kind))
+    return np.sqrt(np.where(variance >= 0, variance, np.nan))
+
+
+def statistics(est: Estimate) -> Array:
+    """Return (p,) estimate / total standard error."""
+    se = standard_errors(est)
+    out = np.full(se.shape, np.nan)
+    np.divide(est.params, se, out=out, where=se > 0)
+    return out
+
+
+def p_values(est: Estimate) -> Array:
+    """Return (p,) two-sided p-values, normal reference (t if the method says so).
+
+    With a bias bound b they belong to the bias-aware intervals: the largest tail probability
+    ``P(|N(a, 1)| > |z|)`` over ``|a| <= b / se``.
+    """
+    from scipy.special import log_ndtr, stdtr
+
+    z = -np.abs(statistics(est))
+    if est.bias is not None:
+        a = relative_bias(est)
+        return np.asarray(np.exp(log_ndtr(z + a)) + np.exp(log_ndtr(z - a)))
+    tail = stdtr(est.use_t, z) if est.use_t is not None else np.exp(log_ndtr(z))
+    return np.asarray(2.0 * tail)
+
+
+def quantile(level: float, use_t: float | None = None) -> float:
+    """Return the two-sided critical value of a confidence level."""
+    from scipy.special import ndtri, stdtrit
+
+    if not 0 < level < 1:
+        raise RequestError(f"level must lie in (0, 1), got {level!r}. For example level=0.95")
+    tail = (1 - level) / 2
+    return -float(stdtrit(use_t, tail) if use_t is not None else ndtri(tail))
+
+
+def bound_names(level: float) -> tuple[str, str]:
+    """Return R's column names of an interval: ``2.5 %`` and ``97.5 %``."""
+    tail = 50 * (1 - level)
+    return f"{tail:.4g} %", f"{100 - tail:.4g} %"
+
+
+def relative_bias(est: Estimate) -> Array:
+    """Return (p,) bias bound over total standard error; 0 where there is no bound."""
+    out = np.zeros(est.params.size)
+    if est.bias is not None:
+        np.divide(est.bias, standard_errors(est), out=out)
+    return out
+
+
+def half_width(se: Array, bias: Array | None, level: float, use_t: float | None = None) -> Array:
+    """Return half widths of intervals: ``se`` times a quantile, or times ``cv(bias / se)``.
+
+    ``cv(a)`` is the ``level`` quantile of |N(a, 1)|: the interval covers where the true bias is
+    within its bound (Armstrong and Kolesar 2018).
+    """
+    z = quantile(level, use_t)
+    if bias is None:
+        return np.asarray(z * se)
+    a = np.zeros(np.shape(se))
+    np.divide(bias, se, out=a, where=np.asarray(se) > 0)
+    return np.asarray(critical_value(a, level) * se)
+
+
+def critical_value(a: Array, level: float) -> Array:
+    """Return the ``level`` quantile of |N(a, 1)|, a >= 0, by bisection."""
+    from scipy.special import ndtr, ndtri
+
+    low = a + ndtri(level)
+    high = a + ndtri((1.0 + level) / 2.0)
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        under = ndtr(middle - a) - ndtr(-middle - a) < level
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return np.asarray((low + high) / 2.0)
+
+
+def conf_int(est: Estimate, level: float) -> tuple[Array, Array]:
+    """Return lower and upper ends, estimate -+ half width."""
+    half = half_width(standard_errors(est), est.bias, level, est.use_t)
+    return est.params - half, est.params + half
+
+
+def privacy_share(est: Estimate) -> Array:
+    """Return (p,) share of the variance that is due to privacy, privacy^2 / total^2."""
+    total = standard_errors(est) ** 2
+    out = np.full(total.shape, np.nan)
+    np.divide(standard_errors(est, "privacy") ** 2, total, out=out, where=total > 0)
+    return out
+
+
+def _style(frame: pd.DataFrame, style: str) -> pd.DataFrame:
+    if style not in ("python", "r"):
+        raise RequestError(f"style={style!r} is not one of ['python', 'r']")
+    return frame.rename(columns=lambda c: c.replace("_", ".")) if style == "r" else frame
+
+
+def tidy(est: Estimate, *, conf_int_: bool, level: float, style: str) -> pd.DataFrame:
+    """Return one row a coefficient, with broom's column names."""
+    import pandas as pd
+
+    low, high = conf_int(est, level)
+    columns = (
+        list(est.names),
+        np.array(est.params),
+        standard_errors(est),
+        standard_errors(est, "sampling"),
+        standard_errors(est, "privacy"),
+        statistics(est),
+        p_values(est),
+        low,
+        high,
+        np.full(est.params.shape, np.nan) if est.bias is None else np.array(est.bias),
+    )
+    frame = pd.DataFrame(dict(zip(TIDY, columns, strict=True)))
+    if not conf_int_:
+        frame = frame.drop(columns=["conf_low", "conf_high"])
+    return _style(frame, style)
+
+
+def glance(record: Record, *, style: str) -> pd.DataFrame:
+    """Return one row a fit: public facts, the guarantee, released statistics."""
+    import pandas as pd
+
+    from dpmodels.results.design_facts import row_norm
+
+    est, promise = record.estimate, record.guarantee
+    row = {
+        "nobs": record.n,
+        "df": len(est.names),
+        "method": record.call.method,
+        "eps": promise.eps,
+        "delta": promise.delta,
+        "relation": promise.relation,
+        "private": not promise.seeded,
+        "released": est.released,
+        "row_norm_bound": row_norm(record.design),
+        "sigma": np.nan,
+        "r_squared": np.nan,
+        **dict(est.stats),
+    }
+    return _style(pd.DataFrame([row]), style)

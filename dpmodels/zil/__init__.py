@@ -1,1 +1,0 @@
-"""Noised tables (ZIL / SL noise) and estimation with corrected losses; see ``theory.md``."""

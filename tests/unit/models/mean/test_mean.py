@@ -1,0 +1,182 @@
+"""Means: clipped with a free count, and the classic Propose-Test-Release mean."""
+
+import math
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.exact.gram import gram
+from dpmodels.exact.rowmap import WithOne, mean_scale
+from dpmodels.models.mean.ptr import PtrMeanDetail, best_interval, distance, release, sensitivity
+from dpmodels.privacy.gdp import agm
+from dpmodels.privacy.mechanisms import Approximate
+from dpmodels.privacy.propose_test import laplace_test_probability
+from dpmodels.privacy.run import Run, _on_grid
+from dpmodels.privacy.steps import Step
+
+
+def table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"a": rng.normal(3, 1, n), "b": rng.uniform(0, 1, n)})
+
+
+BOUNDS = {"a": (-2, 8), "b": (0, 1)}
+
+
+def test_equals_the_mean_without_noise(noiseless):
+    frame = table(5000)
+    fit = dp.dp_mean("a + b ~ 1", frame, eps=1, delta=1e-6, bounds=BOUNDS)
+    assert fit.params.to_numpy() == pytest.approx(frame.mean().to_numpy(), abs=1e-5)
+    se = frame.std() / math.sqrt(5000)
+    assert fit.bse_sampling.to_numpy() == pytest.approx(se.to_numpy(), rel=1e-2)
+
+
+def test_missing_rows_leave_the_mean_of_the_complete_ones(noiseless):
+    frame = table(5000)
+    frame.loc[:2499, "a"] = np.nan
+    fit = dp.dp_mean("a + b ~ 1", frame, eps=1, delta=1e-6, bounds=BOUNDS)
+    assert fit.params.to_numpy() == pytest.approx(frame.dropna().mean().to_numpy(), abs=1e-5)
+    assert fit.stats["complete_rows"] == pytest.approx(2500)
+    assert fit.nobs == 5000
+
+
+@pytest.mark.statistical
+def test_intervals_cover(quiet):
+    """Seeds 0-399; a correct 95 % interval leaves [.90, .985] with probability below 1e-4."""
+    hits = []
+    for seed in range(400):
+        fit = dp.dp_mean("a ~ 1", table(1000, seed), eps=1, delta=1e-6, bounds=BOUNDS, seed=seed)
+        low, high = fit.conf_int().iloc[0]
+        hits.append(low <= 3.0 <= high)
+    assert 0.90 <= np.mean(hits) <= 0.985
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_joint_sensitivity_of_sums_and_count(d):
+    """|(sum u, k N) - ...| <= 2 sqrt(d), k^2 = 3d, over corner and missing rows; attained."""
+    from dpmodels.formula import build_mean_design
+
+    names = [f"x{j}" for j in range(d)]
+    schema = dp.Schema(**{c: dp.Real(-1, 1) for c in names})
+    design = build_mean_design(" + ".join(names) + " ~ 1", schema)
+    rowmap, _, _ = mean_scale(design)
+    rng = np.random.default_rng(0)
+    rows = [np.ones(d), -np.ones(d), np.full(d, np.nan), np.full(d, np.inf), np.zeros(d)]
+    rows += list(rng.uniform(-1, 1, size=(40, d)))
+    base = rng.uniform(-1, 1, size=(d, 3))
+    k = math.sqrt(3 * d)
+    worst = square = 0.0
+    for x in rows:
+        for y in rows:
+            a = gram([np.column_stack([base, x])], WithOne(rowmap)).integers()
+            b = gram([np.column_stack([base, y])], WithOne(rowmap)).integers()
+            change = (a[d] - b[d]).astype(float) * 2.0**-40
+            worst = max(worst, math.hypot(np.linalg.norm(change[:d]), k * change[d]))
+            frob = np.linalg.norm((a[:d, :d] - b[:d, :d]).astype(float) * 2.0**-40)
+            square = max(square, frob)
+    assert worst <= 2 * math.sqrt(d) * (1 + 1e-12)
+    assert worst >= 2 * math.sqrt(d) * (1 - 1e-9)
+    assert square <= (1.0 if d == 1 else math.sqrt(2) * d) * (1 + 1e-12)
+
+
+def test_private_ranges(quiet):
+    fit = dp.dp_mean("a + b ~ 1", table(20_000), eps=1, delta=1e-6, seed=1)
+    assert fit.released
+    assert fit.params.to_numpy() == pytest.approx([3.0, 0.5], abs=0.1)
+
+
+@pytest.mark.oracle
+def test_classic_test_probabilities():
+    assert laplace_test_probability(0, 0.5, 1e-6) == pytest.approx(5e-7)
+    assert laplace_test_probability(math.log(1e6) / 0.5, 0.5, 1e-6) == pytest.approx(0.5)
+
+
+def test_best_interval():
+    m, start = best_interval(np.array([0.0, 1.0, 1.5, 2.0, 9.0, np.nan]), 0.5)
+    assert (m, start) == (3, 1.0)
+    assert best_interval(np.array([np.nan]), 1.0) == (0, 0.0)
+
+
+@pytest.mark.parametrize("slack", [0, 1, 2])
+def test_ptr_mean_sensitivity_and_distance(slack):
+    """Distance is 1-Lipschitz; on the safe set the mean moves by at most (4T + 6) c / n."""
+    rng = np.random.default_rng(slack)
+    n, c, worst = 9, 1.0, 0.0
+    width = np.array([c])
+    for _ in range(6000):
+        x = rng.choice([0.0, 2.0, -2.0, 4.0, -4.0, 1.0, np.nan], size=n, p=[0.4, *[0.1] * 6])
+        y = x.copy()
+        y[rng.integers(n)] = rng.choice([0.0, 2.0, -2.0, 50.0, -50.0, np.nan])
+        means, ks = [], []
+        for v in (x, y):
+            k, start = distance(v[None], width, slack, n)
+            off = np.clip(v - start[0], 0.0, 2.0 * c)
+            means.append(start[0] + np.where(np.isnan(off), c, off).sum() / n)
+            ks.append(k)
+        assert abs(ks[0] - ks[1]) <= 1
+        if min(ks) >= 1 and n > 2 * (slack + 1):
+            change = abs(means[0] - means[1])
+            assert change <= (4 * slack + 6) * c / n * (1 + 1e-9)
+            worst = max(worst, change / ((4 * slack + 6) * c / n))
+    assert worst > 0.3
+
+
+def test_ptr_mean_through_the_verb(quiet):
+    frame = table(5000)
+    fit = dp.dp_mean("a ~ 1", frame, eps=2, delta=1e-6, method="ptr", width=4.0, seed=1)
+    assert fit.released
+    assert abs(fit.params["a"] - 3.0) < 6 * fit.bse_privacy["a"]
+    assert fit.bse.isna().all()
+
+
+def test_ptr_mean_refuses(quiet):
+    with pytest.raises(ValueError, match="width="):
+        dp.dp_mean("a ~ 1", table(100), eps=1, delta=1e-6, method="ptr")
+    with pytest.raises(ValueError, match="too small"):
+        dp.dp_mean("a ~ 1", table(50), eps=1, delta=1e-6, method="ptr", width=4.0)
+
+
+def test_ptr_mean_where_values_are_far_larger_than_their_width():
+    """One row of 20000 moved the answer by 256 where 8.3 were allowed: a float step of 2^60."""
+    n, base = 20_000, 2.0**60
+    detail = PtrMeanDetail(np.array([1000.0]), 40, 0.5, 0.5, 1e-6)
+    allowed = sensitivity(detail, n)
+    grid = agm(0.5, 1e-6) * allowed * (1.0 + 2.0**-20) * 2.0**-50
+
+    class Known:
+        """Replies, with the known "noise" -base: what is left is small enough to be a float."""
+
+        def bernoulli(self, p):
+            return True
+
+        def discrete_gaussian(self, sigma2, size):
+            return [-round(Fraction(base) / Fraction(grid))] * size
+
+    def answer(high):
+        values = np.full((1, n), base)
+        values[0, :high] += 512.0
+        rows = SimpleNamespace(n=n, sample=lambda *_: values)
+        plan = SimpleNamespace(detail=detail, design=SimpleNamespace(p=1), guarantee=None)
+        run = Run([Step("distance test and mean", Approximate(1.0, 1e-6))], Known())
+        return float(release(plan, rows, run).values["mean"][0])
+
+    low, high = 0, n // 2
+    assert answer(high) - answer(low) == pytest.approx(256.0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if answer(middle) < 128.0 else (low, middle)
+    assert answer(high) - answer(low) == pytest.approx(512.0 / n, abs=1e-6)
+
+
+def test_grids_do_not_stretch_the_distance_of_neighbours():
+    """v / grid as a float skipped integers: neighbouring values moved up to twice as far."""
+    rng = np.random.default_rng(1)
+    for grid in 10.0 ** rng.uniform(-12, 3, 300):
+        for v in (1e6, 1e12, 3e12, 7.7e15):
+            after = np.nextafter(v, 2 * v)
+            a, b = _on_grid([v, after], grid)
+            assert (b - a) * Fraction(grid) <= Fraction(after) - Fraction(v) + Fraction(grid)
