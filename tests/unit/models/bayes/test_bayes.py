@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.exact.features import feature_scale
 from dpmodels.formula import build_design
-from dpmodels.models.bayes.core import class_sums, feature_scale
+from dpmodels.models.bayes.core import class_sums
 from dpmodels.models.bayes.gaussian import BayesDetail, pair_constants
 
 SCHEMA = dp.Schema(k=dp.Levels(["u", "v", "w"]), a=dp.Real(-4, 4), b=dp.Real(0, 10))

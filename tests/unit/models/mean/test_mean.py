@@ -10,7 +10,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.exact.gram import gram
-from dpmodels.exact.rowmap import WithOne, mean_scale
+from dpmodels.exact.rowmap import WithOne
+from dpmodels.models.mean.clipped import mean_scale
 from dpmodels.models.mean.ptr import PtrMeanDetail, best_interval, distance, release, sensitivity
 from dpmodels.privacy.gdp import agm
 from dpmodels.privacy.mechanisms import Approximate
