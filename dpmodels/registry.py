@@ -157,6 +157,8 @@ class Method:
     reference: str = ""
     comparison_only: bool = False
     accepts: tuple[str, ...] = field(default=())
+    #: The plan prints expected privacy errors where ranges are declared.
+    foretells: bool = False
     #: What a missing cell does to its row where the call does not say.
     na: str = "zero-row"
 

@@ -10,27 +10,13 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.registry import Method, resolve
 from dpmodels.request import Request, check_eps_delta
+from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema
 
-#: verb -> (builder in ``dpmodels.formula``, its options): which design a verb asks for.
-DESIGNS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dp_ols": ("build_design", {}),
-    "dp_quantreg": ("build_design", {}),
-    "dp_mest": ("build_design", {}),
-    "dp_npreg": ("build_design", {}),
-    "dp_glm": ("build_design", {"response_ok": "event"}),
-    "dp_bayes": ("build_design", {"response_ok": "levels"}),
-    "dp_mean": ("build_mean_design", {}),
-    "dp_moments": ("build_mean_design", {}),
-    "dp_eptr": ("build_mean_design", {}),
-    "dp_gptr": ("build_mean_design", {}),
-    "dp_pca": ("build_mean_design", {}),
-}
-
-__all__ = ["COMMON_OPTIONS", "DESIGNS", "Call", "build_request", "check_split"]
+__all__ = ["COMMON_OPTIONS", "Call", "build_request", "check_split"]
 
 #: Arguments that every formula verb takes beside its method's own options.
 COMMON_OPTIONS: dict[str, Any] = {
@@ -260,15 +246,15 @@ def build_request(
         public=public,
         reasons=reasons,
     )
-    builder, defaults = DESIGNS[verb]
-    design = getattr(language, builder)(
+    record = verb_of(verb)
+    design = getattr(language, record.design)(
         formula,
         full,
         na=request.na,
         engine=request.engine,
         subset=request.subset,
         weights=request.weights,
-        **{**defaults, **(design_options or {})},
+        **{**record.design_options, **(design_options or {})},
     )
     if request.buy == "all":
         design = design.without_bounds()

@@ -3,47 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.fitting import fit_formula
 from dpmodels.api.on_release import REQUIRED
-from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.errors import RequestError, shown
+from dpmodels.families import Family, family_of
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
     from dpmodels.schema import Schema
 
-__all__ = ["FAMILIES", "Family", "dp_glm", "family_of", "glm_arguments"]
-
-
-@dataclass(frozen=True)
-class Family:
-    """A response family: its canonical name, link and what the design accepts as a response."""
-
-    name: str
-    link: str
-    response_ok: str
-
-
-FAMILIES: dict[str, Family] = {
-    "binomial": Family("binomial", "logit", "event"),
-    "poisson": Family("poisson", "log", "real"),
-    "geometric": Family("geometric", "log", "real"),
-}
-_ALIASES = {"logistic": "binomial", "logit": "binomial", "bernoulli": "binomial"}
-
-
-def family_of(name: Any) -> Family:
-    """Return the family of a name or alias; raise ``RequestError`` otherwise."""
-    key = str(name).lower() if isinstance(name, str) else name
-    key = _ALIASES.get(key, key) if isinstance(key, str) else key
-    if not isinstance(key, str) or key not in FAMILIES:
-        known = [*FAMILIES, *_ALIASES]
-        raise RequestError(
-            f"family={shown(name)} is not one of {list(FAMILIES)}.{did_you_mean(str(name), known)}"
-        )
-    return FAMILIES[key]
+__all__ = ["dp_glm", "glm_arguments"]
 
 
 def dp_glm(
@@ -150,14 +121,14 @@ def glm_arguments(
             f"family={chosen.name!r} has link={chosen.link!r}, got link={shown(link)}"
         )
     return (
-        "drcl" if chosen.name == "geometric" else method_names("dp_glm")[0],
+        chosen.default_method or method_names("dp_glm")[0],
         {**options, "family": chosen.name, "link": chosen.link},
         _design_options(chosen, event),
     )
 
 
 def _design_options(family: Family, event: Any) -> dict[str, Any]:
-    if event is not None and family.response_ok != "event":
+    if event is not None and not family.is_event:
         raise RequestError("event= names the level of a binomial response")
-    out: dict[str, Any] = {"response_ok": family.response_ok}
+    out: dict[str, Any] = {"response_ok": family.response}
     return {**out, "event": event} if event is not None else out

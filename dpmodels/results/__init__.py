@@ -14,8 +14,6 @@ _EXPORTS = {
     "Summary": "dpmodels.results.summary",
     "etable": "dpmodels.results.side_by_side",
     "modelsummary": "dpmodels.results.side_by_side",
-    "Kind": "dpmodels.results.kinds",
-    "register_kind": "dpmodels.results.kinds",
 }
 
 __all__ = list(_EXPORTS)

@@ -121,7 +121,7 @@ def confusion_table(fit: Fit, new: Any) -> pd.DataFrame:
     response = fit.design.response
     if response is None or len(fit.design.levels) < 2:
         raise RequestError(
-            f"{fit.kind.verb} does not predict classes: confusion_table() and balanced_error() "
+            f"{fit.kind.name} does not predict classes: confusion_table() and balanced_error() "
             'take a fit of dp_bayes, or of dp_glm(family="binomial")'
         )
     levels = list(fit.design.levels)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpmodels.registry import method_names, resolve
 from dpmodels.results import formats as f
 from dpmodels.results import inference
 from dpmodels.results.design_facts import interval_of, ranged
-from dpmodels.results.kinds import kind_of
+from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.results.record import Record
@@ -27,10 +28,6 @@ _PRIVACY_SE = {
     "released": "The privacy part is the scale of the added noise, mapped by released numbers",
     "unavailable": "The privacy part is not available for this method",
 }
-#: Methods whose plan prints an expected privacy error for declared ranges.
-_PLANNED = frozenset(
-    {("dp_ols", "ssp"), ("dp_ols", "eptr"), ("dp_mean", "clipped"), ("dp_mean", "ptr")}
-)
 _STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
 
 
@@ -114,9 +111,14 @@ def _largest_share(record: Record) -> list[str]:
 
 def _foretold(record: Record) -> str:
     """Return where to learn by how much, for the methods whose plan says it."""
-    if record.bought or (record.call.verb, record.call.method) not in _PLANNED:
+    if record.bought or not _foretells(record.call.verb, record.call.method):
         return ""
     return "; dp.plan() predicts by how much, at no cost"
+
+
+def _foretells(verb: str, method: str) -> bool:
+    """Say whether the plans of a method print expected errors; one that is not known here: no."""
+    return method in method_names(verb) and resolve(verb, method).foretells
 
 
 def _promise(record: Record) -> list[str]:
@@ -132,7 +134,7 @@ def _promise(record: Record) -> list[str]:
 
 
 def _absent(record: Record) -> list[str]:
-    words = kind_of(record.call.verb).absent
+    words = verb_of(record.call.verb).absent
     return [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
 
 

@@ -6,33 +6,19 @@ intervals of a prediction do too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.errors import NotReleasedError, RequestError, choice
 from dpmodels.estimate import Array
+from dpmodels.families import LINKS
 from dpmodels.results import inference
 
 if TYPE_CHECKING:
     from dpmodels.results.fit import Fit
 
 __all__ = ["linear_predictor", "regression"]
-
-
-def _logistic(eta: Array) -> Array:
-    from scipy.special import expit
-
-    return np.asarray(expit(eta))
-
-
-#: link -> (inverse, derivative of the inverse as a function of the mean)
-LINKS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
-    "identity": (lambda eta: eta, np.ones_like),
-    "logit": (_logistic, lambda mean: mean * (1 - mean)),
-    "log": (np.exp, lambda mean: mean),
-}
 
 
 def linear_predictor(fit: Fit, new: Any, outside: str) -> tuple[Array, Array, Any]:

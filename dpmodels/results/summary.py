@@ -16,8 +16,8 @@ from dpmodels.privacy.guarantee import RELATIONS
 from dpmodels.results import formats as f
 from dpmodels.results import inference
 from dpmodels.results.design_facts import event, response, row_norm, rows_used
-from dpmodels.results.kinds import kind_of
 from dpmodels.results.notes import no_reply_page, notes_of
+from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Array
@@ -185,7 +185,7 @@ def build(
     fmt = check_format(fmt)
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 12:
         raise RequestError(f"digits={digits!r}: must be an int from 1 to 12, for example digits=4")
-    kind = kind_of(record.call.verb)
+    kind = verb_of(record.call.verb)
     silent = not record.estimate.released
     no_table = silent and bool((record.estimate.params != record.estimate.params).all())
     level = record.call.level if level is None else level
@@ -238,14 +238,14 @@ def _header(record: Record) -> tuple[tuple[str, str], ...]:
 def _model(record: Record) -> list[tuple[str, str]]:
     """Return what makes the model what it is, beside its formula: family, event, quantile."""
     options = record.call.options
-    said = kind_of(record.call.verb).says
+    said = verb_of(record.call.verb).says
     lines = [(label, f"{options[key]}") for label, key in said if options.get(key) is not None]
     what = event(record.design)
     return [*lines, ("Event", what)] if what else lines
 
 
 def _facts(record: Record) -> tuple[tuple[str, str], ...]:
-    kind = kind_of(record.call.verb)
+    kind = verb_of(record.call.verb)
     facts = [
         ("Observations", "private" if record.n is None else str(record.n)),
         (kind.count, str(len(record.estimate.names))),

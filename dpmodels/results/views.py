@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.results import inference
-from dpmodels.results.kinds import Kind, kind_of
+from dpmodels.verbs import Verb, verb_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,9 +29,9 @@ class PublicFacts:
     _record: Record
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Verb:
         """What this family of fits looks like (title, predict, ...)."""
-        return kind_of(self._record.call.verb)
+        return verb_of(self._record.call.verb)
 
     @property
     def model(self) -> str:

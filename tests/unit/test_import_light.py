@@ -25,7 +25,7 @@ def modules_after(code: str) -> set[str]:
     [
         "import dpmodels",
         "import dpmodels.results, dpmodels.interop, dpmodels.datasets, dpmodels.cli",
-        "from dpmodels.results import Fit, Kind, Summary, etable, load",
+        "from dpmodels.results import Fit, Summary, etable, load",
     ],
 )
 def test_nothing_heavy(code):

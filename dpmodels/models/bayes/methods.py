@@ -2,17 +2,6 @@
 
 from dpmodels.models.options import BOUNDS_SHARE
 from dpmodels.registry import Method, Option, register_method
-from dpmodels.results.kinds import Kind, register_kind
-
-register_kind(
-    Kind(
-        verb="dp_bayes",
-        title="Gaussian Bayes classifier",
-        predict="dpmodels.results.classify:predict_class",
-        count="Parameters",
-        absent=("training error", "class counts without noise"),
-    )
-)
 
 _R = Option(
     "R",

@@ -2,13 +2,6 @@
 
 from dpmodels.models.options import WORKING_RADIUS
 from dpmodels.registry import Method, Option, register_method
-from dpmodels.results.kinds import Kind, register_kind
-
-register_kind(
-    Kind(verb="dp_pca", title="principal components", predict="", estimates="Loading",
-         count="Loadings")
-)  # fmt: skip
-
 
 register_method(
     Method(

@@ -1,9 +1,6 @@
 """Methods of a user's own estimator, as data."""
 
 from dpmodels.registry import Method, Option, register_method
-from dpmodels.results.kinds import Kind, register_kind
-
-register_kind(Kind(verb="dp_eptr", title="estimate by Propose-Test-Release", predict=""))
 
 _COIN_SHARE = Option("test_share", "share of eps for the test", 0.25, float, lower=0.0, upper=1.0)
 
@@ -71,8 +68,6 @@ register_method(
         ),
     )
 )
-
-register_kind(Kind(verb="dp_gptr", title="release of a user's mechanism", predict=""))
 
 _USER = (
     Option("mechanism", "the user's mechanism", None, object),

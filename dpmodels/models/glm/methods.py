@@ -2,17 +2,6 @@
 
 from dpmodels.models.options import BOUNDS_SHARE, WORKING_RADIUS
 from dpmodels.registry import Method, Option, register_method
-from dpmodels.results.kinds import Kind, register_kind
-
-register_kind(
-    Kind(
-        verb="dp_glm",
-        title="generalised linear model",
-        link="logit",
-        says=(("Family", "family"),),
-        absent=("deviance", "residuals", "pseudo R-squared"),
-    )
-)
 
 _CAP = Option(
     "mean_cap",

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import RequestError
+from dpmodels.families import family_of
 from dpmodels.models.glm.losses import LogisticLoss, Loss, PoissonLoss
 from dpmodels.models.glm.newton import planned_passes
 from dpmodels.models.glm.perturbation import largest_rho, logistic_profile, two_sided_profile
@@ -104,7 +105,7 @@ class GlmDetail:
 
 def glm_loss(request: Request, design: Design) -> Loss:
     """Return the loss of the family, or refuse."""
-    if request["family"] == "binomial":
+    if family_of(request["family"]).is_event:
         return LogisticLoss()
     cap = request["mean_cap"]
     if cap is None:
@@ -126,7 +127,11 @@ def check_common(request: Request, design: Design) -> None:
     if request.weights is not None or design.offset is not None:
         what = "weights=" if request.weights is not None else "offset()"
         raise RequestError(f"{request.verb}(method={request.method.name!r}) takes no {what}")
-    if request.relation == "add-remove" and design.unknown and request["family"] == "binomial":
+    if (
+        request.relation == "add-remove"
+        and design.unknown
+        and family_of(request["family"]).is_event
+    ):
         raise RequestError(
             "ranges are bought under relation='replace' only; declare the ranges of "
             f"{', '.join(design.unknown)}, for example bounds={{{design.unknown[0]!r}: (0, 10)}}"

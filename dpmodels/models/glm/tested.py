@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
+from dpmodels.families import family_of
 from dpmodels.models.glm.estimate import back_map
 from dpmodels.models.glm.losses import LogisticLoss
 from dpmodels.models.glm.newton import WorkingRows, evaluate, minimise, planned_passes
@@ -157,7 +158,7 @@ def _hessian(
 def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan a call of ``dp_glm(method="gptr")``."""
     check_common(request, design)
-    if request["family"] != "binomial":
+    if not family_of(request["family"]).is_event:
         raise RequestError(
             "method='gptr' is proved for family='binomial' (generalised self-concordance with a "
             "bounded score). For counts use method='objpert'"

@@ -2,18 +2,6 @@
 
 from dpmodels.models.options import BOUNDS_SHARE
 from dpmodels.registry import Method, Option, register_method
-from dpmodels.results.kinds import Kind, register_kind
-
-register_kind(
-    Kind(
-        verb="dp_npreg",
-        title="kernel regression",
-        predict="dpmodels.models.kernel.smooth:predict_curve",
-        plot="dpmodels.models.kernel.smooth:plot_curve",
-        count="Points",
-        absent=("residuals", "cross-validated bandwidth"),
-    )
-)
 
 _AT = Option("at", "table of public query points; None: a grid (one or two variables)", None)
 

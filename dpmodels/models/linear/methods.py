@@ -74,6 +74,7 @@ register_method(
     Method(
         name="ssp",
         verb="dp_ols",
+        foretells=True,
         title="least squares from noisy moments",
         backend="dpmodels.models.linear.ssp",
         needs=("ranges", "two passes"),
@@ -227,6 +228,7 @@ register_method(
     Method(
         name="eptr",
         verb="dp_ols",
+        foretells=True,
         title="ePTR least squares",
         backend="dpmodels.models.linear.eptr",
         needs=("delta > 0", "several passes"),

@@ -2,15 +2,12 @@
 
 from dpmodels.models.options import BOUNDS_SHARE
 from dpmodels.registry import Method, Option, register_method
-from dpmodels.results.kinds import Kind, register_kind
-
-register_kind(Kind(verb="dp_mean", title="means", predict="", estimates="Mean", count="Means"))
-
 
 register_method(
     Method(
         name="clipped",
         verb="dp_mean",
+        foretells=True,
         title="Mean of clipped values",
         backend="dpmodels.models.mean.clipped",
         needs=("delta > 0", "one pass"),
@@ -26,6 +23,7 @@ register_method(
     Method(
         name="ptr",
         verb="dp_mean",
+        foretells=True,
         title="Propose-Test-Release mean",
         backend="dpmodels.models.mean.ptr",
         needs=("delta > 0", "width"),

@@ -11,7 +11,6 @@ from dpmodels.models.options import (
     STAGES,
 )
 from dpmodels.registry import Method, register_method
-from dpmodels.results.kinds import Kind, register_kind
 
 register_method(
     Method(
@@ -62,16 +61,5 @@ register_method(
         comparison_only=True,
         reference=PMT_PAPER,
         options=PUBLISHED,
-    )
-)
-
-register_kind(
-    Kind(
-        verb="dp_moments",
-        title="second moments",
-        predict="",
-        estimates="Moment",
-        count="Moments",
-        absent=("sampling errors",),
     )
 )

@@ -13,6 +13,7 @@ from dpmodels.estimate import Estimate
 from dpmodels.models.noised.draws import second_model
 from dpmodels.models.noised.linear import LinearFit, fit_linear, fit_linear_one_draw
 from dpmodels.models.noised.text import notes_of_table
+from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -70,7 +71,7 @@ def fit_model(request: Request, design: Design, model: Model, table: NoisyTable)
     notes = list(notes_of_table(table, brief=True))
     if table.clear_prob > 0 or request.method.name == "naive":
         notes.append(f"Estimator: {request.method.title}.")
-    if request.verb == "dp_ols":
+    if verb_of(request.verb).loss == "squared":
         return _linear(request, model, notes)
     from dpmodels.models.noised.general import fit_loss
 

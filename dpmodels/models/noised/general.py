@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.estimate import Estimate
+from dpmodels.families import family_of
 from dpmodels.models.noised.draws import second_model
 from dpmodels.models.noised.fitting import TOO_WEAK, signal_warnings, split_errors
 from dpmodels.models.noised.kinks import check, hinge, huber
@@ -18,6 +19,7 @@ from dpmodels.models.noised.linear import weak_signal
 from dpmodels.models.noised.losses import IndexLoss, Logistic, Loss, Poisson, Squared
 from dpmodels.models.noised.objective import Objective, objective_of
 from dpmodels.models.noised.optimise import RADIUS, Solution, minimise, residual_mad
+from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -46,15 +48,10 @@ class NotOffered(RequestError, NotImplementedError):
 
 def loss_of(request: Request) -> Loss | Any:
     """Return the loss of a call; a user's function of (y, X, theta) is returned as it is."""
-    options = request.options
-    if request.verb == "dp_ols":
-        return Squared()
-    if request.verb == "dp_quantreg":
-        return check(_tau(options.get("tau")))
-    if request.verb == "dp_glm":
-        family = str(options.get("family") or "binomial")
-        return Poisson() if family == "poisson" else Logistic(geometric=family == "geometric")
-    return _named(options.get("loss"), options)
+    options, name = request.options, verb_of(request.verb).loss
+    if name == "family":
+        name = family_of(options.get("family") or "binomial").loss
+    return _named(options.get("loss") if name == "option" else name, options)
 
 
 def _tau(value: Any) -> float:

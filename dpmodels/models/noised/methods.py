@@ -1,7 +1,6 @@
 """Methods of this room, as data."""
 
 from dpmodels.registry import Method, Option, register_method
-from dpmodels.results.kinds import Kind, register_kind
 
 _REFERENCE = "Long, Chen, Qiu: Versatile differentially private learning for general loss functions"
 
@@ -78,18 +77,7 @@ register_family(
         _RADIUS,
     ),
 )  # fmt: skip
-register_kind(
-    Kind(
-        verb="dp_quantreg",
-        title="quantile regression",
-        says=(("Quantile", "tau"),),
-        absent=("residuals", "pseudo R-squared"),
-    )
-)
 register_family("dp_quantreg", (_TAU, _H, _RADIUS))
-register_kind(
-    Kind(verb="dp_mest", title="M-estimation", says=(("Loss", "loss"),), absent=("residuals",))
-)
 register_family(
     "dp_mest",
     (

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning
-from dpmodels.results import Fit, Kind, register_kind
-from dpmodels.results.kinds import kind_of
+from dpmodels.results import Fit
+from dpmodels.verbs import Verb, register_verb, verb_of
 
 NEW = pd.DataFrame(
     {
@@ -102,12 +102,12 @@ def test_links_transform_ends_and_use_the_delta_method(parts, link):
 def test_a_family_registers_its_kind(parts, monkeypatch):
     from dataclasses import replace
 
-    from dpmodels.results import kinds
+    from dpmodels import verbs
 
-    monkeypatch.setattr(kinds, "_KINDS", dict(kinds._KINDS))
-    register_kind(
-        Kind(
-            verb="dp_test",
+    monkeypatch.setattr(verbs, "_VERBS", dict(verbs._VERBS))
+    register_verb(
+        Verb(
+            name="dp_test",
             title="test family",
             predict="json:dumps",
             header=(("Sigma", "sigma"), ("Absent", "nothing")),
@@ -122,10 +122,10 @@ def test_a_family_registers_its_kind(parts, monkeypatch):
     assert "Differentially private test family" in text and "Sigma:" in text and "Mean" in text
     assert "Cells:" in text and "Absent" not in text and "R-squared" not in text
     assert Fit.from_json(fit.to_json()).kind.title == "test family"
-    register_kind(Kind(verb="dp_test", title="mute", predict=""))
+    register_verb(Verb(name="dp_test", title="mute", predict=""))
     with pytest.raises(NotReleasedError):
         fit.predict(NEW)
-    assert kind_of("dp_ols").title == "linear regression"
+    assert verb_of("dp_ols").title == "linear regression"
 
 
 def test_an_offset_is_part_of_the_prediction():

@@ -1,0 +1,188 @@
+"""The verbs as data: one record each, read by calls, plans, tables, files and plots.
+
+A new verb is one record here, a room of models, and its function in ``api/``. A third party adds
+one with :func:`register_verb`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Verb", "register_verb", "verb_of"]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """The record of one verb.
+
+    Attributes
+    ----------
+    name : str
+        ``"dp_ols"``.
+    title : str
+        Completes "Differentially private ...".
+    design : str
+        Builder in ``dpmodels.formula``: "build_design" (a response and predictors) or
+        "build_mean_design" (columns only).
+    design_options : mapping
+        Its options.
+    loss : str
+        What is minimised on a noised table: a name of ``models/noised``, "family" (of the option
+        ``family``) or "option" (the option ``loss``). Empty: the verb takes no noised table.
+    because : str
+        Why its default method is the default, for the reasons of a fit.
+    predict : str
+        ``"package.module:function"``, imported on first use; called as
+        ``function(fit, new, what=, interval=, level=, se_fit=, outside=)``. Empty: no ``predict``.
+    link : str
+        Name of the link that ``dpmodels.results.predict:regression`` inverts ("identity",
+        "logit", "log"); a method option called ``link`` wins.
+    estimates : str
+        Header of the column of estimates.
+    count : str
+        What the header calls the length of ``params``.
+    header : tuple of (str, str)
+        Further header pairs: label -> name of an entry of ``Estimate.stats``.
+    says : tuple of (str, str)
+        Further header pairs: label -> method option that makes the model what it is.
+    absent : tuple of str
+        Things a reader of such a table looks for, on which nothing was spent.
+    plot : str
+        ``"package.module:function"`` of its picture, called as ``function(fit, ax, level=)``.
+    """
+
+    name: str
+    title: str
+    design: str = "build_design"
+    design_options: Mapping[str, Any] = field(default_factory=dict)
+    loss: str = ""
+    because: str = ""
+    predict: str = "dpmodels.results.predict:regression"
+    link: str = "identity"
+    estimates: str = "Estimate"
+    count: str = "Coefficients"
+    header: tuple[tuple[str, str], ...] = ()
+    says: tuple[tuple[str, str], ...] = ()
+    absent: tuple[str, ...] = ()
+    plot: str = "dpmodels.results.plot:coefplot"
+
+    def link_name(self, options: Mapping[str, Any]) -> str:
+        """Return the name of the link in force."""
+        return str(options.get("link") or self.link)
+
+    def mean(self, eta: Any, options: Mapping[str, Any]) -> Any:
+        """Return the mean at a linear predictor."""
+        from dpmodels.families import LINKS
+
+        return LINKS[self.link_name(options)][0](eta)
+
+    def load_predict(self) -> Callable[..., Any] | None:
+        """Import the predict function; None if the verb has none."""
+        return _function(self.predict) if self.predict else None
+
+    def load_plot(self) -> Callable[..., Any]:
+        """Import the plot function."""
+        return _function(self.plot)
+
+
+def _function(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
+
+
+_COLUMNS = "build_mean_design"
+_VERBS: dict[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        Verb(
+            "dp_ols",
+            "linear regression",
+            loss="squared",
+            because="the most accurate where only ranges are known (no public data)",
+            absent=("R-squared", "residuals", "F test"),
+        ),
+        Verb(
+            "dp_glm",
+            "generalised linear model",
+            design_options={"response_ok": "event"},
+            loss="family",
+            link="logit",
+            says=(("Family", "family"),),
+            absent=("deviance", "residuals", "pseudo R-squared"),
+        ),
+        Verb(
+            "dp_quantreg",
+            "quantile regression",
+            loss="quantile",
+            says=(("Quantile", "tau"),),
+            absent=("residuals", "pseudo R-squared"),
+        ),
+        Verb(
+            "dp_mest",
+            "M-estimation",
+            loss="option",
+            says=(("Loss", "loss"),),
+            absent=("residuals",),
+        ),
+        Verb("dp_mean", "means", design=_COLUMNS, predict="", estimates="Mean", count="Means"),
+        Verb(
+            "dp_bayes",
+            "Gaussian Bayes classifier",
+            design_options={"response_ok": "levels"},
+            predict="dpmodels.results.classify:predict_class",
+            count="Parameters",
+            absent=("training error", "class counts without noise"),
+        ),
+        Verb(
+            "dp_npreg",
+            "kernel regression",
+            predict="dpmodels.models.kernel.smooth:predict_curve",
+            plot="dpmodels.models.kernel.smooth:plot_curve",
+            count="Points",
+            absent=("residuals", "cross-validated bandwidth"),
+        ),
+        Verb(
+            "dp_moments",
+            "second moments",
+            design=_COLUMNS,
+            predict="",
+            estimates="Moment",
+            count="Moments",
+            absent=("sampling errors",),
+        ),
+        Verb(
+            "dp_pca",
+            "principal components",
+            design=_COLUMNS,
+            predict="",
+            estimates="Loading",
+            count="Loadings",
+        ),
+        Verb("dp_eptr", "estimate by Propose-Test-Release", design=_COLUMNS, predict=""),
+        Verb("dp_gptr", "release of a user's mechanism", design=_COLUMNS, predict=""),
+    )
+}
+
+
+def register_verb(verb: Verb) -> Verb:
+    """Add the record of a verb (or replace it).
+
+    Parameters
+    ----------
+    verb : Verb
+
+    Privacy
+    -------
+    Reads no data.
+    """
+    _VERBS[verb.name] = verb
+    return verb
+
+
+def verb_of(name: str) -> Verb:
+    """Return the record of a verb; one that nobody registered gets a plain one."""
+    return _VERBS.get(name) or Verb(name, f"{name.removeprefix('dp_')} fit")
