@@ -232,7 +232,8 @@ def delta_hull(eps: float, c: float, d: int, knot: float) -> float:
     i = bisect_right(at, eps) - 1
     if at[i] == eps:
         return values[i]
-    share = math.expm1(eps - at[i]) / math.expm1(at[i + 1] - at[i])
+    a, b = eps - at[i], at[i + 1] - at[i]
+    share = math.exp(a - b) * math.expm1(-a) / math.expm1(-b)  # expm1(a) / expm1(b), any size
     return min(limit, values[i] + share * (values[i + 1] - values[i]))
 
 
