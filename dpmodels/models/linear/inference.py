@@ -370,8 +370,9 @@ def _finish(
     if keep and not (found.unknown is not None and found.unknown.all()):
         if facts.scores is None:
             notes.append(
-                "Errors are model-based (one residual variance). Errors that allow unequal "
-                "variances: vcov='hetero', for a tenth of the budget."
+                "Errors are model-based (one residual variance) and rest on moments alone: on real "
+                "tables, where rows far from the fit lose weight, such intervals can miss. "
+                "Errors that allow unequal variances: vcov='hetero', for a tenth of the budget."
             )
         else:
             notes.append(facts.scores.note(_free(stage, facts), found.v))

@@ -113,7 +113,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     white = public_whitening(
         request.public, separate=request["whitening"] == "separate", shrink=request["shrink"]
     )
-    why_moments = scored.why_not(request, design, n)
+    why_moments = scored.why_not(request)
     if not why_moments:
         return scored.plan(request, design, n, white)
     request = replace(request, reasons=(*request.reasons, f"moments only: {why_moments}"))

@@ -49,8 +49,8 @@ __all__ = ["ScoredDetail", "estimate", "plan", "release", "start_stage", "why_no
 
 Array = npt.NDArray[np.float64]
 
-#: Public noise of the information, ``nu sqrt(2 p)``, above which scores are not worth releasing.
-LOUDEST = 0.5
+#: Public noise of the information, ``nu sqrt(2 p)``, above which a plan warns.
+LOUD = 0.5
 #: Names of the passes, for ``split=``.
 PASSES = ("start", "first", "last")
 #: Options that belong to the ending by moments: a value of one's own asks for that ending.
@@ -100,7 +100,7 @@ class ScoredDetail:
         )  # fmt: skip
 
 
-def why_not(request: Request, design: Design, n: int) -> str:
+def why_not(request: Request) -> str:
     """Return why a call does not end by scoring, in words; empty if it does. Public."""
     asked = request.options.get("scoring")
     if asked is not None:
@@ -115,14 +115,6 @@ def why_not(request: Request, design: Design, n: int) -> str:
     for name in OF_MOMENTS:
         if name in defaults and request.options[name] != defaults[name]:
             return f"{name}= belongs to the ending by moments"
-    budget = currency(request) if request.public is not None else purchase(request, design)[2]
-    rows = planning_rows(request, n)
-    figure = _figure(plan_scoring(LINEAR, budget.mu, rows, design.p, request.relation))
-    if figure > LOUDEST:
-        return (
-            f"the noise of the information, {figure:.2g} of its size by public numbers, is above "
-            f"{LOUDEST:g}, too loud for intervals of their own"
-        )
     return ""
 
 
@@ -179,7 +171,19 @@ def plan(request: Request, design: Design, n: int, white: PublicWhitening | None
         purchase=bought,
         detail=detail,
         reasons=request.reasons,
+        advice=_advice(_figure(scoring)),
         passes=len(shares) + (bought is not None),
+    )
+
+
+def _advice(figure: float) -> tuple[str, ...]:
+    if figure <= LOUD:
+        return ()
+    return (
+        f"the noise of the information will be {figure:.2g} of its size (above {LOUD:g}): "
+        "intervals will be wide and some coefficients not determined. More rows, a larger eps, "
+        "narrower ranges or fewer terms help; for predictions alone inference=False spends "
+        "nothing on errors",
     )
 
 

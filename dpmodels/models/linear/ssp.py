@@ -116,7 +116,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     p, q = design.p, design.q
     if request.relation == "replace" and n <= p:
         raise RequestError(f"n = {n} rows cannot carry {p} coefficients")
-    why_moments = scored.why_not(request, design, n)
+    why_moments = scored.why_not(request)
     if not why_moments:
         return scored.plan(request, design, n)
     bought, steps, budget = purchase(request, design)
