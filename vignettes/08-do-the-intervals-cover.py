@@ -17,7 +17,7 @@
 # real tables with real errors, not on simulations of the model.
 #
 # **Data.** The RAND Health Insurance Experiment (public domain, ships with the package); then the figures of
-# `benchmarks/real_responses.py` on 36 models of 20 tables.
+# `benchmarks/real_responses.py` on 36 models of 23 tables.
 #
 # **Privacy used.** None: the table is public and every fit is seeded, so that the notebook prints the same numbers each
 # time. Seeded fits say **NOT PRIVATE**; in real work leave `seed=` out.
@@ -129,7 +129,7 @@ for note in fit.notes:
 # %% [markdown]
 # ## Thirty-six models on other tables
 #
-# `benchmarks/real_responses.py` does the same on 36 models of 20 tables; `benchmarks/results/real_responses.md` has every
+# `benchmarks/real_responses.py` does the same on 36 models of 23 tables; `benchmarks/results/real_responses.md` has every
 # cell. Ten of the models were looked at while the rules were made, 18 were named beforehand by others, eight were chosen
 # after the rules were frozen.
 
