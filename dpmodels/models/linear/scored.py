@@ -59,6 +59,8 @@ OF_MOMENTS = (
 )  # fmt: skip
 #: A bought range is a scale, not a claim: cells are clipped this many half widths from its middle.
 REACH = 64.0
+#: So many bounds of a bias are printed under a summary.
+SHOWN = 8
 #: Spread (sd) of a column, and of the residual, in half ranges, that a plan assumes.
 _SPREAD = 0.5
 
@@ -290,7 +292,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     open_ = inference.undetermined(T)
     scale = float(coordinates.unit.scale[-1])
     constant = _constant(design, coordinates, before.W)
-    notes = _notes(plan, design, few & ~open_ & ~lost, open_ & ~lost, lost)
+    notes = _notes(plan, design, bias, few & ~open_ & ~lost, open_ & ~lost, lost)
     if constant is not None and plan.request.relation == "replace":
         last, one = scoring.passes[-1], found.released[-1]
         kept = float(constant @ one.information @ constant) / last.rows
@@ -331,9 +333,16 @@ def start_stage(plan: Plan, release: Release) -> Stage:
     return Stage(found.Q, joint_noise(q, s, mechanism), np.eye(q), scoring.radius)
 
 
+def _listed(names: tuple[str, ...], bias: Array) -> str:
+    """Return the first bounds in words."""
+    given = [f"{n} {b:.2g}" for n, b in zip(names, bias, strict=True) if math.isfinite(b)]
+    return ", ".join(given[:SHOWN]) + (", ..." if len(given) > SHOWN else "") or "none"
+
+
 def _notes(
     plan: Plan,
     design: Design,
+    bias: Array,
     few: npt.NDArray[np.bool_],
     undetermined: npt.NDArray[np.bool_],
     lost: npt.NDArray[np.bool_],
@@ -346,8 +355,9 @@ def _notes(
     robust = plan.detail.meat
     notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
     notes.append(
-        "Intervals are bias-aware: they allow for what the clipping of long scores may have moved "
-        "(fit.bias_bound), by a rule calibrated on real tables, not a proof."
+        "Intervals are bias-aware: they allow for what the clipping of long scores may have moved, "
+        "by a rule calibrated on real tables, not a proof. Bound of the bias (fit.bias_bound): "
+        f"{_listed(design.names, bias)}."
     )
     notes.append(
         "Errors allow unequal variances (HC1 sandwich), not correlated rows."
