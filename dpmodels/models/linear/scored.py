@@ -355,7 +355,7 @@ def _notes(
     robust = plan.detail.meat
     notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
     notes.append(
-        "Intervals are bias-aware: they allow for what the clipping of long scores may have moved, "
+        "Intervals and p-values are bias-aware: they allow for what the clipping of long scores may have moved, "
         "by a rule calibrated on real tables, not a proof. Bound of the bias (fit.bias_bound): "
         f"{_listed(design.names, bias)}."
     )
