@@ -86,7 +86,21 @@ class Approximate:
 
 
 #: Named curves: name -> function(eps_or_alpha, **parameters), or "module:function".
-_CURVES: dict[str, Callable[..., float] | str] = {}
+#: Those of the package's own rooms are listed here, so that a saved guarantee can be read before
+#: its room was imported.
+_CURVES: dict[str, Callable[..., float] | str] = {
+    "best of geometric runs": "dpmodels.models.custom.selection:geometric_rdp",
+    "best of poisson runs": "dpmodels.models.custom.selection:poisson_rdp",
+    "hessian-shaped sample": "dpmodels.models.glm.selfconcordant:tested_rdp",
+    "jl": "dpmodels.models.linear.jl:jl_curve",
+    "objective perturbation, add-remove": "dpmodels.models.glm.perturbation:add_remove_curve",
+    "objective perturbation, replace": "dpmodels.models.glm.perturbation:replace_curve",
+    "objective perturbation, two-sided, add-remove": "dpmodels.models.glm.perturbation:two_sided_add_remove",
+    "objective perturbation, two-sided, replace": "dpmodels.models.glm.perturbation:two_sided_replace",
+    "posterior sampling, add-remove": "dpmodels.models.linear.posterior:add_remove_curve",
+    "posterior sampling, replace": "dpmodels.models.linear.posterior:replace_curve",
+    "sl": "dpmodels.models.noised.exact:sl_hull_curve",
+}
 
 
 def register_curve(name: str, curve: Callable[..., float] | str) -> None:

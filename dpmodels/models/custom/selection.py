@@ -17,7 +17,7 @@ from dpmodels.errors import RequestError
 from dpmodels.privacy.composition import eps_of_parts
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import RDP, register_curve
+from dpmodels.privacy.mechanisms import RDP
 from dpmodels.privacy.steps import Step
 
 __all__ = [
@@ -61,10 +61,6 @@ def poisson_rdp(alpha: float, *, mu: float, mean: float) -> float:
     """
     hat = delta_gdp(math.log1p(1.0 / (alpha - 1.0)), mu)
     return 0.5 * alpha * mu * mu + mean * hat + math.log(mean) / (alpha - 1.0)
-
-
-register_curve("best of geometric runs", "dpmodels.models.custom.selection:geometric_rdp")
-register_curve("best of poisson runs", "dpmodels.models.custom.selection:poisson_rdp")
 
 
 def _step(kind: str, mu: float, mean: float) -> Step:

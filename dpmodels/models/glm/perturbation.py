@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from dpmodels.privacy.curves import interval_mass
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
-from dpmodels.privacy.mechanisms import Profile, register_curve
+from dpmodels.privacy.mechanisms import Profile
 
 __all__ = [
     "add_remove_curve",
@@ -140,10 +140,6 @@ _NAMES: dict[tuple[bool, str], str] = {
     (False, "add-remove"): "objective perturbation, two-sided, add-remove",
     (False, "replace"): "objective perturbation, two-sided, replace",
 }
-register_curve(_NAMES[True, "add-remove"], "dpmodels.models.glm.perturbation:add_remove_curve")
-register_curve(_NAMES[True, "replace"], "dpmodels.models.glm.perturbation:replace_curve")
-register_curve(_NAMES[False, "add-remove"], "dpmodels.models.glm.perturbation:two_sided_add_remove")
-register_curve(_NAMES[False, "replace"], "dpmodels.models.glm.perturbation:two_sided_replace")
 
 
 def logistic_profile(rho: float, kappa: float, relation: str) -> Profile:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-from dpmodels.privacy.mechanisms import register_curve
-
 __all__ = [
     "curvature_sensitivity",
     "displacement",
@@ -78,6 +76,3 @@ def tested_rdp(alpha: float, *, rho: float, top: float) -> float:
     if alpha > top:
         return math.inf
     return 0.5 * max(alpha, 2.0) * rho * rho
-
-
-register_curve("hessian-shaped sample", "dpmodels.models.glm.selfconcordant:tested_rdp")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpmodels.exact.rowmap import RowMap, void_missing
 from dpmodels.models.linear.simple import Released, make_plan, unit_design, unit_estimate
 from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
-from dpmodels.privacy.mechanisms import RDP, rdp_delta, register_curve
+from dpmodels.privacy.mechanisms import RDP, rdp_delta
 from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
@@ -46,9 +46,6 @@ def jl_curve(alpha: float, r: float, theta: float) -> float:
             return math.inf
         total -= r / (2.0 * (alpha - 1.0)) * (math.log(inside) - (1.0 - alpha) * math.log(c))
     return total
-
-
-register_curve("jl", "dpmodels.models.linear.jl:jl_curve")
 
 
 def jl_width(eps: float, delta: float, r: int) -> float:

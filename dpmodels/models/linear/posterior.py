@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.privacy.curves import gdp_curve
-from dpmodels.privacy.mechanisms import register_curve
 
 __all__ = [
     "d_add",
@@ -184,9 +183,3 @@ def add_remove_curve(eps: float, *, h: float, s: float) -> float:
 def replace_curve(eps: float, *, h: float, s: float) -> float:
     """Return the replace-one form: (1 + e^(eps/2)) times the above at eps/2."""
     return min(1.0, (1.0 + math.exp(min(600.0, eps / 2))) * add_remove_curve(eps / 2, h=h, s=s))
-
-
-register_curve(
-    "posterior sampling, add-remove", "dpmodels.models.linear.posterior:add_remove_curve"
-)
-register_curve("posterior sampling, replace", "dpmodels.models.linear.posterior:replace_curve")

@@ -355,8 +355,9 @@ def _notes(
     robust = plan.detail.meat
     notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
     notes.append(
-        "Intervals and p-values are bias-aware: they allow for what the clipping of long scores may have moved, "
-        "by a rule calibrated on real tables, not a proof. Bound of the bias (fit.bias_bound): "
+        "Intervals and p-values are bias-aware: they allow for what the clipping of long scores "
+        "may have moved, by a rule calibrated on real tables, not a proof. Bound of the bias "
+        "(fit.bias_bound): "
         f"{_listed(design.names, bias)}."
     )
     notes.append(

@@ -9,15 +9,13 @@ from dpmodels.errors import RequestError
 from dpmodels.models.noised.exact import calibrate, exact_eps
 from dpmodels.models.noised.layout import Group, Layout
 from dpmodels.privacy.gdp import eps_gdp, mu_gdp
-from dpmodels.privacy.mechanisms import Gaussian, Profile, Pure, register_curve
+from dpmodels.privacy.mechanisms import Gaussian, Profile, Pure
 from dpmodels.privacy.steps import Step
 
 __all__ = ["NOISES", "UNITS", "NoisePlan", "plan_noise", "relative_sds"]
 
 NOISES = ("auto", "sl", "laplace", "gaussian")
 UNITS = ("record", "attribute")
-
-register_curve("sl", "dpmodels.models.noised.exact:sl_hull_curve")
 
 
 @dataclass(frozen=True)
