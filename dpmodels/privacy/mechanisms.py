@@ -85,6 +85,7 @@ class Approximate:
         return self.delta + (1 - self.delta) * Pure(self.eps).delta_at(eps)
 
 
+_TILT = "dpmodels.models.glm.perturbation"
 #: Named curves: name -> function(eps_or_alpha, **parameters), or "module:function".
 #: Those of the package's own rooms are listed here, so that a saved guarantee can be read before
 #: its room was imported.
@@ -93,10 +94,10 @@ _CURVES: dict[str, Callable[..., float] | str] = {
     "best of poisson runs": "dpmodels.models.custom.selection:poisson_rdp",
     "hessian-shaped sample": "dpmodels.models.glm.selfconcordant:tested_rdp",
     "jl": "dpmodels.models.linear.jl:jl_curve",
-    "objective perturbation, add-remove": "dpmodels.models.glm.perturbation:add_remove_curve",
-    "objective perturbation, replace": "dpmodels.models.glm.perturbation:replace_curve",
-    "objective perturbation, two-sided, add-remove": "dpmodels.models.glm.perturbation:two_sided_add_remove",
-    "objective perturbation, two-sided, replace": "dpmodels.models.glm.perturbation:two_sided_replace",
+    "objective perturbation, add-remove": _TILT + ":add_remove_curve",
+    "objective perturbation, replace": _TILT + ":replace_curve",
+    "objective perturbation, two-sided, add-remove": _TILT + ":two_sided_add_remove",
+    "objective perturbation, two-sided, replace": _TILT + ":two_sided_replace",
     "posterior sampling, add-remove": "dpmodels.models.linear.posterior:add_remove_curve",
     "posterior sampling, replace": "dpmodels.models.linear.posterior:replace_curve",
     "sl": "dpmodels.models.noised.exact:sl_hull_curve",
