@@ -2,88 +2,93 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+
+from dpmodels.tables import Column, Layout, Page, Row, Shown, Table, plain
 
 __all__ = ["MethodTable", "OptionTable"]
 
 #: Columns of a printed page.
 WIDTH = 100
-#: What the printed pages are made of; a frame that lacks one prints as frames do.
-_METHOD = {
-    "verb", "method", "title", "needs", "relations", "inference", "comparison_only", "reference",
-}  # fmt: skip
-_OPTION = {"verb", "option", "default", "type", "doc"}
+_LAYOUT = Layout(width=WIDTH, outer="", closed=False, indent=2, span="{}{}", mark="")
 
 
-class _Page(pd.DataFrame):
-    """A frame that prints as text, and so do the rows that are taken from it."""
+class _Page(Shown, pd.DataFrame):
+    """A frame that is shown as names with words beside them; so are rows taken from it."""
+
+    #: Columns that the words are made of; a frame that lacks one prints as frames do.
+    _of: frozenset[str]
+    #: Width of the names.
+    _names: int
 
     @property
     def _constructor(self) -> Callable[..., pd.DataFrame]:
         return type(self)
 
-    def _text(self) -> str:
+    def _words(self, row: dict[Any, Any]) -> tuple[str, ...]:
+        """Return the name of a row, then the lines of what is said of it."""
         raise NotImplementedError
 
+    def _page(self) -> bool:
+        return set(self.columns) >= self._of
+
+    def table(self) -> Table:
+        """Return the names below their verbs."""
+        frame = pd.DataFrame(self)
+        if not self._page():
+            return plain(list(map(str, frame)), map(tuple, frame.astype(str).to_numpy()))
+        rows: list[Row] = []
+        for verb, some in frame.groupby("verb", sort=False):
+            rows.append(Row((str(verb), ""), span=True))
+            for name, *lines in map(self._words, some.to_dict("records")):
+                rows.append(Row((name, "\n".join(lines))))
+        names = Column(left=True, width=self._names, over=True)
+        words = Column(left=True, stretch=WIDTH, prose=True)
+        return Table(columns=(names, words), rows=tuple(rows), layout=_LAYOUT)
+
+    def as_text(self, width: int | None = None) -> str:
+        """Return text; of a frame that lacks columns, what frames print."""
+        return super().as_text(width) if self._page() else pd.DataFrame(self).to_string()
+
     def __repr__(self) -> str:
-        return self._text()
-
-    __str__ = __repr__
-
-    def _repr_html_(self) -> str:
-        with pd.option_context("display.max_colwidth", None):
-            html: str = pd.DataFrame(self).to_html(index=False, border=0, justify="left")
-        return html
-
-
-def _block(name: str, lines: list[str], indent: int) -> str:
-    """Return ``name`` and wrapped lines beside it, or below it where it is long."""
-    gap = " " * indent
-    out = [f"  {name}"] if len(name) + 4 > indent else []
-    for line in lines:
-        out += textwrap.wrap(
-            line, WIDTH, initial_indent=gap, subsequent_indent=gap + "  ", break_on_hyphens=False
-        )
-    if len(name) + 4 <= indent:
-        out[0] = f"  {name}".ljust(indent) + out[0][indent:]
-    return "\n".join(out)
+        return self.as_text()
 
 
 class MethodTable(_Page):
     """One row a method."""
 
-    def _text(self) -> str:
-        if not set(self.columns) >= _METHOD:
-            return pd.DataFrame(self).to_string()
-        pages = []
-        for verb, rows in pd.DataFrame(self).groupby("verb", sort=False):
-            pages.append(str(verb))
-            for row in rows.to_dict("records"):
-                head = row["title"] + (" (for comparison only)" if row["comparison_only"] else "")
-                facts = f"inference: {row['inference']}; relations: {row['relations']}"
-                needs = f"; needs: {row['needs']}" if row["needs"] else ""
-                lines = [line for line in (head, facts + needs, row["reference"]) if line]
-                pages.append(_block(row["method"], lines, 16))
-        return "\n".join([*pages, "", "Options of one: dp.methods('ssp')."])
+    _of = frozenset({
+        "verb", "method", "title", "needs", "relations", "inference", "comparison_only",
+        "reference",
+    })  # fmt: skip
+    _names = 12
+
+    def _words(self, row: dict[Any, Any]) -> tuple[str, ...]:
+        head = row["title"] + (" (for comparison only)" if row["comparison_only"] else "")
+        facts = f"inference: {row['inference']}; relations: {row['relations']}"
+        needs = f"; needs: {row['needs']}" if row["needs"] else ""
+        return row["method"], *filter(None, (head, facts + needs, row["reference"]))
+
+    def table(self) -> Table:
+        """Return the methods below their verbs, and how to see the options of one."""
+        table = super().table()
+        return replace(table, notes=("Options of one: dp.methods('ssp').",) * self._page())
 
 
 class OptionTable(_Page):
     """One row an option."""
 
-    def _text(self) -> str:
-        if not set(self.columns) >= _OPTION:
-            return pd.DataFrame(self).to_string()
-        pages: list[str] = []
-        for verb, rows in pd.DataFrame(self).groupby("verb", sort=False):
-            pages.append(str(verb))
-            for row in rows.to_dict("records"):
-                pages.append(_block(_assigned(row), [row["doc"], f"type: {row['type']}"], 30))
-        return "\n".join(pages) if pages else "no options of its own"
+    _of = frozenset({"verb", "option", "default", "type", "doc"})
+    _names = 26
 
+    def _words(self, row: dict[Any, Any]) -> tuple[str, ...]:
+        return f"{row['option']}={row['default']!r}", row["doc"], f"type: {row['type']}"
 
-def _assigned(row: dict[Any, Any]) -> str:
-    return f"{row['option']}={row['default']!r}"
+    def table(self) -> Table:
+        """Return the options below their verbs."""
+        nothing = Table(page=Page("no options of its own"), layout=_LAYOUT)
+        return super().table() if len(self) else nothing

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from dpmodels.formula.design import Design
 from dpmodels.formula.nodes import Cat
 from dpmodels.formula.walk import needed_variables
 from dpmodels.schema import Levels, Schema, schema_for
+from dpmodels.tables import Column, Layout, Row, Shown, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +25,12 @@ _NA = {
     "declared": "na= of the schema where declared; otherwise the whole row becomes zero",
     "impute-midpoint": "na= of the schema, else the middle of the range or the first level",
 }
+
+
+_LAYOUT = Layout(
+    width=0, grows=True, outer="", inner="", closed=False, label=1, facts_last=True, indent=2,
+    heading="Advice (from public facts only):", mark="  - ",
+)  # fmt: skip
 
 
 def describe(
@@ -96,8 +102,8 @@ def _response_kind(formula: str, schema: Schema) -> str:
     return "levels" if isinstance(variable, Levels) else "real"
 
 
-@dataclass(frozen=True)
-class Description:
+@dataclass(frozen=True, repr=False)
+class Description(Shown):
     """What is public about a design.
 
     Attributes
@@ -127,62 +133,50 @@ class Description:
         frame: pd.DataFrame = pd.DataFrame(rows)
         return frame
 
-    def tables(self) -> tuple[list[list[str]], list[list[str]]]:
-        """Return the two tables shown (columns; terms), header first, as text."""
+    def table(self) -> Table:
+        """Return columns, terms below them, facts and advice."""
         d = self.design
-        columns = [["column", "kind", "lower", "upper"]]
-        columns += [[c.name, c.kind, _num(c.lower), _num(c.upper)] for c in d.z]
+        columns = [(c.name, c.kind, _num(c.lower), _num(c.upper)) for c in d.z]
         total = sum(d.term_norm(t) ** 2 for t in d.terms)
-        terms = [["term", "columns", "norm", "share of squared row norm"]]
+        terms = []
         for t in d.terms:
             norm = d.term_norm(t)
             share = f"{100 * norm**2 / total:.1f} %" if total > 0 else ""
             known = not math.isnan(norm) and not math.isnan(total)
             count = t.columns.stop - t.columns.start
-            terms.append([t.name, str(count), _num(norm), share if known else ""])
-        return columns, terms
+            terms.append((t.name, str(count), _num(norm), share if known else ""))
+        return Table(
+            title=f'Design of "{d.formula}"',
+            facts=tuple(self._facts()),
+            columns=_heads("column", "kind", "lower", "upper"),
+            rows=tuple(map(Row, columns)),
+            notes=advice(d),
+            more=(
+                Table(
+                    columns=_heads("term", "columns", "norm", "share of squared row norm"),
+                    rows=tuple(map(Row, terms)),
+                ),
+            ),
+            layout=_LAYOUT,
+        )
 
-    def lines(self) -> list[str]:
-        """Return the facts below the tables."""
+    def _facts(self) -> list[tuple[str, str]]:
         d = self.design
         norms = ", ".join(f"{_num(d.row_norm(n))} ({n})" for n in ("l2", "l1", "linf"))
-        out = [f"Row norm bound: {norms}"]
+        out = [("Row norm bound", norms)]
         if d.response is not None:
-            out.append(f"Bound on |{d.response.name}|: {_num(d.response_bound)}")
-        out.append(f"Missing or invalid cell: {_NA[d.na]}")
+            out.append((f"Bound on |{d.response.name}|", _num(d.response_bound)))
+        out.append(("Missing or invalid cell", _NA[d.na]))
         for what in ("subset", "weights", "offset"):
             value = getattr(d, what)
             if value is not None:
-                out.append(f"{what.capitalize()}: {value}")
+                out.append((what.capitalize(), f"{value}"))
         if d.unknown:
-            out.append(f"Ranges to be bought from eps, delta: {', '.join(d.unknown)}")
-        out.append("Values outside a range are clipped to it, silently.")
-        return out
+            out.append(("Ranges to be bought from eps, delta", ", ".join(d.unknown)))
+        return [*out, ("", "Values outside a range are clipped to it, silently.")]
 
-    def __str__(self) -> str:
-        d = self.design
-        columns, terms = self.tables()
-        parts = [f'Design of "{d.formula}"', "", *_text(columns), "", *_text(terms), ""]
-        parts += self.lines()
-        notes = advice(d)
-        if notes:
-            parts += ["", "Advice (from public facts only):", *(f"  - {x}" for x in notes)]
-        return "\n".join(parts)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        columns, terms = self.tables()
-        notes = advice(self.design)
-        facts = [*self.lines(), *notes]
-        return (
-            f"<div><p><b>Design of</b> <code>{html.escape(self.design.formula)}</code></p>"
-            + _html(columns)
-            + _html(terms)
-            + "<ul>"
-            + "".join(f"<li>{html.escape(x)}</li>" for x in facts)
-            + "</ul></div>"
-        )
+    def __repr__(self) -> str:
+        return self.as_text()
 
 
 def advice(design: Design) -> tuple[str, ...]:
@@ -230,24 +224,6 @@ def _num(value: float | None) -> str:
     return f"{value:.6g}"
 
 
-def _text(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align a table: first column left, others right."""
-    widths = [max(len(r[j]) for r in rows) for j in range(len(rows[0]))]
-    out = []
-    for i, r in enumerate(rows):
-        cells = [
-            c.ljust(w) if j == 0 else c.rjust(w)
-            for j, (c, w) in enumerate(zip(r, widths, strict=True))
-        ]
-        out.append("  " + "  ".join(cells).rstrip())
-        if i == 0:
-            out.append("  " + "-" * (sum(widths) + 2 * (len(widths) - 1)))
-    return out
-
-
-def _html(rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{html.escape(c)}</th>" for c in rows[0])
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in r) + "</tr>" for r in rows[1:]
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def _heads(*labels: str) -> tuple[Column, ...]:
+    """Return headers: the first column left, the others right."""
+    return tuple(Column(text, left=k == 0) for k, text in enumerate(labels))

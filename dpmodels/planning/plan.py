@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.steps import Step
+from dpmodels.tables import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
+    from dpmodels.tables import Table
 
 __all__ = ["Plan", "Purchase"]
 
@@ -38,7 +40,7 @@ class Purchase:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Shown):
     """Decided before the first row.
 
     Attributes
@@ -83,19 +85,15 @@ class Plan:
     advice: tuple[str, ...] = ()
     passes: int = 1
 
-    def __str__(self) -> str:
-        from dpmodels.planning.text import plan_text
+    def table(self) -> Table:
+        """Return what the plan shows: facts, columns, what is released, advice."""
+        from dpmodels.planning.text import plan_table
 
-        return plan_text(self)
+        return plan_table(self)
 
     def __repr__(self) -> str:
         r = self.request
         return f"<plan of {r.verb}: {r.formula} | {r.method.name} | n = {self.n}>"
-
-    def _repr_html_(self) -> str:
-        from dpmodels.planning.text import plan_html
-
-        return plan_html(self)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a design column: name, kind, range, expected privacy standard error."""

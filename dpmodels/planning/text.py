@@ -1,18 +1,18 @@
-"""What a plan prints: the same facts as text, HTML and frame. Computes nothing."""
+"""What a plan shows: the same facts as a table and as a frame. Computes nothing."""
 
 from __future__ import annotations
 
-import html
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from dpmodels.tables import Table, plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.planning.plan import Plan
 
-__all__ = ["plan_frame", "plan_html", "plan_text"]
-
-_WIDTH = 88
+__all__ = ["plan_frame", "plan_table"]
 
 
 def _head(plan: Plan) -> list[tuple[str, str]]:
@@ -71,43 +71,36 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
     )
 
 
-def plan_text(plan: Plan) -> str:
-    """Return the plan as text."""
-    from tabulate import tabulate
-
-    lines = ["Plan of a private fit (no data read, nothing charged)", "=" * _WIDTH]
-    head = _head(plan)
-    width = max(len(k) for k, _ in head) + 2
-    lines += [f"{k + ':':<{width}}{v}" for k, v in head]
-    lines.append("-" * _WIDTH)
+def plan_table(plan: Plan) -> Table:
+    """Return the plan as a table of columns, and one of what is released below it."""
     known = bool(plan.expected_se)
-    shown = [
-        [
+    columns = [
+        (
             c.name,
             c.kind,
             _range(plan, c.interval),
             *([f"{plan.expected_se[c.name]:.4g}" if c.name in plan.expected_se else ""] * known),
-        ]
+        )
         for c in plan.design.z
     ]
-    headers = ["column", "kind", "range", *(["expected privacy se"] * known)]
-    lines.append(tabulate(shown, headers=headers, tablefmt="plain", disable_numparse=True))
-    lines.append("-" * _WIDTH)
     steps = [
-        [
+        (
             s.name,
             s.label or s.mechanism.kind,
             "" if s.share is None else f"{s.share:.2f}",
             f"{s.mechanism.mu:.4g}" if hasattr(s.mechanism, "mu") else "",
             f"{s.failure:.3g}" if s.failure else "0",
-        ]
+        )
         for s in plan.steps
     ]
-    headers = ["what is released", "mechanism", "share", "mu", "delta+"]
-    lines.append(tabulate(steps, headers=headers, tablefmt="plain", disable_numparse=True))
-    lines.append("=" * _WIDTH)
-    lines += [f"* {text}" for text in (*plan.reasons, *plan.advice, *_assumption(plan))]
-    return "\n".join(lines)
+    below = plain(("what is released", "mechanism", "share", "mu", "delta+"), steps)
+    return replace(
+        plain(("column", "kind", "range", *(["expected privacy se"] * known)), columns),
+        title="Plan of a private fit (no data read, nothing charged)",
+        facts=tuple(_head(plan)),
+        more=(below,),
+        notes=(*plan.reasons, *plan.advice, *_assumption(plan)),
+    )
 
 
 def _assumption(plan: Plan) -> tuple[str, ...]:
@@ -117,18 +110,4 @@ def _assumption(plan: Plan) -> tuple[str, ...]:
         "expected privacy se: public, for uncorrelated predictors (and, where rows are scaled by a "
         "released fit, residuals) with an sd of a quarter of their declared range; narrower "
         "columns get larger errors",
-    )
-
-
-def plan_html(plan: Plan) -> str:
-    """Return the plan as a plain HTML table, every string escaped."""
-    head = "".join(
-        f"<tr><th scope='row'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>"
-        for k, v in _head(plan)
-    )
-    table = plan_frame(plan).to_html(index=False, na_rep="", border=0, escape=True)
-    notes = "".join(f"<li>{html.escape(t)}</li>" for t in (*plan.reasons, *plan.advice))
-    return (
-        "<table class='dpmodels'><caption>Plan of a private fit (no data read, nothing charged)"
-        f"</caption>{head}</table>{table}<ul>{notes}</ul>"
     )

@@ -19,17 +19,20 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import BudgetError, RequestError, shown
 from dpmodels.privacy.account import Account, Entry, Remaining
 from dpmodels.privacy.guarantee import Guarantee, joint
+from dpmodels.tables import Shown
+from dpmodels.tables.table import FORMATS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.privacy.store import Store
+    from dpmodels.tables import Table
 
 __all__ = ["Budget", "Charge", "Ledger", "current_budget"]
 
 
 @dataclass(frozen=True)
-class Ledger:
+class Ledger(Shown):
     """The steps of one call, with what each was charged.
 
     Attributes
@@ -58,15 +61,11 @@ class Ledger:
 
         return ledger_text.frame([Charge(1, "", self.call, self.guarantee, notes=self.notes)])
 
-    def __str__(self) -> str:
+    def table(self) -> Table:
+        """Return the steps, and what they come to."""
         from dpmodels.privacy import ledger_text
 
-        return ledger_text.as_text(ledger_text.of_call(self))
-
-    def _repr_html_(self) -> str:
-        from dpmodels.privacy import ledger_text
-
-        return ledger_text.as_html(ledger_text.of_call(self))
+        return ledger_text.of_call(self)
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def new_account(
     return Account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
 
 
-class Budget:
+class Budget(Shown):
     """A total privacy budget shared by calls.
 
     Parameters
@@ -361,22 +360,20 @@ class Budget:
 
         return ledger_text.frame(self.charges)
 
-    def report(self, format: str = "text") -> Any:
-        """Return the ledger: ``"text"`` (default), ``"html"`` or ``"frame"``."""
+    def table(self) -> Table:
+        """Return the calls with their steps, what they come to and what is left."""
         from dpmodels.privacy import ledger_text
 
+        return ledger_text.of_budget(self)
+
+    def report(self, format: str = "text") -> Any:
+        """Return the ledger: ``"text"`` (default), any format of a summary, or ``"frame"``."""
         if format == "frame":
             return self.to_frame()
-        if format not in ("text", "html"):
-            raise RequestError(f"format={shown(format)} is not one of ['text', 'html', 'frame']")
-        table = ledger_text.of_budget(self)
-        return ledger_text.as_text(table) if format == "text" else ledger_text.as_html(table)
-
-    def __str__(self) -> str:
-        return str(self.report())
-
-    def _repr_html_(self) -> str:
-        return str(self.report("html"))
+        if format not in FORMATS:
+            known = [*FORMATS, "frame"]
+            raise RequestError(f"format={shown(format)} is not one of {known}")
+        return self.render(format)
 
     def __repr__(self) -> str:
         account = self._store.account()

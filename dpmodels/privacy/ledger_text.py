@@ -1,44 +1,23 @@
-"""Printing of ledgers: one table model, a text and an HTML renderer, a frame."""
+"""Ledgers as tables and frames."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpmodels.privacy.guarantee import RELATIONS
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure
 from dpmodels.privacy.steps import Step
+from dpmodels.tables import RULE, Column, Layout, Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.privacy.ledger import Budget, Charge, Ledger
 
-__all__ = ["Table", "as_html", "as_text", "frame", "kind_of", "of_budget", "of_call"]
+__all__ = ["frame", "kind_of", "of_budget", "of_call"]
 
-_WIDTH = 88
-
-
-@dataclass(frozen=True)
-class Table:
-    """A ledger ready to print; no renderer computes numbers.
-
-    Attributes
-    ----------
-    title : str
-    columns : tuple of str
-    rows : tuple
-        Either ``("call", text, pair)`` or ``("step", cells)``.
-    totals : tuple of (str, str)
-    notes : tuple of str
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    totals: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
+_LAYOUT = Layout(outer="-", closed=False, grows=True, span="    {:<50} {}", mark="")
 
 
 def kind_of(step: Step) -> str:
@@ -115,16 +94,22 @@ def _pair4(eps: float, delta: float) -> str:
     return f"(eps = {eps:.3f}, delta = {delta:.4g})"
 
 
-def _lines(charges: Sequence[Charge]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
+    """Return columns, and the rows of each call below a line with its own promise."""
     steps = [s for c in charges for s in c.guarantee.steps]
     with_eps = any(not isinstance(s.mechanism, Gaussian) for s in steps)
-    columns = ("#", "what", "mechanism", "share", "mu", *(("eps",) if with_eps else ()))
-    columns = (*columns, "delta+", "note")
-    rows: list[tuple[str, ...]] = []
+    columns = (
+        Column("#", width=2),
+        Column("what", left=True, width=6, stretch=30, indent=2),
+        Column("mechanism", left=True),
+        *map(Column, ("share", "mu", *(("eps",) if with_eps else ()), "delta+")),
+        Column("note", left=True),
+    )
+    rows: list[Row] = []
     number = 0
     for charge in charges:
         g = charge.guarantee
-        rows.append(("call", charge.call, _pair(g.eps, g.delta) + ("" if not g.seeded else " *")))
+        rows.append(Row((charge.call, _pair(g.eps, g.delta) + " *" * g.seeded), span=True))
         for step in g.steps:
             number += 1
             mu, eps, delta = _currency(step.mechanism)
@@ -133,8 +118,8 @@ def _lines(charges: Sequence[Charge]) -> tuple[tuple[str, ...], tuple[tuple[str,
             if with_eps:
                 cells.append("" if eps is None else f"{eps:.4g}")
             cells.append(f"{step.failure + delta:.3g}")
-            rows.append(("step", *cells, charge.notes.get(step.name, "")))
-    return columns, tuple(rows)
+            rows.append(Row((*cells, charge.notes.get(step.name, ""))))
+    return columns, [*rows, RULE]
 
 
 def of_call(ledger: Ledger) -> Table:
@@ -147,8 +132,9 @@ def of_call(ledger: Ledger) -> Table:
     notes = [g.statement()] if (g.seeded or g.notes) else []
     if ledger.public:
         notes.append(f"Public inputs, not charged: {ledger.public}.")
-    total = ("charged, composed", _pair4(g.eps_at(g.delta), g.delta)) if g.delta > 0 else None
-    return Table(title, columns, rows, (total,) if total else (), tuple(notes))
+    if g.delta > 0:
+        rows.append(_total("charged, composed", _pair4(g.eps_at(g.delta), g.delta)))
+    return _table(title, columns, rows, notes)
 
 
 def of_budget(budget: Budget) -> Table:
@@ -160,18 +146,17 @@ def of_budget(budget: Budget) -> Table:
         f"Privacy ledger{name}   budget {_pair(account.eps, account.delta)}   "
         f"neighbours: {RELATIONS[account.relation]}"
     )
-    totals = []
     if charges:
         what = f"the {len(charges)} calls" if len(charges) > 1 else "the call"
         sums = account.pairs
-        totals.append((f"spent, basic composition of {what}", _pair4(*sums)))
+        rows.append(_total(f"spent, basic composition of {what}", _pair4(*sums)))
         together = budget.joint()
         assert together is not None
         if sums[1] > 0:
             text = "spent, composed as Gaussian DP"
             if any(not isinstance(s.mechanism, Gaussian) for s in together.steps):
                 text = "spent, tightest proved composition"
-            totals.append((text, _pair4(budget.eps_spent(sums[1]), sums[1])))
+            rows.append(_total(text, _pair4(budget.eps_spent(sums[1]), sums[1])))
     left = account.remaining()
     by = {
         "auto": "nothing charged yet",
@@ -180,7 +165,8 @@ def of_budget(budget: Budget) -> Table:
         "basic": "charged by: sums",
     }
     mu = f"mu = {left.mu:.4f}: " if account.rule in ("caps", "mixed") else ""
-    totals.append((f"left of the budget ({by[account.rule]})", mu + _pair4(left.eps, left.delta)))
+    said = f"left of the budget ({by[account.rule]})"
+    rows.append(_total(said, mu + _pair4(left.eps, left.delta)))
     notes = []
     if charges:
         notes.append(
@@ -189,67 +175,12 @@ def of_budget(budget: Budget) -> Table:
         )
     if any(c.guarantee.seeded for c in charges):
         notes.append("* NOT PRIVATE: the noise of this call was seeded.")
-    return Table(title, columns, rows, tuple(totals), tuple(notes))
+    return _table(title, columns, rows, notes)
 
 
-def as_text(table: Table) -> str:
-    """Render as plain text, 88 columns when the steps allow it."""
-    steps = [r[1:] for r in table.rows if r[0] == "step"]
-    width = {c: len(c) for c in table.columns}
-    for cells in steps:
-        for c, cell in zip(table.columns, cells, strict=True):
-            width[c] = max(width[c], len(cell))
-    width["#"] = max(2, width["#"])
-    width["what"] += 2
-    left = {"what", "mechanism", "note"}
-    fixed = sum(width.values()) + 2 * (len(width) - 1)
-    width["what"] += max(0, min(30 - width["what"], _WIDTH - fixed))
-
-    def line(cells: Sequence[str], indent: str) -> str:
-        parts = []
-        for c, cell in zip(table.columns, cells, strict=True):
-            text = indent + cell if c == "what" else cell
-            parts.append(text.ljust(width[c]) if c in left else text.rjust(width[c]))
-        return "  ".join(parts).rstrip()
-
-    total = max(_WIDTH, sum(width.values()) + 2 * (len(width) - 1))
-    rule = "-" * total
-    out = [table.title, rule, line(table.columns, ""), rule]
-    for row in table.rows:
-        if row[0] == "call":
-            out.append(f"    {row[1]:<50} {row[2]}".rstrip())
-        else:
-            out.append(line(row[1:], "  "))
-    out.append(rule)
-    out += [f"    {what:<50} {value}" for what, value in table.totals]
-    if table.notes:
-        out += [rule, *table.notes]
-    return "\n".join(out)
+def _total(label: str, value: str) -> Row:
+    return Row((label, value), span=True)
 
 
-def as_html(table: Table) -> str:
-    """Render as one HTML table; every string escaped, no scripts."""
-    from html import escape
-
-    n = len(table.columns)
-    head = "".join(f'<th scope="col">{escape(c)}</th>' for c in table.columns)
-    body = []
-    for row in table.rows:
-        if row[0] == "call":
-            body.append(
-                f'<tr><td></td><td colspan="{n - 3}"><code>{escape(row[1])}</code></td>'
-                f'<td colspan="2">{escape(row[2])}</td></tr>'
-            )
-        else:
-            body.append("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row[1:]) + "</tr>")
-    for what, value in table.totals:
-        body.append(
-            f'<tr><td></td><td colspan="{n - 4}">{escape(what)}</td>'
-            f'<td colspan="3">{escape(value)}</td></tr>'
-        )
-    foot = "".join(f'<tr><td colspan="{n}">{escape(text)}</td></tr>' for text in table.notes)
-    return (
-        f'<table class="dpmodels"><caption>{escape(table.title)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"
-        f"<tfoot>{foot}</tfoot></table>"
-    )
+def _table(title: str, columns: tuple[Column, ...], rows: list[Row], notes: list[str]) -> Table:
+    return Table(title, (), columns, tuple(rows), tuple(notes), layout=_LAYOUT)

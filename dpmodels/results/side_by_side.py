@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, did_you_mean
 from dpmodels.results import formats as f
 from dpmodels.results.fit import Fit
 from dpmodels.results.summary import greek, pair, response_of
+from dpmodels.tables import RULE, Column, Layout, Row, Shown, Table
+from dpmodels.tables.text import ascii_text
 
 if TYPE_CHECKING:
     from dpmodels.privacy.guarantee import Guarantee
@@ -18,6 +19,7 @@ __all__ = ["Etable", "etable", "joint_line", "modelsummary"]
 
 #: Other names of the types, as in ``summary(fmt)``.
 _ALSO = {"markdown": "md", "latex": "tex"}
+_LAYOUT = Layout(width=0, grows=True, outer="-", mark="", wrap=True, notes=76, spelled=True)
 TYPES = ("text", "md", "html", "tex", "typst", "df")
 _DEFAULT_STATS = ("nobs", "eps_delta", "relation", "reply")
 _LABELS = {
@@ -36,59 +38,43 @@ _LABELS = {
 }
 
 
-@dataclass(frozen=True)
-class Etable:
+class Etable(Shown):
     """A table of fits, all text.
 
     Attributes
     ----------
-    heads : tuple of (str, str)
-        Number with method, and response, one pair a fit.
-    rows : tuple of (name, cells, brackets)
-        One a coefficient; ``brackets`` are the standard errors under the cells.
-    stats : tuple of (label, cells)
+    fits : tuple of str
+        Number with method, and response, on two lines: one a fit.
+    rows : tuple of Row
+        Two a coefficient (estimates, and brackets with the standard errors), a rule, and the
+        facts of the fits.
     notes : tuple of str
         The last is the guarantee of the table.
     """
 
-    heads: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
-    stats: tuple[tuple[str, tuple[str, ...]], ...]
-    notes: tuple[str, ...]
+    def __init__(self, fits: Sequence[str], rows: Iterable[Row], notes: tuple[str, ...]) -> None:
+        self.fits, self.rows, self.notes = tuple(fits), tuple(rows), notes
 
-    def render(self, kind: str) -> str:
-        """Return the table as text, md, html, tex or typst."""
-        from dpmodels.results.render import etable as renderers
-
-        return renderers.RENDERERS[kind](self)
+    def table(self) -> Table:
+        """Return the table: a bare one, without title and facts."""
+        longest = max(len(ascii_text(row.cells[0])) for row in self.rows if row.cells)
+        names = Column(left=True, width=max(16, longest + 1))
+        columns = (names, *(Column(label, width=14) for label in self.fits))
+        return Table(columns=columns, rows=self.rows, notes=self.notes, layout=_LAYOUT)
 
     def to_frame(self) -> Any:
         """Return the table as a DataFrame of text; the notes are in ``attrs["notes"]``."""
         import pandas as pd
 
-        index, lines = [], []
-        for name, cells, brackets in self.rows:
-            index += [name, ""]
-            lines += [cells, brackets]
-        for label, cells in self.stats:
-            index.append(label)
-            lines.append(cells)
-        columns = pd.MultiIndex.from_tuples(self.heads)
-        frame = pd.DataFrame([list(line) for line in lines], index=index, columns=columns)
+        lines = [row.cells for row in self.rows if row.cells]
+        columns = pd.MultiIndex.from_tuples([tuple(fit.split("\n", 1)) for fit in self.fits])
+        index = [name for name, *_ in lines]
+        frame = pd.DataFrame([cells[1:] for cells in lines], index=index, columns=columns)
         frame.attrs["notes"] = list(self.notes)
         return frame
 
-    def __str__(self) -> str:
-        return self.render("text")
-
     def __repr__(self) -> str:
-        return self.render("text")
-
-    def _repr_html_(self) -> str:
-        return self.render("html")
-
-    def _repr_latex_(self) -> str:
-        return self.render("tex")
+        return self.as_text()
 
 
 def etable(
@@ -140,24 +126,19 @@ def etable(
             )
     names = list(dict.fromkeys(n for fit in fits for n in fit._record.estimate.names))
     columns = [_cells(fit, se, digits) for fit in fits]
-    rows = tuple(
-        (
-            name,
-            tuple(column.get(name, ("-", ""))[0] for column in columns),
-            tuple(column.get(name, ("-", ""))[1] for column in columns),
-        )
+    rows = [
+        Row((text, *(column.get(name, ("-", ""))[k] for column in columns)))
         for name in names
-    )
+        for k, text in enumerate((name, ""))
+    ]
+    facts = [
+        Row((_LABELS.get(key, key), *(_stat(fit, key, digits) for fit in fits)))
+        for key in (_DEFAULT_STATS if stats is None else stats)
+    ]
     table = Etable(
-        heads=tuple(
-            (f"({k}) {fit.method}", response_of(fit._record)) for k, fit in enumerate(fits, 1)
-        ),
-        rows=rows,
-        stats=tuple(
-            (_LABELS.get(key, key), tuple(_stat(fit, key, digits) for fit in fits))
-            for key in (_DEFAULT_STATS if stats is None else stats)
-        ),
-        notes=(_legend(se), joint_line(fits)),
+        [f"({k}) {fit.method}\n{response_of(fit._record)}" for k, fit in enumerate(fits, 1)],
+        [*rows, RULE, *facts],
+        (_legend(se), joint_line(fits)),
     )
     if type is None:
         return table

@@ -1,175 +1,30 @@
-"""A summary: title, header pairs, columns, rows and notes, all of them text.
-
-:func:`build` reads the numbers off a record and writes them into one :class:`Summary`; five
-renderers (``render/``) lay that out. Greek letters stand in the model; the text renderer, which
-is ASCII, spells them out.
-"""
+"""A summary: the numbers of a record, written into one :class:`~dpmodels.tables.Table`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import RequestError
 from dpmodels.privacy.guarantee import RELATIONS
 from dpmodels.results import formats as f
 from dpmodels.results import inference
 from dpmodels.results.design_facts import event, response, row_norm, rows_used
 from dpmodels.results.notes import no_reply_page, notes_of
+from dpmodels.tables import Column, Layout, Page, Row, Table
+from dpmodels.tables.table import check_format
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Array
     from dpmodels.results.record import Record
 
-__all__ = ["Column", "Page", "Row", "Summary", "build"]
+__all__ = ["Page", "Summary", "build"]
 
-FORMATS = {
-    "text": "text",
-    "md": "markdown",
-    "markdown": "markdown",
-    "html": "html",
-    "tex": "latex",
-    "latex": "latex",
-    "typst": "typst",
-}
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the coefficient table.
-
-    Attributes
-    ----------
-    label, group : str
-        Header, and the header above it that spans neighbours of the same group.
-    wide : bool
-        Shown in the wide layout.
-    blocks : tuple of int
-        Blocks of the narrow layout (0, 1) that show it.
-    width : int
-        Least width in text.
-    alone : str
-        Header where the group is not shown.
-    """
-
-    label: str
-    group: str = ""
-    wide: bool = True
-    blocks: tuple[int, ...] = (0,)
-    width: int = 9
-    alone: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A coefficient: its name and one text a column."""
-
-    name: str
-    cells: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Page:
-    """Text shown in place of a table: a paragraph, then bullets."""
-
-    text: str
-    bullets: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A printable summary; ``str()`` is the text form.
-
-    Attributes
-    ----------
-    title : str
-    header : tuple of (label, value)
-        Words of the call: formula first.
-    facts : tuple of (label, value)
-        Short public facts, set beside the header where there is room.
-    columns, rows : tuple
-        Empty for a page without a table.
-    page : Page or None
-        Shown in place of the table (no reply).
-    notes : tuple of str
-    statement : str
-        The privacy statement, for captions.
-    fmt : str
-        Format of ``str()``.
-
-    Privacy
-    -------
-    Holds text made of public and released numbers only.
-    """
-
-    title: str
-    header: tuple[tuple[str, str], ...]
-    facts: tuple[tuple[str, str], ...]
-    columns: tuple[Column, ...] = ()
-    rows: tuple[Row, ...] = ()
-    page: Page | None = None
-    notes: tuple[str, ...] = ()
-    statement: str = ""
-    fmt: str = "text"
-
-    def as_text(self, width: int | None = None) -> str:
-        """Return ASCII text; two blocks of columns where ``width`` (the terminal's) is below 88."""
-        from dpmodels.results.render.text import render
-
-        return render(self, width)
-
-    def as_html(self) -> str:
-        """Return a plain HTML table, every string escaped."""
-        from dpmodels.results.render.html import render
-
-        return render(self)
-
-    def as_latex(self) -> str:
-        """Return LaTeX for booktabs and threeparttable."""
-        from dpmodels.results.render.latex import render
-
-        return render(self)
-
-    def as_markdown(self) -> str:
-        """Return a markdown pipe table with header and notes."""
-        from dpmodels.results.render.markdown import render
-
-        return render(self)
-
-    def as_typst(self) -> str:
-        """Return a typst table."""
-        from dpmodels.results.render.typst import render
-
-        return render(self)
-
-    def __str__(self) -> str:
-        return self.render(self.fmt)
-
-    def render(self, fmt: str) -> str:
-        """Return the summary in one of the formats text, md, html, tex, typst."""
-        form: Callable[[], str] = getattr(self, f"as_{FORMATS[check_format(fmt)]}")
-        return form()
-
-    def __repr__(self) -> str:
-        return self.as_text()
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
-
-    def _repr_latex_(self) -> str:
-        return self.as_latex()
-
-
-def check_format(fmt: str | None) -> str:
-    """Return a known format name or raise ``RequestError``."""
-    fmt = "text" if fmt is None else fmt
-    if fmt not in FORMATS:
-        raise RequestError(
-            f"fmt={fmt!r} is not one of {sorted(FORMATS)}.{did_you_mean(fmt, FORMATS)}"
-        )
-    return fmt
+#: A summary is a table like any other.
+Summary = Table
+_LAYOUT = Layout(
+    fluid=True, centred=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, spelled=True
+)
 
 
 def build(
@@ -192,13 +47,14 @@ def build(
     columns, rows = ((), ()) if no_table else _table(record, kind.estimates, digits, level, stars)
     return Summary(
         title=f"Differentially private {kind.title}",
-        header=_header(record),
-        facts=_facts(record),
+        facts=_header(record),
+        aside=_facts(record),
         columns=columns,
         rows=rows,
         page=no_reply_page(record) if silent else None,
         notes=notes_of(record, stars=stars) if notes and not silent else (),
         statement=greek(record.guarantee.statement()),
+        layout=_LAYOUT,
         fmt=fmt,
     )
 
@@ -273,36 +129,35 @@ def _table(
     def ends(one: Array, other: Array) -> list[str]:
         return f.column(one, digits, other)
 
+    errors = "Std. Error"
     spec = (
-        (Column(estimates, width=11), f.column(est.params, digits)),
+        (Column(left=True, width=8, stretch=_LAYOUT.width, over=True, blocks=(0, 1)), est.names),
+        (Column(estimates, width=10), f.column(est.params, digits)),
         (
-            Column("total", "Std. Error", blocks=(0, 1), alone="Std. Error"),
+            Column("total", errors, width=8, blocks=(0, 1), alone=errors),
             f.column(inference.standard_errors(est), digits),
         ),
         (
-            Column("sampling", "Std. Error", blocks=(1,)),
+            Column("sampling", errors, width=8, blocks=(1,)),
             f.column(inference.standard_errors(est, "sampling"), digits),
         ),
         (
-            Column("privacy", "Std. Error", blocks=(1,), width=8),
+            Column("privacy", errors, width=7, blocks=(1,)),
             f.column(inference.standard_errors(est, "privacy"), digits),
         ),
         (
-            Column("share", "Std. Error", wide=False, blocks=(1,), width=8),
+            Column("share", errors, width=7, wide=False, blocks=(1,)),
             [f.percent(v) for v in inference.privacy_share(est)],
         ),
-        (
-            Column(letter, width=8),
-            f.column(inference.statistics(est), max(digits - 2, 1)),
-        ),
-        (Column(f"P>|{letter}|"), [f.p_value(v) for v in p]),
-        (Column(low_name, width=8), ends(low, high)),
-        (Column(high_name), ends(high, low)),
-        *([(Column("", width=4), [f.stars(v) for v in p])] if stars else []),
+        (Column(letter, width=7), f.column(inference.statistics(est), max(digits - 2, 1))),
+        (Column(f"P>|{letter}|", width=8), [f.p_value(v) for v in p]),
+        (Column(low_name, width=7), ends(low, high)),
+        (Column(high_name, width=8), ends(high, low)),
+        *([(Column(width=3), [f.stars(v) for v in p])] if stars else []),
     )
     columns = tuple(column for column, _ in spec)
     cells = zip(*(texts for _, texts in spec), strict=True)
-    return columns, tuple(Row(n, c) for n, c in zip(est.names, cells, strict=True))
+    return columns, tuple(Row(texts) for texts in cells)
 
 
 def response_of(record: Record) -> str:

@@ -264,9 +264,9 @@ class NoisyTable:
     # -- text ------------------------------------------------------------------------------
     def summary(self) -> str:
         """Return the facts of the release as text."""
-        from dpmodels.models.noised.text import summary
+        from dpmodels.models.noised.text import table_of
 
-        return summary(self)
+        return str(table_of(self))
 
     def column(self, name: str) -> int:
         """Return the position of a noised column."""
@@ -287,9 +287,9 @@ class NoisyTable:
         )
 
     def _repr_html_(self) -> str:
-        import html
+        from dpmodels.models.noised.text import table_of
 
-        return f"<pre>{html.escape(self.summary())}</pre>"
+        return table_of(self).as_html()
 
 
 def _read_only(array: Array) -> Array:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from dpmodels.tables import Table, plain
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.table import NoisyTable
 
-__all__ = ["notes_of_table", "summary"]
+__all__ = ["notes_of_table", "table_of"]
 
-_WIDTH = 88
 _NOISE = {
     "sl": "symmetric Laplace, one radius a record",
     "laplace": "independent Laplace, column by column",
@@ -49,10 +51,8 @@ def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def summary(rel: NoisyTable) -> str:
-    """Return the facts of a release."""
-    from tabulate import tabulate
-
+def table_of(rel: NoisyTable) -> Table:
+    """Return the facts of a release as a table."""
     g = rel.guarantee
     head = [
         ("Privacy", g.statement()),
@@ -62,27 +62,23 @@ def summary(rel: NoisyTable) -> str:
     ]
     if len(rel.plan.c) == 1 and rel.noise == "sl":
         head.append(("Distance of neighbours", f"c = {rel.plan.c[0]:.6g} noise sd, d = {rel.d}"))
-    lines = ["Noised table", "=" * _WIDTH]
-    lines += [f"{k + ':':<24}{v}" for k, v in head]
-    lines.append("-" * _WIDTH)
     bought = set(rel.bought)
     rows = [
-        [
+        (
             name,
             kind,
             f"[{lo:g}, {hi:g}]" + (" bought" if name in bought else ""),
             f"{sd:.4g}",
             f"{sd / s:.3g}",
-        ]
+        )
         for name, kind, lo, hi, sd, s in zip(
             rel.names, rel.layout.kinds, rel.lower, rel.upper, rel.noise_sd, rel.scale, strict=True
         )
     ]
-    headers = ["column", "kind", "range", "noise sd", "sd / range"]
-    lines.append(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True))
-    lines.append("=" * _WIDTH)
-    lines += [f"* {note}" for note in notes_of_table(rel)]
-    lines.append(
-        "* Noised cells lie outside their ranges and levels: do not clip, round or select on them."
+    tail = "Noised cells lie outside their ranges and levels: do not clip, round or select on them."
+    return replace(
+        plain(("column", "kind", "range", "noise sd", "sd / range"), rows, label=24),
+        title="Noised table",
+        facts=tuple(head),
+        notes=(*notes_of_table(rel), tail),
     )
-    return "\n".join(lines)

@@ -171,7 +171,7 @@ def test_t_reference_is_said(make_fit):
 
 
 def test_names_keep_their_letters():
-    from dpmodels.results.render.text import ascii_text
+    from dpmodels.tables.text import ascii_text
 
     assert ascii_text("gr\u00f6\u00dfe \u03b5 \u00b2") == "gr\u00f6\u00dfe eps ^2"
 
