@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpmodels.registry import Method
     from dpmodels.schema import Schema
 
-__all__ = ["Request", "check_eps_delta"]
+__all__ = ["Request", "check_eps_delta", "check_n", "check_seed"]
 
 
 def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[float, float]:
@@ -51,6 +51,18 @@ def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[
             "for example delta=1e-6"
         )
     return eps, delta
+
+
+def check_seed(seed: Any) -> None:
+    """Raise ``RequestError`` unless this is a seed, or None."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
+
+
+def check_n(n: Any) -> None:
+    """Raise ``RequestError`` unless this is a number of rows."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise RequestError(f"n must be a positive whole number, got {shown(n)}")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.registry import Method, resolve
-from dpmodels.request import Request, check_eps_delta
+from dpmodels.request import Request, check_eps_delta, check_n, check_seed
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -94,9 +94,8 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     common["split"] = check_split(common["split"])
     _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
     _text("weights", common["weights"], 'weights="w", a column with a declared range')
-    n = common["n"]
-    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-        raise RequestError(f"n must be a positive whole number, got {shown(n)}")
+    if common["n"] is not None:
+        check_n(common["n"])
     return common
 
 
@@ -204,8 +203,7 @@ def build_request(
     resolved = entry.resolve_options(own)
     eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
     relation = _relation(entry, common["relation"])
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
+    check_seed(seed)
     if not isinstance(inference, bool):
         raise RequestError(f"inference must be True or False, got {shown(inference)}")
     if common["weights"] is not None and "weights" not in entry.accepts:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import build_request
-from dpmodels.api.run import execute
-from dpmodels.errors import shown
+from dpmodels.api.fitting import fit_formula
+from dpmodels.errors import RequestError, shown
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -82,31 +81,25 @@ def dp_gptr(
     >>> bool(abs(fit.params.iloc[0] - 2.86) < 0.5)
     True
     """
-    from dpmodels.errors import RequestError
-    from dpmodels.results import Fit
-    from dpmodels.sources.adapt import as_source
-
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise RequestError(
             f"size= is the length of the output, for example size=1; got {shown(size)}"
         )
     if names is not None and len(names) != size:
         raise RequestError(f"names= has {len(names)} entries, size={size}")
-    source = as_source(data)
-    call = build_request(
+    return fit_formula(
         "dp_gptr",
         formula,
+        data,
+        budget=budget,
         eps=eps,
         delta=delta,
         method=test,
-        kinds=source.kinds,
-        attached=source.schema_attr,
+        default=test,
         schema=schema,
         bounds=bounds,
-        public=None,
         inference=False,
         seed=seed,
-        progress=None,
         options={
             "mechanism": mechanism,
             "privacy_loss": privacy_loss,
@@ -116,4 +109,3 @@ def dp_gptr(
             **options,
         },
     )
-    return Fit(*execute(call, source, budget))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.vote import charged_run
 from dpmodels.errors import NoReplyWarning, RequestError, shown
+from dpmodels.private import checked, opened, released, tell
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     """Return (array, classes, teachers) after checks of shape and type alone."""
     import numpy as np
 
+    from dpmodels.sources.adapt import _withheld
+    from dpmodels.sources.matrix import listed_numbers, whole_numbers
+
     typed = hasattr(votes, "dtype") or hasattr(votes, "__array__")
     masked = isinstance(votes, np.ma.MaskedArray)
     if masked or any(hasattr(votes, a) for a in ("columns", "__arrow_c_stream__")):
-        from dpmodels.sources.adapt import _withheld
-        from dpmodels.sources.matrix import whole_numbers
-
         array = _withheld(lambda: whole_numbers(votes))
     else:
-        array = np.asarray(votes) if typed else _listed(votes)
+        array = np.asarray(votes) if typed else listed_numbers(votes)
     if array.ndim != 2 or array.dtype.kind not in "iu":
         raise RequestError(
             "votes takes a two-dimensional array of whole numbers: labels (teachers, queries), or "
@@ -45,27 +45,6 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     if array.size == 0:
         raise RequestError("there are no votes: the array is empty")
     return array, classes, teachers
-
-
-def _listed(votes: Any) -> Any:
-    """Return nested lists as whole numbers, cell by cell; what is none is an abstention, -1.
-
-    A list has no type: numpy would find one from its cells, and one odd vote would be an error.
-    """
-    import numpy as np
-
-    rows = [list(row) if hasattr(row, "__len__") and not isinstance(row, str) else None
-            for row in votes] if hasattr(votes, "__len__") else []  # fmt: skip
-    widths = {-1 if row is None else len(row) for row in rows}
-    if len(widths) != 1 or -1 in widths:
-        raise RequestError("votes takes a two-dimensional array, or rows of equal length")
-    out = np.full((len(rows), widths.pop()), -1, dtype=np.int64)
-    for i, row in enumerate(rows):
-        for j, cell in enumerate(row or ()):
-            whole = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
-            if whole and abs(int(cell)) < 1 << 62:
-                out[i, j] = cell
-    return out
 
 
 def dp_pate(
@@ -126,57 +105,25 @@ def dp_pate(
     >>> int(answer.labels.sum())
     0
     """
-    import warnings
-
-    import numpy as np
-
-    from dpmodels.api.run import guarded
-    from dpmodels.models.votes.votes import (
-        PateResult,
-        answer_queries,
-        answer_untested,
-        data_independent_eps,
-        float_notes,
-        pate_steps,
-    )
-    from dpmodels.privacy.guarantee import Guarantee
+    from dpmodels.models.votes.votes import PateResult, pate_plan, release_labels
 
     eps, delta = check_eps_delta(eps, delta)
+    checked(budget, seed)
     array, classes, teachers = _checked(votes, classes, counts, teachers)
     if isinstance(sigma, bool) or not (sigma > 0 and math.isfinite(sigma)):
         raise RequestError(f"sigma= must be positive and finite, got {shown(sigma)}")
     hat = eps / 2.0 if test_eps is None else float(test_eps)
     if not 0 < hat < eps:
         raise RequestError(f"test_eps= must lie between 0 and eps, got {shown(test_eps)}")
-    queries = array.shape[0] if counts else array.shape[1]
-    free = data_independent_eps(float(sigma), queries, delta)
-    guarantee = Guarantee(
-        pate_steps(eps, delta, float(sigma), queries),
-        eps,
-        delta,
-        notes=float_notes() if free > eps else (),
-    )
-    run, guarantee = charged_run("dp_pate(...)", guarantee, budget, seed)
-
-    def stage() -> Any:
-        if counts:
-            table = np.clip(array.astype(float), 0.0, teachers)
-        else:
-            table = np.stack([(array == c).sum(0) for c in range(classes)], axis=1).astype(float)
-        if free <= eps:
-            return answer_untested(table, run), free, math.nan
-        return answer_queries(table, teachers, float(sigma), eps, hat, delta, run)
-
-    labels, eps_total, order = guarded(stage)
+    plan = pate_plan(
+        array.shape, classes, counts=counts, teachers=teachers, sigma=float(sigma), test_eps=hat,
+        eps=eps, delta=delta,
+    )  # fmt: skip
+    door = opened("dp_pate(...)", plan, budget, seed)
+    labels, eps_total, order = released(door, release_labels, array)
+    door.note(labels is not None)
     if labels is None:
-        warnings.warn(
-            NoReplyWarning("no reply: the private test did not pass; the charge stands"),
-            stacklevel=2,
-        )
-    return PateResult(
-        labels,
-        eps_total,
-        free,
-        guarantee,
-        {"order": order, "teachers": float(teachers), "queries": float(queries)},
-    )
+        tell(NoReplyWarning("no reply: the private test did not pass; the charge stands"))
+    queries = array.shape[0 if counts else 1]
+    stats = {"order": order, "teachers": float(teachers), "queries": float(queries)}
+    return PateResult(labels, eps_total, plan.free, door.guarantee, stats)

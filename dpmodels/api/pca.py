@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import build_request
 from dpmodels.api.columns import columns_formula
-from dpmodels.api.run import execute
+from dpmodels.api.fitting import fit_formula
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -63,24 +62,17 @@ def dp_pca(
     >>> len(fit.params)
     3
     """
-    from dpmodels.results import Fit
-    from dpmodels.sources.adapt import as_source
-
-    source = as_source(data)
-    call = build_request(
+    return fit_formula(
         "dp_pca",
         columns_formula(formula),
+        data,
+        budget=budget,
         eps=eps,
         delta=delta,
-        method=options.pop("method", None) or "gptr",
-        kinds=source.kinds,
-        attached=source.schema_attr,
+        method=options.pop("method", None),
+        default="gptr",
         schema=schema,
         bounds=bounds,
-        public=None,
-        inference=True,
         seed=seed,
-        progress=None,
         options={"k": k, **options},
     )
-    return Fit(*execute(call, source, budget))

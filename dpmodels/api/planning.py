@@ -11,6 +11,7 @@ from dpmodels.api.choice import choose_method
 from dpmodels.api.glm import glm_arguments
 from dpmodels.api.run import make_plan
 from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.request import check_n
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ def plan(
     -------
     Reads no data and costs nothing.
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise RequestError(f"n must be a positive whole number, got {shown(n)}")
+    check_n(n)
     design_options = None
     if verb_of(verb).loss == "family":
         family, event = options.pop("family", "binomial"), options.pop("event", None)

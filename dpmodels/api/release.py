@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels import _testing
-from dpmodels._guard import guarded
-from dpmodels.api.run import row_count
-from dpmodels.errors import (
-    BudgetError,
-    NoReplyError,
-    NotPrivateWarning,
-    RequestError,
-    UtilityWarning,
-    shown,
-)
-from dpmodels.privacy.noise import make_noise
-from dpmodels.privacy.run import Run
-from dpmodels.request import check_eps_delta
+from dpmodels.errors import NoReplyError, RequestError, shown
+from dpmodels.private import checked, opened, released, row_count, rows_of
+from dpmodels.request import check_eps_delta, check_n
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.stage import TablePlan
@@ -174,7 +162,7 @@ def dp_release(
     the guarantee holds record by record (local differential privacy).
     """
     from dpmodels.models.noised.grow import Origin
-    from dpmodels.models.noised.stage import seeded
+    from dpmodels.models.noised.stage import make_table
     from dpmodels.sources.adapt import as_source
 
     if hasattr(data, "__noisy_table__"):
@@ -182,12 +170,9 @@ def dp_release(
     if level is not None and unit is not None and level != unit:
         raise RequestError("level= and unit= are synonyms; give one of them")
     eps, delta = check_eps_delta(eps, delta, allow_pure=True)
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
-    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-        raise RequestError(f"n must be a positive whole number, got {shown(n)}")
-    if budget is not None and not hasattr(budget, "charge"):
-        raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
+    checked(budget, seed)
+    if n is not None:
+        check_n(n)
     options = {
         "unit": level or unit or "record",
         "clear_prob": clear_prob,
@@ -200,45 +185,16 @@ def dp_release(
     }
     source = as_source(data)
     plan = _plan(source, columns, eps, delta, schema, bounds, options, n)
-    if seed is not None or _testing.NOISE.get() is not None:
-        plan = seeded(plan)
-    _warn(plan, seed)
-    return replace(_execute(plan, source, budget, seed), origins=(Origin(data),))
-
-
-def _warn(plan: TablePlan, seed: int | None) -> None:
-    if seed is not None:
-        warnings.warn(
-            NotPrivateWarning(
-                "seed= was given: the noise is reproducible, the release is NOT PRIVATE"
-            ),
-            stacklevel=4,
-        )
-    for text in plan.advice:
-        warnings.warn(UtilityWarning(text), stacklevel=4)
-
-
-def _execute(plan: TablePlan, source: Any, budget: Any, seed: int | None) -> NoisyTable:
-    from dpmodels.models.noised.stage import make_table
-    from dpmodels.sources.rows import Rows
-
-    if budget is None:
-        from dpmodels.privacy.ledger import current_budget
-
-        budget = current_budget()
-    if budget is not None:
-        budget.charge(f"dp_release({', '.join(plan.layout.names)})", plan.guarantee)
-    noise = _testing.NOISE.get() or make_noise(seed)
-    rows = Rows(source, plan.n)
-    run = Run(plan.steps, noise)
-    table = guarded(lambda: make_table(plan, rows, run))
+    label = f"dp_release({', '.join(plan.layout.names)})"
+    door = opened(label, plan, budget, seed, what="the release is ")
+    table = released(door, make_table, rows_of(source, plan.n))
     if table is None:
         raise NoReplyError(
             "no reply: the ranges of undeclared columns could not be found within the budget (a "
             f"valid private outcome). The full charge (eps = {plan.guarantee.eps:g}, delta = "
             f"{plan.guarantee.delta:g}) stands. Declare them: bounds={{'x': (0, 10)}}"
         )
-    return table
+    return replace(table, origins=(Origin(data),))
 
 
 def load_release(path: Any) -> NoisyTable:

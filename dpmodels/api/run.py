@@ -1,25 +1,19 @@
-"""The one route of every fit: plan, charge, read, release, estimate."""
+"""The one route of every fit: plan, open the door, release, estimate."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels import _testing
-from dpmodels._guard import guarded
 from dpmodels.errors import (
-    BudgetError,
     NoReplyError,
     NoReplyWarning,
-    NotPrivateWarning,
     RequestError,
     SourceError,
     UtilityWarning,
 )
-from dpmodels.privacy.noise import make_noise
-from dpmodels.privacy.run import Run
+from dpmodels.private import checked, opened, released, row_count, rows_of, tell
 
 if TYPE_CHECKING:
     from dpmodels.api.building import Call
@@ -27,26 +21,8 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Release
     from dpmodels.sources.adapt import Source
-    from dpmodels.sources.rows import Rows
 
-__all__ = ["execute", "guarded", "make_plan", "row_count"]
-
-
-def row_count(source: Source, declared: int | None, name: str) -> int:
-    """Return the public number of rows, counting a source that does not state it."""
-    if source.n is not None:
-        if declared is not None and declared != source.n:
-            raise RequestError(f"n={declared} was given, but the table has {source.n} rows")
-        return source.n
-    if declared is not None:
-        return declared
-    if not source.rescannable:
-        raise RequestError(
-            "an iterator of tables does not say how many rows it has: add n=<number of rows>"
-        )
-    from dpmodels.sources.rows import count_rows
-
-    return guarded(lambda: count_rows(source, name), charged=False)
+__all__ = ["execute", "make_plan"]
 
 
 def make_plan(call: Call, n: int) -> Plan:
@@ -64,25 +40,6 @@ def make_plan(call: Call, n: int) -> Plan:
     return plan
 
 
-def _warn_public(plan: Plan) -> None:
-    request = plan.request
-    if request.seed is not None:
-        warnings.warn(
-            NotPrivateWarning("seed= was given: the noise is reproducible, the fit is NOT PRIVATE"),
-            stacklevel=5,
-        )
-    if plan.n is not None and request.delta >= 1.0 / plan.n:
-        warnings.warn(
-            UtilityWarning(
-                f"delta = {request.delta:g} is not below 1/n = {1 / plan.n:.3g}: it allows a "
-                "record to be published outright. A usual choice is well below 1/n"
-            ),
-            stacklevel=5,
-        )
-    for advice in plan.advice:
-        warnings.warn(UtilityWarning(advice), stacklevel=5)
-
-
 def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
     """Plan, charge the budget, and only then read rows and draw noise.
 
@@ -90,44 +47,27 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
     -------
     Plan, Release, Estimate
     """
-    from dpmodels.sources.rows import READ_ONCE, Rows
+    from dpmodels.sources.rows import READ_ONCE
 
-    if budget is not None and not hasattr(budget, "charge"):
-        raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
-    names = list(call.design.kinds)
-    counted = call.request.relation == "add-remove" and source.n is not None
-    n = row_count(source, None if counted else call.n, names[0])
+    request = call.request
+    checked(budget, request.seed)
+    public_n = request.relation == "replace"
+    n = row_count(
+        source, call.n if public_n or source.n is None else None, next(iter(call.design.kinds))
+    )
     plan = make_plan(call, n)
     if plan.passes > 1 and not source.rescannable:
         raise SourceError(READ_ONCE)
-    _warn_public(plan)
-    if budget is None:
-        from dpmodels.privacy.ledger import current_budget
-
-        budget = current_budget()
-    charge = None if budget is None else budget.charge(_label(plan), plan.guarantee)
-    noise = _testing.NOISE.get() or make_noise(call.request.seed)
-    backend = call.request.method.load()
-    public_n = call.request.relation == "replace"
-    rows = Rows(source, n, call.request.progress, public_n=public_n, passes=plan.passes)
-    try:
-        release = _private(backend.release, plan, rows, Run(plan.steps, noise))
-    finally:
-        rows.close()
+    door = opened(_label(plan), plan, budget, request.seed, what="the fit is ")
+    backend = request.method.load()
+    rows = rows_of(source, n, request.progress, public_n=public_n, passes=plan.passes)
+    release: Release = released(door, backend.release, rows)
     estimate = backend.estimate(plan, release)
-    if charge is not None:
-        _note_reply(budget, charge, plan, release)
-    if not release.reply and call.request.on_no_reply == "default":
+    door.note(release.reply)
+    if not release.reply and request.on_no_reply == "default":
         estimate = replace(estimate, params=_default_reply(plan, estimate))
     _after(plan, release, estimate)
     return plan, release, estimate
-
-
-def _note_reply(budget: Any, charge: Any, plan: Plan, release: Release) -> None:
-    """Write what came of the test into the ledger: an output that was paid for."""
-    tests = [step.name for step in plan.steps if step.reply_test]
-    for name in tests[-1:]:
-        budget.note(charge, name, "reply" if release.reply else "NO REPLY")
 
 
 def _default_reply(plan: Plan, estimate: Estimate) -> Any:
@@ -141,25 +81,17 @@ def _default_reply(plan: Plan, estimate: Estimate) -> Any:
     return params
 
 
-def _private(stage: Callable[..., Release], plan: Plan, rows: Rows, run: Run) -> Release:
-    return guarded(lambda: stage(plan, rows, run))
-
-
 def _label(plan: Plan) -> str:
     request = plan.request
     return f'{request.verb}("{request.formula}", method="{request.method.name}")'
 
 
 def _after(plan: Plan, release: Release, estimate: Estimate) -> None:
-    for text in estimate.warnings:
-        warnings.warn(UtilityWarning(text), stacklevel=5)
+    tell(*map(UtilityWarning, estimate.warnings))
     if not release.reply:
         if plan.request.on_no_reply == "raise":
             raise NoReplyError(
                 "the private test did not pass: no reply (a valid private outcome). The full "
                 f"charge (eps = {plan.guarantee.eps:g}, delta = {plan.guarantee.delta:g}) stands"
             )
-        warnings.warn(
-            NoReplyWarning("no reply: the private test did not pass; the charge stands"),
-            stacklevel=5,
-        )
+        tell(NoReplyWarning("no reply: the private test did not pass; the charge stands"))

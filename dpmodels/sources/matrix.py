@@ -20,7 +20,7 @@ from dpmodels.sources.adapt import _own_column
 if TYPE_CHECKING:
     from dpmodels.schema import Variable
 
-__all__ = ["cells_of", "feature_columns", "target_column", "whole_numbers"]
+__all__ = ["cells_of", "feature_columns", "listed_numbers", "target_column", "whole_numbers"]
 
 Array = npt.NDArray[np.float64]
 
@@ -142,6 +142,25 @@ def whole_numbers(table: Any) -> npt.NDArray[np.int64]:
     for j, name in enumerate(names):
         known = ~np.isnan(numbers[name])
         out[known, j] = np.clip(numbers[name][known], -(2.0**62), 2.0**62).astype(np.int64)
+    return out
+
+
+def listed_numbers(table: Any) -> npt.NDArray[np.int64]:
+    """Return nested lists as whole numbers, cell by cell; what is none is -1.
+
+    A list has no type: numpy would find one from its cells, and one odd cell would be an error.
+    """
+    rows = [list(row) if hasattr(row, "__len__") and not isinstance(row, str) else None
+            for row in table] if hasattr(table, "__len__") else []  # fmt: skip
+    widths = {-1 if row is None else len(row) for row in rows}
+    if len(widths) != 1 or -1 in widths:
+        raise RequestError("votes takes a two-dimensional array, or rows of equal length")
+    out = np.full((len(rows), widths.pop()), -1, dtype=np.int64)
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row or ()):
+            whole = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
+            if whole and abs(int(cell)) < 1 << 62:
+                out[i, j] = cell
     return out
 
 

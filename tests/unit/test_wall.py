@@ -5,6 +5,7 @@ here and not in a review.
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,27 +32,34 @@ FORBIDDEN = {
     "ranges": ("api", "results", "models", "audit"),
     "models": ("api", "results", "audit", "interop"),
     "interop": ("sources",),
+    "private": ("api", "results", "models", "ranges", "exact", "scoring", "audit", "interop"),
 }  # fmt: skip
 
 
-def imported(path):
-    """Yield the dpmodels modules that a file imports, TYPE_CHECKING blocks left out."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing_only = {
-        id(node)
-        for block in ast.walk(tree)
-        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
-        for child in block.body
-        for node in ast.walk(child)
-    }
-    for node in ast.walk(tree):
-        if id(node) in typing_only:
-            continue
+@cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imports(path):
+    """Return the dpmodels modules of each import statement, TYPE_CHECKING blocks left out."""
+    nodes, todo, found = [], [parsed(path)], []
+    while todo:
+        node = todo.pop()
+        nodes.append(node)
+        typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        todo += node.orelse if typing_only else ast.iter_child_nodes(node)
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dpmodels"):
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found.append([node.module, *(f"{node.module}.{alias.name}" for alias in node.names)])
         elif isinstance(node, ast.Import):
-            yield from (a.name for a in node.names if a.name.startswith("dpmodels"))
+            found.append([a.name for a in node.names if a.name.startswith("dpmodels")])
+    return found
+
+
+def imported(path):
+    return [module for statement in imports(path) for module in statement]
 
 
 def room_of(module):
@@ -113,3 +121,331 @@ def test_no_room_hides_a_public_name():
 
     rooms = {p.stem if p.is_file() else p.name for p in PACKAGE.iterdir()}
     assert not rooms & set(dpmodels._EXPORTS)
+
+
+# -- one door ---------------------------------------------------------------------------------
+#: What only the door may call, and who else may, with the reason.
+DOOR = ("Run", "make_noise", "Rows", "guarded", "Opened")
+ELSEWHERE = {
+    "api/public.py": {"Rows"},  # reads the public data of ``public=``: there is no charge
+}
+#: ``audit/`` runs stages of planted and real methods on data of its own; nothing imports it.
+KIT = "audit/"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def parameters(function):
+    a = function.args
+    return [*a.posonlyargs, *a.args, *a.kwonlyargs]
+
+
+def carriers(trees):
+    """Return ``Run`` and the classes that have one as a field: a stage's own facts."""
+    found = {"Run"}
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                fields = [f for f in node.body if isinstance(f, ast.AnnAssign)]
+                if any(ast.unparse(f.annotation).strip("'\"") == "Run" for f in fields):
+                    found.add(node.name)
+    return found
+
+
+def in_a_stage(function, types):
+    """Whether a function is handed a run: it can only be called inside a stage."""
+    return any(
+        x.annotation is not None and ast.unparse(x.annotation).strip("'\"") in types
+        for x in parameters(function)
+    )
+
+
+def name_called(call):
+    f = call.func
+    return f.id if isinstance(f, ast.Name) else f.attr if isinstance(f, ast.Attribute) else ""
+
+
+def around_the_door(trees):
+    """Yield (file, function, call) where something that sees rows is called from outside."""
+    types = carriers(trees)
+    stages = {
+        node.name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, FUNCTIONS) and in_a_stage(node, types)
+    }
+
+    def visit(node, file, where, inside):
+        for child in ast.iter_child_nodes(node):
+            at, now = where, inside
+            if isinstance(child, FUNCTIONS):
+                at, now = child.name, inside or in_a_stage(child, types)
+            if isinstance(child, ast.Call):
+                name = name_called(child)
+                stage = name in stages and not inside and len(child.args) > 1
+                if stage or name in DOOR:
+                    yield file, at, name
+            yield from visit(child, file, at, now)
+
+    for file, tree in trees.items():
+        yield from visit(tree, file, "", False)
+
+
+def all_trees():
+    return {path.relative_to(PACKAGE).as_posix(): parsed(path) for path in PACKAGE.rglob("*.py")}
+
+
+def test_only_the_door_opens_rows_makes_noise_and_calls_a_stage():
+    found = set(around_the_door(all_trees()))
+    bad = {
+        hit
+        for hit in found
+        if hit[0] != "private.py"
+        and not hit[0].startswith(KIT)
+        and hit[2] not in ELSEWHERE.get(hit[0], ())
+    }
+    assert bad == set()
+    # what the door itself calls is found: the check sees calls of these names
+    assert {name for file, _, name in found if file == "private.py"} == set(DOOR)
+
+
+#: A method of a released object, and a verb without a formula, that read rows themselves.
+MAY_OPEN = {"models/noised/grow.py", "models/custom/selection.py"}
+
+
+def test_the_door_is_opened_by_verbs():
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "dpmodels.private" in imported(path)
+    }
+    assert {u for u in users if not u.startswith("api/")} == MAY_OPEN
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(plan, rows):\n    return backend.release(plan, rows, None)",
+        "def f(seed):\n    return noise.make_noise(seed)",
+        "def f(steps):\n    return Run(steps, None)",
+        "def f(stage):\n    return guarded(lambda: stage())",
+    ],
+)
+def test_the_check_of_the_door_can_fail(code):
+    stage = "def release(plan: Plan, rows: Rows, run: Run) -> Release: ..."
+    planted = {"room.py": ast.parse(stage), "planted.py": ast.parse(code)}
+    assert [file for file, _, _ in around_the_door(planted)] == ["planted.py"]
+
+
+# -- what an estimate can reach -----------------------------------------------------------------
+#: Reached by name and harmless, each with its reason.
+HARMLESS = {
+    # which windows of rows a pass *would* read: a public schedule, kept in the plan
+    ("dpmodels.sources.windows", "Windows"),
+    ("dpmodels.sources.windows", "ALL_ROWS"),
+}
+#: Methods that share a word with a list's: no estimate is handed new records.
+NOT_FOLLOWED = {("dpmodels.models.noised.table", "NoisyTable.append")}
+SEALED = ("dpmodels.sources", "dpmodels.private")
+
+
+def dotted(path):
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+class Closure:
+    """Which functions and classes of the package a function can reach.
+
+    Names are followed through imports (also those for types alone, so that a parameter annotated
+    ``Rows`` counts), attributes into the methods of every class reached, and ``"module:function"``
+    texts. What is looked up by another text (a registry) is not.
+    """
+
+    def __init__(self, trees):
+        self.trees = trees
+        self.scope = {module: self._names(module) for module in trees}
+        self.methods, self.cache = {}, {}
+        for module, tree in trees.items():
+            for cls in (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
+                for f in (f for f in cls.body if isinstance(f, FUNCTIONS)):
+                    self.methods.setdefault(f.name, []).append((module, cls, f))
+
+    def _names(self, module):
+        names = {}
+        for n in ast.walk(self.trees[module]):
+            if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("dpmodels"):
+                names.update({a.asname or a.name: (n.module, a.name) for a in n.names})
+        for n in self.trees[module].body:
+            if isinstance(n, (*FUNCTIONS, ast.ClassDef)):
+                names[n.name] = n
+            elif isinstance(n, (ast.Assign, ast.AnnAssign)) and n.value is not None:
+                for target in n.targets if isinstance(n, ast.Assign) else [n.target]:
+                    names.update({x.id: n for x in ast.walk(target) if isinstance(x, ast.Name)})
+        return names
+
+    def find(self, module, name):
+        """Return (module, name, node) of a name, None, or the text of a module."""
+        found = self.scope.get(module, {}).get(name)
+        if isinstance(found, tuple):
+            return self.find(*found)
+        if found is None:
+            return f"{module}.{name}" if f"{module}.{name}" in self.trees else None
+        return module, name, found
+
+    def _used(self, module, part):
+        """Yield what a piece of code names, and the attributes it takes of other things."""
+        own = {x.arg for f in ast.walk(part) if isinstance(f, (*FUNCTIONS, ast.Lambda))
+               for x in [*parameters(f), f.args.vararg, f.args.kwarg] if x}  # fmt: skip
+        if isinstance(part, FUNCTIONS):
+            own |= {n.id for n in ast.walk(part)
+                    if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # fmt: skip
+        for n in ast.walk(part):
+            if isinstance(n, ast.Name) and n.id not in own:
+                yield self.find(module, n.id)
+            elif isinstance(n, ast.Attribute):
+                base = n.value
+                known = isinstance(base, ast.Name) and base.id not in own
+                holder = self.find(module, base.id) if known else None
+                yield self.find(holder, n.attr) if isinstance(holder, str) else n.attr
+            elif isinstance(n, ast.Constant) and isinstance(n.value, str):
+                place, colon, name = n.value.partition(":")
+                if colon and place in self.trees:
+                    yield self.find(place, name)
+
+    def of(self, module, name):
+        """Return (module, name) -> who reached it."""
+        seen, classes, attributes = {}, {}, {}
+        todo = [(*self.find(module, name), None)]
+        while todo:
+            module, name, node, via = todo.pop()
+            here = (module, name)
+            if here in seen or here in NOT_FOLLOWED:
+                continue
+            seen[here] = via
+            if module.startswith(SEALED):
+                continue
+            parts = [node]
+            if isinstance(node, ast.ClassDef):
+                classes[id(node)] = name
+                dunder = [f for f in node.body if not isinstance(f, FUNCTIONS) or "__" in f.name]
+                parts = [*dunder, *node.bases]
+                for f in (f for f in node.body if isinstance(f, FUNCTIONS)):
+                    if f.name in attributes:
+                        todo.append((module, f"{name}.{f.name}", f, attributes[f.name]))
+            if id(node) not in self.cache:
+                used = {x for part in parts for x in self._used(module, part)}
+                self.cache[id(node)] = sorted(used - {None}, key=str)
+            for found in self.cache[id(node)]:
+                if isinstance(found, tuple):
+                    todo.append((*found, here))
+                elif isinstance(found, str) and found not in attributes:
+                    attributes[found] = here
+                    for m, c, f in self.methods.get(found, ()):
+                        if id(c) in classes:
+                            todo.append((m, f"{classes[id(c)]}.{found}", f, here))
+        return seen
+
+
+def behind_the_wall(seen):
+    """Return the ways from an estimate to what sees rows."""
+    bad = []
+    for module, name in seen:
+        if module.startswith(SEALED) and (module, name) not in HARMLESS:
+            way, at = [], (module, name)
+            while at is not None:
+                way.append(":".join(at))
+                at = seen[at]
+            bad.append(" <- ".join(way))
+    return bad
+
+
+@pytest.fixture(scope="module")
+def closure():
+    return Closure({dotted(path): parsed(path) for path in PACKAGE.rglob("*.py")})
+
+
+def backends():
+    from dpmodels.registry import _entries
+
+    return sorted({m.backend for m in _entries().values() if m.backend.startswith("dpmodels.")})
+
+
+@pytest.mark.parametrize("backend", backends())
+def test_no_estimate_can_reach_a_row(closure, backend):
+    seen = closure.of(backend, "estimate")
+    assert len(seen) > 100, "the closure found nearly nothing: it follows no calls"
+    assert behind_the_wall(seen) == []
+
+
+@pytest.mark.parametrize("backend", backends())
+def test_the_closure_of_a_release_does_reach_rows(closure, backend):
+    """The same walk from the other side: it must find what it looks for."""
+    ways = behind_the_wall(closure.of(backend, "release"))
+    assert any("sources.rows:Rows" in way for way in ways)
+
+
+# -- circles ------------------------------------------------------------------------------------
+#: Modules that import each other, imports inside functions counted. May only shrink: a circle
+#: that is gone or smaller is taken out here too.
+CIRCLES = {
+    "models.glm.estimate models.glm.plan",
+    "models.noised.files models.noised.table",
+    "privacy.account privacy.convert",
+    "results.notes results.summary",
+    "formula.build formula.columns formula.design",
+    "models.noised.anyloss models.noised.fitting models.noised.general",
+    "privacy.ledger privacy.ledger_text privacy.sqlite_store privacy.store",
+    "sources.adapt sources.dask sources.files sources.parts",
+    "formula.bases formula.calls formula.categories formula.coerce formula.compile formula.refuse formula.walk schema",
+}  # fmt: skip
+
+
+def circles(graph):
+    """Return the strongly connected components of more than one module (Tarjan)."""
+    index, low, stack, found = {}, {}, [], set()
+
+    def go(v):
+        index[v] = low[v] = len(index)
+        stack.append(v)
+        for w in graph[v]:
+            if w not in index:
+                go(w)
+                low[v] = min(low[v], low[w])
+            elif w in stack:
+                low[v] = min(low[v], index[w])
+        if low[v] == index[v]:
+            part = set()
+            while not part or v not in part:
+                part.add(stack.pop())
+            if len(part) > 1:
+                found.add(frozenset(part))
+
+    for v in graph:
+        if v not in index:
+            go(v)
+    return found
+
+
+def import_graph():
+    """Return module -> modules it imports; of a package's member, the member and not the package."""
+    paths = {dotted(path): path for path in PACKAGE.rglob("*.py")}
+    graph = {}
+    for module, path in paths.items():
+        found = set()
+        for statement in imports(path):
+            known = [x for x in statement if x in paths]
+            members = len(known) == len(statement) > 1  # nothing is taken from the package itself
+            found.update(known[1:] if members else known)
+        graph[module] = found - {module}
+    return graph
+
+
+def test_modules_do_not_import_in_circles():
+    found = {" ".join(sorted(m.removeprefix("dpmodels.") for m in c))
+             for c in circles(import_graph())}  # fmt: skip
+    assert found == CIRCLES
+
+
+def test_the_check_of_circles_can_fail():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
+    assert circles(graph) == {frozenset("abc")}

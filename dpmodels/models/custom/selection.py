@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError
 from dpmodels.privacy.composition import eps_of_parts
@@ -19,6 +20,11 @@ from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import RDP
 from dpmodels.privacy.steps import Step
+from dpmodels.private import opened, released
+from dpmodels.request import check_eps_delta
+
+if TYPE_CHECKING:
+    from dpmodels.privacy.run import Run
 
 __all__ = [
     "geometric_rdp",
@@ -27,6 +33,8 @@ __all__ = [
     "select",
     "strength_per_candidate",
 ]
+
+BEST_STEP = "best candidate"
 
 
 def liu_talwar(eps: float, delta: float, tau: float, delta_2: float) -> tuple[float, float, int]:
@@ -64,7 +72,7 @@ def poisson_rdp(alpha: float, *, mu: float, mean: float) -> float:
 
 
 def _step(kind: str, mu: float, mean: float) -> Step:
-    return Step("best candidate", RDP(f"best of {kind} runs", (("mu", mu), ("mean", mean))))
+    return Step(BEST_STEP, RDP(f"best of {kind} runs", (("mu", mu), ("mean", mean))))
 
 
 @lru_cache(maxsize=64)
@@ -85,6 +93,30 @@ def strength_per_candidate(eps: float, delta: float, kind: str, mean: float) -> 
         ok = mid > 0 and eps_of_parts([_step(kind, mid, mean)], delta) <= eps
         lo, hi = (mid, hi) if ok else (lo, mid)
     return lo
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is public about a choice before a candidate runs."""
+
+    kind: str
+    mean: float
+    mu: float
+    guarantee: Guarantee
+    n: int | None = None
+    advice: tuple[str, ...] = ()
+
+
+def _best(plan: Choice, candidates: Sequence[Callable[[float, Any], Any]], run: Run) -> Any:
+    """Run random candidates; return the output of the best score."""
+    noise = run.inner_source(BEST_STEP)
+    best_score, best = -math.inf, None
+    for _ in range(_runs(plan.kind, plan.mean, float(noise.uniforms(1)[0]))):
+        chosen = min(len(candidates) - 1, int(float(noise.uniforms(1)[0]) * len(candidates)))
+        score, output = candidates[chosen](plan.mu, noise)
+        if score > best_score:
+            best_score, best = score, output
+    return best
 
 
 def _runs(kind: str, mean: float, u: float) -> int:
@@ -132,26 +164,12 @@ def select(
     Privacy
     -------
     (eps, delta)-DP under ``relation``, if the candidates are mu-GDP under it. Charged before a
-    candidate runs.
+    candidate runs; what a candidate raises is withheld.
     """
-    from dpmodels.privacy.ledger import current_budget
-    from dpmodels.privacy.noise import make_noise
-
+    eps, delta = check_eps_delta(eps, delta)
     if not candidates:
         raise RequestError("there are no candidates")
     mu = strength_per_candidate(eps, delta, kind, float(mean))
     guarantee = Guarantee((_step(kind, mu, float(mean)),), eps, delta, relation)
-    noise = make_noise(seed)
-    if not noise.private:
-        guarantee = guarantee.not_private()
-    if budget is None:
-        budget = current_budget()
-    if budget is not None:
-        budget.charge("selection.select(...)", guarantee)
-    best_score, best = -math.inf, None
-    for _ in range(_runs(kind, float(mean), float(noise.uniforms(1)[0]))):
-        chosen = min(len(candidates) - 1, int(float(noise.uniforms(1)[0]) * len(candidates)))
-        score, output = candidates[chosen](mu, noise)
-        if score > best_score:
-            best_score, best = score, output
-    return best, guarantee
+    door = opened("selection.select(...)", Choice(kind, float(mean), mu, guarantee), budget, seed)
+    return released(door, _best, candidates), door.guarantee

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import BudgetError, RequestError, shown
+from dpmodels.errors import RequestError
+from dpmodels.models.noised.make import Noised, noised_rows
+from dpmodels.private import checked, opened, released, row_count, rows_of
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.table import NoisyTable
     from dpmodels.privacy.guarantee import Guarantee
+    from dpmodels.privacy.run import Run
+    from dpmodels.sources.rows import Rows
 
 __all__ = ["Origin", "appended", "batch_guarantee"]
 
@@ -56,32 +60,30 @@ def batch_guarantee(table: NoisyTable) -> Guarantee:
     return replace(table.guarantee, steps=table.plan.steps)
 
 
-def _charge(table: NoisyTable, budget: Any, seeded: bool) -> None:
-    """Charge one batch to the budget given, or to that of the enclosing block."""
-    if budget is None:
-        from dpmodels.privacy.ledger import current_budget
+@dataclass(frozen=True)
+class Batch:
+    """What is public about records to come; ``n`` counts those of earlier batches too."""
 
-        budget = current_budget()
-    if budget is not None:
-        cost = batch_guarantee(table)
-        cost = cost.not_private() if seeded else cost
-        budget.charge(f"append({', '.join(table.layout.names)})", cost)
+    table: NoisyTable
+    guarantee: Guarantee
+    n: int
+    advice: tuple[str, ...] = ()
+
+
+def _noised(plan: Batch, rows: Rows, run: Run) -> Noised:
+    """Noise the new rows as the old ones were."""
+    table = plan.table
+    return noised_rows(
+        table.design, table.layout, table.plan, table.public_columns, rows, run,
+        keep_order=table.keep_order,
+    )  # fmt: skip
 
 
 def appended(table: NoisyTable, new_data: Any, seed: int | None, budget: Any = None) -> NoisyTable:
     """Return ``table`` with the records of ``new_data`` after its own."""
-    from dpmodels import _testing
-    from dpmodels._guard import guarded
-    from dpmodels.models.noised.make import noised_rows
-    from dpmodels.privacy.noise import make_noise
-    from dpmodels.privacy.run import Run
     from dpmodels.sources.adapt import as_source
-    from dpmodels.sources.rows import Rows, count_rows
 
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
-    if budget is not None and not hasattr(budget, "charge"):
-        raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
+    checked(budget, seed)
     if hasattr(new_data, "__noisy_table__"):
         raise RequestError("append() takes new records, not a release")
     if any(origin.same(new_data) for origin in table.origins):
@@ -98,22 +100,12 @@ def appended(table: NoisyTable, new_data: Any, seed: int | None, budget: Any = N
             f"append() needs the columns of the release ({', '.join(needed)}); the new data has "
             f"no column {missing[0]!r}"
         )
-    n = source.n
-    if n is None:
-        if not source.rescannable:
-            raise RequestError("an iterator of tables does not say how many rows it has")
-        n = guarded(lambda: count_rows(source, needed[0]), charged=False)
+    n = row_count(source, None, needed[0], asks_n=False)
     if n < 1:
         raise RequestError("the table to append has no rows")
-    noise = _testing.NOISE.get() or make_noise(seed)
-    _charge(table, budget, not noise.private)
-    run = Run(table.plan.steps, noise)
-    rows = Rows(source, n)
-    made = guarded(
-        lambda: noised_rows(
-            table.design, table.layout, table.plan, table.public_columns, rows, run,
-            keep_order=table.keep_order,
-        )
-    )  # fmt: skip
-    grown = table._grown(made.values, made.public, seeded=not noise.private)
+    plan = Batch(table, batch_guarantee(table), table.n + n)
+    label = f"append({', '.join(table.layout.names)})"
+    door = opened(label, plan, budget, seed, what="the release is ")
+    made = released(door, _noised, rows_of(source, n))
+    grown = table._grown(made.values, made.public, seeded=door.guarantee.seeded)
     return replace(grown, origins=(*table.origins, Origin(new_data)))

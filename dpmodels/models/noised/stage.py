@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, did_you_mean, shown
@@ -266,8 +266,3 @@ def make_table(plan: TablePlan, rows: Rows, run: Run) -> NoisyTable | None:
         expected_clear=rows.n * plan.settings.clear_prob,
         declared=plan.declared,
     )
-
-
-def seeded(plan: TablePlan) -> TablePlan:
-    """Return the plan of a run with seeded noise."""
-    return replace(plan, guarantee=replace(plan.guarantee, seeded=True))

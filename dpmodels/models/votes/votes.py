@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +18,19 @@ from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, Run
 from dpmodels.privacy.steps import Step
 
 __all__ = [
+    "PatePlan",
     "PateResult",
+    "VotePlan",
     "VoteResult",
     "answer_queries",
     "answer_untested",
+    "count_votes",
     "data_independent_eps",
     "majority",
+    "pate_plan",
+    "release_labels",
+    "release_winner",
+    "vote_plan",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -88,6 +97,110 @@ class PateResult:
             f"<PATE: {reply} | data-dependent eps {self.eps_data_dependent:.3g}, "
             f"data-independent {self.eps_data_independent:.3g} | {self.privacy.statement()}>"
         )
+
+
+@dataclass(frozen=True)
+class VotePlan:
+    """What is public about one vote: the candidates and the number of voters."""
+
+    names: tuple[Any, ...]
+    guarantee: Guarantee
+    n: int
+    advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PatePlan:
+    """What is public about the queries to many teachers.
+
+    Attributes
+    ----------
+    counts : bool
+        The form of the votes: counts (queries, classes), else labels (teachers, queries).
+    free : float
+        eps of the noisy answers whatever the votes; no test is made where it is at most eps.
+    n : int
+        Number of teachers, the units of this guarantee.
+    """
+
+    classes: int
+    counts: bool
+    sigma: float
+    test_eps: float
+    free: float
+    guarantee: Guarantee
+    n: int
+    advice: tuple[str, ...] = ()
+
+
+def vote_plan(names: Sequence[Any], voters: int, eps: float, delta: float) -> VotePlan:
+    """Plan one vote."""
+    return VotePlan(tuple(names), Guarantee(vote_steps(eps, delta), eps, delta), voters)
+
+
+def pate_plan(
+    shape: tuple[int, int],
+    classes: int,
+    *,
+    counts: bool,
+    teachers: int,
+    sigma: float,
+    test_eps: float,
+    eps: float,
+    delta: float,
+) -> PatePlan:
+    """Plan the answers to all queries of an array of votes of this shape."""
+    queries = shape[0] if counts else shape[1]
+    free = data_independent_eps(sigma, queries, delta)
+    notes = (FLOAT_NOTE,) if free > eps else ()
+    guarantee = Guarantee(pate_steps(eps, delta, sigma, queries), eps, delta, notes=notes)
+    return PatePlan(classes, counts, sigma, test_eps, free, guarantee, teachers)
+
+
+def count_votes(names: Sequence[Any], votes: Iterable[Any]) -> npt.NDArray[np.int64]:
+    """Return how often each name was voted for; any other vote is an abstention."""
+    place = {name: j for j, name in enumerate(names)}
+    counts = np.zeros(len(names), dtype=np.int64)
+    for vote in votes:
+        try:
+            j = place.get(vote)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a cell that cannot be hashed or compared is an abstention
+            j = None
+        if j is not None:
+            counts[j] += 1
+    return counts
+
+
+def release_winner(plan: VotePlan, votes: Iterable[Any], run: Run) -> tuple[int, bool, float]:
+    """Count the votes and release the winner, as :func:`majority` does.
+
+    Privacy
+    -------
+    Unit: one vote; replace-one, the number of voters is public.
+    """
+    promise = plan.guarantee
+    return majority(count_votes(plan.names, votes), promise.eps, promise.delta, run)
+
+
+def release_labels(
+    plan: PatePlan, votes: npt.NDArray[Any], run: Run
+) -> tuple[Labels | None, float, float]:
+    """Count the votes of every query and release (labels or None, eps, order).
+
+    Privacy
+    -------
+    Unit: one teacher, who adds one vote at most to every query.
+    """
+    if plan.counts:
+        table = np.clip(votes.astype(float), 0.0, plan.n)
+    else:
+        table = np.stack([(votes == c).sum(0) for c in range(plan.classes)], axis=1).astype(float)
+    eps, delta = plan.guarantee.eps, plan.guarantee.delta
+    if plan.free <= eps:
+        return answer_untested(table, run), plan.free, math.nan
+    return answer_queries(table, plan.n, plan.sigma, eps, plan.test_eps, delta, run)
 
 
 def vote_steps(eps: float, delta: float) -> tuple[Step, Step]:
@@ -173,8 +286,3 @@ def answer_untested(counts: Array, run: Run) -> Labels:
     """Return the noisy argmax of every query; the step's mu gives noise of sd sigma."""
     noisy = run.gaussian(PATE_STEP, counts.astype(np.int64), math.sqrt(2.0 * len(counts)))
     return np.asarray(noisy.argmax(1), dtype=np.intp)
-
-
-def float_notes() -> tuple[str, ...]:
-    """Return the note that a tested call's guarantee carries."""
-    return (FLOAT_NOTE,)

@@ -178,6 +178,7 @@ def test_a_reloaded_release_gives_identical_fits(tmp_path, people, facts, table)
     assert back.append(people(10).assign(year=1)).n == 3010
 
 
+@pytest.mark.filterwarnings("ignore:delta = :dpmodels.errors.UtilityWarning")
 def test_delta_and_eps_of_a_release(people, facts):
     rel = dp.dp_release(people(100), ["a", "b"], eps=1, delta=0.05, schema=facts)
     assert rel.delta_at(1.0) <= 0.05
@@ -231,6 +232,7 @@ def test_ranges_that_cannot_be_bought_give_no_release(people):
         dp.dp_release(people(5)[["a"]], eps=1, delta=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:delta = :dpmodels.errors.UtilityWarning")
 def test_clear_records_must_be_asked_for(people, facts):
     frame = people(1000)
     call = dict(eps=1, delta=0.1, schema=facts)
@@ -291,6 +293,7 @@ def test_bad_input(people, facts, change, match):
         dp.dp_release(frame, **call)
 
 
+@pytest.mark.filterwarnings("ignore:delta = :dpmodels.errors.UtilityWarning")
 def test_blocks_have_a_radius_each(people, facts):
     frame = people(6000)
     with pytest.warns(NotPrivateWarning):
@@ -354,7 +357,8 @@ def test_appending_is_charged(people, facts):
     with pytest.raises(dp.errors.BudgetError, match=r"takes a dp\.Budget"):
         rel.append(people(20, seed=4), budget=3)
     seeded = dp.Budget(10, 1e-5)
-    rel.append(people(20, seed=5), seed=1, budget=seeded)
+    with pytest.warns(NotPrivateWarning, match="the release is NOT PRIVATE"):
+        rel.append(people(20, seed=5), seed=1, budget=seeded)
     assert seeded.charges[0].guarantee.seeded
 
 

@@ -1,0 +1,207 @@
+"""The one door to private rows: checks, warnings, the charge, and only then noise and a stage.
+
+:func:`opened` checks budget and seed, warns of public facts and charges the ledger;
+:func:`released` calls the stage, once a charge, under the guard, with a run made from the very
+guarantee that was charged. No other module calls a function that sees rows, makes a run, or makes
+noise (``tests/unit/test_wall.py``).
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from dpmodels import _testing
+from dpmodels._guard import guarded
+from dpmodels.errors import (
+    BudgetError,
+    NotPrivateWarning,
+    PrivacyBugError,
+    RequestError,
+    UtilityWarning,
+)
+from dpmodels.privacy.noise import make_noise
+from dpmodels.privacy.run import Run
+from dpmodels.request import check_seed
+
+if TYPE_CHECKING:
+    from dpmodels.privacy.guarantee import Guarantee
+    from dpmodels.sources.adapt import Source
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["Opened", "Planned", "checked", "opened", "released", "row_count", "rows_of", "tell"]
+
+T = TypeVar("T")
+
+
+class Planned(Protocol):
+    """What the door asks of a plan."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is charged."""
+        ...
+
+    @property
+    def n(self) -> int | None:
+        """Public number of units, None where it is private or unknown."""
+        ...
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Warnings, functions of public facts."""
+        ...
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A call that was checked and charged. Made by :func:`opened` alone; good for one stage.
+
+    Attributes
+    ----------
+    plan : Planned
+        Handed to the stage.
+    guarantee : Guarantee
+        As charged: marked where the noise is seeded.
+    """
+
+    plan: Any
+    guarantee: Guarantee
+    _runs: list[Run]
+    _ledger: tuple[Any, Any] | None
+
+    def note(self, reply: bool) -> None:
+        """Write what came of the test into the ledger: an output that was paid for."""
+        tests = [step.name for step in self.guarantee.steps if step.reply_test]
+        if self._ledger is not None and tests:
+            budget, charge = self._ledger
+            budget.note(charge, tests[-1], "reply" if reply else "NO REPLY")
+
+
+def tell(*found: Warning) -> None:
+    """Warn at the line outside this package that made the call."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dpmodels"):
+        frame, level = frame.f_back, level + 1
+    for warning in found:
+        warnings.warn(warning, stacklevel=level)
+
+
+def checked(budget: Any, seed: Any) -> None:
+    """Refuse a budget or a seed that is none. Call it before anything is read."""
+    check_seed(seed)
+    if budget is not None and not hasattr(budget, "charge"):
+        raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
+
+
+def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: str = "") -> Opened:
+    """Check, warn, charge: everything that comes before the first row.
+
+    Parameters
+    ----------
+    label : str
+        The call as printed in the ledger; public.
+    plan : Planned
+        Its guarantee is charged in full.
+    budget : Budget or None
+        None: that of the enclosing ``with budget:`` block, if there is one.
+    seed : int or None
+    what : str
+        Subject of the warning that a seed brings, as in "the fit is ".
+
+    Privacy
+    -------
+    Reads no row and draws no noise. A crash after this leaves the charge standing.
+    """
+    checked(budget, seed)
+    noise = _testing.NOISE.get() or make_noise(seed)
+    guarantee = plan.guarantee if noise.private else plan.guarantee.not_private()
+    if seed is not None:
+        text = f"seed= was given: the noise is reproducible, {what}NOT PRIVATE"
+        tell(NotPrivateWarning(text))
+    if plan.n and guarantee.delta >= 1.0 / plan.n:
+        tell(
+            UtilityWarning(
+                f"delta = {guarantee.delta:g} is not below 1/n = {1 / plan.n:.3g}: it allows a "
+                "record to be published outright. A usual choice is well below 1/n"
+            )
+        )
+    tell(*map(UtilityWarning, plan.advice))
+    if budget is None:
+        from dpmodels.privacy.ledger import current_budget
+
+        budget = current_budget()
+    ledger = None if budget is None else (budget, budget.charge(label, guarantee))
+    return Opened(plan, guarantee, [Run(guarantee.steps, noise)], ledger)
+
+
+def rows_of(source: Source, n: int, progress: bool | None = False, **reading: Any) -> Rows:
+    """Return the rows of a source for :func:`released`; no cell is read before the stage.
+
+    Parameters
+    ----------
+    source, n, progress, **reading
+        As in :class:`dpmodels.sources.rows.Rows`.
+    """
+    from dpmodels.sources.rows import Rows
+
+    return Rows(source, n, progress, **reading)
+
+
+def released(door: Opened, stage: Callable[[Any, Any, Run], T], rows: Any) -> T:
+    """Call the stage on the rows, once: the sole caller of anything that sees them.
+
+    Parameters
+    ----------
+    door : Opened
+    stage : function
+        ``stage(plan, rows, run)``: what it returns is released.
+    rows : Rows, or the private argument of a call that has no table (votes)
+
+    Privacy
+    -------
+    Under the guard: no warning gets out, and an exception says nothing of the rows. A second
+    stage for one charge is refused.
+    """
+    from dpmodels.sources.rows import Rows
+
+    if not door._runs:
+        raise PrivacyBugError("this call was charged once and its stage ran already")
+    run = door._runs.pop()  # of two threads one gets it
+    try:
+        return guarded(lambda: stage(door.plan, rows, run))
+    finally:
+        if isinstance(rows, Rows):
+            rows.close()
+
+
+def row_count(source: Source, declared: int | None, name: str, *, asks_n: bool = True) -> int:
+    """Return the public number of rows, counting a source that does not state it.
+
+    Parameters
+    ----------
+    source : Source
+    declared : int or None
+        ``n=`` of the call.
+    name : str
+        A column to count by.
+    asks_n : bool
+        Whether the call has an ``n=`` that could say it.
+    """
+    if source.n is not None:
+        if declared is not None and declared != source.n:
+            raise RequestError(f"n={declared} was given, but the table has {source.n} rows")
+        return source.n
+    if declared is not None:
+        return declared
+    if not source.rescannable:
+        raise RequestError(
+            "an iterator of tables does not say how many rows it has"
+            + (": add n=<number of rows>" if asks_n else "")
+        )
+    from dpmodels.sources.rows import count_rows
+
+    return guarded(lambda: count_rows(source, name), charged=False)
