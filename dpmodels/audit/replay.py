@@ -53,6 +53,8 @@ class Draw:
         As handed to the run; the noise sd for "coin".
     probability : float
         Of a reply ("coin").
+    unit : float
+        Size of a lattice step, of integers ("gaussian").
     kept : object
         What a histogram's threshold let through.
     output : object
@@ -66,6 +68,7 @@ class Draw:
     sensitivity: float
     output: Any
     probability: float = math.nan
+    unit: float = 1.0
     kept: Any = None
 
     def distance(self, other: Draw) -> float:
@@ -160,6 +163,7 @@ class ReplayRun(Run):
             name, "gaussian", exact, w, sensitivity,
             lambda: base(name, value, sensitivity, weights=weights, unit=unit),
         )  # fmt: skip
+        self.drawn[name] = replace(self.drawn[name], unit=unit)
         return np.array(out)
 
     def laplace(self, name: str, value: Any, sensitivity_l1: float, *, unit: float = 1.0) -> Array:
