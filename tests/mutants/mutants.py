@@ -1,0 +1,504 @@
+"""One-line changes that a test must notice: privacy, ledger and inference.
+
+``tests`` are the files (and options) that are run on a mutant: few, so that the list runs in
+minutes; ``"|"`` begins another run. ``equivalent`` is the proof that no test can tell the mutant from the original.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    equivalent: str = ""
+
+
+REPLAY = "tests/privacy/test_replay.py"
+
+
+def replayed(word):
+    return (REPLAY, "-k", word)
+
+
+_M = "dpmodels/models/"
+MUTANTS = (
+    # -- scoring: rules, sums, engine, newton, intervals, and the ending of dp_ols
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "return (math.sqrt(2.0) if p > 1 else 1.0), 2.0",
+        "return 1.0, 2.0",
+        replayed("ols-ssp"),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "return (math.sqrt(2.0) if p > 1 else 1.0), 2.0",
+        "return (math.sqrt(2.0) if p > 1 else 1.0), 1.0",
+        replayed("ols-ssp"),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "best = 4.0 + kappa\n",
+        "best = 2.0 + kappa\n",
+        ("tests/privacy/test_scoring_sensitivity.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "2.0 * kappa + 2.0 + 0.5 / kappa",
+        "2.0 * kappa + 0.5 / kappa",
+        ("tests/privacy/test_scoring_sensitivity.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "return math.sqrt(matrices + scores)",
+        "return math.sqrt(max(matrices, scores))",
+        replayed("ols-ssp"),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        'one_bin = math.sqrt(2.0) if relation == "replace" else 1.0',
+        "one_bin = 1.0",
+        replayed("ols-ssp"),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "if 1 < p <= MOST_COLUMNS:",
+        "if 1 < p:",
+        ("tests/privacy/test_scoring_sensitivity.py", "tests/unit/scoring"),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "LATTICE = 1.0 + 2.0**-12",
+        "LATTICE = 1.0",
+        ("tests/privacy/test_scoring_sensitivity.py", "tests/unit/scoring"),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        'mu_scale = mu_pass * math.sqrt(share["scale"])',
+        'mu_scale = mu_pass * share["scale"]',
+        (*replayed("ols-ssp"), "|", "tests/unit/scoring"),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "mu_pass = mu * math.sqrt(rules.passes[k])",
+        "mu_pass = mu * math.sqrt(rules.passes[k] * 1.1)",
+        ("tests/unit/scoring", "tests/privacy/test_scoring_sensitivity.py"),
+    ),
+    Mutant("dpmodels/scoring/sums.py", "weight * math.sqrt(2.0)", "weight", replayed("ols-ssp")),
+    Mutant(
+        "dpmodels/scoring/sums.py",
+        "np.minimum(norm * norm / cut, 1.0)",
+        "np.minimum(norm * norm / cut, 2.0)",
+        replayed("ols-ssp"),
+    ),
+    Mutant(
+        "dpmodels/scoring/sums.py",
+        "np.clip(factor, -most, most, out=factor)",
+        "np.clip(factor, -2 * most, 2 * most, out=factor)",
+        (*replayed("ols-ssp"), "|", "tests/privacy/test_scoring_sensitivity.py"),
+    ),
+    Mutant(
+        "dpmodels/scoring/sums.py",
+        "kept = np.minimum(radius / length, 1.0)",
+        "kept = np.minimum(radius / length, 1.2)",
+        replayed("ols-ssp"),
+    ),
+    Mutant(
+        "dpmodels/scoring/sums.py",
+        "weights.append(units[-1] / noise.score)",
+        "weights.append(units[-1] / noise.score / 2)",
+        replayed("ols-ssp"),
+    ),
+    Mutant(
+        "dpmodels/scoring/sums.py",
+        "np.array([sums.scale], dtype=object), STEPS, unit=unit",
+        "np.array([sums.scale], dtype=object), STEPS / 2, unit=unit",
+        replayed("ols-ssp"),
+    ),
+    Mutant(
+        "dpmodels/scoring/sums.py",
+        "w[:, ~whole] = 0.0",
+        "w[:-1, ~whole] = 0.0",
+        (*replayed("ols-ssp"), "|", "tests/privacy/test_scoring_sensitivity.py"),
+    ),
+    Mutant(
+        "dpmodels/scoring/engine.py",
+        'still=plan.relation != "replace"',
+        "still=False",
+        ("tests/privacy/test_scoring_sensitivity.py", "tests/unit/scoring"),
+    ),
+    Mutant(
+        "dpmodels/scoring/engine.py",
+        "s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start",
+        "s = radius**2 / plan.start / 2",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        "dpmodels/scoring/newton.py",
+        "weight = old / (old + nu * nu)",
+        "weight = nu * nu / (old + nu * nu)",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        "dpmodels/scoring/newton.py",
+        "nu = math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)",
+        "nu = math.sqrt(weight**2 * nu * nu)",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        "dpmodels/scoring/newton.py",
+        "LONGEST * math.sqrt(phi)",
+        "10 * LONGEST * math.sqrt(phi)",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        "dpmodels/scoring/newton.py",
+        "np.maximum(values, floor)",
+        "np.maximum(values, floor / 10)",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        "dpmodels/scoring/intervals.py",
+        "sampling = phi * free / n * inverse @ J @ inverse",
+        "sampling = phi / n * inverse @ J @ inverse",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        "dpmodels/scoring/intervals.py",
+        "sd = plan.noise.score / n",
+        "sd = plan.noise.score / n / 2",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        "dpmodels/scoring/intervals.py",
+        "noisy_H = step.nu**2 / 2.0 *",
+        "noisy_H = 0.0 *",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        "dpmodels/scoring/intervals.py",
+        "np.maximum(part * self.score, TAIL * self.tail)",
+        "part * self.score",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        "dpmodels/scoring/intervals.py",
+        "((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r)",
+        "((h2 * r + h3) / 2.0 - r * sd)",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        "dpmodels/scoring/intervals.py",
+        "np.where(low, step.floor / 10.0,",
+        "np.where(low, step.floor,",
+        ("tests/unit/scoring",),
+    ),
+    Mutant(
+        _M + "linear/scored.py",
+        'share = 1.0 - (float(request["bounds_share"]) if bought is not None else 0.0)',
+        "share = 1.0",
+        ("tests/unit/scoring", "tests/unit/models/linear/test_empty_rows.py"),
+    ),
+    Mutant(
+        _M + "linear/scored.py",
+        'ordered = request.relation == "replace" and',
+        "ordered =",
+        ("tests/unit/scoring", "tests/unit/models/linear/test_empty_rows.py"),
+    ),
+    Mutant(
+        _M + "linear/scored.py",
+        "REACH = 64.0",
+        "REACH = 1.0",
+        ("tests/unit/scoring", "tests/unit/models/linear/test_empty_rows.py"),
+    ),
+    Mutant(
+        _M + "linear/scored.py",
+        "part[lost] = part[:, lost] = math.nan",
+        "part[lost] = math.nan",
+        ("tests/unit/scoring", "tests/unit/models/linear/test_empty_rows.py"),
+    ),
+    Mutant(
+        _M + "linear/scored.py",
+        "free=n / max(n - r, 1.0)",
+        "free=1.0",
+        ("tests/unit/scoring", "tests/unit/models/linear/test_empty_rows.py"),
+    ),
+    # -- least squares by moments, ePTR, and companions
+    Mutant(
+        "dpmodels/exact/queries.py",
+        "sensitivity = gram_sensitivity(q, relation) * 2.0**40",
+        "sensitivity = 2.0**40",
+        replayed("ols-ssp"),
+    ),
+    Mutant(
+        "dpmodels/exact/queries.py",
+        "gram_l1(q, relation) * 2.0**40, unit=unit)",
+        "gram_l1(q, relation) * 2.0**39, unit=unit)",
+        replayed("ols-ssp"),
+    ),
+    Mutant("dpmodels/exact/queries.py", "W[0, 0] = k\n", "W[0, 0] = 2 * k\n", replayed("ols-ssp")),
+    Mutant(
+        _M + "linear/dpgd.py",
+        'run.gaussian(f"gradient {t}", total, sensitivity,',
+        'run.gaussian(f"gradient {t}", total, sensitivity / 2,',
+        replayed("dpgd"),
+    ),
+    Mutant(
+        _M + "linear/eptr_release.py",
+        "s = radius * radius * (1.0 + allowance)",
+        "s = 0.5 * radius * radius * (1.0 + allowance)",
+        replayed("ols-eptr"),
+    ),
+    Mutant(
+        _M + "linear/eptr_release.py",
+        'run.gaussian_real("coefficients", theta, h)',
+        'run.gaussian_real("coefficients", theta, h / 2)',
+        replayed("ols-eptr"),
+    ),
+    Mutant(
+        _M + "linear/eptr_release.py",
+        'run.gaussian("residual variance", total, 2.0**30, unit=step)',
+        'run.gaussian("residual variance", total, 2.0**29, unit=step)',
+        replayed("ols-eptr"),
+    ),
+    Mutant(
+        _M + "linear/eptr_release.py",
+        "* (1.0 + 1e-9) * detail.z - grid",
+        "* (1.0 + 1e-9) - grid",
+        (
+            "tests/unit/models/linear/test_eptr.py",
+            "tests/privacy/test_eptr_sensitivity.py",
+            "tests/privacy/test_exact_pins.py",
+        ),
+    ),
+    Mutant(_M + "linear/adassp.py", "rx2 * allowance", "0.5 * rx2 * allowance", replayed("adassp")),
+    Mutant(
+        _M + "linear/outpert.py",
+        "run.gaussian_real(_STEP, theta, D)",
+        "run.gaussian_real(_STEP, theta, D / 2)",
+        replayed("outpert"),
+    ),
+    Mutant(
+        _M + "linear/gptr_release.py",
+        "rbar = max(rbar, detail.Y)",
+        "rbar = rbar / 2",
+        (
+            "tests/unit/models/linear/test_gptr.py",
+            "tests/privacy/test_posterior_audit.py",
+            "tests/privacy/test_exact_pins.py",
+        ),
+    ),
+    Mutant(
+        _M + "linear/gptr_release.py", "low, B2 * detail.factor", "low, B2", replayed("ols-gptr")
+    ),
+    # -- logistic and Poisson
+    Mutant(
+        _M + "glm/release.py",
+        "tilt = detail.sigma * run",
+        "tilt = 0.5 * detail.sigma * run",
+        ("tests/privacy/test_exact_pins.py",),
+    ),
+    Mutant(
+        _M + "glm/release.py",
+        'change = 2.0 if detail.relation == "replace" else 1.0',
+        "change = 1.0",
+        replayed("glm-objpert"),
+    ),
+    Mutant(
+        _M + "glm/release.py",
+        "return loss.curvature * detail.radius * detail.reach,",
+        "return 0.5 * loss.curvature * detail.radius * detail.reach,",
+        replayed("glm-objpert"),
+    ),
+    Mutant(
+        _M + "glm/release.py",
+        "theta = found.theta if found.certified else np.zeros(design.p)",
+        "theta = found.theta",
+        (
+            "tests/unit/models/glm/test_glm_more.py",
+            "tests/unit/models/glm/test_glm_passes.py",
+            "tests/privacy/test_exact_pins.py",
+        ),
+    ),
+    Mutant(_M + "glm/tested.py", "size * detail.factor", "size", replayed("glm-gptr")),
+    Mutant(
+        _M + "glm/perturbation.py",
+        "return max(delta_gdp(eps, rho), removal_delta(eps, rho, kappa))",
+        "return delta_gdp(eps, rho)",
+        ("tests/unit/models/glm", "tests/privacy/test_exact_pins.py"),
+    ),
+    Mutant(
+        "dpmodels/exact/columns.py",
+        "return STEPS * math.sqrt(square) * (1.0 + 2.0**-18)",
+        "return 0.7 * STEPS * math.sqrt(square) * (1.0 + 2.0**-18)",
+        replayed("glm-objpert or pca"),
+    ),
+    # -- ranges
+    Mutant(
+        "dpmodels/ranges/buy.py",
+        "noisy = run.gaussian(name, counts, math.sqrt(2.0))",
+        "noisy = run.gaussian(name, counts, 1.0)",
+        replayed("uniform"),
+    ),
+    Mutant(
+        "dpmodels/ranges/buy.py",
+        "sd = math.sqrt(2.0 * bins) / purchase.mu",
+        "sd = 1e-3 * math.sqrt(2.0 * bins) / purchase.mu",
+        ("tests/privacy/test_exact_pins.py",),
+    ),
+    Mutant(
+        "dpmodels/ranges/buy.py",
+        "return sd, 1.0 + tail_margin(sd, purchase.delta / bins)",
+        "return sd, tail_margin(sd, purchase.delta / bins)",
+        ("tests/privacy/test_exact_pins.py",),
+    ),
+    Mutant(
+        "dpmodels/ranges/buy.py",
+        "Gaussian(mu / math.sqrt(2 * v)),",
+        "Gaussian(mu / math.sqrt(v)),",
+        ("tests/privacy/test_exact_pins.py",),
+    ),
+    Mutant(
+        "dpmodels/ranges/buy.py",
+        "failure=delta / (2 * v),",
+        "failure=0.0,",
+        ("tests/privacy/test_exact_pins.py",),
+    ),
+    # -- mean, bayes, kernel, pca, votes
+    Mutant(
+        _M + "mean/clipped.py",
+        "k = math.sqrt(3.0 * d)",
+        "k = 2 * math.sqrt(3.0 * d)",
+        replayed("dp_mean"),
+    ),
+    Mutant(
+        _M + "mean/clipped.py",
+        "frobenius = 1.0 if d == 1 else math.sqrt(2.0) * d",
+        "frobenius = 1.0",
+        replayed("dp_mean"),
+    ),
+    Mutant(
+        _M + "mean/ptr.py",
+        "(4 * detail.slack + 6) * c",
+        "(2 * detail.slack + 6) * c",
+        ("tests/privacy/test_exact_pins.py", "tests/unit/models/mean"),
+    ),
+    Mutant(
+        _M + "bayes/gaussian.py",
+        "stats.counts, math.sqrt(2.0))",
+        "stats.counts, 1.0)",
+        replayed("dp_bayes"),
+    ),
+    Mutant(
+        _M + "bayes/gaussian.py",
+        "bound = math.sqrt(8.0) * scale.norm",
+        "bound = 2.0 * scale.norm",
+        ("tests/privacy/test_exact_pins.py", "|", *replayed("dp_bayes")),
+    ),
+    Mutant(_M + "bayes/compare.py", "2.0 * d * 2.0**20", "d * 2.0**20", replayed("dp_bayes")),
+    Mutant(
+        _M + "kernel/regression.py",
+        "float(D.min()), allowance)",
+        "float(D.min()), 0.5)",
+        replayed("npreg"),
+    ),
+    Mutant(
+        _M + "kernel/wavelet.py", "value, 2.0 * _LABEL", "value, 1.0 * _LABEL", replayed("npreg")
+    ),
+    Mutant(
+        _M + "components/pca.py",
+        "noisy = run.gaussian_real(COEF_STEP, svec(projector(M, detail.k)), bound * detail.factor)",
+        "noisy = run.gaussian_real(COEF_STEP, svec(projector(M, detail.k)), 0.1 * bound)",
+        replayed("pca"),
+    ),
+    Mutant(
+        _M + "votes/votes.py",
+        "math.sqrt(2.0 * len(counts)))",
+        "math.sqrt(len(counts)))",
+        replayed("votes"),
+    ),
+    Mutant(_M + "votes/votes.py", "[margin], 2.0)[0]", "[margin], 1.0)[0]", replayed("votes")),
+    Mutant(
+        _M + "custom/eptr.py",
+        "sd = detail.alpha * GRID * agm(detail.eps_r, detail.delta)",
+        "sd = 0.5 * detail.alpha * GRID * agm(detail.eps_r, detail.delta)",
+        replayed("dp_eptr"),
+    ),
+    # -- the ground: run, composition, convert, ledger
+    Mutant(
+        "dpmodels/privacy/run.py",
+        "sds = [sensitivity / (mu * wj) * ROUND_UP for wj in w]",
+        "sds = [sensitivity / (2 * mu * wj) * ROUND_UP for wj in w]",
+        ("tests/unit/privacy/test_noise_run.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/run.py",
+        "factor = math.sqrt(2.0) * sensitivity / m.eps",
+        "factor = sensitivity / m.eps",
+        ("tests/privacy/test_noised_release.py", "tests/privacy/test_exact_pins.py"),
+    ),
+    Mutant(
+        "dpmodels/privacy/run.py",
+        "z[:, self.noise.uniforms(k) < clear] = 0.0",
+        "z[:, self.noise.uniforms(k) < 2 * clear] = 0.0",
+        ("tests/privacy/test_exact_pins.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/convert.py",
+        "failure + float(ndtr(mu - upper_quantile(failure)))",
+        "2.0 * failure",
+        ("tests/privacy/test_exact_pins.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/convert.py",
+        "failure += step.failure\n",
+        "failure += 0.0\n",
+        ("tests/privacy/test_exact_pins.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/composition.py",
+        "return min(1.0, self.infinite + tail)",
+        "return min(1.0, tail)",
+        ("tests/unit/privacy/test_composition.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/account.py",
+        "    for step in guarantee.steps:\n        m = step.mechanism\n        failure += step.failure\n",
+        "    for step in guarantee.steps:\n        m = step.mechanism\n",
+        ("tests/privacy/test_exact_pins.py", "tests/unit/privacy/test_budget.py"),
+    ),
+    Mutant(
+        "dpmodels/privacy/account.py",
+        "self.spent[2] + entry.failure,",
+        "self.spent[2],",
+        ("tests/unit/privacy/test_budget.py", "tests/privacy/test_exact_pins.py"),
+    ),
+    Mutant(
+        "dpmodels/privacy/account.py",
+        "and f <= box[2] * _DIGITS",
+        "",
+        ("tests/unit/privacy/test_budget.py", "tests/privacy/test_exact_pins.py"),
+    ),
+    Mutant(
+        "dpmodels/privacy/account.py",
+        "others = min(_MIXED_BOXES * max(free, 0.0), max(free - cap, 0.0))",
+        "others = max(free, 0.0)",
+        ("tests/unit/privacy/test_budget.py", "tests/privacy/test_exact_pins.py"),
+    ),
+    Mutant(
+        "dpmodels/privacy/propose_test.py",
+        "p, q = delta, 1.0 - delta",
+        "p, q = 2 * delta, 1.0 - 2 * delta",
+        ("tests/unit/privacy", "-k", "coin"),
+    ),
+    Mutant(
+        "dpmodels/privacy/sqlite_store.py",
+        'db.execute("PRAGMA synchronous=EXTRA")',
+        'db.execute("PRAGMA synchronous=OFF")',
+        ("tests/privacy/test_exact_pins.py",),
+    ),
+)
