@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dpmodels import _testing
-from dpmodels._quiet import quiet
 from dpmodels.errors import DPModelsError, PrivateStageError
+from dpmodels.quiet import quiet
 
 __all__ = ["guarded"]
 

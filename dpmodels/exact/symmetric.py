@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dpmodels.privacy.run import Run
 
-__all__ = ["release_symmetric", "svec", "symmetric_sd", "unsvec"]
+__all__ = ["release_symmetric", "svec", "unsvec"]
 
 Array = npt.NDArray[np.float64]
 
@@ -53,11 +53,6 @@ def release_symmetric(
     out[upper] = noisy[k:]
     out.T[upper] = noisy[k:]
     return out
-
-
-def symmetric_sd(sensitivity: float, mu: float) -> float:
-    """Return the diagonal sd of the noise that :func:`release_symmetric` adds."""
-    return sensitivity / mu
 
 
 def svec(M: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels._quiet import quiet
+from dpmodels.quiet import quiet
 from dpmodels.schema import Binary, Levels, Text, Variable
 
 __all__ = ["coerce", "coerce_all", "hash_text"]

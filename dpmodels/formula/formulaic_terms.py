@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels._quiet import quiet
 from dpmodels.errors import FormulaError
 from dpmodels.formula.nodes import Basis, Cat, Factor
+from dpmodels.quiet import quiet
 
 __all__ = ["Coding", "Parsed", "Part", "TermLayout", "coding", "contrast", "layout", "parse"]
 

@@ -182,14 +182,6 @@ def _hermite(value: Array, slope: Array, t: Array, i: npt.NDArray[np.intp]) -> A
     return np.asarray(y0 + t * (m0 + t * (c2 + t * c3)))
 
 
-def _hermite_slope(value: Array, slope: Array, t: Array, i: npt.NDArray[np.intp]) -> Array:
-    y0, y1 = value[i], value[i + 1]
-    m0, m1 = slope[i] * _STEP, slope[i + 1] * _STEP
-    c2 = 3.0 * (y1 - y0) - 2.0 * m0 - m1
-    c3 = 2.0 * (y0 - y1) + m0 + m1
-    return np.asarray((m0 + t * (2.0 * c2 + 3.0 * c3 * t)) / _STEP)
-
-
 @functools.lru_cache(maxsize=8)
 def _table(b: float) -> tuple[float, tuple[tuple[Array, Array], ...]]:
     from scipy.special import expit
