@@ -34,7 +34,7 @@ def make_plan(call: Call, n: int) -> Plan:
     if plan.purchase is not None and request.relation == "replace":
         from dpmodels.ranges.expected import purchase_advice
 
-        plan = replace(plan, advice=(*plan.advice, *purchase_advice(plan.purchase, n)))
+        plan = replace(plan, advice=(*purchase_advice(plan.purchase, n), *plan.advice))
     if request.seed is not None or _testing.NOISE.get() is not None:
         plan = replace(plan, guarantee=replace(plan.guarantee, seeded=True))
     return plan

@@ -159,9 +159,7 @@ class Shown:
 
     def as_text(self, width: int | None = None) -> str:
         """Return text; tables that follow the terminal do so, or ``width``, below 88 columns."""
-        from dpmodels.tables.text import render
-
-        return render(self.table(), width)
+        return str(import_module("dpmodels.tables.text").render(self.table(), width))
 
     def as_html(self) -> str:
         """Return plain HTML, every string escaped, no scripts."""

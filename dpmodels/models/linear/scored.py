@@ -150,6 +150,7 @@ def plan(request: Request, design: Design, n: int, white: PublicWhitening | None
         white,
     )
     scoring = detail.scoring(design.p, request.relation)
+    quiet = _figure(scoring) <= LOUD
     listed = [
         *buying,
         *(replace(step, share=(step.share or 0.0) * share) for step in steps(scoring)),
@@ -169,7 +170,7 @@ def plan(request: Request, design: Design, n: int, white: PublicWhitening | None
             "noise of the information": _figure(scoring),
             "clip of scores": scoring.passes[-1].clip,
         },
-        expected_se=_expected(detail, design, request.relation),
+        expected_se=_expected(detail, design, request.relation) if quiet else {},
         purchase=bought,
         detail=detail,
         reasons=request.reasons,
