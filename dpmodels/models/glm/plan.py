@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dpmodels.errors import RequestError
 from dpmodels.models.glm.losses import LogisticLoss, Loss, PoissonLoss
-from dpmodels.models.glm.newton import planned_passes
+from dpmodels.models.glm.newton import WorkingRows, back_map, minimise, planned_passes
 from dpmodels.models.glm.perturbation import largest_rho, logistic_profile, two_sided_profile
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.composition import delta_of_parts
@@ -366,9 +366,6 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
     Z = getattr(request.public, "rows", None)
     if Z is None:
         return ()
-    from dpmodels.models.glm.estimate import back_map
-    from dpmodels.models.glm.newton import WorkingRows, minimise
-
     lo, hi = Z[:-1].min(1), Z[:-1].max(1)
     half = np.where(hi > lo, (hi - lo) / 2.0, 1.0)
     scale, shift = 1.0 / half, np.zeros(len(half))

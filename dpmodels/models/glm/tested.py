@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
-from dpmodels.models.glm.estimate import back_map
 from dpmodels.models.glm.losses import LogisticLoss
-from dpmodels.models.glm.newton import WorkingRows, evaluate, minimise, planned_passes
+from dpmodels.models.glm.newton import WorkingRows, back_map, evaluate, minimise, planned_passes
 from dpmodels.models.glm.plan import check_common, full_radius
 from dpmodels.models.glm.selfconcordant import curvature_sensitivity, displacement, hessian_gamma
 from dpmodels.planning import Plan

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
-from dpmodels.models.noised.fitting import fit_model
+from dpmodels.models.noised.general import check_loss, fit_model, loss_of
 from dpmodels.models.noised.model import model_of
 from dpmodels.models.noised.stage import Settings, make_table, plan_table
 from dpmodels.planning import Plan
@@ -50,7 +50,6 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         if s == s
     }
     from dpmodels.models.noised.expected import expected_of
-    from dpmodels.models.noised.general import check_loss
 
     noisy_y = design.p in made.layout.rows
     check_loss(request, made.noise.noise, len(made.noise.blocks), made.noise.clear_prob, noisy_y)
@@ -74,7 +73,6 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 
 def _settings(request: Request) -> Settings:
     """Return the release's options; losses with kinks and free functions ask for SL noise."""
-    from dpmodels.models.noised.general import loss_of
     from dpmodels.models.noised.losses import Loss
 
     settings = Settings.of(request.options)
