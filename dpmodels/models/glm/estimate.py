@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -106,7 +105,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     names = design.names
     if not release.reply:
         note = _NO_RANGES if "theta" not in release.values else _NOT_CERTIFIED
-        return Estimate(names, np.full(design.p, math.nan), released=False, notes=(note,))
+        return Estimate.silent(names, note)
     released: GlmReleased = release.detail
     A = back_map(released.scale, released.shift, design.has_intercept)
     theta = release.values["theta"]

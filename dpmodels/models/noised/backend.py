@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
@@ -112,7 +109,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "The ranges could not be found within the budget. Declare them, for example "
             "bounds={'x': (0, 10)}: declared ranges cost nothing."
         )
-        return Estimate(names, np.full(len(names), math.nan), released=False, notes=(note,))
+        return Estimate.silent(names, note)
     table: NoisyTable = release.detail
     return fit_model(plan.request, release.design, model_of(release.design, table), table)
 
