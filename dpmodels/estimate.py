@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,3 +51,11 @@ class Estimate:
     warnings: tuple[str, ...] = ()
     arrays: Mapping[str, Array] = field(default_factory=dict)
     use_t: float | None = None
+
+    @classmethod
+    def silent(
+        cls, names: Sequence[str], *notes: str, stats: Mapping[str, float] | None = None
+    ) -> Estimate:
+        """Return what there is to say after a no-reply: the names, and why."""
+        blank = np.full(len(names), np.nan)
+        return cls(tuple(names), blank, released=False, stats=dict(stats or {}), notes=notes)

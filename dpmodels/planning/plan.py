@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,38 @@ class Plan(Shown):
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     passes: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        design: Design,
+        n: int | None,
+        steps: Iterable[Step],
+        *,
+        notes: tuple[str, ...] = (),
+        proved: str | None = None,
+        **facts: Any,
+    ) -> Plan:
+        """Return the plan of these steps, under the guarantee that the request asks for.
+
+        Parameters
+        ----------
+        request, design, n
+            As the method's ``plan`` got them; n is kept only where it is public.
+        steps : iterable of Step
+        notes, proved
+            Of the guarantee.
+        **facts
+            The other attributes. ``reasons`` are those of the request if not given.
+        """
+        listed = tuple(steps)
+        guarantee = Guarantee(
+            listed, request.eps, request.delta, request.relation, notes=notes, proved=proved
+        )
+        public_n = n if request.relation == "replace" else None
+        facts = {"reasons": request.reasons, **facts}
+        return cls(request, design, public_n, listed, guarantee, **facts)
 
     def table(self) -> Table:
         """Return what the plan shows: facts, columns, what is released, advice."""

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import BudgetError, BudgetExceededError
+from dpmodels.privacy.convert import gaussian_form, gaussian_replace, pair_replace
 from dpmodels.privacy.gdp import delta_gdp, eps_gdp, mu_gdp, mu_of_pure
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
 
@@ -107,8 +108,6 @@ def _triples(guarantee: Guarantee) -> Iterator[tuple[float, float, float]]:
     mu2 = pure = failure = as_gauss = 0.0
     simple = guarantee.proved in (None, guarantee.relation)
     if not simple:
-        from dpmodels.privacy.convert import gaussian_form, gaussian_replace
-
         form = gaussian_form(guarantee.steps)
         if form is not None:
             mu, lost = gaussian_replace(*form)
@@ -158,8 +157,6 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
         triples = [(0.0, eps, delta), ((mu_of_pure(eps) * _SLACK) ** 2, 0.0, delta)]
         return [Entry(*t, eps, delta) for t in triples]
     if relation != guarantee.relation:
-        from dpmodels.privacy.convert import charge_under
-
         return charge_under(guarantee, relation)
     return [Entry(*t, guarantee.eps, guarantee.delta) for t in _triples(guarantee)]
 
@@ -362,3 +359,24 @@ class Account:
             "caps": None if self.caps is None else list(self.caps),
             "boxes": [list(box) for box in self.boxes],
         }
+
+
+def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:
+    """Return the entries of a call whose guarantee is stated for the other relation."""
+    if (guarantee.relation, relation) != ("add-remove", "replace"):
+        raise BudgetError(
+            f"this budget counts neighbours by {relation!r}; the call's guarantee is for "
+            f"{guarantee.relation!r}, which implies nothing about it: with n public the number "
+            "of rows itself may be published. Use a budget of its own for the call"
+        )
+    eps, delta = pair_replace(guarantee.eps, guarantee.delta)
+    entries = [Entry(0.0, eps, delta, eps, delta)]
+    entries.append(Entry((mu_of_pure(eps) * (1 + 1e-9)) ** 2, 0.0, delta, eps, delta))
+    form = gaussian_form(guarantee.steps)
+    if form is not None:
+        mu, failure = gaussian_replace(*form)
+        entries.insert(0, Entry(mu * mu, 0.0, failure, eps, delta))
+    elif guarantee.gaussian_cover is not None:
+        mu, failure = gaussian_replace(*guarantee.gaussian_cover)
+        entries.insert(0, Entry((mu * (1 + 1e-9)) ** 2, 0.0, failure, eps, delta))
+    return entries

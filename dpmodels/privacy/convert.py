@@ -11,17 +11,13 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dpmodels.errors import BudgetError
 from dpmodels.privacy.gdp import mu_of_pure, upper_quantile
 
 if TYPE_CHECKING:
-    from dpmodels.privacy.account import Entry
-    from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.privacy.steps import Step
 
 __all__ = [
     "add_remove_request",
-    "charge_under",
     "gaussian_form",
     "gaussian_replace",
     "pair_replace",
@@ -83,26 +79,3 @@ def replace_delta(
         mu, failure = gaussian_replace(*form)
         bound = min(bound, delta_gdp(eps, mu) + failure)
     return min(1.0, bound)
-
-
-def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:
-    """Return the entries of a call whose guarantee is stated for the other relation."""
-    from dpmodels.privacy.account import Entry
-
-    if (guarantee.relation, relation) != ("add-remove", "replace"):
-        raise BudgetError(
-            f"this budget counts neighbours by {relation!r}; the call's guarantee is for "
-            f"{guarantee.relation!r}, which implies nothing about it: with n public the number "
-            "of rows itself may be published. Use a budget of its own for the call"
-        )
-    eps, delta = pair_replace(guarantee.eps, guarantee.delta)
-    entries = [Entry(0.0, eps, delta, eps, delta)]
-    entries.append(Entry((mu_of_pure(eps) * (1 + 1e-9)) ** 2, 0.0, delta, eps, delta))
-    form = gaussian_form(guarantee.steps)
-    if form is not None:
-        mu, failure = gaussian_replace(*form)
-        entries.insert(0, Entry(mu * mu, 0.0, failure, eps, delta))
-    elif guarantee.gaussian_cover is not None:
-        mu, failure = gaussian_replace(*guarantee.gaussian_cover)
-        entries.insert(0, Entry((mu * (1 + 1e-9)) ** 2, 0.0, failure, eps, delta))
-    return entries

@@ -29,8 +29,8 @@ from typing import Any
 
 from dpmodels.errors import BudgetError, DPModelsError
 from dpmodels.privacy.account import Account, Entry
+from dpmodels.privacy.charge import Charge, new_account
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.ledger import Charge, new_account
 from dpmodels.privacy.mechanisms import Approximate
 from dpmodels.privacy.steps import Step
 from dpmodels.privacy.store import admit_all

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from dpmodels.errors import BudgetError
 from dpmodels.privacy.account import Account, Entry
+from dpmodels.privacy.charge import Charge
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.ledger import Charge
 
 __all__ = ["MemoryStore", "Store", "admit_all"]
 

@@ -4,6 +4,7 @@ from dpmodels.ranges.buy import buy_ranges, plan_purchase
 from dpmodels.ranges.parts import (
     FAILURE_SHARE,
     Part,
+    bounds_share,
     gaussian_part,
     no_ranges,
     pair_part,
@@ -13,6 +14,7 @@ from dpmodels.ranges.parts import (
 __all__ = [
     "FAILURE_SHARE",
     "Part",
+    "bounds_share",
     "buy_ranges",
     "gaussian_part",
     "no_ranges",

@@ -18,9 +18,18 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
-__all__ = ["FAILURE_SHARE", "Part", "gaussian_part", "no_ranges", "pair_part", "ranged_design"]
+__all__ = [
+    "FAILURE_SHARE",
+    "Part",
+    "bounds_share",
+    "gaussian_part",
+    "no_ranges",
+    "pair_part",
+    "ranged_design",
+]
 
-#: Part of delta that pays for the failure of bought ranges.
+#: Part of delta that pays for the failure of bought ranges; methods with a test of their own
+#: spend as much again on the failure of its bound.
 FAILURE_SHARE = 0.1
 
 
@@ -49,7 +58,8 @@ class Part:
     printed: dict[str, float] = field(default_factory=dict)
 
 
-def _share(request: Request, to_buy: tuple[str, ...]) -> float:
+def bounds_share(request: Request, to_buy: object) -> float:
+    """Return the share of the budget that buys ranges: 0 where there are none to buy."""
     return float(request["bounds_share"]) if to_buy else 0.0
 
 
@@ -61,7 +71,7 @@ def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.
     """
     delta_b = FAILURE_SHARE * request.delta if to_buy else 0.0
     mu = mu_gdp(request.eps, request.delta - delta_b - delta_f)
-    share = _share(request, to_buy)
+    share = bounds_share(request, to_buy)
     if not to_buy:
         return Part(mu=mu)
     purchase, steps = plan_purchase(to_buy, mu * math.sqrt(share), delta_b, share)
@@ -76,7 +86,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
     """
     if not to_buy:
         return Part(eps=request.eps, delta=request.delta)
-    share, part = _share(request, to_buy), FAILURE_SHARE * request.delta
+    share, part = bounds_share(request, to_buy), FAILURE_SHARE * request.delta
     purchase, steps = plan_purchase(to_buy, mu_gdp(share * request.eps, part), part, share)
     return Part(
         share,

@@ -19,7 +19,6 @@ from dpmodels.estimate import Array, Estimate
 from dpmodels.exact.features import FeatureScale, feature_scale
 from dpmodels.models.bayes.core import ClassSums, class_sums
 from dpmodels.planning import Plan
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Pure
 from dpmodels.privacy.run import SMOOTH_NOTE
 from dpmodels.privacy.steps import Step
@@ -62,20 +61,16 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         Step("sums of squares", Pure(third), share=1 / 3, label="Laplace"),
     ]
     detail = CompareDetail(len(design.levels), (third, third, third), delta if smooth else 0.0)
-    return Plan(
-        request=request,
-        design=design,
-        n=n,
-        steps=tuple(steps),
-        guarantee=Guarantee(
-            tuple(steps), request.eps, request.delta, request.relation,
-            notes=(SMOOTH_NOTE,) if smooth else (),
-        ),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        notes=(SMOOTH_NOTE,) if smooth else (),
         shares={"counts": 1 / 3, "means": 1 / 3, "squares": 1 / 3},
         purchase=part.purchase,
         detail=detail,
-        reasons=request.reasons,
-    )  # fmt: skip
+    )
 
 
 def smoothness(eps: float, delta: float) -> float:
@@ -147,7 +142,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     features = [c.name for c in design.columns if c.kind != "intercept"]
     names = tuple(f"{level}: {what}" for level in levels for what in ("prior", *features))
     if not release.reply:
-        return Estimate(names, np.full(len(names), math.nan), released=False)
+        return Estimate.silent(names)
     scale: FeatureScale = release.detail
     assert plan.n is not None
     counts, u = release.values["counts"], release.values["means"]

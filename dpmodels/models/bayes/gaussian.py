@@ -17,7 +17,6 @@ from dpmodels.exact.features import FeatureScale, feature_scale
 from dpmodels.models.bayes.core import ClassSums, class_sums
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import agm, upper_quantile
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
 from dpmodels.privacy.propose_test import (
     paper_midpoint,
@@ -26,7 +25,7 @@ from dpmodels.privacy.propose_test import (
     split_midpoint,
 )
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import gaussian_part, no_ranges, pair_part, ranged_design
+from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BayesDetail", "estimate", "pair_constants", "plan", "release"]
 
-FAILURE_SHARE = 0.1
 VARIANCE_SHARE = 0.15
 COUNT_SHARE = 0.15
 
@@ -112,16 +110,14 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         purchase, steps, detail, shares = _plan_gaussian(
             request, design, form, radius, variance, to_buy
         )
-    return Plan(
-        request=request,
-        design=design,
-        n=n,
-        steps=tuple(steps),
-        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
         shares=shares,
         purchase=purchase,
         detail=detail,
-        reasons=request.reasons,
     )
 
 
@@ -330,7 +326,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     features = [c.name for c in design.columns if c.kind != "intercept"]
     names = tuple(f"{level}: {what}" for level in levels for what in ("prior", *features))
     if not release.reply:
-        return Estimate(names, np.full(len(names), math.nan), released=False)
+        return Estimate.silent(names)
     scale: FeatureScale = release.detail
     assert plan.n is not None
     counts = release.values["counts"]

@@ -21,7 +21,6 @@ from dpmodels.exact.symmetric import svec, unsvec
 from dpmodels.planning import Plan
 from dpmodels.privacy.convert import gaussian_replace
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.run import tail_margin
 from dpmodels.privacy.steps import Step
@@ -140,16 +139,14 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         d1=d1,
         relation=request.relation,
     )
-    return Plan(
-        request=request,
-        design=design,
-        n=n if request.relation == "replace" else None,
-        steps=steps,
-        guarantee=Guarantee(steps, request.eps, request.delta, request.relation),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
         shares={"centre": 0.10, "gap": 0.10, "coef": 0.80},
         scales={"row norm bound (working units)": detail.radius},
         detail=detail,
-        reasons=request.reasons,
     )
 
 
@@ -223,7 +220,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "The eigengap behind component k was not visible above the noise: try another k, more "
             "rows or a larger eps."
         )
-        return Estimate(names, np.full(len(names), math.nan), released=False, notes=(note,))
+        return Estimate.silent(names, note)
     _, V = np.linalg.eigh(release.values["projector"])
     V = V[:, ::-1][:, : detail.k]
     V = V * np.sign(V[np.abs(V).argmax(0), np.arange(detail.k)])

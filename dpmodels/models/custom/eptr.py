@@ -18,7 +18,6 @@ from dpmodels.errors import RequestError, shown
 from dpmodels.estimate import Array, Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm, mu_gdp
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
 from dpmodels.privacy.propose_test import (
     integer_coin,
@@ -28,6 +27,7 @@ from dpmodels.privacy.propose_test import (
 )
 from dpmodels.privacy.run import tail_margin
 from dpmodels.privacy.steps import Step
+from dpmodels.ranges import FAILURE_SHARE
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["estimate", "plan", "release", "safe_number", "safe_vector"]
 
-FAILURE_SHARE = 0.1
 BOUND_SHARE = 0.15
 #: Relative allowance for the public grid of a release.
 GRID = 1.0 + 2.0**-20
@@ -105,14 +104,12 @@ def plan(request: Request, design: Design, n: int) -> Plan:
             eps_r=request.eps - eps_t,
             delta=request.delta,
         )
-    return Plan(
-        request=request,
-        design=design,
-        n=n,
-        steps=steps,
-        guarantee=Guarantee(steps, request.eps, request.delta, request.relation),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
         detail=detail,
-        reasons=request.reasons,
     )
 
 
@@ -239,7 +236,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     given = plan.request["names"]
     names = tuple(given) if given else tuple(f"T[{j}]" for j in range(size))
     if not release.reply:
-        return Estimate(names, np.full(size, math.nan), released=False)
+        return Estimate.silent(names)
     sd = float(release.detail)
     return Estimate(
         names,

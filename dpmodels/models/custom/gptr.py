@@ -18,7 +18,6 @@ from dpmodels.errors import RequestError
 from dpmodels.estimate import Array, Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.convert import add_remove_request
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Pure
 from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP
 from dpmodels.privacy.steps import Step
@@ -94,19 +93,16 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         Step(TEST_STEP, Pure(eps_t), share=eps_t / pair[0], failure=delta_f, reply_test=propose),
         Step(OUT_STEP, Approximate(detail.eps_m, detail.delta_m), share=detail.eps_m / pair[0]),
     )
-    return Plan(
-        request=request,
-        design=design,
-        n=n if request.relation == "replace" else None,
-        steps=steps,
-        guarantee=Guarantee(
-            steps, request.eps, request.delta, request.relation, notes=(FLOAT_NOTE,),
-            proved=proved,
-        ),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        notes=(FLOAT_NOTE,),
+        proved=proved,
         shares={"test": eps_t / pair[0], "mechanism": detail.eps_m / pair[0]},
         detail=detail,
-        reasons=request.reasons,
-    )  # fmt: skip
+    )
 
 
 def _rows(rows: Rows, design: Design) -> Array:
@@ -180,7 +176,5 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     bound = float(release.values["loss bound"])
     note = "Private if the user's privacy loss, its sensitivity and the mechanism are as stated."
     if not release.reply:
-        return Estimate(
-            names, np.full(detail.size, math.nan), released=False, stats={"loss_bound": bound}
-        )
+        return Estimate.silent(names, stats={"loss_bound": bound})
     return Estimate(names, release.values["output"], stats={"loss_bound": bound}, notes=(note,))

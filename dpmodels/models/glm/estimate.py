@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.estimate import Estimate
+from dpmodels.models.glm.newton import back_map
+from dpmodels.models.glm.plan import SCALE_STEP, GlmDetail
 
 if TYPE_CHECKING:
-    from dpmodels.models.glm.plan import GlmDetail
     from dpmodels.models.glm.release import GlmReleased
     from dpmodels.planning import Plan
     from dpmodels.release import Release
 
-__all__ = ["back_map", "covariances", "estimate", "ridge_bias"]
+__all__ = ["covariances", "estimate", "ridge_bias"]
 
 _NO_RANGES = (
     "The ranges could not be found within the budget. Declare them, for example "
@@ -34,14 +34,6 @@ _LOUD = 1.0
 EMPTY, SEEN = 0.05, 3.0
 
 Array = npt.NDArray[np.float64]
-
-
-def back_map(scale: Array, shift: Array, intercept: bool) -> Array:
-    """Return A with beta = A theta: eta = sum theta_j (s_j x_j + h_j)."""
-    A = np.diag(scale)
-    if intercept:
-        A[0] = np.where(np.arange(len(scale)) == 0, 1.0, shift)
-    return A
 
 
 def covariances(information: Array, sigma: float, lam: float) -> tuple[Array, Array]:
@@ -91,7 +83,6 @@ def _empty_note(plan: Plan, release: Release, detail: GlmDetail) -> list[str]:
         return []
     from dpmodels.exact.columns import sums_sensitivity
     from dpmodels.exact.rowmap import STEPS
-    from dpmodels.models.glm.plan import SCALE_STEP
 
     sums = release.values["sums"]
     d = (len(sums) - 1) // 2
@@ -114,7 +105,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     names = design.names
     if not release.reply:
         note = _NO_RANGES if "theta" not in release.values else _NOT_CERTIFIED
-        return Estimate(names, np.full(design.p, math.nan), released=False, notes=(note,))
+        return Estimate.silent(names, note)
     released: GlmReleased = release.detail
     A = back_map(released.scale, released.shift, design.has_intercept)
     theta = release.values["theta"]

@@ -279,3 +279,11 @@ def _newton(
         fast, length = length == 1.0 and ratio <= _FAST, 1.0
     certified = float(np.linalg.norm(gradient)) <= 0.5 * tol
     return Minimum(theta, gradient, hessian, certified, used)
+
+
+def back_map(scale: Array, shift: Array, intercept: bool) -> Array:
+    """Return A with beta = A theta: eta = sum theta_j (s_j x_j + h_j)."""
+    A = np.diag(scale)
+    if intercept:
+        A[0] = np.where(np.arange(len(scale)) == 0, 1.0, shift)
+    return A

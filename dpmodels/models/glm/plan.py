@@ -13,17 +13,16 @@ import numpy.typing as npt
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
 from dpmodels.models.glm.losses import LogisticLoss, Loss, PoissonLoss
-from dpmodels.models.glm.newton import planned_passes
+from dpmodels.models.glm.newton import WorkingRows, back_map, minimise, planned_passes
 from dpmodels.models.glm.perturbation import largest_rho, logistic_profile, two_sided_profile
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.composition import delta_of_parts
 from dpmodels.privacy.convert import add_remove_request
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Profile
 from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import FAILURE_SHARE, plan_purchase
+from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -297,7 +296,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     public_n = n if relation == "replace" else None
     rescale = bool(request["rescale"])
     to_buy = design.unknown
-    bought = float(request["bounds_share"]) if to_buy else 0.0
+    bought = bounds_share(request, to_buy)
     failure = FAILURE_SHARE * request.delta if to_buy else 0.0
     shares = {
         k: v * (1.0 - bought) for k, v in _shares(request, rescale, request.inference).items()
@@ -340,14 +339,12 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         relation=relation,
         public_params=public_only(request, loss, design.has_intercept),
     )
-    return Plan(
-        request=request,
-        design=design,
-        n=public_n,
-        steps=tuple(steps),
-        guarantee=Guarantee(
-            tuple(steps), request.eps, request.delta, relation, notes=(FLOAT_NOTE,)
-        ),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        notes=(FLOAT_NOTE,),
         shares={"ranges": bought, **_short(shares)} if to_buy else _short(shares),
         scales={
             "ridge (working units)": lam,
@@ -356,7 +353,6 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         },
         purchase=purchase,
         detail=detail,
-        reasons=request.reasons,
         advice=_advice(detail, design, public_n),
         # the design without its intercept has nothing to rescale
         passes=detail.passes
@@ -371,9 +367,6 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
     Z = getattr(request.public, "rows", None)
     if Z is None:
         return ()
-    from dpmodels.models.glm.estimate import back_map
-    from dpmodels.models.glm.newton import WorkingRows, minimise
-
     lo, hi = Z[:-1].min(1), Z[:-1].max(1)
     half = np.where(hi > lo, (hi - lo) / 2.0, 1.0)
     scale, shift = 1.0 / half, np.zeros(len(half))

@@ -17,16 +17,14 @@ import numpy.typing as npt
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.families import family_of
-from dpmodels.models.glm.estimate import back_map
 from dpmodels.models.glm.losses import LogisticLoss
-from dpmodels.models.glm.newton import WorkingRows, evaluate, minimise, planned_passes
+from dpmodels.models.glm.newton import WorkingRows, back_map, evaluate, minimise, planned_passes
 from dpmodels.models.glm.plan import check_common, full_radius
 from dpmodels.models.glm.selfconcordant import curvature_sensitivity, displacement, hessian_gamma
 from dpmodels.planning import Plan
 from dpmodels.privacy.composition import delta_of_parts
 from dpmodels.privacy.convert import add_remove_request, gaussian_replace
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import RDP, Gaussian
 from dpmodels.privacy.run import FLOAT_NOTE, tail_margin
 from dpmodels.privacy.steps import Step
@@ -174,21 +172,18 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     detail, steps, proved = build(request, B, design.p, passes)
     if detail.lam <= B * B:
         raise RequestError(f"lam= must exceed B^2 = {B * B:.4g} (working units) for method='gptr'")
-    return Plan(
-        request=request,
-        design=design,
-        n=n if request.relation == "replace" else None,
-        steps=tuple(steps),
-        guarantee=Guarantee(
-            tuple(steps), request.eps, request.delta, request.relation,
-            notes=(FLOAT_NOTE,) if detail.shape == "hessian" else (), proved=proved,
-        ),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        notes=(FLOAT_NOTE,) if detail.shape == "hessian" else (),
+        proved=proved,
         shares={"curvature": _TEST_SHARE, "coef": 1 - _TEST_SHARE},
         scales={"ridge (working units)": detail.lam, "row norm bound (working units)": B},
         detail=detail,
-        reasons=request.reasons,
         passes=detail.passes + 1,
-    )  # fmt: skip
+    )
 
 
 def release(plan: Plan, rows: Rows, run: Run) -> Release:

@@ -29,7 +29,6 @@ from dpmodels.models.kernel.kernel import (
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
 from dpmodels.privacy.propose_test import (
     paper_midpoint,
@@ -39,7 +38,7 @@ from dpmodels.privacy.propose_test import (
 )
 from dpmodels.privacy.run import tail_margin
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import gaussian_part, no_ranges, pair_part, ranged_design
+from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["estimate", "plan", "release"]
 
-FAILURE_SHARE = 0.1
 TEST_SHARE = 0.15
 _GRID = {1: 41, 2: 15}
 _JITTER = 1e-8
@@ -167,17 +165,15 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     else:
         purchase, steps, pair, shares = _pair_steps(request, form, to_buy, m)
         detail = NpregDetail(form, _bandwidth(request, n, d), points, {}, **pair)
-    return Plan(
-        request=request,
-        design=design,
-        n=n,
-        steps=tuple(steps),
-        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
         shares=shares,
         scales={"bandwidth on the [-1, 1] scale": detail.h, "query points": float(m)},
         purchase=purchase,
         detail=detail,
-        reasons=request.reasons,
     )
 
 
@@ -337,7 +333,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     """Values of the curve at the fixed points, with the privacy error of each."""
     detail: NpregDetail = plan.detail
     if not release.reply:
-        return Estimate(("curve",), np.full(1, math.nan), released=False)
+        return Estimate.silent(("curve",))
     frame: NpregReleased = release.detail
     points = frame.features.centre + frame.features.half * frame.points
     arrays = {

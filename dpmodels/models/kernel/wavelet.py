@@ -17,7 +17,6 @@ from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.features import feature_scale
 from dpmodels.planning import Plan
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
@@ -59,17 +58,15 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     steps.append(Step("coefficients", Gaussian(rest), share=1.0 - bought))
     level = request["level_j"]
     detail = WaveletDetail(default_level(n, rest) if level is None else int(level), rest)
-    return Plan(
-        request=request,
-        design=design,
-        n=n,
-        steps=tuple(steps),
-        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
         shares={**part.printed, "coef": 1.0 - bought},
         scales={"cells": float(2**detail.level)},
         purchase=part.purchase,
         detail=detail,
-        reasons=request.reasons,
     )
 
 
@@ -110,7 +107,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Cell means, as a curve at the mid-points of the cells."""
     if not release.reply:
-        return Estimate(("curve",), np.full(1, math.nan), released=False)
+        return Estimate.silent(("curve",))
     detail: WaveletDetail = plan.detail
     scale, centre, half = release.detail
     cells = 2**detail.level

@@ -56,7 +56,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     p, names = design.p, design.names
     assert plan.n is not None
     if not release.reply:
-        return Estimate(names, np.full(p, math.nan), released=False, notes=_no_reply(release.why))
+        return Estimate.silent(names, *_no_reply(release.why))
     released: OlsReleased = release.detail
     A, a = released.unit.back()
     W = np.eye(p) if released.whitening is None else released.whitening

@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import upper_quantile
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import gaussian_part, pair_part
+from dpmodels.ranges import FAILURE_SHARE, gaussian_part, pair_part
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["FAILURE_SHARE", "OlsDetail", "column_radius", "plan"]
-
-#: Part of delta for the lower bound's failure, and for the failure of bought ranges.
-FAILURE_SHARE = 0.1
+__all__ = ["OlsDetail", "column_radius", "plan"]
 
 #: Shares of mu^2 (of what the ranges leave) by (needs the scale matrix, needs the variance).
 _SHARES = {
@@ -138,19 +134,16 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         purchase, steps, detail, shares = _plan_auto(request, design, raw, to_buy)
     else:
         purchase, steps, detail, shares = _plan_pair(request, design, n, raw, to_buy, form)
-    guarantee = Guarantee(tuple(steps), request.eps, request.delta, request.relation)
-    return Plan(
-        request=request,
-        design=design,
-        n=n,
-        steps=tuple(steps),
-        guarantee=guarantee,
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
         shares=shares,
         scales=_scales(detail, design.p, n),
         expected_se=_expected_se(detail, design, n),
         purchase=purchase,
         detail=detail,
-        reasons=request.reasons,
         advice=_advice(detail, design.p, n),
     )
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from dpmodels.estimate import Estimate
 from dpmodels.models.linear.gptr_release import noise_bound
@@ -26,7 +23,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "The ranges could not be found within the budget. Declare them, for example "
             "bounds={'x': (0, 10)}: declared ranges cost nothing."
         )
-        return Estimate(design.names, np.full(design.p, math.nan), released=False, notes=(note,))
+        return Estimate.silent(design.names, note)
     released: LinearReleased = release.detail
     A, a = released.unit.back()
     draws = release.values["draws"] @ A.T + a

@@ -12,11 +12,10 @@ from dpmodels.models.linear.posterior import largest_s_pair
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.convert import add_remove_request, gaussian_replace
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Profile
 from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import FAILURE_SHARE, plan_purchase
+from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -146,7 +145,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     kind = str(request.options.get("estimator", "posterior"))
     draws = int(request.options.get("draws", 1))
     to_buy = _purchase_allowed(request, design)
-    bought = float(request["bounds_share"]) if to_buy else 0.0
+    bought = bounds_share(request, to_buy)
     fail_b = FAILURE_SHARE * request.delta if to_buy else 0.0
     total = mu_gdp(request.eps, 0.7 * request.delta - fail_b)
     factor = 2.0 if request.relation == "replace" else 1.0
@@ -204,19 +203,16 @@ def _plan(
     shares: dict[str, float],
     purchase: Purchase | None = None,
 ) -> Plan:
-    return Plan(
-        request=request,
-        design=design,
-        n=detail.n,
-        steps=tuple(steps),
-        guarantee=Guarantee(
-            tuple(steps), request.eps, request.delta, request.relation, notes=(FLOAT_NOTE,)
-        ),
+    return Plan.of(
+        request,
+        design,
+        detail.n,
+        steps,
+        notes=(FLOAT_NOTE,),
         shares=shares,
         scales={"row norm bound (working units)": detail.B},
         purchase=purchase,
         detail=detail,
-        reasons=request.reasons,
     )
 
 

@@ -405,14 +405,8 @@ def _finish(
 
 def no_reply(release: Release) -> Estimate:
     """Return the estimate of a run whose ranges could not be bought."""
-    names = release.design.names
-    return Estimate(
-        names,
-        np.full(len(names), math.nan),
-        released=False,
-        notes=(
-            "The ranges could not be found within the budget (too few rows, or a column that "
-            "hardly varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges "
-            "cost nothing.",
-        ),
+    return Estimate.silent(
+        release.design.names,
+        "The ranges could not be found within the budget (too few rows, or a column that hardly "
+        "varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges cost nothing.",
     )

@@ -38,7 +38,6 @@ from dpmodels.models.linear.scores import (
 )
 from dpmodels.models.linear.stages import Passes, Stages, ball_stage, whitened_stage
 from dpmodels.planning import Plan
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
@@ -144,12 +143,11 @@ def whitened_plan(request: Request, design: Design, n: int, white: PublicWhiteni
     if third is not None:
         steps.append(Step(SCORES, third, share=scores))
     figure = noise_figure(third, q - 1, rows, request.relation, two=two)
-    return Plan(
-        request=request,
-        design=design,
-        n=n if request.relation == "replace" else None,
-        steps=tuple(steps),
-        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
         shares={s.name: float(s.share or 0.0) for s in steps},
         scales={**_scales(detail, q, request.relation), **score_scales(figure)},
         detail=detail,

@@ -21,9 +21,8 @@ from dpmodels.models.linear.plans import currency, mu_like, noise_ratio, plannin
 from dpmodels.models.linear.public import public_radius
 from dpmodels.models.linear.stages import guide_share, guide_windows
 from dpmodels.planning import Plan
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.ranges import no_ranges, ranged_design
+from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.engine import (
@@ -131,7 +130,7 @@ def plan(request: Request, design: Design, n: int, white: PublicWhitening | None
     bought, buying, budget = (
         purchase(request, design) if white is None else (None, [], currency(request))
     )
-    share = 1.0 - (float(request["bounds_share"]) if bought is not None else 0.0)
+    share = 1.0 - bounds_share(request, bought)
     shares = LINEAR.passes
     if request.split is not None:
         shares = tuple(float(request.split[name]) for name in PASSES)
@@ -155,12 +154,11 @@ def plan(request: Request, design: Design, n: int, white: PublicWhitening | None
         *buying,
         *(replace(step, share=(step.share or 0.0) * share) for step in steps(scoring)),
     ]
-    return Plan(
-        request=request,
-        design=design,
-        n=n if request.relation == "replace" else None,
-        steps=tuple(listed),
-        guarantee=Guarantee(tuple(listed), request.eps, request.delta, request.relation),
+    return Plan.of(
+        request,
+        design,
+        n,
+        listed,
         shares={
             **({"ranges": 1.0 - share} if bought is not None else {}),
             **{name: part * share for name, part in zip(PASSES, shares, strict=True)},
@@ -173,7 +171,6 @@ def plan(request: Request, design: Design, n: int, white: PublicWhitening | None
         expected_se=_expected(detail, design, request.relation) if quiet else {},
         purchase=bought,
         detail=detail,
-        reasons=request.reasons,
         advice=_advice(_figure(scoring)),
         passes=len(shares) + (bought is not None),
     )

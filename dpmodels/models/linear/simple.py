@@ -17,8 +17,7 @@ from dpmodels.exact.rowspace import unit_rows
 from dpmodels.models.linear.inference import no_reply
 from dpmodels.models.linear.plans import Currency, purchase
 from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.ranges import no_ranges, ranged_design
+from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def budget_of(
 ) -> tuple[Purchase | None, list[Step], Currency, float]:
     """Return (purchase, its steps, the rest of the budget, the share of the rest)."""
     bought, steps, rest = purchase(request, design)
-    return bought, steps, rest, 1.0 - float(request["bounds_share"]) if bought else 1.0
+    return bought, steps, rest, 1.0 - bounds_share(request, bought)
 
 
 def make_plan(
@@ -79,19 +78,15 @@ def make_plan(
     notes: tuple[str, ...] = (),
 ) -> Plan:
     """Return the plan of a method without a rule of its own."""
-    return Plan(
-        request=request,
-        design=design,
-        n=n if request.relation == "replace" else None,
-        steps=tuple(steps),
-        guarantee=Guarantee(
-            tuple(steps), request.eps, request.delta, request.relation, notes=notes
-        ),
-        shares={},
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        notes=notes,
         scales=dict(scales or {}),
         purchase=bought,
         detail=detail,
-        reasons=request.reasons,
         advice=advice,
     )
 

@@ -45,10 +45,9 @@ from dpmodels.models.linear.stages import (
     whitened_stage,
 )
 from dpmodels.planning import Plan
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import no_ranges, ranged_design
+from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
 from dpmodels.sources.windows import ALL_ROWS, Windows
 
@@ -129,7 +128,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     first = budget.part(share)
     second = budget.part(other) if stages == 2 else None
     third = budget.part(scores) if scores > 0 else None
-    spent = 1.0 - (float(request["bounds_share"]) if bought is not None else 0.0)
+    spent = 1.0 - bounds_share(request, bought)
     parts = [("first moments" if second is not None else "moments", first, share)]
     parts += [("whitened moments", second, other)] if second is not None else []
     parts += [(SCORES, third, scores)] if third is not None else []
@@ -153,12 +152,11 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         third,
     )
     figure = noise_figure(third, p, rows, request.relation, two=second is not None)
-    return Plan(
-        request=request,
-        design=design,
-        n=n if request.relation == "replace" else None,
-        steps=tuple(steps),
-        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
         shares={
             **({"ranges": 1.0 - spent} if bought is not None else {}),
             **{name: part * spent for name, _, part in parts},

@@ -20,7 +20,6 @@ from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.planning import Plan
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
@@ -75,18 +74,16 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         for c, h in zip(design.columns, halves.tolist(), strict=True)
         if h == h
     }
-    return Plan(
-        request=request,
-        design=design,
-        n=n,
-        steps=tuple(steps),
-        guarantee=Guarantee(tuple(steps), request.eps, request.delta, request.relation),
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
         shares={**part.printed, **shares},
         scales={"noise sd of a sum in half-ranges": sd},
         expected_se=expected,
         purchase=part.purchase,
         detail=detail,
-        reasons=request.reasons,
     )
 
 
@@ -144,7 +141,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     names = design.names
     d = len(names)
     if not release.reply:
-        return Estimate(names, np.full(d, math.nan), released=False)
+        return Estimate.silent(names)
     detail: MeanDetail = plan.detail
     part: MeanReleased = release.detail
     assert plan.n is not None

@@ -18,7 +18,6 @@ from dpmodels.errors import RequestError
 from dpmodels.estimate import Array, Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm
-from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate
 from dpmodels.privacy.propose_test import laplace_test_probability
 from dpmodels.privacy.steps import Step
@@ -69,16 +68,14 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )
     detail = PtrMeanDetail(width, slack, eps_t, request.eps - eps_t, delta)
     sd = agm(detail.eps_r, delta) * sensitivity(detail, n)
-    return Plan(
-        request=request,
-        design=design,
-        n=n,
-        steps=(step,),
-        guarantee=Guarantee((step,), request.eps, request.delta, request.relation),
+    return Plan.of(
+        request,
+        design,
+        n,
+        (step,),
         scales={"slack T": float(slack), "noise sd": sd},
         expected_se=dict.fromkeys(design.names, sd),
         detail=detail,
-        reasons=request.reasons,
     )
 
 
@@ -144,6 +141,6 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     """Means with the known privacy error; nothing is spent on the sampling error."""
     names = plan.design.names
     if not release.reply:
-        return Estimate(names, np.full(len(names), math.nan), released=False)
+        return Estimate.silent(names)
     sd = plan.scales["noise sd"]
     return Estimate(names, release.values["mean"], vcov_privacy=sd * sd * np.eye(len(names)))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.models.noised.draws import second_model
-from dpmodels.models.noised.fitting import split_errors
+from dpmodels.models.noised.fitting import column_scales, split_errors
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -87,7 +87,6 @@ def fit_function(
     """Minimise the corrected mean of a user's function from the naive fit, by BFGS."""
     from scipy.optimize import minimize
 
-    from dpmodels.models.noised.general import column_scales
     from dpmodels.models.noised.optimise import RADIUS
 
     scale, slopes = column_scales(design, model)

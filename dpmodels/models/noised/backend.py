@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
-from dpmodels.models.noised.fitting import fit_model
+from dpmodels.models.noised.general import check_loss, fit_model, loss_of
 from dpmodels.models.noised.model import model_of
 from dpmodels.models.noised.stage import Settings, make_table, plan_table
 from dpmodels.planning import Plan
@@ -50,7 +47,6 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         if s == s
     }
     from dpmodels.models.noised.expected import expected_of
-    from dpmodels.models.noised.general import check_loss
 
     noisy_y = design.p in made.layout.rows
     check_loss(request, made.noise.noise, len(made.noise.blocks), made.noise.clear_prob, noisy_y)
@@ -74,7 +70,6 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 
 def _settings(request: Request) -> Settings:
     """Return the release's options; losses with kinks and free functions ask for SL noise."""
-    from dpmodels.models.noised.general import loss_of
     from dpmodels.models.noised.losses import Loss
 
     settings = Settings.of(request.options)
@@ -114,7 +109,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "The ranges could not be found within the budget. Declare them, for example "
             "bounds={'x': (0, 10)}: declared ranges cost nothing."
         )
-        return Estimate(names, np.full(len(names), math.nan), released=False, notes=(note,))
+        return Estimate.silent(names, note)
     table: NoisyTable = release.detail
     return fit_model(plan.request, release.design, model_of(release.design, table), table)
 

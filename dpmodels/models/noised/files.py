@@ -13,10 +13,11 @@ import numpy as np
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.layout import Group, Layout
-from dpmodels.models.noised.table import NoisyTable, _read_only
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dpmodels.models.noised.table import NoisyTable
 
 __all__ = ["FORMAT", "VERSION", "load", "save"]
 
@@ -112,7 +113,7 @@ def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
     }
 
 
-def load(path: str | Path) -> NoisyTable:
+def load(kind: type[NoisyTable], path: str | Path) -> NoisyTable:
     """Read a release; see :meth:`NoisyTable.load`."""
     import pandas as pd
 
@@ -150,14 +151,14 @@ def load(path: str | Path) -> NoisyTable:
         tuple(Group(tuple(c), frozenset(v), a, b) for c, v, a, b in lay["groups"]),
     )  # fmt: skip
     guarantee = Guarantee.from_dict(saved["guarantee"])
-    return NoisyTable(
+    values = np.ascontiguousarray(frame[names].to_numpy(dtype=object).astype(float).T)
+    values.setflags(write=False)
+    return kind(
         design=Design.from_dict(saved["design"]),
         layout=layout,
         plan=_plan(saved["plan"], guarantee),
         guarantee=guarantee,
-        values=_read_only(
-            np.ascontiguousarray(frame[names].to_numpy(dtype=object).astype(float).T)
-        ),
+        values=values,
         public={c: frame[f"public:{c}"].to_numpy() for c in saved["public"]},
         lower=np.array(saved["lower"]),
         scale=np.array(saved["scale"]),

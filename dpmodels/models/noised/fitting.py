@@ -12,16 +12,13 @@ from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.models.noised.draws import second_model
 from dpmodels.models.noised.linear import LinearFit, fit_linear, fit_linear_one_draw
-from dpmodels.models.noised.text import notes_of_table
-from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.models.noised.model import Model
-    from dpmodels.models.noised.table import NoisyTable
     from dpmodels.request import Request
 
-__all__ = ["fit_model", "split_errors"]
+__all__ = ["column_scales", "fit_least_squares", "signal_warnings", "split_errors"]
 
 Array = npt.NDArray[np.float64]
 
@@ -58,27 +55,8 @@ def signal_warnings(signal: float) -> list[str]:
     return [text + rest + ". More rows, fewer columns or a larger eps would help"]
 
 
-def fit_model(request: Request, design: Design, model: Model, table: NoisyTable) -> Estimate:
-    """Fit the loss of a call to the released data.
-
-    Parameters
-    ----------
-    request : Request
-    design : Design
-    model : Model
-    table : NoisyTable
-    """
-    notes = list(notes_of_table(table, brief=True))
-    if table.clear_prob > 0 or request.method.name == "naive":
-        notes.append(f"Estimator: {request.method.title}.")
-    if verb_of(request.verb).loss == "squared":
-        return _linear(request, model, notes)
-    from dpmodels.models.noised.general import fit_loss
-
-    return fit_loss(request, design, model, notes)
-
-
-def _linear(request: Request, model: Model, notes: list[str]) -> Estimate:
+def fit_least_squares(request: Request, model: Model, notes: list[str]) -> Estimate:
+    """Fit least squares in closed form."""
     name, draw = request.method.name, request.options.get("draw_seed")
     if name == "naive":
         fit = fit_linear(model, corrected=False)
@@ -127,3 +105,18 @@ def _linear_estimate(request: Request, model: Model, fit: LinearFit, notes: list
         notes=tuple(notes),
         warnings=tuple(warned),
     )
+
+
+def column_scales(design: Design, model: Model) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Return widths of the predictor columns (standardised units) and which are slopes."""
+    scale, slopes = np.ones(model.p), np.ones(model.p, dtype=bool)
+    for j, column in enumerate(design.columns):
+        if column.kind == "intercept":
+            slopes[j] = False
+            continue
+        if column.interval is not None and column.interval[1] > column.interval[0]:
+            scale[j] = column.interval[1] - column.interval[0]
+        else:
+            spread = float(model.X[:, j].std())
+            scale[j] = spread if spread > 0 else 1.0
+    return scale, slopes

@@ -12,21 +12,30 @@ import numpy.typing as npt
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.estimate import Estimate
 from dpmodels.families import family_of
+from dpmodels.models.noised.anyloss import fit_function
 from dpmodels.models.noised.draws import second_model
-from dpmodels.models.noised.fitting import TOO_WEAK, signal_warnings, split_errors
+from dpmodels.models.noised.fitting import (
+    TOO_WEAK,
+    column_scales,
+    fit_least_squares,
+    signal_warnings,
+    split_errors,
+)
 from dpmodels.models.noised.kinks import check, hinge, huber
 from dpmodels.models.noised.linear import weak_signal
 from dpmodels.models.noised.losses import IndexLoss, Logistic, Loss, Poisson, Squared
 from dpmodels.models.noised.objective import Objective, objective_of
 from dpmodels.models.noised.optimise import RADIUS, Solution, minimise, residual_mad
+from dpmodels.models.noised.text import notes_of_table
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.models.noised.model import Model
+    from dpmodels.models.noised.table import NoisyTable
     from dpmodels.request import Request
 
-__all__ = ["LOSSES", "NotOffered", "check_loss", "fit_loss", "loss_of"]
+__all__ = ["LOSSES", "NotOffered", "check_loss", "fit_loss", "fit_model", "loss_of"]
 
 Array = npt.NDArray[np.float64]
 
@@ -128,21 +137,6 @@ def check_loss(request: Request, noise: str, blocks: int, p: float, noisy_y: boo
         raise RequestError(f"method={shown(name)} with the {loss.name} loss needs h > 0")
 
 
-def column_scales(design: Design, model: Model) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Return widths of the predictor columns (standardised units) and which are slopes."""
-    scale, slopes = np.ones(model.p), np.ones(model.p, dtype=bool)
-    for j, column in enumerate(design.columns):
-        if column.kind == "intercept":
-            slopes[j] = False
-            continue
-        if column.interval is not None and column.interval[1] > column.interval[0]:
-            scale[j] = column.interval[1] - column.interval[0]
-        else:
-            spread = float(model.X[:, j].std())
-            scale[j] = spread if spread > 0 else 1.0
-    return scale, slopes
-
-
 @dataclass(frozen=True)
 class Errors:
     """Sandwich of a fit: V (Hessian), A (score moment), cov, and whether V is definite."""
@@ -176,19 +170,33 @@ def difference_hessian(objective: Objective, theta: Array, scale: Array, step: f
     return 0.5 * (H + H.T)
 
 
+def fit_model(request: Request, design: Design, model: Model, table: NoisyTable) -> Estimate:
+    """Fit the loss of a call to the released data.
+
+    Parameters
+    ----------
+    request : Request
+    design : Design
+    model : Model
+    table : NoisyTable
+    """
+    notes = list(notes_of_table(table, brief=True))
+    if table.clear_prob > 0 or request.method.name == "naive":
+        notes.append(f"Estimator: {request.method.title}.")
+    if verb_of(request.verb).loss == "squared":
+        return fit_least_squares(request, model, notes)
+    return fit_loss(request, design, model, notes)
+
+
 def fit_loss(request: Request, design: Design, model: Model, notes: list[str]) -> Estimate:
     """Fit a loss to the released data."""
     check_loss(request, model.noise, len(model.K), model.clear_prob, model.noisy_y)
     loss = loss_of(request)
     kind = "paper" if request.options.get("variant") == "paper" else request.method.name
     if not isinstance(loss, Loss):
-        from dpmodels.models.noised.anyloss import fit_function
-
         return fit_function(request, design, model, loss, kind, notes)
     if isinstance(loss, Squared):
-        from dpmodels.models.noised.fitting import _linear
-
-        return _linear(request, model, notes)
+        return fit_least_squares(request, model, notes)
     if not loss.of_residual and float(np.abs(model.total[-1, :-1]).max()) > 0:
         raise RequestError("the response shares a noised column with the right-hand side")
     model = _response(loss, model)

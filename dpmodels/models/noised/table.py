@@ -259,7 +259,7 @@ class NoisyTable:
         """Read what :meth:`save` wrote."""
         from dpmodels.models.noised.files import load
 
-        return load(path)
+        return load(cls, path)
 
     # -- text ------------------------------------------------------------------------------
     def summary(self) -> str:
