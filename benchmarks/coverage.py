@@ -21,7 +21,8 @@ import dpmodels as dp
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import default_grid
-from default_grid import REAL, outwards, real_designs, schema_of
+from common import one_core, outwards, schema_of, write
+from default_grid import REAL, real_designs
 
 #: Wide designs as in the grid (rare levels, ranges a hundred times the spread), and narrow ones.
 WIDE = ("adult", "california8", "credit")
@@ -156,8 +157,8 @@ def main():
     for label, value in wine(args.reps).items():
         lines.append(f"* {label}: {value:.3f}")
         print(lines[-1], flush=True)
-    lines += ["", f"{time.process_time() - start:.0f} s on one core."]
-    Path(args.out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines += one_core(start)
+    write(args.out, lines)
 
 
 if __name__ == "__main__":

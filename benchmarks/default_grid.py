@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import data_folder, schema_of
 
 import dpmodels as dp
 
@@ -101,27 +101,8 @@ TUNED = {
 }  # fmt: skip
 
 
-def outwards(lo, hi):
-    """Round a range outwards to half a power of ten of its width."""
-    step = 10 ** math.floor(math.log10(max(hi - lo, 1e-12))) / 2
-    return math.floor(lo / step) * step, math.ceil(hi / step) * step
-
-
-def schema_of(frame, formula):
-    """What a user would declare: rounded ranges, levels of text and of C() columns."""
-    coded = {w[2:].split(")")[0] for w in formula.split() if w.startswith("C(")}
-    facts = {}
-    for name, column in frame.items():
-        if not pd.api.types.is_numeric_dtype(column) or name in coded:
-            facts[name] = dp.Levels(sorted(column.unique().tolist()))
-        else:
-            facts[name] = dp.Real(*outwards(float(column.min()), float(column.max())))
-    return dp.Schema(**facts)
-
-
 def real_designs():
-    folder = os.environ.get("DPMODELS_DATA")
-    folder = Path(folder) if folder else Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = data_folder()
     for name, (file, formula) in REAL.items():
         if not (folder / file).exists():
             continue

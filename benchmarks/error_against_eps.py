@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 import functools
 import math
-import os
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -36,6 +36,9 @@ from dpmodels.models.linear.plans import noise_ratio
 from dpmodels.models.linear.pmt import two_stages
 from dpmodels.models.linear.ssp import TWO_STAGE_RATIO
 from dpmodels.privacy.gdp import eps_gdp
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from common import data_folder, one_core, write
 
 DELTA = 1e-6
 EPS = tuple(float(e) for e in np.geomspace(0.1, 10.0, 12))
@@ -75,7 +78,7 @@ def simulated(r):
 
 @functools.lru_cache(maxsize=1)
 def wine_table():
-    folder = Path(os.environ.get("DPMODELS_DATA", "."))
+    folder = data_folder(".")
     return pd.read_csv(folder / "winequality.csv.gz")[[*WINE, "quality"]]
 
 
@@ -202,7 +205,7 @@ def published(reps=400):
 
 def available():
     """Return the designs whose data are here."""
-    folder = Path(os.environ.get("DPMODELS_DATA", "."))
+    folder = data_folder(".")
     return [d for d in DESIGNS if d != "wine" or (folder / "winequality.csv.gz").exists()]
 
 
@@ -228,10 +231,7 @@ def main():
     ]
     kept = {}
     for design in DESIGNS:
-        if (
-            design == "wine"
-            and not (Path(os.environ.get("DPMODELS_DATA", ".")) / "winequality.csv.gz").exists()
-        ):
+        if design == "wine" and not (data_folder(".") / "winequality.csv.gz").exists():
             continue
         lines += [
             f"| {design}, eps: | "
@@ -274,8 +274,8 @@ def main():
     for design, low, high, count, tail in published():
         lines.append(f"| {design} | {low:.3g} | {high:.3g} | {count} of 400 | {tail:.2g} |")
         print(lines[-1], flush=True)
-    lines += ["", f"{time.process_time() - start:.0f} s on one core."]
-    Path(args.out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines += one_core(start)
+    write(args.out, lines)
     if args.save:
         np.savez(args.save, **kept)
 

@@ -16,11 +16,11 @@ import os
 import statistics
 import sys
 import time
-import tracemalloc
 import warnings
 
 import numpy as np
 import pandas as pd
+from common import cpu, peak
 
 from dpmodels.formula import build_design, coerce
 from dpmodels.schema import Levels, Real, Schema
@@ -100,12 +100,6 @@ def finished(design, df):
     return np.vstack([b.T.copy() for b in blocks(design, df)])
 
 
-def cpu(job) -> float:
-    start = time.process_time()
-    job()
-    return time.process_time() - start
-
-
 def main() -> None:
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
         print("note: set OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 for ratios on one thread")
@@ -133,16 +127,13 @@ def main() -> None:
                 if k.startswith("formulaic") and i >= max(2, repeats // 2):
                     continue
                 times[k].append(cpu(job))
-        tracemalloc.start()
-        counting_loop(design, df)
-        peak = tracemalloc.get_traced_memory()[1] / 2**20
-        tracemalloc.stop()
+        most = peak(functools.partial(counting_loop, design, df))
         base = statistics.median(times["bare product"])
         print(f"{name}: n = {n}, {design.q} buffer rows; design built in {1000 * built:.0f} ms CPU")
         for k, t in times.items():
             m = statistics.median(t)
             print(f"  {k:22s} {1000 * m:8.1f} ms   {m / base:6.2f} x bare product")
-        print(f"  extra memory of the exact loop: {peak:.1f} MiB")
+        print(f"  extra memory of the exact loop: {most:.1f} MiB")
         del X
 
 

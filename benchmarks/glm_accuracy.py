@@ -6,13 +6,12 @@ Ranges are documented codes and amounts rounded outwards; no tuning; replace-one
     DPMODELS_DATA=... python benchmarks/glm_accuracy.py [runs]
 """
 
-import os
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import RESULTS, data_folder, write
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
@@ -20,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 import dpmodels as dp
 
-DATA = Path(os.environ.get("DPMODELS_DATA", "../shared/data"))
-OUT = Path(__file__).parent / "results" / "glm_accuracy.md"
+DATA = data_folder()
+OUT = RESULTS / "glm_accuracy.md"
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 30
 EPS = (0.1, 0.25, 0.5, 1, 2, 4, 8)
 
@@ -99,7 +98,7 @@ def main():
             print(lines[-1], flush=True)
         lines.append(f"| {name} | non-private | {free[0]:.4f} | {free[1]:.4f} | |")
         print(lines[-1], flush=True)
-    OUT.write_text("\n".join(lines) + "\n")
+    write(OUT, lines)
 
 
 if __name__ == "__main__":

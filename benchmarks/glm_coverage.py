@@ -5,14 +5,14 @@ python benchmarks/glm_coverage.py [reps]
 
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import RESULTS, write
 
 import dpmodels as dp
 
-OUT = Path(__file__).parent / "results" / "glm_coverage.md"
+OUT = RESULTS / "glm_coverage.md"
 REPS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 SCHEMA = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(0, 10), y=dp.Binary())
 TRUTH = np.array([1.7, 1.0, -0.4])
@@ -44,7 +44,7 @@ def main():
         ratio = np.mean(ses) / np.std(est)
         lines.append(f"| {n} | {eps:g} | {c[0]:.3f} | {c[1]:.3f} | {c[2]:.3f} | {ratio:.2f} |")
         print(lines[-1], flush=True)
-    OUT.write_text("\n".join(lines) + "\n")
+    write(OUT, lines)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ python benchmarks/glm_speed.py
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
-OUT = Path(__file__).parent / "results" / "glm_speed.md"
+from common import RESULTS, write
+
+OUT = RESULTS / "glm_speed.md"
 MAKE = """
 import numpy as np, pandas as pd, time, tracemalloc, warnings
 warnings.simplefilter("ignore")
@@ -69,7 +70,7 @@ def main():
         f"| ratio | {ours[0] / theirs[0]:.2f} | |",
     ]
     print("\n".join(lines))
-    OUT.write_text("\n".join(lines) + "\n")
+    write(OUT, lines)
 
 
 if __name__ == "__main__":

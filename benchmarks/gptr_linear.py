@@ -7,18 +7,17 @@ preprocessing), delta = 1e-6, add/remove, 60 % train, median over random splits.
     DPMODELS_DATA=... python benchmarks/gptr_linear.py
 """
 
-import os
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import RESULTS, data_folder, write
 
 import dpmodels as dp
 
-DATA = Path(os.environ.get("DPMODELS_DATA", "../shared/data"))
-OUT = Path(__file__).parent / "results" / "gptr_linear.md"
+DATA = data_folder()
+OUT = RESULTS / "gptr_linear.md"
 SPLITS = int(sys.argv[1]) if len(sys.argv) > 1 else 24
 EPS = (0.1, 0.5, 1, 2, 4)
 #: prototype's medians over 8 splits (posterior, score) at EPS
@@ -87,7 +86,7 @@ def main():
             ada = ratios(data, names, eps, "posterior", "adaops")
             lines.append(f"| {name} | {eps} | {cells[0]} | {cells[1]} | {ada:.3f} |")
             print(lines[-1], flush=True)
-    OUT.write_text("\n".join(lines) + "\n")
+    write(OUT, lines)
 
 
 if __name__ == "__main__":

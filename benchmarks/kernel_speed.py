@@ -1,20 +1,14 @@
 """Functional release at n = 1e6 and 1e4 queries against blocked direct sums at 1e3 queries (CPU)."""
 
 import statistics
-import time
 import warnings
 
 import numpy as np
 import pandas as pd
+from common import cpu
 
 import dpmodels as dp
 from dpmodels.models.kernel.kernel import gaussian
-
-
-def cpu(f):
-    start = time.process_time()
-    f()
-    return time.process_time() - start
 
 
 def main(n=1_000_000):

@@ -26,7 +26,8 @@ import pandas as pd
 import dpmodels as dp
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from ols_speed import cpu, normal_equations, peak, statsmodels_ols, table
+from common import cpu, peak
+from ols_speed import normal_equations, statsmodels_ols, table
 
 
 def fit(data, formula, bounds, method="ssp", **options):

@@ -5,14 +5,12 @@ normal equations from the same frame, and to statsmodels' formula ``ols``. Extra
 of traced allocations above the start. Run with OMP_NUM_THREADS=1 for comparable CPU times.
 """
 
-import statistics
 import sys
-import time
-import tracemalloc
 import warnings
 
 import numpy as np
 import pandas as pd
+from common import medians, peak
 
 import dpmodels as dp
 
@@ -46,20 +44,6 @@ def private(frame, formula, bounds, **options):
         ).params
 
 
-def cpu(function):
-    start = time.process_time()
-    function()
-    return time.process_time() - start
-
-
-def peak(function):
-    tracemalloc.start()
-    function()
-    _, top = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return top / 2**20
-
-
 def main(n=1_000_000, p=10, repeats=5):
     frame = table(n, p)
     names = [f"x{j}" for j in range(p)]
@@ -75,15 +59,10 @@ def main(n=1_000_000, p=10, repeats=5):
     }
     for way in ways.values():
         way()  # first use: imports
-    times = {name: [] for name in ways}
-    for _ in range(repeats):
-        for name, way in ways.items():
-            times[name].append(cpu(way))
-    base = statistics.median(times["numpy normal equations"])
-    slow = statistics.median(times["statsmodels formula ols"])
+    times = medians(ways, repeats)
+    base, slow = times["numpy normal equations"], times["statsmodels formula ols"]
     print(f"n = {n}, p = {p}; CPU ratios, medians of {repeats} interleaved runs")
-    for name, t in times.items():
-        m = statistics.median(t)
+    for name, m in times.items():
         print(f"  {name:44s} {m / base:6.2f} x numpy   {m / slow:6.3f} x statsmodels")
     for name in list(ways)[:3]:
         print(f"  {name:44s} {peak(ways[name]):7.1f} MiB above the start")

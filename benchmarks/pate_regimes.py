@@ -4,13 +4,13 @@ python benchmarks/pate_regimes.py
 """
 
 import warnings
-from pathlib import Path
 
 import numpy as np
+from common import RESULTS, write
 
 import dpmodels as dp
 
-OUT = Path(__file__).parent / "results" / "pate_regimes.md"
+OUT = RESULTS / "pate_regimes.md"
 
 
 def main():
@@ -38,7 +38,7 @@ def main():
             fixed = runs[0].eps_data_independent
             lines.append(f"| {name} | {sigma:g} | {dependent:.2f} | {fixed:.2f} | {replies}/9 |")
             print(lines[-1], flush=True)
-    OUT.write_text("\n".join(lines) + "\n")
+    write(OUT, lines)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,12 @@ of the covariates: eigenvalues from .17 to 1.83 and a mean of length 4 are taken
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import data_folder, one_core, write
 
 import dpmodels as dp
 from dpmodels.privacy.gdp import eps_gdp
@@ -89,7 +88,7 @@ def closely(reps, sd=0.05, rho=10, n=10_000):
 
 
 def wine(reps):
-    folder = Path(os.environ.get("DPMODELS_DATA", "."))
+    folder = data_folder(".")
     if not (folder / "winequality-white.csv").exists():
         return []
     data = pd.read_csv(folder / "winequality-white.csv", sep=";")
@@ -169,8 +168,8 @@ def main():
         numbers = " | ".join(f"{a:.3g} / {b:.3g}" for a, b in found.values())
         lines.append(f"| {eps} | {numbers} |")
         print(lines[-1], flush=True)
-    lines += ["", f"{time.process_time() - start:.0f} s on one core."]
-    Path(args.out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines += one_core(start)
+    write(args.out, lines)
 
 
 if __name__ == "__main__":

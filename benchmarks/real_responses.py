@@ -14,15 +14,13 @@ The folder of data sets is named by DPMODELS_DATA.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from default_grid import schema_of
+from common import data_folder, one_core, schema_of, write
 
 import dpmodels as dp
 
@@ -87,7 +85,7 @@ def population(file, formula):
     from dpmodels.sources.adapt import as_source
     from dpmodels.sources.rows import Rows
 
-    frame = pd.read_csv(Path(os.environ["DPMODELS_DATA"]) / f"{file}.csv.gz")
+    frame = pd.read_csv(data_folder() / f"{file}.csv.gz")
     words = set("".join(c if c.isalnum() or c == "_" else " " for c in formula).split())
     frame = frame[[c for c in frame if c in words]].dropna().reset_index(drop=True)
     schema = schema_of(frame, formula)
@@ -224,9 +222,9 @@ def main():
                 f"{np.nanmin([c['least unnamed'] for c in good]):.2f} |"
             )
             print(lines[-1], flush=True)
-    lines += ["", f"{time.process_time() - start:.0f} s on one core."]
+    lines += one_core(start)
     if args.out:
-        Path(args.out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write(args.out, lines)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import one_core, write
 
 import dpmodels as dp
 
@@ -98,8 +98,8 @@ def main():
                 found = cell(method, n, a, reps, eps)
                 lines.append(line(method, eps, n, a, found, reps))
                 print(lines[-1], flush=True)
-    lines += ["", f"{time.process_time() - start:.0f} s on one core."]
-    Path(args.out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines += one_core(start)
+    write(args.out, lines)
 
 
 if __name__ == "__main__":

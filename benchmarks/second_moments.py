@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import one_core, write
 
 import dpmodels as dp
 
@@ -107,8 +107,8 @@ def main():
         numbers = " | ".join(f"{a:.2g} / {b:.2g}" for a, b in found.values())
         lines.append(f"| {eps:g}, {n}, {m}, {shift:g} | {numbers} |")
         print(lines[-1], flush=True)
-    lines += ["", f"{time.process_time() - start:.0f} s on one core."]
-    Path(args.out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines += one_core(start)
+    write(args.out, lines)
 
 
 if __name__ == "__main__":

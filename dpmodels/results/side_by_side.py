@@ -19,7 +19,7 @@ __all__ = ["Etable", "etable", "joint_line", "modelsummary"]
 
 #: Other names of the types, as in ``summary(fmt)``.
 _ALSO = {"markdown": "md", "latex": "tex"}
-_LAYOUT = Layout(width=0, grows=True, outer="-", mark="", wrap=True, notes=76, spelled=True)
+_LAYOUT = Layout(width=0, grows=True, outer="-", mark="", wrap=True, notes=76)
 TYPES = ("text", "md", "html", "tex", "typst", "df")
 _DEFAULT_STATS = ("nobs", "eps_delta", "relation", "reply")
 _LABELS = {

@@ -22,9 +22,7 @@ __all__ = ["Page", "Summary", "build"]
 
 #: A summary is a table like any other.
 Summary = Table
-_LAYOUT = Layout(
-    fluid=True, centred=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, spelled=True
-)
+_LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True)
 
 
 def build(

@@ -99,7 +99,8 @@ class Layout:
     width : int
         Length of the rules, and of lines that wrap.
     fluid : bool
-        Follows the terminal below ``width``: facts in one column, the table in two blocks.
+        Follows the terminal below ``width``: facts in one column, the table in two blocks. The
+        title is centred.
     grows : bool
         Rules are as long as the table where that is wider.
     outer, inner : str
@@ -108,8 +109,6 @@ class Layout:
         A rule stands under the column headers.
     closed : bool
         The last rule stands also where no notes follow.
-    centred : bool
-        The title is.
     label : int
         Width of the labels of facts; 0: that of the longest.
     facts_last : bool
@@ -121,11 +120,9 @@ class Layout:
     heading, mark : str
         Above the notes; before each of them (``{k}`` is its number).
     wrap : bool
-        Facts and notes are wrapped.
+        Facts and notes are wrapped; Greek letters and signs are spelled out.
     notes : int
         Least width of wrapped notes.
-    spelled : bool
-        Greek letters and signs are spelled out.
     """
 
     width: int = 88
@@ -135,7 +132,6 @@ class Layout:
     inner: str = "-"
     ruled: bool = True
     closed: bool = True
-    centred: bool = False
     label: int = 0
     facts_last: bool = False
     gap: int = 2
@@ -145,7 +141,6 @@ class Layout:
     mark: str = "* "
     wrap: bool = False
     notes: int = 0
-    spelled: bool = False
 
 
 class Shown:

@@ -43,13 +43,13 @@ def render(table: Table, width: int | None = None) -> str:
     for part in filter(None, parts):
         lines += [layout.inner * width] * bool(lines) + part
     if table.title:
-        title = table.title.center(width) if layout.centred else table.title
+        title = table.title.center(width) if layout.fluid else table.title
         lines = [title, layout.outer * width, *lines]
     if layout.closed or table.notes:
         lines.append(layout.outer * width)
     lines += _notes(table, max(width, layout.notes))
     text = "\n".join(line.rstrip() for line in lines)
-    return ascii_text(text) if layout.spelled else text
+    return ascii_text(text) if layout.wrap else text
 
 
 def _grids(table: Table, width: int, wide: bool) -> tuple[list[int], list[list[str]]]:
@@ -79,9 +79,7 @@ def _wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
 
 def _pair(label: str, value: str, pad: int, width: int, layout: Layout) -> list[str]:
     start = (f"{label}: " if label else "").ljust(pad if label else 0)
-    if not layout.wrap:
-        return [start + value]
-    return _wrap(ascii_text(value), width, start, " " * pad)
+    return _wrap(ascii_text(value), width, start, " " * pad) if layout.wrap else [start + value]
 
 
 def _facts(table: Table, width: int, wide: bool) -> list[str]:
@@ -128,7 +126,7 @@ def _grid(
         for row in table.rows
         if row.cells and not row.span
     ]
-    if layout.spelled:
+    if layout.wrap:
         cells = [[ascii_text(cell) for cell in row] for row in cells]
     widths = _widths(columns, [*heads, *cells], layout, width)
     total = sum(widths) + layout.gap * (len(widths) - 1) + layout.indent

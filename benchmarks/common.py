@@ -1,0 +1,79 @@
+"""What the benchmarks share: ranges as a user would write them, the data folder, CPU times, reports.
+
+Scripts import it as ``common``: their own folder is on the path.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+import tracemalloc
+from pathlib import Path
+
+import pandas as pd
+
+import dpmodels as dp
+
+#: Where reports are kept.
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def outwards(lo, hi):
+    """Round a range outwards to half a power of ten of its width."""
+    step = 10 ** math.floor(math.log10(max(hi - lo, 1e-12))) / 2
+    return math.floor(lo / step) * step, math.ceil(hi / step) * step
+
+
+def schema_of(frame, formula):
+    """What a user would declare: rounded ranges, levels of text and of C() columns."""
+    coded = {w[2:].split(")")[0] for w in formula.split() if w.startswith("C(")}
+    facts = {}
+    for name, column in frame.items():
+        if not pd.api.types.is_numeric_dtype(column) or name in coded:
+            facts[name] = dp.Levels(sorted(column.unique().tolist()))
+        else:
+            facts[name] = dp.Real(*outwards(float(column.min()), float(column.max())))
+    return dp.Schema(**facts)
+
+
+def data_folder(otherwise=None):
+    """Return the folder in DPMODELS_DATA; without it ``otherwise``, or shared/data beside here."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(os.environ.get("DPMODELS_DATA") or otherwise or beside)
+
+
+def cpu(job):
+    """Return the CPU seconds of a call."""
+    start = time.process_time()
+    job()
+    return time.process_time() - start
+
+
+def medians(ways, repeats):
+    """Return the median CPU seconds of each way, in interleaved runs: for ratios."""
+    times = {name: [] for name in ways}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            times[name].append(cpu(way))
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def peak(job):
+    """Return the memory that a call takes at its highest, MiB above the start."""
+    tracemalloc.start()
+    job()
+    _, top = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return top / 2**20
+
+
+def one_core(start):
+    """Return the last lines of a report: the CPU time since ``start``."""
+    return ["", f"{time.process_time() - start:.0f} s on one core."]
+
+
+def write(path, lines):
+    """Write a report."""
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
