@@ -17,14 +17,16 @@ from dpmodels.errors import RequestError
 from dpmodels.privacy.composition import eps_of_parts
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import RDP, register_curve
+from dpmodels.privacy.mechanisms import RDP, Approximate, register_curve
 from dpmodels.privacy.steps import Step
 
 __all__ = [
     "geometric_rdp",
     "liu_talwar",
+    "pair_per_candidate",
     "poisson_rdp",
     "select",
+    "select_tested",
     "strength_per_candidate",
 ]
 
@@ -104,6 +106,68 @@ def _runs(kind: str, mean: float, u: float) -> int:
     return k
 
 
+class _Paid:
+    """Stands for the budget while candidates run: the choice was charged as a whole.
+
+    A charge a run would also tell how many there were, which the proof needs to be secret.
+    """
+
+    def charge(self, call: str, guarantee: Guarantee) -> None:
+        """Charge nothing."""
+
+
+def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+    """Return (score, output) of one run; minus infinity where it does not reply.
+
+    A candidate reads private rows: whether it fails is a function of them, and so is any warning.
+    """
+    from dpmodels._quiet import quiet
+
+    try:
+        with quiet():
+            found = candidate(*arguments)
+            if found is None:
+                return -math.inf, None
+            score, output = found
+            score = float(score)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt from None
+    except BaseException:
+        return -math.inf, None
+    return (score, output) if math.isfinite(score) else (-math.inf, None)
+
+
+def _best(
+    candidates: Sequence[Callable[..., Any]], runs: int, noise: Any, arguments: tuple[Any, ...]
+) -> Any:
+    """Return the best-scored output of ``runs`` runs of candidates drawn at random."""
+    from dpmodels.privacy.ledger import already_charged
+
+    best_score, best = -math.inf, None
+    with already_charged(_Paid()):
+        for _ in range(runs):
+            chosen = min(len(candidates) - 1, int(float(noise.uniforms(1)[0]) * len(candidates)))
+            score, output = _run(candidates[chosen], *arguments, noise)
+            if score > best_score:
+                best_score, best = score, output
+    return best
+
+
+def _charged(guarantee: Guarantee, budget: Any, seed: int | None) -> tuple[Any, Guarantee]:
+    """Charge a choice; return (noise, guarantee)."""
+    from dpmodels.privacy.ledger import current_budget
+    from dpmodels.privacy.noise import make_noise
+
+    noise = make_noise(seed)
+    if not noise.private:
+        guarantee = guarantee.not_private()
+    if budget is None:
+        budget = current_budget()
+    if budget is not None:
+        budget.charge("dp_select(...)", guarantee)
+    return noise, guarantee
+
+
 def select(
     candidates: Sequence[Callable[[float, Any], tuple[float, Any]]],
     *,
@@ -138,24 +202,43 @@ def select(
     (eps, delta)-DP under ``relation``, if the candidates are mu-GDP under it. Charged before a
     candidate runs.
     """
-    from dpmodels.privacy.ledger import current_budget
-    from dpmodels.privacy.noise import make_noise
-
     if not candidates:
         raise RequestError("there are no candidates")
     mu = strength_per_candidate(eps, delta, kind, float(mean))
     guarantee = Guarantee((_step(kind, mu, float(mean)),), eps, delta, relation)
-    noise = make_noise(seed)
-    if not noise.private:
-        guarantee = guarantee.not_private()
-    if budget is None:
-        budget = current_budget()
-    if budget is not None:
-        budget.charge("selection.select(...)", guarantee)
-    best_score, best = -math.inf, None
-    for _ in range(_runs(kind, float(mean), float(noise.uniforms(1)[0]))):
-        chosen = min(len(candidates) - 1, int(float(noise.uniforms(1)[0]) * len(candidates)))
-        score, output = candidates[chosen](mu, noise)
-        if score > best_score:
-            best_score, best = score, output
-    return best, guarantee
+    noise, guarantee = _charged(guarantee, budget, seed)
+    runs = _runs(kind, float(mean), float(noise.uniforms(1)[0]))
+    return _best(candidates, runs, noise, (mu,)), guarantee
+
+
+def pair_per_candidate(eps: float, delta: float, mean: float) -> tuple[float, float]:
+    """Return the (eps, delta) each run may have so that the choice of the best has the given one.
+
+    ``(eps/3, delta / ((1 + e^eps) mean))``, the number of runs geometric: ``theory.md``, 7.1.
+    """
+    if not mean > 1:
+        raise RequestError("mean= is the expected number of runs, a number above 1")
+    return eps / 3.0, delta / ((1.0 + math.exp(eps)) * mean)
+
+
+def select_tested(
+    candidates: Sequence[Callable[..., Any]],
+    *,
+    eps: float,
+    delta: float,
+    mean: float,
+    relation: str,
+    budget: Any = None,
+    seed: int | None = None,
+) -> tuple[Any, Guarantee]:
+    """Return the best-scored output of a geometric number of runs of candidates that may not reply.
+
+    See :func:`dpmodels.dp_select`.
+    """
+    pair = pair_per_candidate(eps, delta, mean)
+    steps = (
+        Step("best candidate", Approximate(eps, delta), share=1.0, label="best of tested runs"),
+    )
+    noise, guarantee = _charged(Guarantee(steps, eps, delta, relation), budget, seed)
+    runs = _runs("geometric", mean, float(noise.uniforms(1)[0]))
+    return _best(candidates, runs, noise, pair), guarantee
