@@ -23,6 +23,7 @@ _EXPORTS = {
     "dp_gptr": "dpmodels.api",
     "dp_pate": "dpmodels.api",
     "dp_pca": "dpmodels.api",
+    "dp_select": "dpmodels.api",
     "dp_vote": "dpmodels.api",
     "dp_mean": "dpmodels.api",
     "dp_bayes": "dpmodels.api",

@@ -14,9 +14,11 @@ from dpmodels.api.pca import dp_pca
 from dpmodels.api.planning import plan
 from dpmodels.api.quantreg import dp_quantreg
 from dpmodels.api.release import dp_release, load_release
+from dpmodels.api.select import Selection, dp_select
 from dpmodels.api.vote import dp_vote
 
 __all__ = [
+    "Selection",
     "dp_bayes",
     "dp_eptr",
     "dp_glm",
@@ -30,6 +32,7 @@ __all__ = [
     "dp_pca",
     "dp_quantreg",
     "dp_release",
+    "dp_select",
     "dp_vote",
     "load_release",
     "plan",

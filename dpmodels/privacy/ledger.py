@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -338,6 +339,16 @@ _CURRENT: ContextVar[Budget | None] = ContextVar("dpmodels_budget", default=None
 #: Budgets whose blocks are open, in any thread.
 _OPEN: list[Budget] = []
 _LOCK = threading.Lock()
+
+
+@contextmanager
+def already_charged(paid: Any) -> Iterator[None]:
+    """Let ``paid`` take the charges of the calls inside: they are part of one that was charged."""
+    token = _CURRENT.set(paid)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 def current_budget() -> Budget | None:

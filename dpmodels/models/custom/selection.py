@@ -18,7 +18,7 @@ from dpmodels.errors import RequestError
 from dpmodels.privacy.composition import eps_of_parts
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import RDP
+from dpmodels.privacy.mechanisms import RDP, Approximate
 from dpmodels.privacy.steps import Step
 from dpmodels.private import opened, released
 from dpmodels.request import check_eps_delta
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 __all__ = [
     "geometric_rdp",
     "liu_talwar",
+    "pair_per_candidate",
     "poisson_rdp",
     "select",
+    "select_tested",
     "strength_per_candidate",
 ]
 
@@ -101,22 +103,10 @@ class Choice:
 
     kind: str
     mean: float
-    mu: float
+    arguments: tuple[float, ...]
     guarantee: Guarantee
     n: int | None = None
     advice: tuple[str, ...] = ()
-
-
-def _best(plan: Choice, candidates: Sequence[Callable[[float, Any], Any]], run: Run) -> Any:
-    """Run random candidates; return the output of the best score."""
-    noise = run.inner_source(BEST_STEP)
-    best_score, best = -math.inf, None
-    for _ in range(_runs(plan.kind, plan.mean, float(noise.uniforms(1)[0]))):
-        chosen = min(len(candidates) - 1, int(float(noise.uniforms(1)[0]) * len(candidates)))
-        score, output = candidates[chosen](plan.mu, noise)
-        if score > best_score:
-            best_score, best = score, output
-    return best
 
 
 def _runs(kind: str, mean: float, u: float) -> int:
@@ -130,6 +120,52 @@ def _runs(kind: str, mean: float, u: float) -> int:
         term *= mean / k
         total += term
     return k
+
+
+class _Paid:
+    """Stands for the budget while candidates run: the choice was charged as a whole.
+
+    A charge a run would also tell how many there were, which the proof needs to be secret.
+    """
+
+    def charge(self, call: str, guarantee: Guarantee) -> None:
+        """Charge nothing."""
+
+
+def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+    """Return (score, output) of one run; minus infinity where it does not reply.
+
+    A candidate reads private rows: whether it fails is a function of them, and so is any warning.
+    """
+    from dpmodels.quiet import quiet
+
+    try:
+        with quiet():
+            found = candidate(*arguments)
+            if found is None:
+                return -math.inf, None
+            score, output = found
+            score = float(score)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt from None
+    except BaseException:
+        return -math.inf, None
+    return (score, output) if math.isfinite(score) else (-math.inf, None)
+
+
+def _best(plan: Choice, candidates: Sequence[Callable[..., Any]], run: Run) -> Any:
+    """Run random candidates, as many as the coins say; return the output of the best score."""
+    from dpmodels.privacy.ledger import already_charged
+
+    noise = run.inner_source(BEST_STEP)
+    best_score, best = -math.inf, None
+    with already_charged(_Paid()):
+        for _ in range(_runs(plan.kind, plan.mean, float(noise.uniforms(1)[0]))):
+            chosen = min(len(candidates) - 1, int(float(noise.uniforms(1)[0]) * len(candidates)))
+            score, output = _run(candidates[chosen], *plan.arguments, noise)
+            if score > best_score:
+                best_score, best = score, output
+    return best
 
 
 def select(
@@ -171,5 +207,37 @@ def select(
         raise RequestError("there are no candidates")
     mu = strength_per_candidate(eps, delta, kind, float(mean))
     guarantee = Guarantee((_step(kind, mu, float(mean)),), eps, delta, relation)
-    door = opened("selection.select(...)", Choice(kind, float(mean), mu, guarantee), budget, seed)
+    plan = Choice(kind, float(mean), (mu,), guarantee)
+    door = opened("select(...)", plan, budget, seed)
+    return released(door, _best, candidates), door.guarantee
+
+
+def pair_per_candidate(eps: float, delta: float, mean: float) -> tuple[float, float]:
+    """Return the (eps, delta) each run may have so that the choice of the best has the given one.
+
+    ``(eps/3, delta / ((1 + e^eps) mean))``, the number of runs geometric: ``theory.md``, 7.1.
+    """
+    if not mean > 1:
+        raise RequestError("mean= is the expected number of runs, a number above 1")
+    return eps / 3.0, delta / ((1.0 + math.exp(eps)) * mean)
+
+
+def select_tested(
+    candidates: Sequence[Callable[..., Any]],
+    *,
+    eps: float,
+    delta: float,
+    mean: float,
+    relation: str,
+    budget: Any = None,
+    seed: int | None = None,
+) -> tuple[Any, Guarantee]:
+    """Return the best-scored output of a geometric number of runs of candidates that may not reply.
+
+    See :func:`dpmodels.dp_select`.
+    """
+    pair = pair_per_candidate(eps, delta, mean)
+    step = Step(BEST_STEP, Approximate(eps, delta), share=1.0, label="best of tested runs")
+    plan = Choice("geometric", mean, pair, Guarantee((step,), eps, delta, relation))
+    door = opened("dp_select(...)", plan, budget, seed)
     return released(door, _best, candidates), door.guarantee

@@ -42,7 +42,7 @@ def test_recovers_the_coefficients_and_predicts_probabilities(logistic, glm_sche
     prob = fit.predict(data)
     assert prob.between(0, 1).all()
     np.testing.assert_allclose(prob, expit(fit.predict(data, what="link")))
-    assert "Pr(" in str(fit.summary()) or "|z|" in str(fit.summary())
+    assert "P>|z|" in str(fit.summary())
     assert np.all(fit.bse_privacy > 0)
     assert pickle.loads(pickle.dumps(fit)).params.equals(fit.params)
     again = dp.results.Fit.from_json(fit.to_json())
@@ -64,10 +64,10 @@ def test_separated_classes_give_a_ridge_answer(glm_schema):
     x = np.linspace(-1, 1, 400)
     data = pd.DataFrame({"a": x, "b": 5.0, "y": (x > 0).astype(int)})
     fit = dp.dp_glm("y ~ a + b", data, eps=1, delta=1e-6, schema=glm_schema, seed=1)
-    assert np.all(np.isfinite(fit.params))
+    assert 1.0 < fit.params["a"] < 100.0
     one = data.assign(y=1)
     fit = dp.dp_glm("y ~ a + b", one, eps=1, delta=1e-6, schema=glm_schema, seed=1)
-    assert np.all(np.isfinite(fit.params))
+    assert 0.5 < fit.predict(one).min() < 1.0
 
 
 def test_row_order_does_not_matter(logistic, glm_schema):

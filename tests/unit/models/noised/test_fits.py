@@ -140,7 +140,11 @@ def test_laplace_noise_serves_smooth_losses(frame):
     with pytest.raises(NotImplementedError, match="noise='sl'"):
         dp.dp_quantreg("y ~ a + b", data)
     gauss = release(frame, ("a", "b", "z"), eps=16, delta=1e-3, noise="gaussian")
-    assert np.isfinite(dp.dp_ols("z ~ a + b", gauss).params).all()
+    fit = dp.dp_ols("z ~ a + b", gauss)
+    whole = np.linalg.lstsq(
+        np.column_stack([np.ones(len(frame)), frame[["a", "b"]]]), frame["z"], rcond=None
+    )[0]
+    assert np.abs((fit.params.to_numpy() - whole) / fit.bse.to_numpy()).max() < 4.5
     with pytest.raises(NotImplementedError, match="noise='laplace'"):
         dp.dp_glm("I(z > 0) ~ a", release(frame, ("a", "I(z > 0)"), noise="gaussian"))
 
@@ -175,7 +179,7 @@ def test_a_loss_of_ones_own(rel, clear):
 def test_factors_in_any_coding(exact):
     treated = dp.dp_ols("z ~ a + g", exact)
     full = dp.dp_ols("z ~ a + g - 1", exact)
-    assert list(full.params.index)[1:] == ["g[u]", "g[v]", "g[w]"] or "g[u]" in full.params.index
+    assert list(full.params.index) == ["a", "g[u]", "g[v]", "g[w]"]
     assert full.params["g[v]"] - full.params["g[u]"] == pytest.approx(
         treated.params["g[T.v]"], abs=1e-5
     )
@@ -219,11 +223,10 @@ def test_terms_that_are_not_linear_are_told_what_to_release(rel, formula, match)
 def test_released_transformations_are_found_by_name(frame):
     data = release(frame, ("a", "I(a**2)", "a:b", "log(b + 2)", "z"), noise="laplace", eps=100.0)
     fit = dp.dp_ols("z ~ a + I(a**2) + a:b + log(b + 2)", data)
-    assert list(fit.params.index) == ["Intercept", "a", "I(a ** 2)", "a:b", "log(b + 2)"] or (
-        len(fit.params) == 5
-    )
+    assert list(fit.params.index) == ["Intercept", "a", "I(a ** 2)", "log(b + 2)", "a:b"]
     new = pd.DataFrame({"a": [0.5], "b": [0.2]})
-    assert np.isfinite(fit.predict(new)).all()
+    cells = np.array([1.0, 0.5, 0.25, np.log(2.2), 0.1])
+    assert float(fit.predict(new).iloc[0]) == pytest.approx(cells @ fit.params.to_numpy())
 
 
 @pytest.mark.parametrize(
@@ -296,10 +299,10 @@ def test_straight_fit_keeps_its_release(frame):
         unit="attribute",
     )  # fmt: skip
     table = fit.release
-    assert table.names == ("a", "b", "g[T.v]", "g[T.w]", "z") or set(table.names) >= {"a", "z"}
+    assert table.names == ("a", "b", "g[T.v]", "g[T.w]", "z")
     assert fit.privacy.unit == "attribute"
-    again = dp.dp_ols("z ~ a", table)
-    assert np.isfinite(again.params).all()
+    again = dp.dp_ols("z ~ a + b + g", table)  # free, and the same fit of the same release
+    assert again.params.to_numpy() == pytest.approx(fit.params.to_numpy(), abs=1e-9)
     assert again.privacy == fit.privacy
     assert len(budget.charges) == 1
     kept = pickle.loads(pickle.dumps(fit))

@@ -134,7 +134,8 @@ def test_odd_cells_are_mapped_row_by_row(noiseless, people, facts):
     frame.loc[5, "g"] = None
     rel = dp.dp_release(frame, ["a", "b", "g"], eps=1, delta=1e-6, schema=facts, keep_order=True)
     out = rel.frame
-    assert np.isfinite(out.to_numpy()).all()
+    whole = people(50)  # rows that are not odd keep their cells
+    assert out["a"][6:].to_numpy() == pytest.approx(whole["a"][6:].clip(-1, 1).to_numpy(), abs=1e-5)
     assert out["a"][:2].tolist() == pytest.approx([0.0, 0.0], abs=1e-5)
     assert out["b"][2:4].tolist() == pytest.approx([1.0, 0.0], abs=1e-5)
     assert out[["g[T.v]", "g[T.w]"]].iloc[4:6].to_numpy() == pytest.approx(np.zeros((2, 2)))
@@ -147,7 +148,8 @@ def test_appending(people, facts):
     assert more.batches == (300, 200)
     assert (more.values[:, :300] == rel.values).all()
     assert more.guarantee == rel.guarantee
-    assert np.isfinite(more.values).all()
+    fresh = more.values[:, 300:]
+    assert np.abs(fresh - rel.values[:, :200]).min() > 0.0  # noise of its own, not the old again
     with pytest.raises(ValueError, match="no column 'b'"):
         rel.append(people(20)[["a"]])
 
@@ -224,7 +226,9 @@ def test_bought_ranges_stand_in_the_ledger(people):
     assert rel.guarantee.steps[-1].mechanism.eps == pytest.approx(0.85 * 4)
     assert rel.guarantee.delta_at(4.0) <= 1e-5
     fit = dp.dp_ols("b ~ a", rel)
-    assert np.isfinite(fit.params).all()
+    assert list(fit.params.index) == ["Intercept", "a"]
+    whole = np.polyfit(people(20000)["a"], people(20000)["b"], 1)[::-1]
+    assert np.abs((fit.params.to_numpy() - whole) / fit.bse.to_numpy()).max() < 4.5
 
 
 def test_ranges_that_cannot_be_bought_give_no_release(people):
@@ -301,7 +305,7 @@ def test_blocks_have_a_radius_each(people, facts):
             frame, ["a", "b", "y"], eps=8, delta=0.02, schema=facts, noise="sl",
             blocks=[["a", "b"], ["y"]], seed=1, keep_order=True,
         )  # fmt: skip
-    assert rel.blocks == ((0, 1), (2,)) or rel.blocks == ((1, 0), (2,)) or len(rel.blocks) == 2
+    assert rel.blocks == ((0, 1), (2,))
     assert rel.guarantee.delta_at(8.0) <= 0.02
     error = np.abs(rel.frame[["a", "b", "y"]] - frame[["a", "b", "y"]])
     assert error.corr().loc["a", "b"] > 0.1

@@ -1,0 +1,124 @@
+"""dp_select: the exact curve of its rule, one charge, and nothing of the runs in the open."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import dpmodels as dp
+from dpmodels.errors import BudgetError, NoReplyWarning, RequestError
+from dpmodels.models.custom.selection import pair_per_candidate
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+def best_of_geometric(p, stop):
+    """Law of the best of K runs with law p on outputs ordered from worst to best, exactly."""
+    worse = np.cumsum(p)  # at most this good
+    below = worse - p
+
+    def at_most(F):
+        return stop * F / (1.0 - (1.0 - stop) * F)
+
+    return at_most(worse) - at_most(below)
+
+
+def curve(p, q, eps):
+    return float(np.maximum(p - math.exp(eps) * q, 0.0).sum())
+
+
+@pytest.mark.parametrize("eps", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("mean", [2.0, 30.0])
+def test_the_pair_of_a_run_is_enough(eps, mean):
+    """Leaky randomised response, the leak scored best, worst or in the middle: delta(eps) exactly."""
+    delta = 1e-3
+    e, d = pair_per_candidate(eps, delta, mean)
+    yes = math.exp(e) / (1.0 + math.exp(e))
+    found = []
+    for order in ([0, 1, 2, 3], [2, 0, 1, 3], [3, 1, 0, 2], [1, 0, 3, 2], [0, 3, 2, 1]):
+        p = np.array([d, (1 - d) * yes, (1 - d) * (1 - yes), 0.0])
+        q = np.array([0.0, (1 - d) * (1 - yes), (1 - d) * yes, d])
+        assert curve(p, q, e) == pytest.approx(d, rel=1e-9)
+        a, b = best_of_geometric(p[order], 1 / mean), best_of_geometric(q[order], 1 / mean)
+        assert a.sum() == pytest.approx(1.0)
+        found += [curve(a, b, eps), curve(b, a, eps)]
+    assert max(found) <= delta
+    assert max(found) >= 0.3 * delta / (1 + math.exp(eps))  # the leaks of all runs are needed
+
+
+def test_three_times_a_pure_run_is_reached():
+    """A rare output with a better one that is seldom: likelier, and beaten less often, twice."""
+    e, _ = pair_per_candidate(0.3, 1e-6, 2.0)
+    rare, better = 1e-9, 1e-3
+    p = np.array([1 - rare - better, rare, better])
+    q = np.array([0.0, rare * math.exp(e), better * math.exp(-e)])
+    q[0] = 1 - q.sum()
+    a, b = best_of_geometric(p, 1e-7), best_of_geometric(q, 1e-7)
+    assert 2.9 * e < abs(math.log(b[1] / a[1])) <= 0.3
+
+
+def test_one_charge_whatever_the_candidates_do():
+    def fit(eps, delta, noise):
+        found = dp.dp_vote(["a"] * 90 + ["b"] * 9, ["a", "b"], eps=eps, delta=delta)
+        return 0.0, found.label
+
+    with dp.Budget(2, 1e-5) as budget:
+        chosen = dp.dp_select([fit], eps=2, delta=1e-6, mean=5.0)
+        dp.dp_vote(["a"] * 9, ["a", "b"], eps=1e-3, delta=1e-9, budget=dp.Budget(1, 1e-6))
+    assert chosen.output == "a" and chosen.reply
+    assert [c.call for c in budget.charges] == ["dp_select(...)"]
+    with pytest.raises(BudgetError):
+        dp.dp_select([fit], eps=2, delta=1e-6, budget=budget)
+
+
+@pytest.mark.parametrize(
+    "kind", [ValueError, SystemExit, "none", "nan", "text", "one number", "warning"]
+)
+@pytest.mark.parametrize("proof", ["pair", "gdp"])
+def test_a_run_that_fails_is_no_reply(kind, proof):
+    def odd(*given):
+        if kind == "warning":
+            warnings.warn("a private cell", NoReplyWarning, stacklevel=1)
+            return 1.0, "good"
+        if isinstance(kind, type):
+            raise kind("a private cell")
+        return {"none": None, "nan": (math.nan, 1), "text": ("x", 1), "one number": 3.0}[kind]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chosen = dp.dp_select([odd], eps=1, delta=1e-6, proof=proof, mean=4)
+    assert chosen.output == ("good" if kind == "warning" else None)
+    assert chosen.reply == (kind == "warning")
+    assert "private cell" not in repr(chosen)
+
+
+def test_the_better_candidate_is_chosen_and_told_its_budget():
+    seen = []
+
+    def candidate(level):
+        def run(eps, delta, noise):
+            seen.append((eps, delta))
+            return float(level), level
+
+        return run
+
+    chosen = dp.dp_select(
+        [candidate(v) for v in range(3)], eps=3, delta=1e-6, relation="add-remove", seed=2
+    )
+    assert chosen.output == 2
+    assert set(seen) == {(1.0, 1e-6 / ((1 + math.exp(3)) * 30))}
+    assert chosen.privacy.relation == "add-remove" and chosen.privacy.seeded
+    assert chosen.privacy.delta_at(3.0) == pytest.approx(1e-6)
+    assert "NOT PRIVATE" in repr(chosen)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"candidates": []}, {"candidates": "x"}, {"candidates": [3]}, {"mean": 1}, {"mean": True},
+     {"proof": "rdp"}, {"relation": "swap"}, {"eps": 0}],
+)  # fmt: skip
+def test_bad_arguments(odd):
+    given = {"candidates": [lambda *a: None], "eps": 1, "delta": 1e-6} | odd
+    with pytest.raises(RequestError):
+        dp.dp_select(given.pop("candidates"), **given)

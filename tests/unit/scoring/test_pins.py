@@ -1,0 +1,254 @@
+"""Formulas of the scoring passes, recomputed from the theory note: one line each, no shared code."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dpmodels as dp
+from dpmodels.exact.rowmap import UnitScale
+from dpmodels.privacy.run import Run
+from dpmodels.schema import Real, Schema
+from dpmodels.scoring import engine
+from dpmodels.scoring.engine import plan_scoring
+from dpmodels.scoring.intervals import infer, tail_weight
+from dpmodels.scoring.newton import Information, State, newton_step, start_state
+from dpmodels.scoring.rules import LINEAR, MOST_COLUMNS, joint_sensitivity
+from dpmodels.scoring.sums import AT_CLIP, BINS, Centre, Released, ScorePass
+
+XY = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Real(-1, 1))
+
+
+def test_beyond_the_proved_columns_the_parts_own_sum_is_used():
+    """theory 2.3: the lattice allowance is proved for p <= 4096."""
+    assert MOST_COLUMNS == 4096
+    own = math.sqrt(4.0 * 1.0 + 2.0 * 3.0)
+    assert joint_sensitivity(3.0, 1.0, "replace", 4097) == pytest.approx(own, rel=1e-15)
+    assert joint_sensitivity(3.0, 1.0, "replace", 4096) < 0.99 * own
+
+
+def test_a_short_row_is_given_at_most_four_clips_a_unit():
+    """|v| = .1 and a score at the clip: 4 C |v| = .4 C is what goes in."""
+    plan = plan_scoring(LINEAR, 1.0, 400, 2, "replace").passes[0]
+    C = plan.clip
+    centre = Centre(
+        UnitScale(np.ones(3), np.zeros(3), False), np.eye(2), np.zeros(2), np.eye(2), 1.0
+    )
+    row = np.array([[0.1], [0.0], [10.0 * C]])
+    sums = ScorePass(plan, centre).sums([row])
+    unit = plan.information / 2.0**20 * (4.0 * C / 2.0**20)
+    assert float(sums.score[0]) * unit == pytest.approx(0.4 * C, rel=1e-4)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_the_start_is_told_its_noise_and_its_stillness(monkeypatch, relation):
+    seen = {}
+    real_ball, real_start = engine.release_ball, engine.start_state
+
+    def ball(rows, design, rowmap, run, *rest):
+        seen["still"] = rowmap.still
+        return real_ball(rows, design, rowmap, run, *rest)
+
+    def start(Q, s, n, coordinates):
+        seen["s"] = s
+        return real_start(Q, s, n, coordinates)
+
+    monkeypatch.setattr(engine, "release_ball", ball)
+    monkeypatch.setattr(engine, "start_state", start)
+    from dpmodels.audit.replay import replay_stage
+
+    more = {"n_guess": 30} if relation == "add-remove" else {}
+    plan = dp.plan(
+        "y ~ a + b", XY, n=30, eps=4.0, delta=1e-4, scoring=True, relation=relation, **more
+    )
+    rng = np.random.default_rng(0)
+    replay_stage(plan, {k: rng.uniform(-1, 1, 30) for k in "aby"}, 0)
+    scoring = plan.detail.scoring(3, relation)
+    reach = math.sqrt(2.0) if relation == "replace" else 1.0
+    assert seen["s"] == pytest.approx(reach * scoring.radius**2 / scoring.start, rel=1e-12)
+    # under add-remove the rows after the changed one move: their images may not
+    assert seen["still"] == (relation == "add-remove")
+
+
+def passes(meat=True):
+    return plan_scoring(LINEAR, 2.0, 5000, 2, "replace", meat=meat).passes
+
+
+def test_shares_of_mu():
+    """mu^2 of the passes .15, .20, .65; within them what the note says, rounded up never."""
+    plan = plan_scoring(LINEAR, 2.0, 5000, 2, "replace")
+    squares = [plan.start**2]
+    for one in plan.passes:
+        squares.append(one.mu_joint**2 + one.mu_scale**2 + one.mu_histogram**2)
+    assert np.array(squares) / 4.0 == pytest.approx([0.15, 0.20, 0.65], rel=1e-12)
+    assert plan.passes[0].mu_scale ** 2 / 4.0 == pytest.approx(0.20 * 0.04, rel=1e-12)
+    assert plan.passes[1].mu_histogram ** 2 / 4.0 == pytest.approx(0.65 * 0.95 * 0.07, rel=1e-12)
+
+
+def state(theta=(0.0, 0.0), phi=1.0, noise=0.3, earlier=1.0):
+    return State(
+        np.array(theta), np.eye(2), np.eye(2), phi, Information(earlier * np.eye(2), noise)
+    )
+
+
+def test_information_is_averaged_by_precision():
+    first = passes()[0]
+    nu = first.noise.information / first.rows
+    old = 3.0 * nu
+    released = Released(2.0 * first.rows * np.eye(2), np.zeros(2), scale=2.0 * first.rows)
+    step = newton_step(released, first, state(noise=old, earlier=1.0))
+    w = old**2 / (old**2 + nu**2)
+    assert w == pytest.approx(0.9)
+    assert pytest.approx((w * 2.0 + (1 - w) * 1.0) * np.eye(2)) == step.H
+    assert step.nu == pytest.approx(math.sqrt(w**2 * nu**2 + (1 - w) ** 2 * old**2), rel=1e-12)
+    assert step.floor == pytest.approx(max(0.7 * step.nu * math.sqrt(4.0), 0.1))
+
+
+def test_steps_before_the_last_are_short_and_small_eigenvalues_floored():
+    first, last = passes()
+    H = np.diag([1.0, 1e-6])
+    score = np.array([50.0, 0.0]) * first.rows
+    released = Released(H * first.rows, score, scale=1.0 * 2 * first.rows)
+    step = newton_step(released, first, replace(state(), earlier=None))
+    phi = 1.1  # 1.1 phi clip(q / (n p))
+    assert step.state.phi == pytest.approx(phi)
+    assert np.linalg.norm(step.d) == pytest.approx(1.4 * math.sqrt(phi))
+    released = Released(H * last.rows, np.array([0.0, 1.0]) * last.rows)
+    step = newton_step(released, last, replace(state(), earlier=None))
+    assert step.d == pytest.approx([0.0, 1.0 / step.floor])
+    assert step.state.theta == pytest.approx(step.d)
+
+
+def test_the_start_is_floored_least_squares():
+    from dpmodels.scoring.coordinates import Coordinates
+
+    coordinates = Coordinates(
+        UnitScale(np.ones(2), np.zeros(2), False), np.eye(1), np.ones(1, bool), np.zeros(1), 1.0
+    )
+    found = start_state(np.array([[200.0, 60.0], [60.0, 50.0]]), 1.0, 100, coordinates)
+    assert pytest.approx(np.array([[2.0]])) == found.H
+    assert found.theta == pytest.approx([0.3])
+    assert found.phi == pytest.approx(0.5 - 0.6 * 0.3)
+    noisy = start_state(np.array([[1.0, 60.0], [60.0, 50.0]]), 10.0, 100, coordinates)
+    assert pytest.approx(np.array([[0.7 * 0.1 * math.sqrt(2.0)]])) == noisy.H
+
+
+def test_covariances_of_the_last_step():
+    last = passes()[1]
+    n, part = last.rows, last.tail_rows
+    J = 2.0 * np.eye(2)
+    bins = np.zeros(BINS)
+    bins[AT_CLIP - 2 : AT_CLIP + 1] = 400.0, 200.0, 100.0
+    H = np.diag([1.0, 0.6])
+    out = Released(H * n, np.zeros(2), meat=J * part, spread=np.eye(2) * part, bins=bins)
+    step = newton_step(out, last, replace(state(phi=0.25), earlier=None))
+    step = replace(step, d=np.array([0.3, 0.4]))
+    found = infer(out, last, state(phi=0.25), step, free=1.1)
+    inverse = np.diag(1.0 / (np.array([1.0, 0.6]) - step.nu))
+    assert found.inverse == pytest.approx(inverse, rel=1e-12)
+    assert found.sampling == pytest.approx(0.25 * 1.1 / n * inverse @ J @ inverse, rel=1e-9)
+    sd = last.noise.score / n
+    wanted = 0.25 * sd**2 * np.eye(2)
+    wanted += step.nu**2 / 2 * (0.25 * np.eye(2) + np.outer(step.d, step.d))
+    assert found.privacy == pytest.approx(inverse @ wanted @ inverse, rel=1e-9)
+    t = tail_weight(bins, last.clip, last.noise.count) / n
+    assert found.tail == pytest.approx(t, rel=1e-12)
+    row = np.array([[1.0, 0.0]])
+    length = inverse[0, 0] * 0.5
+    # leverage: 1 - 1/1; the allowance is .35 sd or .8 t, whichever is more
+    assert found.bias(row, 0.25) == pytest.approx([length * max(0.35 * sd, 0.8 * t)], rel=1e-9)
+    heavy = replace(found, tail=100.0 * sd)
+    assert heavy.bias(row, 0.25) == pytest.approx([length * 80.0 * sd], rel=1e-9)
+
+
+def test_an_unresolved_direction_counts_as_a_tenth_of_the_floor():
+    last = passes()[1]
+    out = Released(
+        np.diag([1.0, 0.0]) * last.rows, np.zeros(2), meat=np.eye(2) * last.tail_rows,
+        spread=np.eye(2) * last.tail_rows, bins=np.zeros(BINS),
+    )  # fmt: skip
+    step = newton_step(out, last, replace(state(), earlier=None))
+    found = infer(out, last, state(), step, free=1.0)
+    assert found.inverse[1, 1] == pytest.approx(10.0 / step.floor)
+    assert found.undetermined(np.eye(2)).tolist() == [False, True]
+
+
+def test_tail_weight():
+    """t = .35 C max(0, ((h2 r + h3)/2 - r sd)/(1 - r)), r = (h2 + h3)/(h1 + h2) within (.1, .7)."""
+    bins = np.zeros(BINS)
+    bins[AT_CLIP - 2 : AT_CLIP + 1] = 400.0, 200.0, 100.0
+    r = 300.0 / 600.0
+    expected = 0.35 * 3.0 * ((200 * r + 100) / 2 - r * 7.0) / (1 - r)
+    assert tail_weight(bins, 3.0, 7.0) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("bought", [False, True])
+def test_the_price_of_ranges_is_taken_from_the_passes(bought):
+    """Shares of the ledger sum to 1, whatever was bought."""
+    schema = Schema(a=Real(), b=Real(-1, 1), y=Real(-1, 1)) if bought else XY
+    plan = dp.plan("y ~ a + b", schema, n=20_000, eps=2.0, delta=1e-6)
+    assert math.fsum(s.share for s in plan.steps) == pytest.approx(1.0, rel=1e-9)
+    assert math.fsum(plan.shares.values()) == pytest.approx(1.0, rel=1e-9)
+    assert plan.shares["last"] == pytest.approx(0.65 * (0.85 if bought else 1.0), rel=1e-9)
+
+
+def test_windows_need_a_public_order_and_a_public_count():
+    """Positions say nothing of a row only where it is replaced in its place."""
+    for relation, ordered, windows in (
+        ("replace", True, True), ("replace", False, False), ("add-remove", True, False),
+    ):  # fmt: skip
+        more = {"n_guess": 2_000_000} if relation == "add-remove" else {}
+        plan = dp.plan(
+            "y ~ a + b", XY, n=2_000_000, eps=8.0, delta=1e-6, public_order=ordered,
+            relation=relation, **more,
+        )  # fmt: skip
+        assert plan.detail.guide.by_place == windows
+
+
+def test_a_bought_range_is_a_scale_not_a_claim():
+    from dpmodels.models.linear.scored import _reaching
+
+    schema = Schema(a=Real(), b=Real(-1, 1), y=Real(-1, 1))
+    plan = dp.plan("y ~ a + b", schema, n=20_000, eps=2.0, delta=1e-6)
+    design = plan.design.with_bounds({"a": (2.0, 4.0)})
+    read = _reaching(design, plan.design)
+    ranges = {c.name: c.interval for c in read.z}
+    assert ranges["a"] == (3.0 - 64.0, 3.0 + 64.0)
+    assert ranges["b"] == (-1, 1)
+
+
+def test_what_the_design_does_not_determine_has_no_error(quiet):
+    import pandas as pd
+
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.uniform(-1, 1, 4000), "b": rng.uniform(-1, 1, 4000)})
+    frame["y"] = np.clip(frame["a"], -1, 1)
+    fit = dp.dp_ols("y ~ a + I(2*a) + b", frame, eps=8, delta=1e-5, schema=XY, scoring=True)
+    V = fit.vcov().to_numpy()
+    assert np.isnan(V[1:3]).all() and np.isnan(V[:, 1:3]).all()
+    assert np.isfinite(V[np.ix_([0, 3], [0, 3])]).all()
+
+
+def test_the_small_sample_factor(quiet, monkeypatch):
+    """HC1: n / (n - p) reaches the intervals."""
+    from dpmodels.models.linear import scored
+
+    seen = []
+    real = scored.infer
+    monkeypatch.setattr(scored, "infer", lambda *a, free: seen.append(free) or real(*a, free=free))
+    import pandas as pd
+
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({k: rng.uniform(-1, 1, 500) for k in "aby"})
+    dp.dp_ols("y ~ a + b", frame, eps=8, delta=1e-5, schema=XY, scoring=True)
+    assert seen == [pytest.approx(500 / 497)]
+
+
+def test_a_pass_can_be_drawn_once():
+    steps = engine.steps(plan_scoring(LINEAR, 1.0, 100, 2, "replace"))
+    assert [s.name for s in steps] == [
+        "start", "information and scores 1", "scale 1", "information and scores 2",
+        "score lengths 2",
+    ]  # fmt: skip
+    assert Run(steps, None).undrawn == tuple(s.name for s in steps)
