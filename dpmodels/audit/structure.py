@@ -119,7 +119,7 @@ def sentinel_search(
 
     Notes
     -----
-    Searched: str, repr, HTML and pickle of the result; exceptions with their tracebacks and
+    Searched: str, repr, HTML, LaTeX and pickle of the result; exceptions with their tracebacks and
     contexts; warnings; log records; stdout and stderr; files.
     """
     texts: list[tuple[str, str]] = []
@@ -139,8 +139,9 @@ def sentinel_search(
             try:
                 result = action()
                 texts += [("str", str(result)), ("repr", repr(result))]
-                if hasattr(result, "_repr_html_"):
-                    texts.append(("html", str(result._repr_html_())))
+                for form in ("_repr_html_", "_repr_latex_"):
+                    if hasattr(result, form):
+                        texts.append((form, str(getattr(result, form)())))
                 texts.append(("pickle", pickle.dumps(result).decode("latin-1")))
             except Exception as error:
                 texts += [("exception", text) for text in _chain(error)]
