@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import RequestError, choice, shown
 from dpmodels.privacy.guarantee import RELATIONS
 from dpmodels.results import formats as f
 from dpmodels.results import inference
@@ -164,12 +164,8 @@ class Summary:
 
 def check_format(fmt: str | None) -> str:
     """Return a known format name or raise ``RequestError``."""
-    fmt = "text" if fmt is None else fmt
-    if fmt not in FORMATS:
-        raise RequestError(
-            f"fmt={fmt!r} is not one of {sorted(FORMATS)}.{did_you_mean(fmt, FORMATS)}"
-        )
-    return fmt
+    known: str = choice("fmt", "text" if fmt is None else fmt, sorted(FORMATS))
+    return known
 
 
 def build(
@@ -184,7 +180,9 @@ def build(
     """Write the numbers of a record into a summary."""
     fmt = check_format(fmt)
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 12:
-        raise RequestError(f"digits={digits!r}: must be an int from 1 to 12, for example digits=4")
+        raise RequestError(
+            f"digits={shown(digits)}: must be an int from 1 to 12, for example digits=4"
+        )
     kind = kind_of(record.call.verb)
     silent = not record.estimate.released
     no_table = silent and bool((record.estimate.params != record.estimate.params).all())
