@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, shown
-from dpmodels.estimate import Array, Estimate
+from dpmodels.estimate import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd

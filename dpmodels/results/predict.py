@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice
-from dpmodels.estimate import Array
 from dpmodels.results import inference
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from dpmodels.results.kinds import kind_of
 from dpmodels.results.notes import no_reply_page, notes_of
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Array
+    from dpmodels.arrays import Array
     from dpmodels.results.record import Record
 
 __all__ = ["Column", "Page", "Row", "Summary", "build"]
