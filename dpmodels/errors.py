@@ -157,11 +157,12 @@ def shown(value: Any) -> str:
 
 
 def choice(name: str, value: Any, known: Iterable[Any]) -> Any:
-    """Return ``value`` if it is one of ``known``, else raise ``RequestError``."""
+    """Return ``value`` if it is one of ``known`` words (or None), else raise ``RequestError``."""
     listed = list(known)
-    if value not in listed:
+    word = isinstance(value, str)  # anything else is not compared: a column is so cell by cell
+    if not (word or value is None) or value not in listed:
         raise RequestError(
             f"{name}={shown(value)} is not one of {listed}."
-            + did_you_mean(str(value), [str(k) for k in listed])
+            + (did_you_mean(value, [str(k) for k in listed]) if word else "")
         )
     return value

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
-from dpmodels.estimate import Array
 
 __all__ = ["FAMILIES", "LINKS", "Family", "family_of"]
 

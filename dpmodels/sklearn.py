@@ -9,8 +9,8 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from dpmodels.arrays import Array
 from dpmodels.errors import NoReplyError, RequestError
-from dpmodels.estimate import Array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.errors import RequestError, choice, did_you_mean, shown
 from dpmodels.registry import Method, resolve
 from dpmodels.request import Request, check_eps_delta, check_n, check_seed
 from dpmodels.verbs import verb_of
@@ -71,21 +71,13 @@ def check_split(split: Any) -> Mapping[str, float] | None:
     return shares
 
 
-def _check_choice(name: str, value: Any) -> None:
-    if not isinstance(value, str) or value not in _CHOICES[name]:
-        raise RequestError(
-            f"{name}={shown(value)} is not one of {list(_CHOICES[name])}."
-            + (did_you_mean(value, _CHOICES[name]) if isinstance(value, str) else "")
-        )
-
-
 def _common(options: dict[str, Any]) -> dict[str, Any]:
     """Take the common arguments out of ``options`` and check them."""
     common = {k: options.pop(k, default) for k, default in COMMON_OPTIONS.items()}
     for name in ("na", "on_no_reply", "engine"):
-        _check_choice(name, common[name])
+        choice(name, common[name], _CHOICES[name])
     if common["relation"] is not None:
-        _check_choice("relation", common["relation"])
+        choice("relation", common["relation"], _CHOICES["relation"])
     level = common["level"]
     if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
         raise RequestError(

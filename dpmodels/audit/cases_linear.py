@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.audit import (
     AuditCase,
     ReleaseCheck,
@@ -21,7 +22,6 @@ from dpmodels.audit import (
     verb_case,
 )
 from dpmodels.audit.cases_scoring import PASSES
-from dpmodels.estimate import Array
 from dpmodels.exact.gram import gram
 from dpmodels.exact.queries import ball_map, release_ball
 from dpmodels.exact.rowmap import STEPS

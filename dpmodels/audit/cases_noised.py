@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.audit import AuditCase, SentinelCheck, StructureCheck, register_case
 from dpmodels.audit.stats import Finding, delta_lower
 from dpmodels.models.noised.exact import _radial
@@ -25,7 +25,6 @@ from dpmodels.schema import Levels, Real, Schema
 
 __all__ = ["RowCheck"]
 
-Array = npt.NDArray[np.float64]
 
 _SCHEMA = Schema(a=Real(-1, 5), b=Real(0, 2), g=Levels(["u", "v", "w"]))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.audit import (
     AuditCase,
     EventCheck,
@@ -23,7 +24,6 @@ from dpmodels.audit import (
     register_case,
     verb_case,
 )
-from dpmodels.estimate import Array
 from dpmodels.exact.columns import column_sums, sums_sensitivity
 from dpmodels.models.components.pca import eigengap, projector, projector_sensitivity
 from dpmodels.models.glm.losses import LogisticLoss, Loss, PoissonLoss

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.audit import (
     AuditCase,
     EventCheck,
@@ -21,7 +22,6 @@ from dpmodels.audit import (
     register_case,
     verb_case,
 )
-from dpmodels.estimate import Array
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.exact.symmetric import release_symmetric

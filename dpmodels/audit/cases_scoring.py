@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.audit import ReleaseCheck
-from dpmodels.estimate import Array
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee

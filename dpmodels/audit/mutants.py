@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.audit.release import audit_events, audit_release
 from dpmodels.audit.sensitivity import check_sensitivity, corner_neighbours
 from dpmodels.audit.stats import Finding
@@ -25,7 +25,6 @@ from dpmodels.privacy.steps import Step
 
 __all__ = ["MUTANTS", "Mutant", "flagged"]
 
-Array = npt.NDArray[np.float64]
 _BOUNDS = ((-1.0, 5.0), (0.0, 2.0), (-3.0, -1.0))
 _LO, _HI = np.array(_BOUNDS).T
 _R = 1 << 20

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.audit.stats import Finding, delta_lower, mu_lower
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.noise import SeededNoise
@@ -27,7 +28,6 @@ from dpmodels.privacy.steps import Step
 
 __all__ = ["EventCheck", "ReleaseCheck", "audit_events", "audit_release"]
 
-Array = npt.NDArray[np.float64]
 Release = Callable[[Any, Run], npt.ArrayLike]
 
 

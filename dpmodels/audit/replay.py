@@ -23,6 +23,7 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.audit.stats import Finding
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.noise import SeededNoise
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Draw", "ReplayRun", "replay_ratios", "replay_stage"]
 
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

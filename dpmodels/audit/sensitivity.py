@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.audit.stats import Finding
 
 __all__ = ["SensitivityCheck", "check_sensitivity", "corner_neighbours"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

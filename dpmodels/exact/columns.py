@@ -8,11 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.rowmap import STEPS
 
 __all__ = ["column_sums", "rescaling", "sums_sensitivity"]
-
-Array = npt.NDArray[np.float64]
 
 
 def column_sums(blocks: Iterable[Array], scale: Array, shift: Array) -> npt.NDArray[np.object_]:

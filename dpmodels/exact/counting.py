@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.gram import Gram, Words, gram
 from dpmodels.exact.products import cross_product
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
@@ -32,7 +33,6 @@ COUNT_FROM = 16
 #: Pairs of factors with more cells than this are counted through the pairs that occur.
 _CELLS = 1 << 16
 
-Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 
 

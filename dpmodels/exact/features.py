@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.estimate import Array
+from dpmodels.arrays import Array
 from dpmodels.exact.rowmap import RowMap, UnitScale
 
 if TYPE_CHECKING:

@@ -16,12 +16,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.products import cross_product
 from dpmodels.exact.rowmap import void_missing
 
 __all__ = ["Gram", "LatticeMap", "Words", "gram"]
-
-Array = npt.NDArray[np.float64]
 
 
 class LatticeMap(Protocol):

@@ -8,13 +8,12 @@ as long as the plain one (``benchmarks/results/moments_speed.md``).
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.sources.windows import ROW_PAD
 
 __all__ = ["cross_product", "mapped"]
 
-Array = npt.NDArray[np.float64]
 
 #: Multiplications up to which a product is small for OpenBLAS.
 _SMALL = 1_000_000

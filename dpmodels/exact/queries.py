@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.gram import LatticeMap, gram
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.exact.sensitivity import (
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Bounded", "ball_map", "ball_sd", "bounded_plan", "joint_noise", "release_ball"]
 
-Array = npt.NDArray[np.float64]
 Mechanism = Gaussian | Pure
 
 

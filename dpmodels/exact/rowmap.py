@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped
 from dpmodels.formula.clip import clip_cells
 
@@ -34,8 +34,6 @@ __all__ = [
 
 #: Lattice steps per bound: |k| <= 2^20, so products are at most 2^40 and 2^13 of them are exact.
 STEPS = 2.0**20
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.privacy.run import Run
 
 __all__ = ["release_symmetric", "svec", "unsvec"]
-
-Array = npt.NDArray[np.float64]
 
 
 def release_symmetric(

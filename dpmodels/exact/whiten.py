@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from dpmodels.arrays import Array
 
 __all__ = ["floored_cholesky"]
-
-Array = npt.NDArray[np.float64]
 
 
 def floored_cholesky(C: Array, noise: float, *, multiple: float, least: float) -> Array:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import DPModelsError, RequestError
-from dpmodels.estimate import Array
 from dpmodels.results import inference
 from dpmodels.results.summary import response_of
 

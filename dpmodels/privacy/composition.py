@@ -23,15 +23,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.privacy.gdp import delta_gdp
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, rdp_delta
 from dpmodels.privacy.steps import Step
 
 __all__ = ["Parts", "delta_of_parts", "eps_of_parts", "parts_of"]
 
-Array = npt.NDArray[np.float64]
 #: Above this many atoms losses are rounded up onto a common grid (which can only add delta).
 _ATOMS = 4096
 _POINTS = 1024

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["gdp_curve", "interval_mass"]
+from dpmodels.arrays import Array
 
-Array = npt.NDArray[np.float64]
+__all__ = ["gdp_curve", "interval_mass"]
 
 
 def gdp_curve(eps: npt.ArrayLike, mu: float) -> Array:

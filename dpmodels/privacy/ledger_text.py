@@ -124,7 +124,7 @@ def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
 
 def of_call(ledger: Ledger) -> Table:
     """Lay out the ledger of one call."""
-    from dpmodels.privacy.ledger import Charge
+    from dpmodels.privacy.charge import Charge
 
     g = ledger.guarantee
     columns, rows = _lines([Charge(1, "", ledger.call, g, notes=ledger.notes)])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.planning import Purchase
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.run import tail_margin
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SAMPLE_ROWS", "buy_ranges", "plan_purchase", "threshold"]
 
-Array = npt.NDArray[np.float64]
 
 #: Above this many rows a uniformly random subset feeds the histograms (a public rule).
 SAMPLE_ROWS = 1 << 20

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
-from dpmodels.estimate import Array
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.errors import RequestError, did_you_mean
-from dpmodels.estimate import Array, Estimate
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, choice, shown
+from dpmodels.estimate import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +46,7 @@ def series(values: Array, names: tuple[str, ...], title: str) -> pd.Series[float
 
 def covariance(est: Estimate, kind: str = "total") -> Array:
     """Return (p, p) covariance of one kind; NaN where it was not released."""
-    if kind not in KINDS:
-        raise RequestError(f"kind={kind!r} is not one of {list(KINDS)}.{did_you_mean(kind, KINDS)}")
+    choice("kind", kind, KINDS)
     p = est.params.size
     nan = np.full((p, p), np.nan)
     parts = {"sampling": est.vcov_sampling, "privacy": est.vcov_privacy}
@@ -94,7 +94,7 @@ def quantile(level: float, use_t: float | None = None) -> float:
     from scipy.special import ndtri, stdtrit
 
     if not 0 < level < 1:
-        raise RequestError(f"level must lie in (0, 1), got {level!r}. For example level=0.95")
+        raise RequestError(f"level must lie in (0, 1), got {shown(level)}. For example level=0.95")
     tail = (1 - level) / 2
     return -float(stdtrit(use_t, tail) if use_t is not None else ndtri(tail))
 
@@ -156,7 +156,7 @@ def privacy_share(est: Estimate) -> Array:
 
 def _style(frame: pd.DataFrame, style: str) -> pd.DataFrame:
     if style not in ("python", "r"):
-        raise RequestError(f"style={style!r} is not one of ['python', 'r']")
+        raise RequestError(f"style={shown(style)} is not one of ['python', 'r']")
     return frame.rename(columns=lambda c: c.replace("_", ".")) if style == "r" else frame
 
 

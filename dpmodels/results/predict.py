@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice
-from dpmodels.estimate import Array
 from dpmodels.families import LINKS
 from dpmodels.results import inference
 

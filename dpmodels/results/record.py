@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.estimate import Array, Estimate
+from dpmodels.arrays import Array
+from dpmodels.estimate import Estimate
 
 if TYPE_CHECKING:
     from dpmodels.planning import Plan

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Array, Estimate
+from dpmodels.estimate import Estimate
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.results.record import Call, Record, frozen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, shown
 from dpmodels.privacy.guarantee import RELATIONS
 from dpmodels.results import formats as f
 from dpmodels.results import inference
@@ -15,7 +15,7 @@ from dpmodels.tables.table import check_format
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Array
+    from dpmodels.arrays import Array
     from dpmodels.results.record import Record
 
 __all__ = ["Page", "Summary", "build"]
@@ -37,7 +37,9 @@ def build(
     """Write the numbers of a record into a summary."""
     fmt = check_format(fmt)
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 12:
-        raise RequestError(f"digits={digits!r}: must be an int from 1 to 12, for example digits=4")
+        raise RequestError(
+            f"digits={shown(digits)}: must be an int from 1 to 12, for example digits=4"
+        )
     kind = verb_of(record.call.verb)
     silent = not record.estimate.released
     no_table = silent and bool((record.estimate.params != record.estimate.params).all())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.schema import Levels, Text
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RESPONSE", "Coordinates", "inverse_root", "public_coordinates"]
 
-Array = npt.NDArray[np.float64]
 
 #: The response enters a start as sqrt(3) t, t in [-1, 1]: of unit variance if uniform.
 RESPONSE = math.sqrt(3.0)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.queries import release_ball
 from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.sensitivity import gram_sensitivity
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = ["ScoringPlan", "ScoringRelease", "plan_scoring", "release_scoring", "steps"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

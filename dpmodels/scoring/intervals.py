@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.scoring.newton import State, Step
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.sums import AT_CLIP, Released
 
 __all__ = ["Inference", "infer", "tail_weight"]
 
-Array = npt.NDArray[np.float64]
 
 #: Bias allowance in score-noise sds: ``min(BASE + leverage l_j, MOST)``.
 BASE, MOST = 0.35, 2.0

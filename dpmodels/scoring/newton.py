@@ -6,15 +6,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.sums import Released
 
 __all__ = ["Information", "State", "Step", "floored", "newton_step", "start_state"]
 
-Array = npt.NDArray[np.float64]
 
 #: Eigenvalues of an information are floored at this multiple of its spectral noise, and at this.
 FLOOR_NOISE, FLOOR = 0.7, 0.1

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.gram import Words
 from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.rowmap import STEPS, UnitScale
@@ -24,7 +25,6 @@ from dpmodels.sources.windows import Coins
 
 __all__ = ["AT_CLIP", "BINS", "Centre", "PassSums", "Released", "ScorePass", "release_pass"]
 
-Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]
 
 #: Factor on rows in balls: pays for the float rounding of norm, factor and product.

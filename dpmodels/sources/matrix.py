@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.sources.adapt import _own_column
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cells_of", "feature_columns", "listed_numbers", "target_column", "whole_numbers"]
 
-Array = npt.NDArray[np.float64]
 
 _SHAPE = (
     "Expected 2D array: X takes one row a record and one column a feature; got {}. Reshape your "

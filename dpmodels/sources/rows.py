@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.adapt import Source, chosen_chunks
@@ -27,8 +28,6 @@ READ_ONCE = (
     "this method reads the rows more than once, but an iterator gives them only once. "
     "Pass a list of frames, a path, or a function that returns a new iterator"
 )
-
-Array = npt.NDArray[np.float64]
 
 
 def count_rows(source: Source, name: str) -> int:

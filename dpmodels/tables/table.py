@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import choice
 
 __all__ = [
     "FORMATS", "RULE", "Column", "Layout", "Page", "Row", "Shown", "Table", "check_format", "plain",
@@ -242,12 +242,8 @@ class Table(Shown):
 
 def check_format(fmt: str | None) -> str:
     """Return a known format name or raise ``RequestError``."""
-    fmt = "text" if fmt is None else fmt
-    if fmt not in FORMATS:
-        raise RequestError(
-            f"fmt={fmt!r} is not one of {sorted(FORMATS)}.{did_you_mean(fmt, FORMATS)}"
-        )
-    return fmt
+    known: str = choice("fmt", "text" if fmt is None else fmt, sorted(FORMATS))
+    return known
 
 
 def plain(labels: Sequence[str], rows: Iterable[tuple[str, ...]], *, label: int = 0) -> Table:

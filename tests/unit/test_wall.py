@@ -445,3 +445,14 @@ def test_modules_do_not_import_in_circles():
 def test_the_check_of_circles_can_fail():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
     assert circles(graph) == {frozenset("abc")}
+
+
+def test_the_array_type_is_spelled_once():
+    """Sixty-two modules had a definition of their own."""
+    bad = [
+        file
+        for file, tree in all_trees().items()
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node) == "Array = npt.NDArray[np.float64]"
+    ]
+    assert bad == ["arrays.py"]

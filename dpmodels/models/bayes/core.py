@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.estimate import Array
+from dpmodels.arrays import Array
 from dpmodels.exact.features import FeatureScale
 from dpmodels.exact.rowmap import void_missing
 

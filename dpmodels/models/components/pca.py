@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.columns import column_sums, rescaling, sums_sensitivity
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["eigengap", "estimate", "plan", "projector", "projector_sensitivity", "release"]
 
-Array = npt.NDArray[np.float64]
 CENTRE_STEP, GAP_STEP, COEF_STEP = "centres and scales", "eigengap", "projector"
 _SHARES = {CENTRE_STEP: 0.10, GAP_STEP: 0.10, COEF_STEP: 0.80}
 _MAX_SCALE = 50.0

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Array
 from dpmodels.models.custom.eptr import safe_number, safe_vector
 
 __all__ = ["SafetyReport", "check_safety"]

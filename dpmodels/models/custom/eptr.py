@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
-from dpmodels.estimate import Array, Estimate
+from dpmodels.estimate import Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm, mu_gdp
 from dpmodels.privacy.mechanisms import Approximate, Gaussian

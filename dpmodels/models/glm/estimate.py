@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.models.glm.newton import back_map
 from dpmodels.models.glm.plan import SCALE_STEP, GlmDetail
@@ -32,8 +32,6 @@ _LOUD = 1.0
 
 #: Share of empty rows from which it is named, and noise sds it must exceed.
 EMPTY, SEEN = 0.05, 3.0
-
-Array = npt.NDArray[np.float64]
 
 
 def covariances(information: Array, sigma: float, lam: float) -> tuple[Array, Array]:

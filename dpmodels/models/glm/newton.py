@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.models.glm.losses import Loss
 
 __all__ = ["Minimum", "WorkingRows", "minimise", "planned_passes"]
 
-Array = npt.NDArray[np.float64]
 Mapped = tuple[Array, Array, Array]
 
 #: Pays for the float rounding of norm, factor and product: mapped rows have norm at most B.

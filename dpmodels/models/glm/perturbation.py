@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.privacy.curves import interval_mass
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.mechanisms import Profile
@@ -38,7 +39,6 @@ __all__ = [
     "two_sided_replace",
 ]
 
-Array = npt.NDArray[np.float64]
 
 _EDGE = 12.0
 _CELLS = 2400

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
 from dpmodels.models.glm.losses import LogisticLoss, Loss, PoissonLoss
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-Array = npt.NDArray[np.float64]
 
 __all__ = ["GlmDetail", "check_common", "glm_loss", "plan"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.columns import column_sums, rescaling, sums_sensitivity
 from dpmodels.exact.rowmap import STEPS, UnitScale, unit_scale
 from dpmodels.exact.symmetric import svec, unsvec
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GlmReleased", "is_the_centre", "release"]
 
-Array = npt.NDArray[np.float64]
 #: Rescaling never magnifies a unit half-range column (a dummy) more than this.
 _MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
 #: Released coefficients within this many sds of the output noise of 0: not certified.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.families import family_of
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["estimate", "plan", "release"]
 
-Array = npt.NDArray[np.float64]
 TEST_STEP, COEF_STEP = "smallest curvature", "coefficients"
 _TEST_SHARE = 0.1
 _TOL = 1e-9

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from dpmodels.estimate import Array
+from dpmodels.arrays import Array
 
 __all__ = [
     "CELLS",

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Array, Estimate
+from dpmodels.estimate import Estimate
 from dpmodels.exact.features import FeatureScale, feature_scale
 from dpmodels.models.kernel.kernel import (
     CELLS,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
-from dpmodels.estimate import Array
 from dpmodels.models.kernel.kernel import curve, gaussian
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from dpmodels.arrays import Array
 
 if TYPE_CHECKING:
     from dpmodels.models.linear.inference import Stage
 
 __all__ = ["DRAWS", "bootstrap", "rescaled"]
 
-Array = npt.NDArray[np.float64]
 
 #: Draws of the bootstrap.
 DRAWS = 1000

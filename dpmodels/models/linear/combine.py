@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from dpmodels.arrays import Array
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
     from dpmodels.models.linear.public import PublicMoments
 
 __all__ = ["PublicFit", "combined", "public_fit"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

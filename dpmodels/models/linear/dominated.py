@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.models.linear.solve import Moments, positive_part
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PRIOR_SD", "allowance", "attenuation", "dominated", "dominated_notes", "posterior"]
 
-Array = npt.NDArray[np.float64]
 
 #: Prior sd of a coefficient in unit rows: half ranges of the response per half range of a column.
 PRIOR_SD = 1.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS, RowMap, ball_integers, void_missing
 from dpmodels.models.linear.plans import planning_rows
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = ["clipped_gradients", "estimate", "plan", "release"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.models.linear.eptr_plan import working_radius
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Release
 
 __all__ = ["covariances", "estimate"]
-
-Array = npt.NDArray[np.float64]
 
 
 def covariances(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.exact.solution import float_allowance, ls_bound
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = ["OlsReleased", "release"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.models.linear.gptr_bounds import (
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LinearReleased", "release", "sample"]
 
-Array = npt.NDArray[np.float64]
 #: Float allowance of sensitivities of eigenvalues and norms of exactly accumulated moments.
 _ALLOW = 1.0 + 2.0**-20
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.models.linear.bootstrap import DRAWS, bootstrap, rescaled
 from dpmodels.models.linear.dominated import allowance, dominated, dominated_notes
@@ -33,7 +34,6 @@ __all__ = [
     "shrink_report",
 ]
 
-Array = npt.NDArray[np.float64]
 
 #: Rows' loss of weight from which the summary mentions it.
 LOST = 0.01

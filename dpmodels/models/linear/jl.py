@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.exact.rowmap import RowMap, void_missing
 from dpmodels.models.linear.simple import Released, make_plan, unit_design, unit_estimate
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["estimate", "jl_curve", "jl_width", "plan", "release"]
 
-Array = npt.NDArray[np.float64]
 _STEP = "sketch"
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.estimate import Estimate
 from dpmodels.exact.gram import gram
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "published_mu", "published_release", "published_roots", "release"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.exact.quantiles import chi2_upper
 from dpmodels.exact.queries import ball_sd
@@ -59,7 +59,6 @@ __all__ = [
     "whitened_plan",
 ]
 
-Array = npt.NDArray[np.float64]
 
 #: Two stages while the first release's relative noise is at most this (``theory.md`` 3.3).
 TWO_STAGE_NOISE = 0.15

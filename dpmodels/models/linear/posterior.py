@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.privacy.curves import gdp_curve
 
 __all__ = [
@@ -25,8 +26,6 @@ __all__ = [
     "rdp_add",
     "rdp_rem",
 ]
-
-Array = npt.NDArray[np.float64]
 
 
 def _log_outside(root: Array, m: float, v: float) -> Array:

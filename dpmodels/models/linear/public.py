@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.exact.quantiles import chi2_upper, f_upper
 
@@ -25,7 +25,6 @@ __all__ = [
     "public_whitening",
 ]
 
-Array = npt.NDArray[np.float64]
 
 #: Shrink the public moments below this many rows beyond q = p + 1.
 SHRINK_BELOW = 8

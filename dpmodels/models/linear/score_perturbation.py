@@ -10,15 +10,13 @@ import math
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.models.linear.posterior import _largest, eps_grid
 from dpmodels.privacy.curves import gdp_curve
 from dpmodels.privacy.gdp import upper_quantile
 
 __all__ = ["largest_m", "loss_bound"]
-
-Array = npt.NDArray[np.float64]
 
 
 def _positive_part(x: Array, mu: float) -> Array:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.exact.queries import ball_sd, joint_noise
 from dpmodels.exact.rowmap import UnitScale
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ScoredDetail", "estimate", "plan", "release", "start_stage", "why_not"]
 
-Array = npt.NDArray[np.float64]
 
 #: Public noise of the information, ``nu sqrt(2 p)``, above which a plan warns.
 LOUD = 0.5

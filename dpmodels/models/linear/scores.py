@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.exact.products import mapped
 from dpmodels.exact.queries import ball_map, ball_sd, release_ball
@@ -46,7 +46,6 @@ __all__ = [
     "score_share",
 ]
 
-Array = npt.NDArray[np.float64]
 
 #: Share of the budget (mu^2; eps when delta = 0) of the scores.
 SHARE = 0.1

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Released", "UnitRows", "budget_of", "integer_moments", "make_plan", "unit_estimate"]
 
-Array = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class UnitRows:

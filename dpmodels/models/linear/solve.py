@@ -12,7 +12,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from dpmodels.arrays import Array
 
 __all__ = [
     "Moments",
@@ -24,7 +25,6 @@ __all__ = [
     "stein_ridge",
 ]
 
-Array = npt.NDArray[np.float64]
 
 _GRID = 60
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.exact.queries import Bounded, bounded_plan
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SspDetail", "estimate", "plan", "release"]
 
-Array = npt.NDArray[np.float64]
 
 #: Two stages up to this public noise ratio (``theory.md`` 3.3).
 TWO_STAGE_RATIO = 0.06

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.queries import ball_map, ball_sd, joint_noise, release_ball
 from dpmodels.exact.rowmap import OneFirst
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = ["Passes", "Stages", "ball_stage", "guide_share", "guide_windows", "whitened_stage"]
-
-Array = npt.NDArray[np.float64]
 
 
 #: A first stage reads one run of windows in k up to a noise ratio of this over k ...

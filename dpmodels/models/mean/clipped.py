@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.estimate import Array, Estimate
+from dpmodels.arrays import Array
+from dpmodels.estimate import Estimate
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.exact.symmetric import release_symmetric

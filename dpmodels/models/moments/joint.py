@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.exact.gram import gram
 from dpmodels.exact.queries import joint_noise
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["estimate", "plan", "release"]
 
-Array = npt.NDArray[np.float64]
 _STEP = "second moments"
 
 

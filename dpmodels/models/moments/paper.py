@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.exact.gram import gram
 from dpmodels.exact.queries import ball_map
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["estimate", "plan", "release"]
 
-Array = npt.NDArray[np.float64]
 _STEP = "second moments"
 
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 
 __all__ = ["Back", "covariance", "moment_estimate", "ratio"]
 
-Array = npt.NDArray[np.float64]
 
 #: Least mean weight of a row that moments are divided by.
 LEAST_WEIGHT = 0.1

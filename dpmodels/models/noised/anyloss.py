@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.models.noised.draws import second_model
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["fit_function"]
 
-Array = npt.NDArray[np.float64]
 Function = Callable[[Array, Array, Array], Array]
 
 

@@ -20,8 +20,8 @@ from bisect import bisect_right
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.noised.curves import (
     beta_inf,
@@ -35,7 +35,6 @@ from dpmodels.models.noised.curves import (
 
 __all__ = ["calibrate", "delta_exact", "delta_hull", "sl_curve", "sl_hull_curve", "tradeoff"]
 
-Array = npt.NDArray[np.float64]
 _LO, _HI = -60.0, 4.6
 _SAFETY = 1.0 - 1e-6
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Filtered", "Kernel", "box", "by_nodes", "logistic_filter", "point", "polynomials"]
+from dpmodels.arrays import Array
 
-Array = npt.NDArray[np.float64]
+__all__ = ["Filtered", "Kernel", "box", "by_nodes", "logistic_filter", "point", "polynomials"]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.models.noised.draws import second_model
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["column_scales", "fit_least_squares", "signal_warnings", "split_errors"]
 
-Array = npt.NDArray[np.float64]
 
 #: Signal of the smallest eigenvalue, in standard errors: below these a warning, no errors.
 WEAK, TOO_WEAK = 5.0, 2.0

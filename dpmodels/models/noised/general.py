@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.estimate import Estimate
 from dpmodels.families import family_of
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LOSSES", "NotOffered", "check_loss", "fit_loss", "fit_model", "loss_of"]
 
-Array = npt.NDArray[np.float64]
 
 LOSSES = ("squared", "logistic", "poisson", "geometric", "quantile", "median", "huber", "hinge")
 

@@ -6,16 +6,14 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.noised import filters
 from dpmodels.models.noised.filters import Kernel
 from dpmodels.models.noised.losses import Loss, Terms
 
 __all__ = ["KinkLoss", "check", "hinge", "huber"]
-
-Array = npt.NDArray[np.float64]
 
 
 class KinkLoss(Loss):

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from dpmodels.arrays import Array
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.model import Model
 
 __all__ = ["LinearFit", "asymptotic_variance", "fit_linear", "fit_linear_one_draw", "weak_signal"]
 
-Array = npt.NDArray[np.float64]
 _ROWS = 65_536
 
 

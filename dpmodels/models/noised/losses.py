@@ -21,16 +21,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.noised import filters
 from dpmodels.models.noised.filters import Filtered
 from dpmodels.models.noised.sums import Sums, sums_of
 
 __all__ = ["IndexLoss", "Loss", "SmoothLoss", "Terms"]
-
-Array = npt.NDArray[np.float64]
 
 
 #: A sum of c l^{(m)}: its (c, m).

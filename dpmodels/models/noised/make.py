@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GRID", "Noised", "noised_rows"]
 
-Array = npt.NDArray[np.float64]
 
 #: Released cells lie on lo + k (hi - lo) 2^-20.
 GRID = 2.0**-20

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import FormulaError, RequestError
 from dpmodels.formula.compile import parse_expression
 from dpmodels.formula.nodes import Basis, Cat, Node
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "model_of", "schema_of"]
 
-Array = npt.NDArray[np.float64]
 _MANY_LEVELS = 1000
 
 

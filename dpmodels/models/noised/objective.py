@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.models.noised.sums import Sums, sums_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Objective", "Piece", "objective_of"]
 
-Array = npt.NDArray[np.float64]
 ROWS = 16_384
 
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
+
 if TYPE_CHECKING:
     from dpmodels.models.noised.objective import Objective
 
 __all__ = ["RADIUS", "Solution", "minimise"]
 
-Array = npt.NDArray[np.float64]
 RADIUS = 20.0
 PATH = (0.25, 0.5, 0.75, 1.0)
 _START_ROWS = 40_000

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.errors import RequestError, choice, did_you_mean, shown
 from dpmodels.models.noised.calibration import NOISES, UNITS, NoisePlan, plan_noise, relative_sds
 from dpmodels.models.noised.layout import Layout, layout_of
 from dpmodels.models.noised.make import noised_rows
@@ -52,12 +52,8 @@ class Settings:
     def of(cls, options: Mapping[str, Any]) -> Settings:
         """Check the options of a call; unknown keys are ignored."""
         unit, noise = options.get("unit", "record"), options.get("noise", "auto")
-        for name, value, known in (("unit", unit, UNITS), ("noise", noise, NOISES)):
-            if not isinstance(value, str) or value not in known:
-                raise RequestError(
-                    f"{name}={shown(value)} is not one of {list(known)}."
-                    + did_you_mean(str(value), known)
-                )
+        choice("unit", unit, UNITS)
+        choice("noise", noise, NOISES)
         p = options.get("clear_prob", 0.0)
         if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
             raise RequestError(f"clear_prob must lie in [0, 1), got {shown(p)}. The default is 0")

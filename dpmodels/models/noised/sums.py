@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.estimate import Array
+from dpmodels.arrays import Array
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.losses import Terms

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.models.noised.exact import delta_exact, exact_eps, tradeoff
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NoisyTable"]
 
-Array = npt.NDArray[np.float64]
 Names = tuple[str, ...]
 
 

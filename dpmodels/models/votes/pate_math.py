@@ -18,9 +18,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
+
 __all__ = ["CurveTable", "cells_of", "curve_table", "gaussian_order", "renyi_of_q", "smooth"]
 
-Array = npt.NDArray[np.float64]
 #: Cells for the largest move of one vote.
 _CELLS = 40
 

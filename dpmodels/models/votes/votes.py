@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.models.votes.pate_math import cells_of, curve_table, gaussian_order, smooth
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee
@@ -33,7 +34,6 @@ __all__ = [
     "vote_plan",
 ]
 
-Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.intp]
 MARGIN_STEP, VOTE_STEP, PATE_STEP = "margin of the vote", "votes", "labels and their test"
 
