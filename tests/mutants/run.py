@@ -52,6 +52,7 @@ def runs(tests):
 
 def killed(mutant, folder, seconds):
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     for arguments in runs(mutant.tests):
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no"]
         command += ["-p", "no:cacheprovider", *arguments]
@@ -74,9 +75,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--skip", type=int, default=0, help="the first so many")
     parser.add_argument("--seconds", type=float, default=300.0)
     options = parser.parse_args()
     chosen = [m for m in MUTANTS if options.only in f"{m.file} {m.old} {m.new}"]
+    chosen = chosen[options.skip :]
     dead = equivalent = 0
     survivors = []
     with tempfile.TemporaryDirectory() as name:

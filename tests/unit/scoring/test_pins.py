@@ -100,7 +100,7 @@ def test_information_is_averaged_by_precision():
     step = newton_step(released, first, state(noise=old, earlier=1.0))
     w = old**2 / (old**2 + nu**2)
     assert w == pytest.approx(0.9)
-    assert step.H == pytest.approx((w * 2.0 + (1 - w) * 1.0) * np.eye(2))
+    assert pytest.approx((w * 2.0 + (1 - w) * 1.0) * np.eye(2)) == step.H
     assert step.nu == pytest.approx(math.sqrt(w**2 * nu**2 + (1 - w) ** 2 * old**2), rel=1e-12)
     assert step.floor == pytest.approx(max(0.7 * step.nu * math.sqrt(4.0), 0.1))
 
@@ -127,11 +127,11 @@ def test_the_start_is_floored_least_squares():
         UnitScale(np.ones(2), np.zeros(2), False), np.eye(1), np.ones(1, bool), np.zeros(1), 1.0
     )
     found = start_state(np.array([[200.0, 60.0], [60.0, 50.0]]), 1.0, 100, coordinates)
-    assert found.H == pytest.approx(np.array([[2.0]]))
+    assert pytest.approx(np.array([[2.0]])) == found.H
     assert found.theta == pytest.approx([0.3])
     assert found.phi == pytest.approx(0.5 - 0.6 * 0.3)
     noisy = start_state(np.array([[1.0, 60.0], [60.0, 50.0]]), 10.0, 100, coordinates)
-    assert noisy.H == pytest.approx(np.array([[0.7 * 0.1 * math.sqrt(2.0)]]))
+    assert pytest.approx(np.array([[0.7 * 0.1 * math.sqrt(2.0)]])) == noisy.H
 
 
 def test_covariances_of_the_last_step():
