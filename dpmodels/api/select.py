@@ -97,7 +97,7 @@ def dp_select(
     >>> chosen.reply and 1 < chosen.output[1] < 4
     True
     """
-    from dpmodels.api.building import check_eps_delta
+    from dpmodels.request import check_eps_delta
     from dpmodels.models.custom.selection import select, select_tested
 
     eps, delta = check_eps_delta(eps, delta)

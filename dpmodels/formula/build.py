@@ -279,8 +279,8 @@ class _Builder:
         """Return 1 where a number is the event named by ``event=``, 0 where it is another."""
         if not isinstance(event, (bool, int, float, np.number)) or event != event:
             raise FormulaError(
-                f"event={shown(event)}: the response {text!r} is a number, so its event is one too, "
-                "for example event=1"
+                f"event={shown(event)}: the response {text!r} is a number, so its event is one "
+                "too, for example event=1"
             )
         wanted = float(event)
 

@@ -207,5 +207,5 @@ def test_an_undeclared_number_is_told_how_to_name_its_event():
     data = pd.DataFrame({"a": [0.1, 0.2], "y": [0, 1]})
     with pytest.raises(dp.errors.FormulaError, match="event=1"):
         dp.dp_glm("y ~ a", data, eps=1, delta=1e-6, bounds={"a": (-1, 1)})
-    with pytest.raises(dp.errors.FormulaError, match="is a number, so its event is one"):
+    with pytest.raises(dp.errors.FormulaError, match="is a number, so its event is one too"):
         dp.dp_glm("y ~ a", data, eps=1, delta=1e-6, bounds={"a": (-1, 1)}, event="yes")
