@@ -62,7 +62,7 @@ def killed(mutant, folder, seconds):
                 timeout=seconds,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return True, "timeout"
+            return None, "no verdict: the time was up"
         if done.returncode in (4, 5):  # wrong arguments, or they choose no test
             raise SystemExit(f"{mutant.file}: pytest failed to run\n{done.stdout}{done.stderr}")
         line = [x for x in done.stdout.splitlines() if x.startswith(("FAILED", "ERROR"))]
@@ -92,11 +92,12 @@ def main():
                 gone, by = (True, "") if options.check else killed(mutant, folder, options.seconds)
             finally:
                 (folder / mutant.file).write_text(text, encoding="utf-8")
-            dead += gone
+            dead += gone is True
             if not gone:
                 equivalent += bool(mutant.equivalent)
                 survivors += [] if mutant.equivalent else [mutant]
             state = "killed" if gone else ("equivalent" if mutant.equivalent else "SURVIVED")
+            state = "no verdict" if gone is None else state
             took = time.monotonic() - start
             print(f"{state:10s} {took:5.1f}s {mutant.file}: {mutant.new.strip()}  {by}", flush=True)
     print(
