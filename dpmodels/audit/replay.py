@@ -14,7 +14,6 @@ posterior draws, sketches, smooth sensitivities): recorded as ``inner``, never c
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels._quiet import quiet
 from dpmodels.audit.stats import Finding
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.noise import SeededNoise
@@ -267,10 +267,9 @@ def replay_stage(
     told = _telling_bins(buy._noisy_bins)
     with (
         mock.patch.object(buy, "_noisy_bins", told),
-        warnings.catch_warnings(),
+        quiet(),
         np.errstate(all="ignore"),
     ):
-        warnings.simplefilter("ignore")
         plan.request.method.load().release(plan, rows, run)
     return run.drawn
 
