@@ -75,3 +75,17 @@ def noiseless(quiet):
 
     with noise_source(ZeroNoise()):
         yield
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how much was not tested, and why: a skip must not pass for a success."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if not skipped:
+        return
+    reasons = [str(r.longrepr[2] if isinstance(r.longrepr, tuple) else r.longrepr) for r in skipped]
+    data = sum("not on this machine" in reason for reason in reasons)
+    packages = sum("could not import" in reason for reason in reasons)
+    terminalreporter.write_line(
+        f"not tested: {len(skipped)} skipped, {data} for want of the data folder (DPMODELS_DATA), "
+        f"{packages} for want of a package, {len(skipped) - data - packages} by design"
+    )

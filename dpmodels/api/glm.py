@@ -52,6 +52,8 @@ def dp_glm(
         See ``dp.methods()``.
     event : level, optional
         The level of the response whose probability is modelled; default: the second declared.
+        A response that is a plain number needs it, or a declaration: ``event=1`` models
+        P(y = 1), and every other number is "no event".
     **options
         Options of the method (``dp.methods("objpert")``), and ``split, level, relation, na,
         on_no_reply, engine, subset, n``.

@@ -14,7 +14,6 @@ posterior draws, sketches, smooth sensitivities): recorded as ``inner``, never c
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.privacy.steps import Step
+from dpmodels.quiet import quiet
 
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
@@ -267,10 +267,9 @@ def replay_stage(
     told = _telling_bins(buy._noisy_bins)
     with (
         mock.patch.object(buy, "_noisy_bins", told),
-        warnings.catch_warnings(),
+        quiet(),
         np.errstate(all="ignore"),
     ):
-        warnings.simplefilter("ignore")
         plan.request.method.load().release(plan, rows, run)
     return run.drawn
 

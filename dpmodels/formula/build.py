@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpmodels.errors import FormulaError, SchemaError
+import numpy as np
+
+from dpmodels.errors import FormulaError, SchemaError, shown
 from dpmodels.formula import formulaic_terms as fx
 from dpmodels.formula import intervals as iv
 from dpmodels.formula.columns import (
@@ -253,6 +255,8 @@ class _Builder:
         text = lhs[0][0][0]
         factor = self.factor(text) if not lhs[0][0][1] else None
         if isinstance(factor, Node):
+            if response_ok == "event" and event is not None:
+                factor = self._named_event(text, event, factor)
             interval = factor.interval
             if response_ok == "levels":
                 raise FormulaError(
@@ -269,6 +273,22 @@ class _Builder:
         if isinstance(factor, Cat):
             return class_response(text, factor, response_ok, event)
         raise FormulaError(f'the response of "{self.formula}" must be one number a row')
+
+    @staticmethod
+    def _named_event(text: str, event: Any, number: Node) -> Node:
+        """Return 1 where a number is the event named by ``event=``, 0 where it is another."""
+        if not isinstance(event, (bool, int, float, np.number)) or event != event:
+            raise FormulaError(
+                f"event={shown(event)}: the response {text!r} is a number, so its event is one "
+                "too, for example event=1"
+            )
+        wanted = float(event)
+
+        def happened(env: Any) -> Any:
+            cells = np.asarray(number.evaluate(env), dtype=float)
+            return np.where(np.isnan(cells), np.nan, cells == wanted)
+
+        return Node((0.0, 1.0), happened, number.variables)
 
     # -- program ---------------------------------------------------------------------------
     def finish(

@@ -37,7 +37,8 @@ def check_event(text: str, interval: iv.Interval) -> None:
     """Refuse a numeric response that is not 0 or 1."""
     if interval != (0.0, 1.0):
         raise FormulaError(
-            f"the response {text!r} must be an event, 0 or 1. Declare {text} = dp.Binary(), or two "
+            f"the response {text!r} must be an event, 0 or 1. Say which number is the event: "
+            f"event=1; or declare {text} = dp.Binary(), or two "
             f'levels of which the second is the event: {text} = dp.Levels(["no", "yes"]); or write '
             f"the event as a comparison: {{{text} > 0}} ~ ..."
         )

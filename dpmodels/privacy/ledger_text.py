@@ -13,7 +13,8 @@ from dpmodels.tables import RULE, Column, Layout, Row, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.privacy.ledger import Budget, Charge, Ledger
+    from dpmodels.privacy.charge import Charge
+    from dpmodels.privacy.ledger import Budget, Ledger
 
 __all__ = ["frame", "kind_of", "of_budget", "of_call"]
 

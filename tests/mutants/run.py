@@ -52,6 +52,7 @@ def runs(tests):
 
 def killed(mutant, folder, seconds):
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     for arguments in runs(mutant.tests):
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no"]
         command += ["-p", "no:cacheprovider", *arguments]
@@ -61,7 +62,7 @@ def killed(mutant, folder, seconds):
                 timeout=seconds,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return True, "timeout"
+            return None, "no verdict: the time was up"
         if done.returncode in (4, 5):  # wrong arguments, or they choose no test
             raise SystemExit(f"{mutant.file}: pytest failed to run\n{done.stdout}{done.stderr}")
         line = [x for x in done.stdout.splitlines() if x.startswith(("FAILED", "ERROR"))]
@@ -74,9 +75,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--skip", type=int, default=0, help="the first so many")
     parser.add_argument("--seconds", type=float, default=300.0)
     options = parser.parse_args()
     chosen = [m for m in MUTANTS if options.only in f"{m.file} {m.old} {m.new}"]
+    chosen = chosen[options.skip :]
     dead = equivalent = 0
     survivors = []
     with tempfile.TemporaryDirectory() as name:
@@ -89,11 +92,12 @@ def main():
                 gone, by = (True, "") if options.check else killed(mutant, folder, options.seconds)
             finally:
                 (folder / mutant.file).write_text(text, encoding="utf-8")
-            dead += gone
+            dead += gone is True
             if not gone:
                 equivalent += bool(mutant.equivalent)
                 survivors += [] if mutant.equivalent else [mutant]
             state = "killed" if gone else ("equivalent" if mutant.equivalent else "SURVIVED")
+            state = "no verdict" if gone is None else state
             took = time.monotonic() - start
             print(f"{state:10s} {took:5.1f}s {mutant.file}: {mutant.new.strip()}  {by}", flush=True)
     print(

@@ -314,6 +314,18 @@ def test_the_classic_mean_has_the_sensitivity_of_its_proof():
         assert sensitivity(detail, n) >= expected
 
 
+def test_the_residual_bound_keeps_its_public_ends():
+    """At least Y; under replace-one at most Y + B Y sqrt(n) / (2 sqrt(lam0)); else as released."""
+    from types import SimpleNamespace
+
+    from dpmodels.models.linear.gptr_release import _bounded
+
+    detail = SimpleNamespace(Y=1.0, B=1.0, n=100)
+    assert _bounded(3.0, detail, 0.0) == 3.0
+    assert _bounded(0.2, detail, 0.0) == 1.0
+    assert _bounded(100.0, detail, 4.0) == 1.0 + 10.0 / 4.0
+
+
 # -- noised tables with scripted draws ------------------------------------------------------------
 
 

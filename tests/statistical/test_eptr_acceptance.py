@@ -12,16 +12,17 @@ import dpmodels as dp
 pytestmark = [pytest.mark.statistical, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
-def prediction_ratio(frame, predictors, eps, runs):
+def prediction_ratio(frame, predictors, eps, runs, seed=None):
     """Released fits, and the median in-sample mean squared error over that of least squares."""
     X = np.column_stack([np.ones(len(frame)), frame[predictors]])
     y = frame["quality"].to_numpy(float)
     best = np.mean((y - X @ np.linalg.lstsq(X, y, rcond=None)[0]) ** 2)
     ratios = []
-    for _ in range(runs):
+    for run in range(runs):
         fit = dp.dp_ols(
-            "quality ~ " + " + ".join(predictors), frame, eps=eps, delta=1e-6, method="eptr"
-        )
+            "quality ~ " + " + ".join(predictors), frame, eps=eps, delta=1e-6, method="eptr",
+            seed=None if seed is None else seed + run,
+        )  # fmt: skip
         if fit.released:
             ratios.append(np.mean((y - X @ fit.params.to_numpy()) ** 2) / best)
     return len(ratios), float(np.median(ratios))
@@ -35,10 +36,11 @@ def prediction_ratio(frame, predictors, eps, runs):
     ],
 )
 def test_the_first_call_on_wine(wine, predictors, limit):
-    """20 unseeded runs on a bare frame, ranges bought; at least 18 replies. 200 runs always replied
-    and had medians of 1.003 and 1.017; resampling them, the median of 20 is above its limit with
-    probability below 1e-3 (two predictors) and about 1e-3 (four)."""
-    replies, ratio = prediction_ratio(wine, predictors, 1, 20)
+    """Seeds 100 to 119 on a bare frame, ranges bought; at least 18 replies. Fixed seeds: a false
+    alarm only where the stream of noise changes. 200 unseeded runs always replied and had medians of
+    1.003 and 1.017; resampling them, the median of 20 is above its limit with probability below
+    1e-3 (two predictors) and about 1e-3 (four): that is the false alarm of a new seed."""
+    replies, ratio = prediction_ratio(wine, predictors, 1, 20, seed=100)
     assert replies >= 18
     assert ratio <= limit
 

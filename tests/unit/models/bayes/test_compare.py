@@ -91,6 +91,7 @@ def _smooth_delta(eps, ratio, shift):
 @pytest.mark.parametrize("eps", [0.5, 4.0, 20.0])
 def test_smooth_sensitivity_is_private_at_every_eps(eps, delta):
     """The theorem's beta holds for e^(eps/2) <= 2 only: it gave five times delta at eps = 20."""
+
     def worst(beta):
         pairs = [(math.exp(s * beta), k) for s in (1, -1) for k in (0.0, 0.5, 1.0)]
         return max(_smooth_delta(eps, r, k * eps / 2 * min(1.0, r)) for r, k in pairs)

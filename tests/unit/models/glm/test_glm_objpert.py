@@ -187,3 +187,25 @@ def test_a_wide_cap_on_counts_is_advised_against_before_anything_is_spent():
     call = {"verb": "dp_glm", "family": "poisson", "eps": 1, "delta": 1e-6}
     assert any("shrunk heavily" in a for a in dp.plan("y ~ x", schema, n=5000, **call).advice)
     assert not dp.plan("y ~ x", schema, n=500_000, **call).advice
+
+
+@pytest.mark.parametrize(("event", "declared"), [(0, True), (1, False), (True, True)])
+def test_a_number_is_an_event_where_the_call_says_which(quiet, event, declared):
+    """event=0 of a 0/1 response was ignored without a word: the other event was modelled."""
+    rng = np.random.default_rng(3)
+    data = pd.DataFrame({"a": rng.uniform(-1, 1, 400)})
+    data["y"] = (data["a"] + 0.3 * rng.normal(size=400) > 0).astype(int)
+    bounds = {"a": (-1, 1), **({"y": (0, 1)} if declared else {})}
+    call = {"eps": 4, "delta": 1e-3, "bounds": bounds, "rescale": False, "inference": False}
+    fit = dp.dp_glm("y ~ a", data, event=event, seed=1, **call)
+    plain = dp.dp_glm(f"{{y == {int(event)}}} ~ a", data, seed=1, **call)
+    assert fit.params.to_numpy() == pytest.approx(plain.params.to_numpy(), abs=1e-9)
+    assert fit.params["a"] * (1.0 if event else -1.0) > 0.5
+
+
+def test_an_undeclared_number_is_told_how_to_name_its_event():
+    data = pd.DataFrame({"a": [0.1, 0.2], "y": [0, 1]})
+    with pytest.raises(dp.errors.FormulaError, match="event=1"):
+        dp.dp_glm("y ~ a", data, eps=1, delta=1e-6, bounds={"a": (-1, 1)})
+    with pytest.raises(dp.errors.FormulaError, match="is a number, so its event is one too"):
+        dp.dp_glm("y ~ a", data, eps=1, delta=1e-6, bounds={"a": (-1, 1)}, event="yes")

@@ -71,14 +71,18 @@ def test_a_small_ridge_is_raised_and_said_so(table, bounds):
 @pytest.mark.parametrize("method", ["ops", "adaops"])
 def test_comparison_methods_answer(method, table, bounds):
     fit = dp.dp_ols(FORMULA, table(4000), eps=1, delta=1e-6, bounds=bounds, method=method)
-    assert fit.released and np.all(np.isfinite(fit.params))
+    assert fit.released
+    # a ridge of n^(1/3): shrunk, not wild
+    assert np.abs(fit.params.to_numpy()).max() < 4.0
     assert fit.privacy.delta_at(1.0) <= 1e-6 * (1 + 1e-8)
 
 
 def test_rank_deficient_and_constant_columns_answer(bounds):
     data = pd.DataFrame({"a": np.ones(200), "b": np.ones(200), "y": np.zeros(200)})
     fit = dp.dp_ols(FORMULA, data, eps=1, delta=1e-6, bounds=bounds, method="gptr", seed=1)
-    assert np.all(np.isfinite(fit.params))
+    # y is 0 everywhere: what is published is noise about 0, of the size that the fit states
+    sd = fit.bse_privacy.to_numpy()
+    assert np.abs(fit.params.to_numpy()).max() < 6.0 * sd[np.isfinite(sd)].max(initial=2.0)
 
 
 def test_row_order_does_not_matter(table, bounds):

@@ -275,7 +275,9 @@ def test_part_of_the_rows_guides_large_tables(quiet, table, bounds):
 
     def windows(n, schema=schema, **more):
         more = {"public_order": True, **more}
-        return dp.plan("y ~ a + b", schema, n=n, eps=2, delta=1e-6, scoring=False, **more).detail.windows
+        return dp.plan(
+            "y ~ a + b", schema, n=n, eps=2, delta=1e-6, scoring=False, **more
+        ).detail.windows
 
     assert windows(100_000) == Windows()
     assert windows(10**6) == Windows(8, 1)
@@ -283,7 +285,10 @@ def test_part_of_the_rows_guides_large_tables(quiet, table, bounds):
     assert windows(10**6, levels) == windows(10**9, levels) == Windows(4, 1)
     assert windows(10**6, n_guess=10**6, relation="add-remove") == Windows()
     assert windows(2 * 10**7, public_order=False) == Windows()
-    assert dp.plan("y ~ a + b", schema, n=10**6, eps=2, delta=1e-6, scoring=False).detail.windows == Windows()
+    assert (
+        dp.plan("y ~ a + b", schema, n=10**6, eps=2, delta=1e-6, scoring=False).detail.windows
+        == Windows()
+    )
     for n in (10**6, 3 * 10**6, 2 * 10**7, 10**9):
         chosen = windows(n)
         runs = -(-n // (chosen.run * chosen.every * 8192))
@@ -327,9 +332,7 @@ def test_light_weights_are_mentioned_where_rows_can_be_scaled(quiet, table, boun
 
 
 def test_weights_name_the_subset(quiet, table, bounds):
-    fit = dp.dp_ols(
-        "y ~ a + b", table(20_000), **CALL, bounds=bounds, seed=1, subset="a > 0"
-    )
+    fit = dp.dp_ols("y ~ a + b", table(20_000), **CALL, bounds=bounds, seed=1, subset="a > 0")
     assert any("missing cells or outside subset=" in note for note in fit.notes)
 
 
