@@ -390,7 +390,6 @@ def test_the_closure_of_a_release_does_reach_rows(closure, backend):
 CIRCLES = {
     "results.notes results.summary",
     "formula.build formula.columns formula.design",
-    "privacy.ledger privacy.ledger_text",
     "sources.adapt sources.dask sources.files sources.parts",
     "formula.bases formula.calls formula.categories formula.coerce formula.compile formula.refuse formula.walk schema",
 }  # fmt: skip
