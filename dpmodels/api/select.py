@@ -97,8 +97,8 @@ def dp_select(
     >>> chosen.reply and 1 < chosen.output[1] < 4
     True
     """
-    from dpmodels.request import check_eps_delta
     from dpmodels.models.custom.selection import select, select_tested
+    from dpmodels.request import check_eps_delta
 
     eps, delta = check_eps_delta(eps, delta)
     listed = list(candidates) if isinstance(candidates, (list, tuple)) else []
