@@ -126,14 +126,9 @@ def test_no_other_block_of_the_package_touches_the_filters():
     for path in root.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and node.attr == "catch_warnings":
-<<<<<<< HEAD
-                found.add(path.relative_to(root).parts[0])
-    allowed = {"cli.py", "quiet.py", "audit"}
-=======
                 found.add(path.relative_to(root).parts[:2])
     audit = {("audit", "structure.py"), ("audit", "verbs.py")}
-    allowed = {("cli.py",), ("_quiet.py",), *audit}
->>>>>>> wave-g
+    allowed = {("cli.py",), ("quiet.py",), *audit}
     assert found <= allowed, found - allowed
 
 
