@@ -199,7 +199,7 @@ MUTANTS = (
     ),
     Mutant(
         _M + "linear/scored.py",
-        'share = 1.0 - (float(request["bounds_share"]) if bought is not None else 0.0)',
+        "share = 1.0 - bounds_share(request, bought)",
         "share = 1.0",
         ("tests/unit/scoring/test_pins.py",),
     ),
