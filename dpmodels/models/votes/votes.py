@@ -159,6 +159,8 @@ def pate_plan(
 
 def count_votes(names: Sequence[Any], votes: Iterable[Any]) -> npt.NDArray[np.int64]:
     """Return how often each name was voted for; any other vote is an abstention."""
+    if hasattr(votes, "to_pylist"):  # Arrow: its scalars are equal to no Python value
+        votes = votes.to_pylist()
     place = {name: j for j, name in enumerate(names)}
     counts = np.zeros(len(names), dtype=np.int64)
     for vote in votes:

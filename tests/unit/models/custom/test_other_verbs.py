@@ -391,3 +391,17 @@ def test_a_null_in_a_table_of_votes_is_an_abstention():
         with pytest.raises(RequestError, match="whole numbers") as caught:
             dp.dp_pate(wrong, classes=3, eps=50, delta=1e-6)
         assert "777" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["list", "array", "arrow", "chunked", "pandas", "polars"])
+def test_votes_are_counted_whatever_holds_them(kind):
+    from dpmodels.models.votes.votes import count_votes
+
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    cells = ["a"] * 5 + ["b"] * 3 + [None, "c"]
+    holder = {
+        "list": list, "array": lambda c: np.array(c, dtype=object), "arrow": pa.array,
+        "chunked": lambda c: pa.chunked_array([c[:4], c[4:]]), "pandas": pd.Series,
+        "polars": pl.Series,
+    }[kind]  # fmt: skip
+    assert count_votes(["a", "b"], holder(cells)).tolist() == [5, 3]
