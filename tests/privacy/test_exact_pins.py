@@ -3,6 +3,7 @@
 import itertools
 import math
 import sqlite3
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -238,14 +239,26 @@ def test_the_stage_adds_the_tilt_that_the_plan_states():
 
 
 def test_a_fit_that_does_not_certify_answers_the_centre():
-    """One pass is too few: whatever the rows, the answer is 0 and says so."""
+    """Two steps are too few: whatever the rows, the answer is 0, not where they led."""
     from dataclasses import replace
 
-    plan = one_slope()
-    plan = replace(plan, detail=replace(plan.detail, passes=1, max_iter=1))
-    a, y = np.ones(12), np.array(["yes"] * 12, dtype=object)
-    drawn = replay_stage(plan, {"a": a, "y": y}, 0)
-    assert not any(drawn[OUT_STEP].value)
+    from dpmodels.models.glm import release
+    from dpmodels.models.glm.newton import minimise
+
+    plan, reached = one_slope(), []
+
+    def short(*args, **options):
+        reached.append(minimise(*args, **options))
+        return reached[-1]
+
+    for steps in (1, 2):
+        few = replace(plan, detail=replace(plan.detail, passes=steps, max_iter=steps))
+        a, y = np.ones(12), np.array(["yes"] * 12, dtype=object)
+        with mock.patch.object(release, "minimise", short):
+            drawn = replay_stage(few, {"a": a, "y": y}, 0)
+        assert not reached[-1].certified
+        assert not any(drawn[OUT_STEP].value)
+    assert reached[-1].theta.any()  # it had left the centre
 
 
 @pytest.mark.parametrize("cap", [2.0, pytest.param(50.0, marks=pytest.mark.slow)])
