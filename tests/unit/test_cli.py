@@ -60,7 +60,7 @@ def test_demo(run):
     assert code == 0
     assert "Differentially private linear regression" in out and "Reply:" in out
     assert "(eps = 1, delta = 1e-06)-DP" in out and "NOT PRIVATE" not in out
-    assert "Privacy ledger" in out and "whitened moments" in out and "method=" not in err
+    assert "Privacy ledger" in out and "information and scores 2" in out and "method=" not in err
     assert "Ranges bought" not in out, "the bundled data declare their ranges"
     assert "RAND" in err
 

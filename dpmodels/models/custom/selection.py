@@ -131,6 +131,9 @@ class _Paid:
     def charge(self, call: str, guarantee: Guarantee) -> None:
         """Charge nothing."""
 
+    def note(self, charge: None, step: str, text: str) -> None:
+        """Note nothing: what came of a run is as secret as that it was made."""
+
 
 def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
     """Return (score, output) of one run; minus infinity where it does not reply.

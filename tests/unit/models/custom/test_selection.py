@@ -4,6 +4,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpmodels as dp
@@ -122,3 +123,20 @@ def test_bad_arguments(odd):
     given = {"candidates": [lambda *a: None], "eps": 1, "delta": 1e-6} | odd
     with pytest.raises(RequestError):
         dp.dp_select(given.pop("candidates"), **given)
+
+
+def test_candidates_may_be_tested_calls_of_the_package(quiet):
+    """A call with a test notes its outcome: inside a choice nothing is noted, and it replies."""
+    data = pd.DataFrame({"y": np.linspace(0, 1, 4000)})
+
+    def run(eps, delta, noise):
+        fit = dp.dp_eptr(
+            lambda x: [x.mean()], lambda x: 1e6, 1 / 4000, "y ~ 1", data, eps=eps, delta=delta,
+            bounds={"y": (0, 1)}, seed=1,
+        )  # fmt: skip
+        return 1.0, float(fit.params.iloc[0])
+
+    budget = dp.Budget(5, 1e-5)
+    chosen = dp.dp_select([run], eps=3, delta=1e-6, mean=3, budget=budget, seed=2)
+    assert chosen.reply and abs(chosen.output - 0.5) < 0.1
+    assert len(set(budget.to_frame()["call"])) == 1
