@@ -486,7 +486,7 @@ MUTANTS = (
         ("tests/unit/privacy/test_budget.py", "tests/privacy/test_exact_pins.py"),
     ),
     Mutant(
-        "dpmodels/privacy/propose_test.py",
+        "dpmodels/privacy/propose.py",
         "p, q = delta, 1.0 - delta",
         "p, q = 2 * delta, 1.0 - 2 * delta",
         ("tests/unit/privacy", "-k", "coin"),

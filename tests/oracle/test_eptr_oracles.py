@@ -17,7 +17,7 @@ from dpmodels.models.linear.eptr_release import (
     solve_projected,
 )
 from dpmodels.privacy.gdp import agm, delta_gdp, mu_gdp, upper_quantile
-from dpmodels.privacy.propose_test import (
+from dpmodels.privacy.propose import (
     integer_coin,
     paper_midpoint,
     paper_sigma,

@@ -22,7 +22,7 @@ from dpmodels.audit.replay import ReplayRun, replay_ratios
 from dpmodels.errors import DPModelsWarning
 from dpmodels.models.votes.votes import PATE_STEP, answer_untested, majority, pate_steps, vote_steps
 from dpmodels.privacy.gdp import agm
-from dpmodels.privacy.propose_test import paper_sigma
+from dpmodels.privacy.propose import paper_sigma
 from dpmodels.registry import methods
 from dpmodels.schema import Count, Levels, Real, Schema
 

@@ -13,7 +13,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels import audit, registry
-from dpmodels.audit import cases, cases_propose_test
+from dpmodels.audit import cases, cases_propose
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def added(monkeypatch):
     room = {"Method": registry.Method, "register_method": registry.register_method}
     exec(block("dpmodels/models/mean/methods.py"), room)
     assert audit.uncovered() == [("dp_mean", "laplace")], "a method without a case is found"
-    exec(block("dpmodels/audit/cases_propose_test.py"), dict(vars(cases_propose_test)))
+    exec(block("dpmodels/audit/cases_propose.py"), dict(vars(cases_propose)))
     return module
 
 

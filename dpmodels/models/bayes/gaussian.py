@@ -19,7 +19,7 @@ from dpmodels.models.bayes.core import ClassSums, class_sums
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import agm, upper_quantile
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
-from dpmodels.privacy.propose_test import (
+from dpmodels.privacy.propose import (
     paper_midpoint,
     paper_sigma,
     reply_probability,

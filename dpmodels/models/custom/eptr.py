@@ -2,7 +2,7 @@
 
 Three forms: a coin on a safety lower bound (Shen, Tong and Wang, Algorithm 2, general split), the
 classic test on a distance (Dwork and Lei 2009), a released lower bound.
-Statements and proofs: ``privacy/propose_test.md`` 1, 2; ``models/mean/theory.md`` 6.
+Statements and proofs: ``privacy/propose.md`` 1, 2; ``models/mean/theory.md`` 6.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpmodels.estimate import Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm, mu_gdp
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
-from dpmodels.privacy.propose_test import (
+from dpmodels.privacy.propose import (
     integer_coin,
     laplace_test_probability,
     reply_probability,

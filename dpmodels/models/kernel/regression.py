@@ -31,7 +31,7 @@ from dpmodels.models.kernel.kernel import (
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
-from dpmodels.privacy.propose_test import (
+from dpmodels.privacy.propose import (
     paper_midpoint,
     paper_sigma,
     reply_probability,

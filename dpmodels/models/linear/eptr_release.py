@@ -15,7 +15,7 @@ from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.exact.solution import float_allowance, ls_bound
 from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.models.linear.eptr_plan import OlsDetail, working_radius
-from dpmodels.privacy.propose_test import (
+from dpmodels.privacy.propose import (
     integer_coin,
     paper_midpoint,
     paper_sigma,

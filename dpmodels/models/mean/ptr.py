@@ -20,7 +20,7 @@ from dpmodels.estimate import Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm
 from dpmodels.privacy.mechanisms import Approximate
-from dpmodels.privacy.propose_test import laplace_test_probability
+from dpmodels.privacy.propose import laplace_test_probability
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 

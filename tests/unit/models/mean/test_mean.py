@@ -15,7 +15,7 @@ from dpmodels.models.mean.clipped import mean_scale
 from dpmodels.models.mean.ptr import PtrMeanDetail, best_interval, distance, release, sensitivity
 from dpmodels.privacy.gdp import agm
 from dpmodels.privacy.mechanisms import Approximate
-from dpmodels.privacy.propose_test import laplace_test_probability
+from dpmodels.privacy.propose import laplace_test_probability
 from dpmodels.privacy.run import Run, _on_grid
 from dpmodels.privacy.steps import Step
 

@@ -11,7 +11,7 @@ from dpmodels.audit import (
     corner_neighbours,
     odd_neighbours,
 )
-from dpmodels.audit import cases_propose_test as cases
+from dpmodels.audit import cases_propose as cases
 from dpmodels.exact.gram import gram
 
 
