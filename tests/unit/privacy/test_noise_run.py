@@ -270,7 +270,7 @@ def test_coins_near_one_draw_their_complement(delta):
     """1 - p was a multiple of 1.1e-16: a coin that fails with 1e-20 never failed."""
     import pickle
 
-    from dpmodels.privacy import propose_test as generic
+    from dpmodels.privacy import propose as generic
 
     eps = 1.0
     m = generic.split_midpoint(eps, delta)
