@@ -167,24 +167,29 @@ class ScorePass:
                 w = mapped(matrix, block, still)
                 if shift is not None:
                     w += shift
-                v, residual = w[:-1], w[-1]
-                square = np.einsum("ij,ij->j", v, v)
+                z, residual = w[:-1], w[-1]  # rows in lattice steps already, not yet in the ball
+                square = np.einsum("ij,ij->j", z, z)
                 size = np.abs(residual)
-                whole = np.isfinite(square * size)
-                if not whole.all():  # missing rows: zero, and in no bin
+                whole: Any = slice(None)
+                if not math.isfinite(float(square @ size)):  # missing rows: zero, and in no bin
+                    whole = np.isfinite(square * size)
                     w[:, ~whole] = 0.0
                     square[~whole] = size[~whole] = 0.0
                 length = np.sqrt(square)
                 norm = length * size
+                norm /= self._step
                 if plan.meat or plan.spread:
                     at: Any = slice(None) if coins is None else coins.choose(len(norm))
-                    part = v[:, at]
-                    words["spread"].add(_product(part, length[at], plan.spread))
+                    part = z[:, at]
+                    words["spread"].add(_product(part, length[at], plan.spread * self._step))
                     if plan.meat:
-                        words["meat"].add(_product(part * residual[at], norm[at], plan.meat))
-                kept = _into(v, length, plan.information)
-                words["information"].add(cross_product(v))
-                score += self._scores(v, residual, norm, length * kept).astype(object)
+                        long = norm[at] * self._step
+                        words["meat"].add(
+                            _product(part * residual[at], long, plan.meat * self._step)
+                        )
+                _into_ball(z, length)
+                words["information"].add(cross_product(z))
+                score += self._scores(z, residual, norm, length).astype(object)
                 if plan.mu_scale:
                     cut = plan.scale_cut
                     scale += int(np.trunc(np.minimum(norm * norm / cut, 1.0) * STEPS).sum())
@@ -200,6 +205,11 @@ class ScorePass:
             tuple(int(x) for x in bins),
         )
 
+    @property
+    def _step(self) -> float:
+        """Lattice steps of a unit of v: rows of length R_H are ``2^20 (1 - 2^-36)`` steps long."""
+        return STEPS / self.plan.information * _SHRINK
+
     def _scores(
         self, z: Array, residual: Array, norm: Array, length: Array
     ) -> npt.NDArray[np.int64]:
@@ -211,6 +221,7 @@ class ScorePass:
         factor = softened(norm, self.plan.clip)
         np.copysign(factor, residual, out=factor)
         factor /= length
+        factor *= self._step
         factor[~(length > 0.0)] = 0.0
         most = FACTOR * self.plan.clip
         np.clip(factor, -most, most, out=factor)
@@ -219,11 +230,14 @@ class ScorePass:
         return out
 
     def _matrix(self) -> tuple[Array, Array | None, bool]:
-        """Return the affine map of a block to (v, residual / sqrt(phi)): matrix, shift, still."""
+        """Return the affine map of a block to (v in lattice steps, residual / sqrt(phi)).
+
+        Matrix, shift, and whether the image of a row may not depend on its place.
+        """
         c = self.centre
         p = c.W0.shape[1]
         M = np.zeros((len(c.theta) + 1, p + 1))
-        M[:-1, :p] = c.W @ c.W0
+        M[:-1, :p] = self._step * (c.W @ c.W0)
         M[-1, :p] = -(c.theta @ c.W0) / math.sqrt(c.phi)
         M[-1, p] = 1.0 / math.sqrt(c.phi)
         shift = M @ c.unit.shift
@@ -235,23 +249,30 @@ class ScorePass:
         return M, shift[:, None] if shift.any() else None, still
 
 
-def _into(v: Array, length: Array, radius: float) -> Array:
-    """Scale rows (columns of v) into the ball, to lattice steps; return the factors of rows.
+def _into_ball(z: Array, length: Array) -> None:
+    """Scale rows (columns of z, in lattice steps) into the ball, and round them towards zero.
 
-    Overwrites v with integers of norm at most 2^20.
+    Overwrites both: z with integers of norm at most 2^20, ``length`` with what was kept of it. A
+    row stays as it is if its length, as computed, is at most ``2^20 (1 - 2^-36)``.
     """
-    kept = np.minimum(radius / length, 1.0)
-    kept[~(length > 0.0)] = 0.0
-    v *= kept * (STEPS / radius * _SHRINK)
-    np.trunc(v, out=v)
-    return kept
+    top = STEPS * _SHRINK
+    beyond = np.flatnonzero(length > top)
+    if len(beyond):
+        z[:, beyond] *= top / length[beyond]
+        length[beyond] = top
+    np.trunc(z, out=z)
 
 
 def _product(v: Array, length: Array, radius: float) -> Array:
-    """Return ``sum v v'`` over a block of rows scaled into the ball, in squared lattice steps."""
-    z = v.copy()
-    _into(z, length, radius)
-    return cross_product(z)
+    """Return ``sum v v'`` over rows scaled into the ball, in squared lattice steps of ``radius``.
+
+    Rows, lengths and radius in one unit, whichever.
+    """
+    top = STEPS * _SHRINK
+    factor = np.minimum(top / length, top / radius)
+    factor[~(length > 0.0)] = 0.0
+    z = v * factor
+    return cross_product(np.trunc(z, out=z))
 
 
 def _lengths(relative: Array) -> npt.NDArray[np.int64]:
