@@ -60,9 +60,7 @@ def test_the_smooth_bound_is_the_maximum_over_all_distances(b, votes):
     at, n = cells(np.array(votes, dtype=float), shown), len(shown.change)
     best = 0.0
     for d in range(n // MOVE + 2):
-        total = sum(
-            shown.change[max(0, c - d * MOVE) : min(n, c + d * MOVE + 1)].max() for c in at
-        )
+        total = sum(shown.change[max(0, c - d * MOVE) : min(n, c + d * MOVE + 1)].max() for c in at)
         best = max(best, math.exp(-b * d) * total)
     assert smooth(shown, at, b, TEACHERS) == pytest.approx(best, rel=1e-12)
 
