@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.rowmap import unit_scale
+from dpmodels.exact.rowspace import unit_rows
 from dpmodels.models.linear.dominated import attenuation, posterior
 from dpmodels.models.linear.solve import isotropic, solve
 
@@ -44,7 +44,7 @@ def test_every_coefficient_is_that_of_the_ridge(fit):
     Q, L, lam = fit.arrays["moments"], fit.arrays["moment_coordinates"], fit.stats["ridge"]
     d = np.linalg.solve(Q[:5, :5] + lam * np.eye(5), Q[:5, 5])
     unit = np.linalg.solve(L[:5, :5].T, L[5, :5] + L[5, 5] * d)
-    B, a = unit_scale(dp.plan("y ~ a + b + g", n=20_000, **CALL).design).back()
+    B, a = unit_rows(dp.plan("y ~ a + b + g", n=20_000, **CALL).design)[0].back()
     assert fit.params.to_numpy() == pytest.approx(B @ unit + a)
 
 
