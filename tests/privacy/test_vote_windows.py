@@ -5,7 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import log_ndtr
 
+from dpmodels.models.votes import pate_math
 from dpmodels.models.votes.pate_math import _CELLS, cells_of, curve_table, smooth
 
 SIGMA, TEACHERS, CLASSES, ORDER = 2.0, 30, 3, 6.0
@@ -51,6 +53,23 @@ def test_the_change_is_the_largest_difference_in_the_table_window():
     for i in range(n):
         window = value[max(0, i - MOVE) : i + MOVE + 1]
         assert shown.change[i] == pytest.approx(np.abs(window - value[i]).max(), abs=1e-15)
+
+
+def test_a_curve_that_is_not_monotone_is_made_so(monkeypatch):
+    """The bound of a cell is that of every cell to its right too, whatever the curve."""
+    monkeypatch.setattr(
+        pate_math,
+        "renyi_of_q",
+        lambda log_q, a, sigma: math.exp(log_q / 9) * (1.5 + math.sin(log_q)),
+    )
+    shown = curve_table.__wrapped__(ORDER, SIGMA, CLASSES, TEACHERS)
+    log_q = math.log(CLASSES - 1) + log_ndtr(
+        -math.sqrt(2) * shown.step * np.arange(len(shown.value))
+    )
+    bumpy = np.exp(np.minimum(log_q, 0) / 9) * (1.5 + np.sin(np.minimum(log_q, 0)))
+    assert (np.diff(bumpy) > 0.01).any()
+    for i in range(len(bumpy)):
+        assert shown.value[i] == pytest.approx(bumpy[i:].max())
 
 
 @pytest.mark.parametrize("b", [0.004, 0.05, 0.6])
