@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.exact.rowspace import unit_rows
 from dpmodels.models.linear.dominated import attenuation, posterior
 from dpmodels.models.linear.solve import isotropic, solve
 
@@ -36,14 +37,25 @@ def test_only_the_undetermined_coefficient_has_no_interval(fit):
     assert (np.abs(fit.params.to_numpy()[:4] - truth) < 4 * fit.bse.to_numpy()[:4]).all()
     assert (fit.bse.to_numpy()[:4] < 0.15).all()
     assert any("without errors: g[T.z]" in note for note in fit.notes)
-    assert np.isfinite(fit.params).all()
+
+
+def test_every_coefficient_is_that_of_the_ridge(fit):
+    """(M + lam I)^{-1} h of the released moments, back from their coordinates; no other shrinkage."""
+    Q, L, lam = fit.arrays["moments"], fit.arrays["moment_coordinates"], fit.stats["ridge"]
+    d = np.linalg.solve(Q[:5, :5] + lam * np.eye(5), Q[:5, 5])
+    unit = np.linalg.solve(L[:5, :5].T, L[5, :5] + L[5, 5] * d)
+    B, a = unit_rows(dp.plan("y ~ a + b + g", n=20_000, **CALL).design)[0].back()
+    assert fit.params.to_numpy() == pytest.approx(B @ unit + a)
 
 
 def test_predictions_have_errors_where_the_coefficient_does_not_enter(fit):
     new = pd.DataFrame({"a": [0.0, 0.0], "b": [0.0, 1.0], "g": ["y", "z"]})
     found = fit.predict(new, interval="confidence")
     assert found.loc[0].notna().all()
-    assert np.isfinite(found.loc[1, "fit"]) and found.loc[1, ["lwr", "upr"]].isna().all()
+    b = fit.params
+    assert found.loc[0, "fit"] == pytest.approx(b["Intercept"] + b["g[T.y]"])
+    assert found.loc[1, "fit"] == pytest.approx(b["Intercept"] + b["b"] + b["g[T.z]"])
+    assert found.loc[1, ["lwr", "upr"]].isna().all()
 
 
 def test_the_fit_is_saved_and_tabled_with_its_missing_errors(fit, tmp_path):

@@ -1,0 +1,83 @@
+"""Secret coins: the exact probability of a row, what they look at, and what a guide makes of n."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpmodels.formula import build_design
+from dpmodels.privacy.run import Run
+from dpmodels.schema import Real, Schema
+from dpmodels.scoring.engine import Guide
+from dpmodels.sources.adapt import as_source
+from dpmodels.sources.rows import Rows
+from dpmodels.sources.windows import WINDOW, Coins, Windows
+
+POWERS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+
+
+@pytest.mark.parametrize("every", POWERS)
+def test_a_row_is_read_for_exactly_its_share_of_all_bytes(every):
+    """A uniform byte has 256 values: 256 / every of them choose, so the chance is 1 / every."""
+    chosen = Coins(every, lambda m: np.arange(m, dtype=np.uint8)).choose(256)
+    assert len(chosen) * every == 256
+
+
+def test_exact_noise_tosses_all_bytes():
+    """2^16 bytes of the system: each of 256 values is seen, except once in 1e108."""
+    from dpmodels.privacy.noise import ExactNoise
+
+    tossed = ExactNoise().coins(2**16)
+    assert tossed.dtype == np.uint8 and len(set(tossed.tolist())) == 256
+
+
+@pytest.mark.parametrize("height", [WINDOW, 700])
+def test_coins_are_tossed_for_every_row_whatever_its_cells(height):
+    """Missing, wild and ordinary rows: the same tosses, and the same places are read."""
+    n = 5000
+    design = build_design("y ~ x", Schema(x=Real(0, 1), y=Real(0, 10_000)))
+    places = np.arange(n, dtype=float)
+    tables = [np.zeros(n), np.where(places % 3 == 0, np.nan, 0.5), np.full(n, 1e300)]
+    asked, read = [], []
+    for x in tables:
+        sizes = []
+        stream = np.random.default_rng(3)
+
+        def draw(m, sizes=sizes, stream=stream):
+            sizes.append(m)
+            return stream.integers(0, 256, m, dtype=np.uint8)
+
+        rows = Rows(as_source(pd.DataFrame({"x": x, "y": places})), n)
+        blocks = [b.copy() for b in rows.blocks(design, height, coins=Coins(4, draw))]
+        asked.append(sizes)
+        read.append(np.concatenate([b[-1] for b in blocks]))
+    assert sum(asked[0]) == n
+    assert asked[0] == asked[1] == asked[2]
+    bytes_ = np.random.default_rng(3).integers(0, 256, n, dtype=np.uint8)
+    places_read = np.flatnonzero(bytes_ < 64)
+    for found in (read[0], read[2]):
+        assert np.array_equal(found, places_read)
+    assert len(read[1]) == len(places_read)  # a row with a missing cell is read as an empty row
+    whole = places_read % 3 != 0
+    assert np.array_equal(read[1][whole], places_read[whole])
+
+
+def test_counts_of_a_guide():
+    """Early passes read by coins or by place; what the last adds is by coins, n / every."""
+    coins, place = Guide(8), Guide(8, Windows(4, 1))
+    n = 10 * WINDOW + 17
+    assert Guide().early(n) == Guide().tail(n) == n
+    assert coins.early(n) == coins.tail(n) == n // 8
+    assert place.early(n) == Windows(4, 1).count(n) == 3 * WINDOW
+    assert place.tail(n) == n // 8
+    assert coins.early(5) == coins.tail(5) == 1
+    assert not coins.by_place and place.by_place
+
+
+def test_who_tosses():
+    run = Run((), type("Noise", (), {"private": False, "coins": lambda self, m: np.zeros(m)})())
+    assert Guide().early_coins(run) is None and Guide().tail_coins(run) is None
+    coins, place = Guide(8), Guide(8, Windows(4, 1))
+    for made in (coins.early_coins(run), coins.tail_coins(run), place.tail_coins(run)):
+        assert made is not None and made.every == 8
+        assert made.draw == run.coins
+    assert place.early_coins(run) is None  # windows chose already
