@@ -103,8 +103,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/sums.py",
-        "kept = np.minimum(radius / length, 1.0)",
-        "kept = np.minimum(radius / length, 1.2)",
+        "beyond = np.flatnonzero(length > top)",
+        "beyond = np.flatnonzero(length > 1.2 * top)",
         replayed("ols-ssp"),
     ),
     Mutant(
