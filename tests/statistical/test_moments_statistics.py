@@ -83,8 +83,20 @@ SLOW = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "n", "options", "reps"), SLOW)
 def test_coverage(quiet, method, n, options, reps):
-    """Seed 5. With 200 (120) replications of six correlated intervals, about .01 of sd."""
-    assert 0.92 <= coverage(method, n, reps, 5, **options) <= 0.985
+    """Seed 5. With 200 (120) replications of six correlated intervals, about .01 of sd.
+
+    The ending by moments, whose intervals allow for no bias.
+    """
+    assert 0.92 <= coverage(method, n, reps, 5, scoring=False, **options) <= 0.985
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "n", "options", "reps"), SLOW[:3] + SLOW[4:6])
+def test_coverage_of_bias_aware_intervals(quiet, method, n, options, reps):
+    """Seed 5, sd about .01. Where the model holds the allowance is not needed: they over-cover
+    (.97 to 1.00 here; all of them at n = 2000, where noise rules).
+    """
+    assert coverage(method, n, reps, 5, **options) >= 0.94
 
 
 @pytest.mark.slow
