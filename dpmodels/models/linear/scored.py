@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.queries import ball_sd, joint_noise
 from dpmodels.exact.rowmap import UnitScale
@@ -104,6 +105,11 @@ class ScoredDetail:
 def why_not(request: Request) -> str:
     """Return why a call does not end by scoring, in words; empty if it does. Public."""
     asked = request.options.get("scoring")
+    if asked and request.delta == 0:
+        raise RequestError(
+            "scoring=True has its proof for Gaussian noise: give delta > 0, as in delta=1e-6, "
+            "or drop scoring="
+        )
     if asked is not None:
         return "" if asked else "scoring=False was given"
     if not request.inference:

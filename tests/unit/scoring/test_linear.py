@@ -132,6 +132,12 @@ def test_the_ending_follows_a_public_rule_and_says_so(quiet):
     assert "start" in reasons(split={"start": 0.2, "first": 0.2, "last": 0.6})[1]
 
 
+def test_scoring_without_delta_is_refused_before_anything_is_planned():
+    schema = dp.Schema(a=dp.Real(-1, 1), y=dp.Real(-4, 4))
+    with pytest.raises(dp.errors.RequestError, match="give delta > 0"):
+        dp.plan("y ~ a", schema, n=5000, eps=1, delta=0, method="ssp", scoring=True)
+
+
 def test_a_direction_that_is_not_determined_is_named(quiet):
     rng = np.random.default_rng(0)
     frame = uneven(20_000)
