@@ -161,6 +161,8 @@ class Method:
     foretells: bool = False
     #: What a missing cell does to its row where the call does not say.
     na: str = "zero-row"
+    #: Offset and weight of a row stand beside it, instead of being worked into it.
+    aside: bool = False
 
     def load(self) -> Backend:
         """Import the backend."""
@@ -190,6 +192,8 @@ _REGISTRY: dict[tuple[str, str], Method] = {}
 _ROOMS: tuple[str, ...] = (
     "dpmodels.models.linear.methods",
     "dpmodels.models.glm.methods",
+    "dpmodels.models.quantile.methods",
+    "dpmodels.models.robust.methods",
     "dpmodels.models.noised.methods",
     "dpmodels.models.mean.methods",
     "dpmodels.models.bayes.methods",

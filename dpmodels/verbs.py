@@ -34,6 +34,11 @@ class Verb:
         ``family``) or "option" (the option ``loss``). Empty: the verb takes no noised table.
     because : str
         Why its default method is the default, for the reasons of a fit.
+    with_public : str
+        Default method where public data are given; empty: as without.
+    instead : str
+        Method that takes the place of the default without inference, and where the default's plan
+        says that noise would rule.
     predict : str
         ``"package.module:function"``, imported on first use; called as
         ``function(fit, new, what=, interval=, level=, se_fit=, outside=)``. Empty: no ``predict``.
@@ -60,6 +65,8 @@ class Verb:
     design_options: Mapping[str, Any] = field(default_factory=dict)
     loss: str = ""
     because: str = ""
+    with_public: str = ""
+    instead: str = ""
     predict: str = "dpmodels.results.predict:regression"
     link: str = "identity"
     estimates: str = "Estimate"
@@ -77,7 +84,7 @@ class Verb:
         """Return the mean at a linear predictor."""
         from dpmodels.families import LINKS
 
-        return LINKS[self.link_name(options)][0](eta)
+        return LINKS[self.link_name(options)].inverse(eta)
 
     def load_predict(self) -> Callable[..., Any] | None:
         """Import the predict function; None if the verb has none."""
@@ -103,6 +110,7 @@ _VERBS: dict[str, Verb] = {
             "linear regression",
             loss="squared",
             because="the most accurate where only ranges are known (no public data)",
+            with_public="pmt",
             absent=("R-squared", "residuals", "F test"),
         ),
         Verb(
@@ -110,6 +118,9 @@ _VERBS: dict[str, Verb] = {
             "generalised linear model",
             design_options={"response_ok": "event"},
             loss="family",
+            because="errors near the non-private ones",
+            with_public="objpert",
+            instead="objpert",
             link="logit",
             says=(("Family", "family"),),
             absent=("deviance", "residuals", "pseudo R-squared"),
@@ -153,6 +164,7 @@ _VERBS: dict[str, Verb] = {
             estimates="Moment",
             count="Moments",
             absent=("sampling errors",),
+            with_public="pmt",
         ),
         Verb(
             "dp_pca",

@@ -13,6 +13,7 @@ from dpmodels.request import Request, check_eps_delta, check_n, check_seed
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
+    from dpmodels.api.choice import Choice
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema
 
@@ -40,11 +41,15 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class Call:
-    """A request with its design and the declared row count (if any)."""
+    """A request with its design and the declared row count (if any).
+
+    ``second``: the call that takes over if the plan of this one says that it is outdone.
+    """
 
     request: Request
     design: Design
     n: int | None
+    second: Call | None = None
 
 
 def check_split(split: Any) -> Mapping[str, float] | None:
@@ -155,6 +160,14 @@ def _planned_columns(
     return dict.fromkeys(sorted(names.union(used)), "unknown")
 
 
+def build_chosen(verb: str, formula: Any, choice: Choice, **call: Any) -> Call:
+    """Build the call of a chosen method, with the one that may take over."""
+    first = build_request(verb, formula, method=choice.method, reasons=choice.reasons, **call)
+    if not choice.second:
+        return first
+    return replace(first, second=build_request(verb, formula, method=choice.second, **call))
+
+
 def build_request(
     verb: str,
     formula: Any,
@@ -245,6 +258,7 @@ def build_request(
         subset=request.subset,
         weights=request.weights,
         **{**record.design_options, **(design_options or {})},
+        **({"aside": True} if entry.aside else {}),
     )
     if request.buy == "all":
         design = design.without_bounds()

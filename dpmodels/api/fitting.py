@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import build_request
+from dpmodels.api.building import build_chosen
+from dpmodels.api.choice import Choice
 from dpmodels.api.on_release import fit_on_release, is_release, require
 from dpmodels.api.run import execute
 
@@ -33,7 +34,7 @@ def fit_formula(
     eps: Any,
     delta: Any,
     method: str | None,
-    default: str | Callable[[], tuple[str, tuple[str, ...]]],
+    default: str | Callable[[], Choice],
     **call: Any,
 ) -> Fit:
     """Run one call of a verb on a table, or on a release in a table's place.
@@ -46,7 +47,7 @@ def fit_formula(
         Not given with a release: its guarantee is already paid for.
     method : str or None
     default : str or function
-        Method where none is asked for, or a function that returns it with the reasons.
+        Method where none is asked for, or a function that chooses it.
     **call
         The arguments of :func:`dpmodels.api.building.build_request` that the verb decides.
     """
@@ -64,19 +65,16 @@ def fit_formula(
     check_first(formula)
     require(verb, eps, delta, call.get("options"))
     not_the_private_data(call["public"], data)
-    reasons: tuple[str, ...] = ()
-    if not isinstance(default, str):
-        method, reasons = default()
+    chosen = Choice(method or default) if isinstance(default, str) else default()
     source = as_source(data)
-    request = build_request(
+    request = build_chosen(
         verb,
         formula,
+        chosen,
         eps=eps,
         delta=delta,
-        method=method or str(default),
         kinds=source.kinds,
         attached=source.schema_attr,
-        reasons=reasons,
         **call,
     )
     return Fit(*execute(request, source, budget))

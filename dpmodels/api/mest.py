@@ -81,7 +81,7 @@ def dp_mest(
         eps=eps,
         delta=delta,
         method=method,
-        default="drcl",
+        default="scoring",
         schema=schema,
         bounds=bounds,
         public=public,

@@ -80,7 +80,7 @@ def dp_quantreg(
         eps=eps,
         delta=delta,
         method=method,
-        default="drcl",
+        default="scoring",
         schema=schema,
         bounds=bounds,
         public=public,

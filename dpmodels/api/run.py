@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpmodels.release import Release
     from dpmodels.sources.adapt import Source
 
-__all__ = ["execute", "make_plan"]
+__all__ = ["execute", "make_plan", "settled"]
 
 
 def make_plan(call: Call, n: int) -> Plan:
@@ -40,6 +40,20 @@ def make_plan(call: Call, n: int) -> Plan:
     return plan
 
 
+def settled(call: Call, n: int) -> tuple[Call, Plan]:
+    """Return the call that runs, and its plan: the second one where the first is outdone."""
+    plan = make_plan(call, n)
+    if call.second is None or not plan.outdone:
+        return call, plan
+    name = call.second.request.method.name
+    reason = f"method chosen: {name}, because with {call.request.method.name} {plan.outdone}"
+    second = replace(call.second, request=replace(call.second.request, reasons=(reason,)))
+    try:
+        return second, make_plan(second, n)
+    except RequestError:  # it needs something that this call does not say
+        return call, plan
+
+
 def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
     """Plan, charge the budget, and only then read rows and draw noise.
 
@@ -49,13 +63,13 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
     """
     from dpmodels.sources.rows import READ_ONCE
 
-    request = call.request
-    checked(budget, request.seed)
-    public_n = request.relation == "replace"
+    checked(budget, call.request.seed)
+    public_n = call.request.relation == "replace"
     n = row_count(
         source, call.n if public_n or source.n is None else None, next(iter(call.design.kinds))
     )
-    plan = make_plan(call, n)
+    call, plan = settled(call, n)
+    request = call.request
     if plan.passes > 1 and not source.rescannable:
         raise SourceError(READ_ONCE)
     door = opened(_label(plan), plan, budget, request.seed, what="the fit is ")

@@ -34,7 +34,7 @@ def release_of(plan: PassPlan, k: int) -> Any:
 
     def release(rows: Array, run: Run) -> Array:
         sums = ScorePass(plan, _CENTRE).sums([np.asarray(rows).T.copy()])
-        out = release_pass(sums, plan, run, k)
+        out = release_pass(sums, plan, run, str(k))
         # a matrix by its upper triangle: below it stands the same noise once more
         matrices = [m for m in (out.information, out.meat, out.spread) if m is not None]
         parts = [m[np.triu_indices(_P)] for m in matrices] + [out.score]

@@ -42,7 +42,7 @@ def unit_rows(design: Design) -> tuple[UnitScale, float]:
     lo, hi = intervals[:, 0], intervals[:, 1]
     top = np.maximum(np.abs(lo), np.abs(hi))
     q, p = design.q, design.p
-    centred = design.has_intercept and design.weights is None
+    centred = design.has_intercept and not design.scaled
     scale = np.where(top > 0, 1.0 / np.where(top > 0, top, 1.0), 1.0)
     shift = np.zeros(q)
 

@@ -46,6 +46,7 @@ def build_design(
     one_sided_ok: bool = False,
     response_ok: str = "real",
     event: Any = None,
+    aside: bool = False,
 ) -> Design:
     """Compile a formula against a public schema.
 
@@ -69,6 +70,9 @@ def build_design(
         "event": a two-level response gives 0/1, the second level (or ``event=``) is 1.
         "levels": a factor response gives its code.
     event : level, optional
+    aside : bool
+        Offset and weight of a row become rows of the buffer, before the response, and are worked
+        into neither response nor columns.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def build_design(
     -----
     **Privacy.** Takes no data. Whatever would have to be learnt from rows is refused.
     """
-    builder = _Builder(formula, schema, na, engine, order, subset, weights)
+    builder = _Builder(formula, schema, na, engine, order, subset, weights, aside=aside)
     return builder.design(one_sided_ok, response_ok, event)
 
 
@@ -112,13 +116,15 @@ class _Builder:
         order: str | None,
         subset: str | None,
         weights: str | None,
+        *,
+        aside: bool = False,
     ) -> None:
         if na not in _NA:
             raise FormulaError(f"na must be one of {', '.join(_NA)}, got {na!r}")
         if order not in (None, "statsmodels"):
             raise FormulaError(f"order must be None or 'statsmodels', got {order!r}")
         self.formula, self.na, self.engine, self.order = formula, na, engine, order
-        self.subset, self.weights = subset, weights
+        self.subset, self.weights, self.aside = subset, weights, aside
         self.parsed = fx.parse(formula, list(schema), engine, by_degree=order is None)
         self.variables = needed_variables(
             formula, list(schema), engine=engine, subset=subset, weights=weights
@@ -198,7 +204,8 @@ class _Builder:
                 f'"{self.formula}" has nothing on the right-hand side. '
                 'Use "y ~ 1" for the mean, or "y ~ x1 + x2"'
             )
-        response, source, levels = self._response(one_sided_ok, response_ok, event, offset)
+        subtracted = None if self.aside else offset
+        response, source, levels = self._response(one_sided_ok, response_ok, event, subtracted)
         products, columns, infos = self.products(terms)
         return self.finish(
             products, columns, infos, response, source, offset,
@@ -305,6 +312,12 @@ class _Builder:
         if not columns:
             raise FormulaError(f'"{self.formula}" has no columns on the right-hand side')
         weights = self._weights()
+        known = None if offset is None else self.scalar(offset, "offset")
+        aside: dict[str, Node] = {}
+        if self.aside:
+            given = {"offset": known, "weights": weights}
+            aside = {kind: node for kind, node in given.items() if node is not None}
+            known = weights = None
         predicate = self._subset()
         response_interval = None if response is None else response.interval
         if weights is not None:
@@ -315,12 +328,13 @@ class _Builder:
             products=tuple(products),
             rules=rules(self.schema, self.na),
             columns=len(columns),
-            numeric=numeric_rows(columns, response, weights is not None),
+            numeric=numeric_rows(columns, response, weights is not None, len(aside)),
             response=source,
             response_interval=response_interval,
-            offset=None if offset is None else self.scalar(offset, "offset"),
+            offset=known,
             subset=predicate,
             weights=weights,
+            aside=tuple(aside.values()),
             impute=self.na == "impute-midpoint",
         )
         return Design(
@@ -336,6 +350,7 @@ class _Builder:
             subset=self.subset,
             weights=self.weights,
             offset=offset,
+            aside=tuple(column_of(f"({k})", node.interval, k, k) for k, node in aside.items()),
             program=program,
             **extra,
         )

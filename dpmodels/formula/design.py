@@ -82,7 +82,10 @@ class Design:
     engine : {"formulaic", "patsy"}
     order : None or "statsmodels"
     subset, weights, offset : str or None
-        Row-wise predicate; nonnegative weight; what is subtracted from the response.
+        Row-wise predicate; nonnegative weight; known part of the linear predictor.
+    aside : tuple of Column
+        Offset and weight where they are rows of the block buffer (before the response). Else a
+        row is multiplied by the root of its weight, and the offset subtracted from the response.
     response_ok, event : see :func:`build_design`
     levels : tuple
         Classes of a "class" response; (non-event, event) of an "event" response.
@@ -105,6 +108,7 @@ class Design:
     subset: str | None = None
     weights: str | None = None
     offset: str | None = None
+    aside: tuple[Column, ...] = ()
     response_ok: str = "real"
     event: Any = None
     levels: tuple[Any, ...] = ()
@@ -126,18 +130,29 @@ class Design:
 
     @property
     def q(self) -> int:
-        """Rows of the block buffer: p, plus one for the response."""
-        return self.p + (self.response is not None)
+        """Rows of the block buffer: p, those of ``aside``, plus one for the response."""
+        return self.p + len(self.aside) + (self.response is not None)
 
     @functools.cached_property
     def z(self) -> tuple[Column, ...]:
         """Columns of the block buffer, response last."""
-        return self.columns if self.response is None else (*self.columns, self.response)
+        response = () if self.response is None else (self.response,)
+        return (*self.columns, *self.aside, *response)
 
     @property
     def has_intercept(self) -> bool:
         """Whether there is a constant column."""
         return any(c.kind == "intercept" for c in self.columns)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether rows are multiplied by the root of their weight: no cell is constant then."""
+        return self.weights is not None and not self.aside
+
+    def place_aside(self, kind: str) -> int | None:
+        """Return the row of the buffer that holds "offset" or "weights"; None: there is none."""
+        kinds = [c.kind for c in self.aside]
+        return self.p + kinds.index(kind) if kind in kinds else None
 
     @property
     def kinds(self) -> dict[str, Variable]:
@@ -226,6 +241,7 @@ class Design:
         return replace(
             self,
             columns=tuple(map(filled, self.columns)),
+            aside=tuple(map(filled, self.aside)),
             response=None if self.response is None else filled(self.response),
             bought=tuple((k, lo, hi) for k, (lo, hi) in sorted(kept.items())),
         )
@@ -355,6 +371,7 @@ class Design:
             "one_sided": self.response is None and not self.mean,
             "buy_all": self.buy_all,
             "bought": [list(b) for b in self.bought],
+            **({"aside": True} if self.aside else {}),
         }
 
     @staticmethod
@@ -374,6 +391,7 @@ class Design:
                 response_ok=data["response_ok"],
                 event=data["event"],
                 one_sided_ok=data["one_sided"],
+                aside=data.get("aside", False),
                 **shared,
             )
         if data["buy_all"]:

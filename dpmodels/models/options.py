@@ -33,6 +33,13 @@ BOUNDS_SHARE = Option(
     "bounds_share", "share of the budget that buys ranges", 0.15, float, lower=0.0, upper=1.0
 )
 
+PUBLIC_ORDER = Option(
+    "public_order",
+    "say that the order of the rows tells nothing of their cells (it is not sorted by one, say): "
+    "the first of two stages of a large table may then read a part of the rows",
+    False,
+    bool,
+)
 PUBLISHED = (
     Option("eta", "failure probability of the truncation radius", 0.05, float, lower=0.0),
     Option("rho", "total zCDP budget; eps must cover it", None, float, lower=0.0),

@@ -69,6 +69,8 @@ class Plan(Shown):
     passes : int
         How often the rows are read at least; a source that gives them once is refused above 1,
         before anything is charged. Never a function of cells.
+    outdone : str
+        Why another method would do better, by public numbers; empty: nothing says so.
     """
 
     request: Request
@@ -84,6 +86,7 @@ class Plan(Shown):
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     passes: int = 1
+    outdone: str = ""
 
     @classmethod
     def of(

@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.scoring.newton import State, Step
+from dpmodels.scoring.newton import Step
 from dpmodels.scoring.rules import PassPlan
+from dpmodels.scoring.score import Score
+from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import AT_CLIP, Released
 
 __all__ = ["Inference", "infer", "tail_weight"]
 
 
-#: Bias allowance in score-noise sds: ``min(BASE + leverage l_j, MOST)``.
+#: Bias allowance in score-noise sds: ``min(BASE + c l_j, MOST)``, c of the model.
 BASE, MOST = 0.35, 2.0
-#: Leverage factor c of a linear model.
-LEVERAGE = 4.0
 #: Tail of the score lengths: share of t, and of C a row beyond it.
 TAIL, BEYOND = 0.8, 0.35
 #: Bounds of the ratio of neighbouring bins.
@@ -35,7 +35,7 @@ UNRESOLVED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """Covariances and allowances of the step, in v.
+    """Covariances and allowances of the step, in w.
 
     Attributes
     ----------
@@ -55,6 +55,10 @@ class Inference:
         Eigenvectors of unresolved directions.
     meat : (r, r) array
         J per row, as used.
+    d : (r,) array
+        The step.
+    factor, bend : float
+        c of the allowance; curvature times the length of the step.
     """
 
     sampling: Array
@@ -66,6 +70,9 @@ class Inference:
     H: Array
     unresolved: Array
     meat: Array
+    d: Array
+    factor: float = 4.0
+    bend: float = 0.0
 
     def leverage(self, rows: Array) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
@@ -77,8 +84,9 @@ class Inference:
     def bias(self, rows: Array, phi: float) -> Array:
         """Return the bias allowance of linear functions of d."""
         length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(phi)
-        part = np.minimum(BASE + LEVERAGE * self.leverage(rows), MOST)
-        return np.asarray(length * np.maximum(part * self.score, TAIL * self.tail))
+        part = np.minimum(BASE + self.factor * self.leverage(rows), MOST)
+        clipped = length * np.maximum(part * self.score, TAIL * self.tail)
+        return np.asarray(clipped + self.bend * np.abs(rows @ self.d))
 
     def variance(self, constant: Array | None) -> float:
         """Return the residual variance in units of the scale.
@@ -114,7 +122,7 @@ def tail_weight(bins: Array, clip: float, sd: float) -> float:
 
 
 def infer(
-    released: Released, plan: PassPlan, before: State, step: Step, *, free: float
+    released: Released, plan: PassPlan, before: State, step: Step, score: Score, *, free: float
 ) -> Inference:
     """Return the inference of the last pass.
 
@@ -154,6 +162,9 @@ def infer(
         safe,
         vectors[:, low],
         J,
+        step.d,
+        score.leverage,
+        score.curvature * before.length(step.d) / score.unit(before),
     )
 
 

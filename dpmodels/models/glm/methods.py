@@ -1,6 +1,7 @@
 """Methods of generalised linear models, as data."""
 
-from dpmodels.models.options import BOUNDS_SHARE, WORKING_RADIUS
+from dpmodels.families import FAMILIES, LINKS
+from dpmodels.models.options import BOUNDS_SHARE, GUESS, PUBLIC_ORDER, WORKING_RADIUS
 from dpmodels.registry import Method, Option, register_method
 
 _CAP = Option(
@@ -23,6 +24,32 @@ _LAM = Option(
 
 _LINK = Option("link", "link function; fixed by the family", None, str, choices=("logit", "log"))
 
+
+register_method(
+    Method(
+        name="scoring",
+        verb="dp_glm",
+        title="Private Fisher scoring",
+        backend="dpmodels.models.glm.scored",
+        needs=("delta > 0", "several passes"),
+        relations=("replace", "add-remove"),
+        reference="theory note scoring/theory.md; McCullagh and Nelder (1989)",
+        options=(
+            Option("family", "response family", "binomial", str, choices=tuple(FAMILIES)),
+            Option("link", "link function; None: the family's", None, str, choices=tuple(LINKS)),
+            Option(
+                "alpha", "dispersion of the negative binomial; None: by moments", None, float,
+                lower=0.0,
+            ),
+            PUBLIC_ORDER,
+            GUESS,
+            BOUNDS_SHARE,
+        ),
+        accepts=("weights",),
+        aside=True,
+        foretells=True,
+    )
+)  # fmt: skip
 
 register_method(
     Method(

@@ -7,6 +7,7 @@ from dpmodels.models.options import (
     GUESS,
     PHI,
     PMT_PAPER,
+    PUBLIC_ORDER,
     PUBLIC_RADIUS,
     PUBLISHED,
     SHRINK,
@@ -21,15 +22,6 @@ _ERRORS = Option(
     "delta",
     str,
     choices=("delta", "bootstrap"),
-)
-
-
-_ORDER = Option(
-    "public_order",
-    "say that the order of the rows tells nothing of their cells (it is not sorted by one, say): "
-    "the first of two stages of a large table may then read a part of the rows",
-    False,
-    bool,
 )
 
 
@@ -101,7 +93,7 @@ register_method(
             _SCORING,
             BOUNDS_SHARE,
             GUESS,
-            _ORDER,
+            PUBLIC_ORDER,
         ),
     )
 )

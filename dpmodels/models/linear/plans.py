@@ -24,8 +24,6 @@ __all__ = [
     "STAGE_ONE",
     "Currency",
     "currency",
-    "noise_ratio",
-    "planning_rows",
     "purchase",
     "second_radius",
     "stage_shares",
@@ -116,24 +114,6 @@ def purchase(request: Request, design: Design) -> tuple[Purchase | None, list[St
         )
     part = gaussian_part(request, missing)
     return part.purchase, list(part.steps), Currency(mu=part.mu).rest(part.share)
-
-
-def planning_rows(request: Request, n: int) -> int:
-    """Return the row count that rules may use: n, or the public guess under add/remove."""
-    if request.relation == "replace":
-        return n
-    guess = request["n_guess"]
-    if guess is None:
-        raise RequestError(
-            "under relation='add-remove' the number of rows is private: give a public guess of "
-            "it for the planning, for example n_guess=10000"
-        )
-    return int(guess)
-
-
-def noise_ratio(mu: float, p: int, n: int) -> float:
-    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise beside the trace of X'X."""
-    return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
 
 
 def second_radius(mu: float, q: int, n: int, phi: float = PHI) -> float:

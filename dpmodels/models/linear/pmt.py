@@ -23,7 +23,6 @@ from dpmodels.models.linear.inference import Report, Stage, report, shrink_repor
 from dpmodels.models.linear.plans import (
     currency,
     mu_like,
-    planning_rows,
     second_radius,
     stage_shares,
 )
@@ -38,6 +37,7 @@ from dpmodels.models.linear.scores import (
 )
 from dpmodels.models.linear.stages import Passes, Stages, ball_stage, whitened_stage
 from dpmodels.planning import Plan
+from dpmodels.planning.rows import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
@@ -309,12 +309,14 @@ def estimate(plan: Plan, release: Release) -> Estimate:
 def _scored_estimate(plan: Plan, release: Release) -> Estimate:
     """Return the estimate of a scoring fit, beside the public-only fit."""
     detail: scored.ScoredDetail = plan.detail
-    assert detail.white is not None
+    model = detail.model
+    assert isinstance(model, scored.LinearModel) and model.white is not None
+    white = model.white
     found = scored.estimate(plan, release)
     start = scored.start_stage(plan, release)
     public = None
-    if detail.white.moments.response_scale is None:
-        public = public_fit(detail.white.moments)
+    if white.moments.response_scale is None:
+        public = public_fit(white.moments)
     notes, arrays = list(found.notes), dict(found.arrays)
     if public is not None:
         notes.append(_beside(public, release.design.names))
@@ -324,7 +326,7 @@ def _scored_estimate(plan: Plan, release: Release) -> Estimate:
         notes=tuple(notes),
         arrays=arrays,
         warnings=(*found.warnings, *diagnostics(start, detail.guide.early(detail.rows))),
-        stats={**found.stats, "shrinkage_of_public_moments": detail.white.shrink},
+        stats={**found.stats, "shrinkage_of_public_moments": white.shrink},
     )
     return _with_public(found, public, plan.request)
 

@@ -21,8 +21,6 @@ from dpmodels.models.linear.expected import expected_se
 from dpmodels.models.linear.inference import Report, Stage, report, shrink_report
 from dpmodels.models.linear.plans import (
     mu_like,
-    noise_ratio,
-    planning_rows,
     purchase,
     second_radius,
     stage_shares,
@@ -39,15 +37,15 @@ from dpmodels.models.linear.stages import (
     Passes,
     Stages,
     ball_stage,
-    guide_share,
-    guide_windows,
     whitened_stage,
 )
 from dpmodels.planning import Plan
+from dpmodels.planning.rows import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
+from dpmodels.scoring.guide import guide_share, guide_windows, noise_ratio
 from dpmodels.sources.windows import ALL_ROWS, Windows
 
 if TYPE_CHECKING:
@@ -185,7 +183,7 @@ def _stages(request: Request, x: float) -> tuple[int, str]:
 
 
 def _known(design: Design) -> bool:
-    return design.has_intercept and design.weights is None
+    return design.has_intercept and not design.scaled
 
 
 def _bounded(request: Request, design: Design) -> Bounded:
