@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
-from dpmodels.models.linear.plans import noise_ratio
+from dpmodels.scoring.guide import noise_ratio
 from dpmodels.models.linear.pmt import two_stages
 from dpmodels.models.linear.ssp import TWO_STAGE_RATIO
 from dpmodels.privacy.gdp import eps_gdp

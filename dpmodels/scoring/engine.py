@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
 from dpmodels.scoring.score import LeastSquares, Score, Start, Working
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, Released, ScorePass, release_pass, sums_of_passes
+from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -251,8 +252,10 @@ class _Worked:
     rows: Rows
     working: Working
 
-    def blocks(self, design: Design, **how: Any) -> Iterator[Array]:
+    def blocks(
+        self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
+    ) -> Iterator[Array]:
         """Yield one pass of blocks (see :meth:`dpmodels.sources.rows.Rows.blocks`)."""
-        for block in self.rows.blocks(design, **how):
+        for block in self.rows.blocks(design, windows=windows, coins=coins):
             self.working.apply(block)
             yield block

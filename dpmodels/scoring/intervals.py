@@ -81,6 +81,15 @@ class Inference:
         whole = np.einsum("ij,jk,ik->i", r, self.H, r)
         return np.clip(1.0 - ordinary / whole, 0.0, 1.0)
 
+    def few(self, rows: Array) -> npt.NDArray[np.bool_]:
+        """Say which linear functions of d rest on few rows.
+
+        Where the model does not count leverage (bounded psi, kernel information) none is said to.
+        """
+        if not self.factor:
+            return np.zeros(len(rows), dtype=bool)
+        return np.asarray(self.leverage(rows) > FEW_ROWS)
+
     def bias(self, rows: Array, phi: float) -> Array:
         """Return the bias allowance of linear functions of d."""
         length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(phi)

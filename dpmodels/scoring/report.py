@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.exact.sensitivity import gram_sensitivity
-from dpmodels.scoring.intervals import FEW_ROWS, Inference, infer
+from dpmodels.scoring.intervals import Inference, infer
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -81,23 +81,24 @@ def estimate_fit(
     scoring = detail.scoring(coordinates.rank, plan.request.relation)
     A, a = coordinates.back()
     lost = ~coordinates.identified
-    parts, names = [], []
+    parts: list[Part] = []
+    names: list[str] = []
     for chain, one in zip(scoring.chains, found.chains, strict=True):
         T = A @ one.before.W
         inference = infer(
             one.released[-1], scoring.passes[-1], one.before, one.last, chain.score,
             free=detail.rows / max(detail.rows - coordinates.rank, 1.0),
         )  # fmt: skip
-        constant = coordinates.constant
-        if constant is not None:
-            constant = np.linalg.solve(one.before.W, constant)
+        constant = None
+        if coordinates.constant is not None:
+            constant = np.asarray(np.linalg.solve(one.before.W, coordinates.constant))
         parts.append(Part(one, inference, A @ one.last.state.theta + a, T, constant))
         names += chain.named(design.names)
     sampling, privacy = _covariances(parts, scoring, lost)
     every = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.bias(p.T, p.release.before.phi) for p in parts])
     bias[every] = math.nan
-    few = np.concatenate([p.inference.leverage(p.T) > FEW_ROWS for p in parts]) & ~every
+    few = np.concatenate([p.inference.few(p.T) for p in parts]) & ~every
     open_ = np.concatenate([p.inference.undetermined(p.T) for p in parts]) & ~every
     notes = _notes(plan, tuple(names), bias, few & ~open_, open_, every)
     notes += _void_rows(plan, scoring, found, design, parts[0])

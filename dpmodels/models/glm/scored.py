@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpmodels.errors import RequestError
 from dpmodels.families import LINKS, family_of
 from dpmodels.scoring.engine import Chain
@@ -54,8 +56,8 @@ def _guess(family: Family, design: Design) -> float:
     interval = None if design.response is None else design.response.interval
     if family.link == "identity" or interval is None:
         return 0.5
-    mean = max(_MEAN * interval[1], 0.25)
-    return float(max(family.variance(mean, 1.0), 1e-9) ** 0.5 / mean)  # type: ignore[arg-type]
+    mean = np.array([max(_MEAN * interval[1], 0.25)])
+    return float(np.sqrt(family.variance(mean, 1.0)[0]) / mean[0])
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
