@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import RequestError, did_you_mean
 from dpmodels.results import formats as f
 from dpmodels.results.fit import Fit
-from dpmodels.results.summary import greek, pair, response_of
+from dpmodels.results.formats import greek, pair
+from dpmodels.results.summary import response_of
 from dpmodels.tables import RULE, Column, Layout, Row, Shown, Table
 from dpmodels.tables.text import ascii_text
 
