@@ -15,7 +15,8 @@ import numpy as np
 from dpmodels.errors import FormulaError, did_you_mean
 from dpmodels.formula.factors import FactorInfo
 from dpmodels.formula.intervals import Interval, magnitude
-from dpmodels.schema import Schema, Variable
+from dpmodels.formula.schema import Schema
+from dpmodels.variables import Variable
 
 if TYPE_CHECKING:
     from dpmodels.formula.program import Program
@@ -340,7 +341,7 @@ class Design:
 
     # -- identity --------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
-        """Return what :meth:`from_dict` compiles the same design from."""
+        """Return what :func:`~dpmodels.formula.build.design_from` compiles the same design from."""
         return {
             "formula": self.formula,
             "schema": self.schema.to_dict(),
@@ -357,35 +358,8 @@ class Design:
             "bought": [list(b) for b in self.bought],
         }
 
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Design:
-        """Compile the design again from its text and schema."""
-        from dpmodels.formula.build import build_design, build_mean_design
-
-        schema = Schema.from_dict(data["schema"])
-        shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
-        if data["mean"]:
-            design = build_mean_design(data["formula"], schema, **shared)
-        else:
-            design = build_design(
-                data["formula"],
-                schema,
-                order=data["order"],
-                response_ok=data["response_ok"],
-                event=data["event"],
-                one_sided_ok=data["one_sided"],
-                **shared,
-            )
-        if data["buy_all"]:
-            design = design.without_bounds()
-        bought = {name: (lo, hi) for name, lo, hi in data["bought"]}
-        return design.with_bounds(bought) if bought else design
-
     @property
     def fingerprint(self) -> str:
         """Hash of formula, schema and rules: equal designs, equal fingerprints."""
         text = json.dumps({**self.to_dict(), "names": self.names}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def __reduce__(self) -> Any:
-        return (Design.from_dict, (self.to_dict(),))

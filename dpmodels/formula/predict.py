@@ -8,6 +8,7 @@ import numpy as np
 
 from dpmodels.errors import FormulaError, did_you_mean
 from dpmodels.formula.coerce import coerce
+from dpmodels.variables import Levels
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -74,8 +75,6 @@ def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
     of a release.
     """
     import pandas as pd
-
-    from dpmodels.schema import Levels
 
     program = design.program
     assert program is not None

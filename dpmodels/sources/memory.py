@@ -26,6 +26,7 @@ __all__ = [
     "LazyPolarsSource",
     "batch_chunks",
     "columns_of",
+    "own_column",
 ]
 
 
@@ -70,7 +71,7 @@ class DictSource:
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         check_names(data)
-        self._data = {k: _own_column(v) for k, v in data.items()}
+        self._data = {k: own_column(v) for k, v in data.items()}
         lengths = {len(v) for v in self._data.values()}
         if len(lengths) > 1:
             raise SourceError(f"the arrays have different lengths: {sorted(lengths)}")
@@ -86,7 +87,7 @@ class DictSource:
             yield {c: a.iloc[part] if hasattr(a, "iloc") else a[part] for c, a in columns.items()}
 
 
-def _own_column(cells: Any) -> Any:
+def own_column(cells: Any) -> Any:
     """Return a column that can be sliced, of the type it came with."""
     module = type(cells).__module__.split(".")[0]
     if module == "pandas" and hasattr(cells, "dtype"):

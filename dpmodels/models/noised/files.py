@@ -117,7 +117,7 @@ def load(kind: type[NoisyTable], path: str | Path) -> NoisyTable:
     """Read a release; see :meth:`NoisyTable.load`."""
     import pandas as pd
 
-    from dpmodels.formula.design import Design
+    from dpmodels.formula.build import design_from
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.schema import Schema
 
@@ -154,7 +154,7 @@ def load(kind: type[NoisyTable], path: str | Path) -> NoisyTable:
     values = np.ascontiguousarray(frame[names].to_numpy(dtype=object).astype(float).T)
     values.setflags(write=False)
     return kind(
-        design=Design.from_dict(saved["design"]),
+        design=design_from(saved["design"]),
         layout=layout,
         plan=_plan(saved["plan"], guarantee),
         guarantee=guarantee,
