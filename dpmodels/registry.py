@@ -263,7 +263,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
     -------
     Public: reads no data, costs nothing.
     """
-    from dpmodels._methods_table import MethodTable, OptionTable
+    from dpmodels.methods_table import MethodTable, OptionTable
 
     entries: Callable[[], dict[tuple[str, str], Method]] = _entries
     if name is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema
 
-__all__ = ["COMMON_OPTIONS", "Call", "build_request", "check_split"]
+__all__ = ["COMMON_OPTIONS", "Designed", "build_request", "check_split"]
 
 #: Arguments that every formula verb takes beside its method's own options.
 COMMON_OPTIONS: dict[str, Any] = {
@@ -39,7 +39,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True)
-class Call:
+class Designed:
     """A request with its design and the declared row count (if any)."""
 
     request: Request
@@ -173,7 +173,7 @@ def build_request(
     options: Mapping[str, Any],
     design_options: Mapping[str, Any] | None = None,
     reasons: tuple[str, ...] = (),
-) -> Call:
+) -> Designed:
     """Validate a call completely, before any private cell is read.
 
     Parameters
@@ -257,4 +257,4 @@ def build_request(
                 "method that does, for example method='pmt'"
             )
         request = replace(request, public=read_public(public, design))
-    return Call(replace(request, schema=design.schema), design, common["n"])
+    return Designed(replace(request, schema=design.schema), design, common["n"])

@@ -16,7 +16,7 @@ from dpmodels.errors import (
 from dpmodels.private import checked, opened, released, row_count, rows_of, tell
 
 if TYPE_CHECKING:
-    from dpmodels.api.building import Call
+    from dpmodels.api.building import Designed
     from dpmodels.estimate import Estimate
     from dpmodels.planning import Plan
     from dpmodels.release import Release
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["execute", "make_plan"]
 
 
-def make_plan(call: Call, n: int) -> Plan:
+def make_plan(call: Designed, n: int) -> Plan:
     """Return the plan of a call: the same code for ``plan()`` and for a fit."""
     request = call.request
     if n < 1 and request.relation == "replace":  # under add-remove the count is private
@@ -40,7 +40,7 @@ def make_plan(call: Call, n: int) -> Plan:
     return plan
 
 
-def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
+def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
     """Plan, charge the budget, and only then read rows and draw noise.
 
     Returns

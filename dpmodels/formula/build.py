@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError, SchemaError, shown
+from dpmodels.errors import FormulaError, SchemaError, choice, shown
 from dpmodels.formula import formulaic_terms as fx
 from dpmodels.formula import intervals as iv
 from dpmodels.formula.columns import (
@@ -146,10 +146,8 @@ class _Builder:
         subset: str | None,
         weights: str | None,
     ) -> None:
-        if na not in _NA:
-            raise FormulaError(f"na must be one of {', '.join(_NA)}, got {na!r}")
-        if order not in (None, "statsmodels"):
-            raise FormulaError(f"order must be None or 'statsmodels', got {order!r}")
+        choice("na", na, _NA, FormulaError)
+        choice("order", order, (None, "statsmodels"), FormulaError)
         self.formula, self.na, self.engine, self.order = formula, na, engine, order
         self.subset, self.weights = subset, weights
         self.parsed = fx.parse(formula, list(schema), engine, by_degree=order is None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError, did_you_mean
+from dpmodels.errors import FormulaError, choice, did_you_mean
 from dpmodels.formula.factors import FactorInfo
 from dpmodels.formula.intervals import Interval, magnitude
 from dpmodels.formula.schema import Schema
@@ -176,8 +176,7 @@ class Design:
         -----
         **Privacy.** A function of formula and schema. Valid for every possible row.
         """
-        if norm not in _NORMS:
-            raise FormulaError(f"norm must be one of {', '.join(_NORMS)}, got {norm!r}")
+        choice("norm", norm, _NORMS, FormulaError)
         parts = [self.term_norm(t, norm) for t in self.terms]
         if norm == "l1":
             return sum(parts)

@@ -1,5 +1,6 @@
 """Options that several rooms share, as data."""
 
+from dpmodels.ranges import RANGES_SHARE
 from dpmodels.registry import Option
 
 STAGES = Option(
@@ -30,7 +31,12 @@ PUBLIC_RADIUS = Option(
 GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, int, lower=0)
 
 BOUNDS_SHARE = Option(
-    "bounds_share", "share of the budget that buys ranges", 0.15, float, lower=0.0, upper=1.0
+    "bounds_share",
+    "share of the budget that buys ranges",
+    RANGES_SHARE,
+    float,
+    lower=0.0,
+    upper=1.0,
 )
 
 PUBLISHED = (

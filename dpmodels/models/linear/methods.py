@@ -289,14 +289,7 @@ register_method(
                 lower=0.0,
                 upper=1.0,
             ),
-            Option(
-                "bounds_share",
-                "share of the budget that buys ranges",
-                0.15,
-                float,
-                lower=0.0,
-                upper=1.0,
-            ),
+            BOUNDS_SHARE,
         ),
     )
 )

@@ -15,7 +15,7 @@ from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap, UnitScale
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.models.linear.inference import no_reply
-from dpmodels.models.linear.plans import Currency, purchase
+from dpmodels.models.linear.plans import StageBudget, purchase
 from dpmodels.planning import Plan, Purchase
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
@@ -57,7 +57,7 @@ class Released:
 
 def budget_of(
     request: Request, design: Design
-) -> tuple[Purchase | None, list[Step], Currency, float]:
+) -> tuple[Purchase | None, list[Step], StageBudget, float]:
     """Return (purchase, its steps, the rest of the budget, the share of the rest)."""
     bought, steps, rest = purchase(request, design)
     return bought, steps, rest, 1.0 - bounds_share(request, bought)

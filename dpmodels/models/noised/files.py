@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import RequestError, shown
+from dpmodels.errors import RequestError, choice
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.layout import Group, Layout
 
@@ -38,8 +38,7 @@ def save(rel: NoisyTable, path: str | Path, table: str | None) -> Path:
 
     if table is None:
         table = "parquet" if importlib.util.find_spec("pyarrow") else "csv"
-    if table not in ("parquet", "csv"):
-        raise RequestError(f"table={shown(table)} is not one of ['parquet', 'csv']")
+    choice("table", table, ("parquet", "csv"))
     base, facts = _paths(path)
     cells = base.with_name(f"{base.name}.{table}")
     frame = _cells(rel)
