@@ -14,6 +14,7 @@ from dpmodels.errors import (
     UtilityWarning,
 )
 from dpmodels.private import checked, opened, released, row_count, rows_of, tell
+from dpmodels.registry import backend_of
 
 if TYPE_CHECKING:
     from dpmodels.api.building import Designed
@@ -30,7 +31,9 @@ def make_plan(call: Designed, n: int) -> Plan:
     request = call.request
     if n < 1 and request.relation == "replace":  # under add-remove the count is private
         raise RequestError("the table has no rows")
-    plan = request.method.load().plan(request, call.design, n)
+    backend, reasons = request.method.chosen(request)
+    request = replace(request, reasons=(*request.reasons, *reasons))
+    plan = replace(request.method.load(backend).plan(request, call.design, n), backend=backend)
     if plan.purchase is not None and request.relation == "replace":
         from dpmodels.ranges.expected import purchase_advice
 
@@ -59,7 +62,7 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     if plan.passes > 1 and not source.rescannable:
         raise SourceError(READ_ONCE)
     door = opened(_label(plan), plan, budget, request.seed, what="the fit is ")
-    backend = request.method.load()
+    backend = backend_of(plan)
     rows = rows_of(source, n, request.progress, public_n=public_n, passes=plan.passes)
     release: Release = released(door, backend.release, rows)
     estimate = backend.estimate(plan, release)

@@ -69,6 +69,8 @@ class Plan(Shown):
     passes : int
         How often the rows are read at least; a source that gives them once is refused above 1,
         before anything is charged. Never a function of cells.
+    backend : str
+        Module that goes on from here, where the method has several endings.
     """
 
     request: Request
@@ -84,6 +86,7 @@ class Plan(Shown):
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     passes: int = 1
+    backend: str = field(default="", repr=False)
 
     @classmethod
     def of(

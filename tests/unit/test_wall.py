@@ -369,7 +369,9 @@ def closure():
 def backends():
     from dpmodels.registry import _entries
 
-    return sorted({m.backend for m in _entries().values() if m.backend.startswith("dpmodels.")})
+    entries = _entries().values()
+    found = {x.backend for m in entries for x in (m, *m.endings)}
+    return sorted(b for b in found if b.startswith("dpmodels."))
 
 
 @pytest.mark.parametrize("backend", backends())

@@ -13,7 +13,7 @@ from dpmodels.models.options import (
     STAGES,
     WORKING_RADIUS,
 )
-from dpmodels.registry import Method, Option, register_method
+from dpmodels.registry import Ending, Method, Option, register_method
 
 _ERRORS = Option(
     "inference_method",
@@ -70,6 +70,8 @@ _VCOV = Option(
     },
 )  # fmt: skip
 
+_WHY_NOT = "dpmodels.models.linear.scored:why_not"
+
 register_method(
     Method(
         name="ssp",
@@ -77,6 +79,7 @@ register_method(
         foretells=True,
         title="least squares from noisy moments",
         backend="dpmodels.models.linear.ssp",
+        endings=(Ending("dpmodels.models.linear.scored", _WHY_NOT, "moments only"),),
         needs=("ranges", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("weights",),
@@ -133,6 +136,7 @@ register_method(
         verb="dp_ols",
         title="least squares whitened by public moments",
         backend="dpmodels.models.linear.pmt",
+        endings=(Ending("dpmodels.models.linear.pmt_scored", _WHY_NOT, "moments only"),),
         needs=("public data", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("weights", "public"),

@@ -63,6 +63,14 @@ class StageBudget:
         return StageBudget(mu=self.mu * math.sqrt(1.0 - share))
 
 
+def enough_rows(request: Request, design: Design, n: int) -> int:
+    """Return the row count of the public rules; refuse fewer rows than coefficients."""
+    rows = planning_rows(request, n)
+    if request.relation == "replace" and n <= design.p:
+        raise RequestError(f"n = {n} rows cannot carry {design.p} coefficients")
+    return rows
+
+
 def stage_shares(request: Request, *, two: bool, scores: float) -> tuple[float, float]:
     """Return the shares of the (first, second) release of moments; ``split=`` before the default.
 

@@ -19,7 +19,7 @@ from dpmodels.estimate import Estimate
 from dpmodels.exact.queries import ball_sd, joint_noise
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.models.linear.inference import Stage, empty_rows, no_reply
-from dpmodels.models.linear.plans import currency, mu_like, noise_ratio, planning_rows, purchase
+from dpmodels.models.linear.plans import currency, enough_rows, mu_like, noise_ratio, purchase
 from dpmodels.models.linear.public import public_radius
 from dpmodels.models.linear.stages import guide_share, guide_windows
 from dpmodels.planning import Plan
@@ -132,7 +132,7 @@ def _figure(scoring: ScoringPlan) -> float:
 
 def plan(request: Request, design: Design, n: int, white: PublicWhitening | None = None) -> Plan:
     """Plan a scoring fit: of ``ssp``, or of ``pmt`` about a public whitening."""
-    rows = planning_rows(request, n)
+    rows = enough_rows(request, design, n)
     bought, buying, budget = (
         purchase(request, design) if white is None else (None, [], currency(request))
     )
