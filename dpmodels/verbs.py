@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Verb", "register_verb", "verb_of"]
+__all__ = ["Verb", "function_of", "register_verb", "verb_of"]
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,15 @@ class Verb:
 
     def load_predict(self) -> Callable[..., Any] | None:
         """Import the predict function; None if the verb has none."""
-        return _function(self.predict) if self.predict else None
+        return function_of(self.predict) if self.predict else None
 
     def load_plot(self) -> Callable[..., Any]:
         """Import the plot function."""
-        return _function(self.plot)
+        return function_of(self.plot)
 
 
-def _function(path: str) -> Callable[..., Any]:
+def function_of(path: str) -> Callable[..., Any]:
+    """Import what ``"package.module:name"`` names."""
     module, _, name = path.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function

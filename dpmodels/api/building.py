@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema
 
-__all__ = ["COMMON_OPTIONS", "Call", "build_request", "check_split"]
+__all__ = ["COMMON_OPTIONS", "Designed", "build_request", "check_split"]
 
 #: Arguments that every formula verb takes beside its method's own options.
 COMMON_OPTIONS: dict[str, Any] = {
@@ -40,7 +40,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True)
-class Call:
+class Designed:
     """A request with its design and the declared row count (if any).
 
     ``second``: the call that takes over if the plan of this one says that it is outdone.
@@ -49,7 +49,7 @@ class Call:
     request: Request
     design: Design
     n: int | None
-    second: Call | None = None
+    second: Designed | None = None
 
 
 def check_split(split: Any) -> Mapping[str, float] | None:
@@ -160,7 +160,7 @@ def _planned_columns(
     return dict.fromkeys(sorted(names.union(used)), "unknown")
 
 
-def build_chosen(verb: str, formula: Any, choice: Choice, **call: Any) -> Call:
+def build_chosen(verb: str, formula: Any, choice: Choice, **call: Any) -> Designed:
     """Build the call of a chosen method, with the one that may take over."""
     first = build_request(verb, formula, method=choice.method, reasons=choice.reasons, **call)
     if not choice.second:
@@ -186,7 +186,7 @@ def build_request(
     options: Mapping[str, Any],
     design_options: Mapping[str, Any] | None = None,
     reasons: tuple[str, ...] = (),
-) -> Call:
+) -> Designed:
     """Validate a call completely, before any private cell is read.
 
     Parameters
@@ -271,4 +271,4 @@ def build_request(
                 "method that does, for example method='pmt'"
             )
         request = replace(request, public=read_public(public, design))
-    return Call(replace(request, schema=design.schema), design, common["n"])
+    return Designed(replace(request, schema=design.schema), design, common["n"])

@@ -23,6 +23,8 @@ _BLANK: dict[str, Any] = {
     "inference": True,
     "progress": None,
 }
+#: What is no option: an argument of another name is the verb's own, and goes with its options.
+_CALL = {*_BLANK, "seed", "options", "design_options"}
 
 
 def fit_formula(
@@ -49,7 +51,8 @@ def fit_formula(
     default : str or function
         Method where none is asked for, or a function that chooses it.
     **call
-        The arguments of :func:`dpmodels.api.building.build_request` that the verb decides.
+        The other arguments of the verb, each under its own name. A verb that changes none of them
+        hands all over at once, ``**locals()`` before it has a name of its own.
     """
     from dpmodels.api.building import check_first
     from dpmodels.api.public import not_the_private_data
@@ -57,7 +60,8 @@ def fit_formula(
     from dpmodels.results import Fit
     from dpmodels.sources.adapt import as_source
 
-    call = {**_BLANK, **call}
+    own = {name: call.pop(name) for name in [*call] if name not in _CALL}
+    call = {**_BLANK, **call, "options": {**call.get("options", {}), **own}}
     if is_release(data) and "drcl" in method_names(verb):
         return fit_on_release(
             verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
-from dpmodels.audit.release import EventCheck, ReleaseCheck
+from dpmodels.audit.outcomes import EventCheck, ReleaseCheck
 from dpmodels.audit.sensitivity import SensitivityCheck
 from dpmodels.audit.stats import Finding
 from dpmodels.audit.structure import SentinelCheck, StructureCheck

@@ -258,6 +258,7 @@ def replay_stage(
     Under add-remove the columns may have any length.
     """
     from dpmodels.ranges import buy
+    from dpmodels.registry import backend_of
     from dpmodels.sources.adapt import DictSource
     from dpmodels.sources.rows import Rows
 
@@ -270,7 +271,7 @@ def replay_stage(
         quiet(),
         np.errstate(all="ignore"),
     ):
-        plan.request.method.load().release(plan, rows, run)
+        backend_of(plan).release(plan, rows, run)
     return run.drawn
 
 

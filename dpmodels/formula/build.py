@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError, SchemaError, shown
+from dpmodels.errors import FormulaError, SchemaError, choice, shown
 from dpmodels.formula import formulaic_terms as fx
 from dpmodels.formula import intervals as iv
 from dpmodels.formula.columns import (
@@ -21,15 +22,17 @@ from dpmodels.formula.columns import (
     weighted,
     weighted_term,
 )
-from dpmodels.formula.compile import Context, compile_factor, compile_scalar, parse_expression
+from dpmodels.formula.compile import compile_factor, compile_scalar
 from dpmodels.formula.design import Column, Design, TermInfo
 from dpmodels.formula.functions import REGISTERED, RESERVED
+from dpmodels.formula.language import compile_call
 from dpmodels.formula.nodes import Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product, Program, rules
+from dpmodels.formula.schema import Schema
+from dpmodels.formula.syntax import Context, parse_expression
 from dpmodels.formula.walk import needed_variables
-from dpmodels.schema import Schema
 
-__all__ = ["build_design", "build_mean_design"]
+__all__ = ["build_design", "build_mean_design", "design_from"]
 
 _NA = ("zero-row", "declared", "impute-midpoint")
 
@@ -104,6 +107,37 @@ def build_mean_design(
     return _Builder(formula, schema, na, engine, None, subset, weights).mean_design()
 
 
+def design_from(data: Mapping[str, Any]) -> Design:
+    """Compile the design again from its text and schema."""
+    schema = Schema.from_dict(data["schema"])
+    shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
+    if data["mean"]:
+        design = build_mean_design(data["formula"], schema, **shared)
+    else:
+        design = build_design(
+            data["formula"],
+            schema,
+            order=data["order"],
+            response_ok=data["response_ok"],
+            event=data["event"],
+            one_sided_ok=data["one_sided"],
+            aside=data.get("aside", False),
+            **shared,
+        )
+    if data["buy_all"]:
+        design = design.without_bounds()
+    bought = {name: (lo, hi) for name, lo, hi in data["bought"]}
+    return design.with_bounds(bought) if bought else design
+
+
+def _reduced(design: Design) -> Any:
+    return design_from, (design.to_dict(),)
+
+
+# A design is pickled as its text and schema: what it compiled to are functions.
+copyreg.pickle(Design, _reduced)
+
+
 class _Builder:
     """One compilation. Steps: parse, compile each factor, lay out, bound, program."""
 
@@ -119,10 +153,8 @@ class _Builder:
         *,
         aside: bool = False,
     ) -> None:
-        if na not in _NA:
-            raise FormulaError(f"na must be one of {', '.join(_NA)}, got {na!r}")
-        if order not in (None, "statsmodels"):
-            raise FormulaError(f"order must be None or 'statsmodels', got {order!r}")
+        choice("na", na, _NA, FormulaError)
+        choice("order", order, (None, "statsmodels"), FormulaError)
         self.formula, self.na, self.engine, self.order = formula, na, engine, order
         self.subset, self.weights, self.aside = subset, weights, aside
         self.parsed = fx.parse(formula, list(schema), engine, by_degree=order is None)
@@ -140,8 +172,8 @@ class _Builder:
         self.atoms: dict[tuple[str, bool], Atom] = {}
 
     # -- compile ---------------------------------------------------------------------------
-    def context(self, text: str) -> Context:
-        return Context(self.formula, self.schema, text, {})
+    def context(self, text: str, names: Mapping[str, str]) -> Context:
+        return Context(self.formula, self.schema, text, names, compile_call)
 
     def factor(self, text: str) -> Factor:
         """Compile one factor by its text."""
@@ -151,14 +183,13 @@ class _Builder:
             else:
                 text_, names = text, {}
             tree, quoted = parse_expression(text_, self.formula)
-            ctx = Context(self.formula, self.schema, text, {**quoted, **names})
-            self.compiled[text] = compile_factor(tree, ctx)
+            self.compiled[text] = compile_factor(tree, self.context(text, {**quoted, **names}))
         return self.compiled[text]
 
     def scalar(self, text: str, what: str) -> Node:
         """Compile an expression that must be a number."""
         tree, quoted = parse_expression(text, self.formula)
-        return compile_scalar(tree, Context(self.formula, self.schema, f"{what}={text}", quoted))
+        return compile_scalar(tree, self.context(f"{what}={text}", quoted))
 
     def atom(self, text: str, reduced: bool) -> Atom:
         """Return the columns of one factor in one coding; shared by all its terms."""

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError, did_you_mean
+from dpmodels.errors import FormulaError, choice, did_you_mean
 from dpmodels.formula.factors import FactorInfo
 from dpmodels.formula.intervals import Interval, magnitude
-from dpmodels.schema import Schema, Variable
+from dpmodels.formula.schema import Schema
+from dpmodels.variables import Variable
 
 if TYPE_CHECKING:
     from dpmodels.formula.program import Program
@@ -190,8 +191,7 @@ class Design:
         -----
         **Privacy.** A function of formula and schema. Valid for every possible row.
         """
-        if norm not in _NORMS:
-            raise FormulaError(f"norm must be one of {', '.join(_NORMS)}, got {norm!r}")
+        choice("norm", norm, _NORMS, FormulaError)
         parts = [self.term_norm(t, norm) for t in self.terms]
         if norm == "l1":
             return sum(parts)
@@ -356,7 +356,7 @@ class Design:
 
     # -- identity --------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
-        """Return what :meth:`from_dict` compiles the same design from."""
+        """Return what :func:`~dpmodels.formula.build.design_from` compiles the same design from."""
         return {
             "formula": self.formula,
             "schema": self.schema.to_dict(),
@@ -374,36 +374,8 @@ class Design:
             **({"aside": True} if self.aside else {}),
         }
 
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Design:
-        """Compile the design again from its text and schema."""
-        from dpmodels.formula.build import build_design, build_mean_design
-
-        schema = Schema.from_dict(data["schema"])
-        shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
-        if data["mean"]:
-            design = build_mean_design(data["formula"], schema, **shared)
-        else:
-            design = build_design(
-                data["formula"],
-                schema,
-                order=data["order"],
-                response_ok=data["response_ok"],
-                event=data["event"],
-                one_sided_ok=data["one_sided"],
-                aside=data.get("aside", False),
-                **shared,
-            )
-        if data["buy_all"]:
-            design = design.without_bounds()
-        bought = {name: (lo, hi) for name, lo, hi in data["bought"]}
-        return design.with_bounds(bought) if bought else design
-
     @property
     def fingerprint(self) -> str:
         """Hash of formula, schema and rules: equal designs, equal fingerprints."""
         text = json.dumps({**self.to_dict(), "names": self.names}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def __reduce__(self) -> Any:
-        return (Design.from_dict, (self.to_dict(),))

@@ -16,7 +16,8 @@ import numpy as np
 from dpmodels.formula.clip import clip_cells
 from dpmodels.formula.intervals import Interval
 from dpmodels.formula.nodes import Array, Basis, Cat, Node
-from dpmodels.schema import Levels, Schema
+from dpmodels.formula.schema import Schema
+from dpmodels.variables import Levels
 
 __all__ = ["Atom", "Block", "Product", "Program"]
 

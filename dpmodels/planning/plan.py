@@ -71,6 +71,8 @@ class Plan(Shown):
         before anything is charged. Never a function of cells.
     outdone : str
         Why another method would do better, by public numbers; empty: nothing says so.
+    backend : str
+        Module that goes on from here, where the method has several endings.
     """
 
     request: Request
@@ -87,6 +89,7 @@ class Plan(Shown):
     advice: tuple[str, ...] = ()
     passes: int = 1
     outdone: str = ""
+    backend: str = field(default="", repr=False)
 
     @classmethod
     def of(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from dpmodels.errors import RequestError
 
 if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["planning_rows"]
+__all__ = ["enough_rows", "planning_rows"]
 
 
 def planning_rows(request: Request, n: int) -> int:
@@ -23,3 +24,11 @@ def planning_rows(request: Request, n: int) -> int:
             "it for the planning, for example n_guess=10000"
         )
     return int(guess)
+
+
+def enough_rows(request: Request, design: Design, n: int) -> int:
+    """Return the row count of the public rules; refuse fewer rows than coefficients."""
+    rows = planning_rows(request, n)
+    if request.relation == "replace" and n <= design.p:
+        raise RequestError(f"n = {n} rows cannot carry {design.p} coefficients")
+    return rows

@@ -10,11 +10,11 @@ from dpmodels.registry import method_names, resolve
 from dpmodels.results import formats as f
 from dpmodels.results import inference
 from dpmodels.results.design_facts import interval_of, ranged
+from dpmodels.tables import Page
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.results.record import Record
-    from dpmodels.results.summary import Page
 
 __all__ = ["no_reply_page", "notes_of"]
 
@@ -148,8 +148,6 @@ def _declare(record: Record) -> list[str]:
 
 def no_reply_page(record: Record) -> Page:
     """Return the page of a fit without a reply: why, what it cost, what to try. All public."""
-    from dpmodels.results.summary import Page, pair
-
     promise, call = record.guarantee, record.call
     if record.why == "ranges":
         start = (
@@ -166,8 +164,8 @@ def no_reply_page(record: Record) -> Page:
     )
     nan = bool(np.isnan(record.estimate.params).all())
     bullets = [
-        f"The full charge {pair(promise.eps, promise.delta)} is recorded: a no-reply also reveals "
-        "something.",
+        f"The full charge {f.pair(promise.eps, promise.delta)} is recorded: a no-reply also "
+        "reveals something.",
         'params are nan; pass on_no_reply="default" to receive the method\'s fixed reply instead.'
         if nan
         else "params hold the method's fixed reply, which does not depend on the data.",

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
-from dpmodels.planning.rows import planning_rows
+from dpmodels.planning.rows import enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
@@ -163,7 +163,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
         As a backend's ``plan`` gets them; ``request.delta > 0``.
     model : Model
     """
-    rows = planning_rows(request, n)
+    rows = enough_rows(request, design, n)
     part = gaussian_part(request, _bought(request, design, model))
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)

@@ -1,28 +1,29 @@
 """Methods of generalised linear models, as data."""
 
 from dpmodels.families import FAMILIES, LINKS
-from dpmodels.models.options import BOUNDS_SHARE, GUESS, PUBLIC_ORDER, WORKING_RADIUS
+from dpmodels.models.options import (
+    BOUNDS_SHARE,
+    GUESS,
+    PUBLIC_ORDER,
+    WORKING_RADIUS,
+    one_of,
+    positive,
+)
 from dpmodels.registry import Method, Option, register_method
 
-_CAP = Option(
+_CAP = positive(
     "mean_cap",
     "poisson: public cap on counts and mean; None: the declared upper end of the response",
-    None,
-    float,
-    lower=0.0,
 )
 
-_FAMILY = Option("family", "response family", "binomial", str, choices=("binomial", "poisson"))
+_FAMILY = one_of("family", "response family", "binomial", "poisson")
 
 #: Not smaller: at the cap the answer jumps to zero, and whether a fit gets there is private.
 _ITER = Option("max_iter", "public cap on Newton steps over rows that are kept", 500, int, lower=99)
 
-_LAM = Option(
-    "lam", "public ridge in working units; None: by rule, from eps, delta, n", None, float,
-    lower=0.0,
-)  # fmt: skip
+_LAM = positive("lam", "public ridge in working units; None: by rule, from eps, delta, n")
 
-_LINK = Option("link", "link function; fixed by the family", None, str, choices=("logit", "log"))
+_LINK = one_of("link", "link function; fixed by the family", "logit", "log", default=None)
 
 
 register_method(
@@ -98,12 +99,11 @@ register_method(
         options=(
             _FAMILY,
             _LINK,
-            Option(
+            one_of(
                 "shape",
                 "noise: 'iso' (spherical) or 'hessian' (the paper's sample, for reproduction)",
                 "iso",
-                str,
-                choices=("iso", "hessian"),
+                "hessian",
             ),
             _LAM,
             WORKING_RADIUS,

@@ -62,8 +62,6 @@ def _guess(family: Family, design: Design) -> float:
 
 def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan a call of ``dp_glm(method="scoring")``."""
-    if request.relation == "replace" and n <= design.p:
-        raise RequestError(f"n = {n} rows cannot carry {design.p} coefficients")
     family = family_of(request["family"])
     model = Model((Chain(score_of(request)),), guess=_guess(family, design))
     return plan_fit(request, design, n, model)

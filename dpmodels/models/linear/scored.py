@@ -17,7 +17,7 @@ from dpmodels.exact.queries import ball_sd, joint_noise
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.models.linear.inference import Stage
 from dpmodels.models.linear.public import public_radius
-from dpmodels.planning.rows import planning_rows
+from dpmodels.planning.rows import enough_rows
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.coordinates import Coordinates, constant_direction
@@ -85,7 +85,7 @@ def plan(request: Request, design: Design, n: int, white: PublicWhitening | None
     if white is not None:
         share = LINEAR.passes[0] if request.split is None else float(request.split["start"])
         mu = mu_gdp(request.eps, request.delta) * math.sqrt(share)
-        radius = public_radius(white, mu, planning_rows(request, n), phi=0.1, rule=None)
+        radius = public_radius(white, mu, enough_rows(request, design, n), phi=0.1, rule=None)
         model = LinearModel(chains, _white_coordinates(white, design), radius, meat, white=white)
     return plan_fit(request, design, n, model)
 

@@ -16,7 +16,6 @@ from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.exact.queries import Bounded, bounded_plan
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.exact.sensitivity import gram_sensitivity
-from dpmodels.models.linear import scored
 from dpmodels.models.linear.expected import expected_se
 from dpmodels.models.linear.inference import Report, Stage, report, shrink_report
 from dpmodels.models.linear.plans import (
@@ -40,7 +39,7 @@ from dpmodels.models.linear.stages import (
     whitened_stage,
 )
 from dpmodels.planning import Plan
-from dpmodels.planning.rows import planning_rows
+from dpmodels.planning.rows import enough_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
@@ -106,14 +105,9 @@ class SspDetail:
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
-    """Plan a call of ``dp_ols(method="ssp")``: an ending by scoring, or by moments alone."""
-    rows = planning_rows(request, n)
+    """Plan a call of ``dp_ols(method="ssp")`` that ends by moments alone."""
+    rows = enough_rows(request, design, n)
     p, q = design.p, design.q
-    if request.relation == "replace" and n <= p:
-        raise RequestError(f"n = {n} rows cannot carry {p} coefficients")
-    why_moments = scored.why_not(request)
-    if not why_moments:
-        return scored.plan(request, design, n)
     bought, steps, budget = purchase(request, design)
     scores = score_share(request)
     x = noise_ratio(mu_like(budget.part(1.0 - scores), q), p, rows)
@@ -161,7 +155,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         expected_se=_expected(detail, design, x, relation=request.relation),
         purchase=bought,
         detail=detail,
-        reasons=(*request.reasons, f"moments only: {why_moments}", why),
+        reasons=(*request.reasons, why),
         advice=(*_advice(x), *score_advice(figure)),
         passes=len(parts) + (bought is not None),
     )
@@ -258,8 +252,6 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
-    if isinstance(plan.detail, scored.ScoredDetail):
-        return scored.release(plan, rows, run)
     detail: SspDetail = plan.detail
     relation = plan.request.relation
     # whitening takes the width of a range out again, so a wide one costs the first stage only
@@ -299,8 +291,6 @@ def estimate(plan: Plan, release: Release) -> Estimate:
 
     if not release.reply:
         return no_reply(release)
-    if isinstance(plan.detail, scored.ScoredDetail):
-        return scored.estimate(plan, release)
     facts = _facts(plan, release.design, release.detail)
     return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)
 

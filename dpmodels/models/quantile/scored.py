@@ -48,8 +48,6 @@ def taus_of(value: Any) -> tuple[float, ...]:
 
 def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan a call of ``dp_quantreg(method="scoring")``."""
-    if request.relation == "replace" and n <= design.p:
-        raise RequestError(f"n = {n} rows cannot carry {design.p} coefficients")
     taus = taus_of(request["tau"])
     labels = [f"tau = {tau:g}" if len(taus) > 1 else "" for tau in taus]
     chains = tuple(

@@ -77,8 +77,6 @@ def _alone(request: Request, loss: str) -> None:
 
 def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan a call of ``dp_mest(method="scoring")``."""
-    if request.relation == "replace" and n <= design.p:
-        raise RequestError(f"n = {n} rows cannot carry {design.p} coefficients")
     score = score_of(request, design)
     fixed = request["scale"]
     if fixed is not None and isinstance(score, Huber):
