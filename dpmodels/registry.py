@@ -223,6 +223,7 @@ class Method:
                     f"{did_you_mean(name, known)}\n  Its options: "
                     + (", ".join(known) or "none")
                     + f". See dp.methods({self.name!r})."
+                    + _owners(self.verb, name)
                 )
         return {
             name: option.validate(given[name]) if name in given else option.default
@@ -233,6 +234,16 @@ class Method:
 def backend_of(plan: Plan) -> Backend:
     """Import what a plan was made by: its release and its estimate belong together."""
     return plan.request.method.load(plan.backend)
+
+
+def _owners(verb: str, option: str) -> str:
+    """Say which other methods of a verb have an option."""
+    names = [
+        m.name
+        for (v, _), m in _entries().items()
+        if v == verb and any(o.name == option for o in m.options)
+    ]
+    return f" {option}= belongs to method={' or '.join(map(repr, names))}." if names else ""
 
 
 #: (verb, name) -> Method, in the order of preference within a verb.

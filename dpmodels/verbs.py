@@ -130,6 +130,7 @@ _VERBS: dict[str, Verb] = {
             "dp_quantreg",
             "quantile regression",
             loss="quantile",
+            predict="dpmodels.results.quantiles:predict_quantiles",
             says=(("Quantile", "tau"),),
             absent=("residuals", "pseudo R-squared"),
         ),

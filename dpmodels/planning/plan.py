@@ -123,6 +123,11 @@ class Plan(Shown):
         facts = {"reasons": request.reasons, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)
 
+    @property
+    def sentences(self) -> list[str]:
+        """The reasons, as the notes of a fit print them."""
+        return [text[:1].upper() + text[1:] + "." for text in self.reasons]
+
     def table(self) -> Table:
         """Return what the plan shows: facts, columns, what is released, advice."""
         from dpmodels.planning.text import plan_table

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from dpmodels.schema import Variable
 
 __all__ = [
-    "RESPONSE", "Coordinates", "constant_direction", "inverse_root", "public_coordinates",
+    "RESPONSE", "Coordinates", "constant_direction", "inverse_root", "longest_row",
+    "public_coordinates",
 ]  # fmt: skip
 
 
@@ -132,6 +133,33 @@ def constant_direction(design: Design, unit: UnitScale, W0: Array) -> Array | No
     cell = np.array([float(c.kind == "intercept") for c in design.columns])
     cell /= unit.scale[: design.p]
     return np.asarray(np.linalg.lstsq(W0.T, cell, rcond=None)[0])
+
+
+def longest_row(design: Design, coordinates: Coordinates, W: Array) -> float:
+    """Return a bound on ``|W u|`` over the rows that a design can have.
+
+    ``w = sum_j c_j x_j``, x_j in its range: ``|w|`` at the middles, plus half widths times
+    ``|c_j|``; of the dummies of one factor at most one is on. inf where a range is unknown.
+    """
+    p = design.p
+    unit = coordinates.unit
+    lo, hi = design.intervals()[:p].T
+    if not (np.isfinite(lo).all() and np.isfinite(hi).all()):
+        return math.inf
+    C = W @ coordinates.W0 * unit.scale[:p]
+    shift = W @ coordinates.W0 @ unit.shift[:p]
+    middle, half = (lo + hi) / 2.0, (hi - lo) / 2.0
+    length = np.linalg.norm(C, axis=0)
+    reach = 0.0
+    for term in design.terms:
+        columns = list(range(p))[term.columns]
+        kinds = {design.columns[j].kind for j in columns}
+        if kinds == {"dummy"} and term.norm == 1.0:
+            middle[columns] = 0.0
+            reach += float(length[columns].max())
+        else:
+            reach += float(half[columns] @ length[columns])
+    return float(np.linalg.norm(C @ middle + shift)) + reach
 
 
 def inverse_root(M: Array) -> tuple[Array, npt.NDArray[np.bool_]]:

@@ -18,7 +18,7 @@ from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.sensitivity import gram_sensitivity
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step as LedgerStep
-from dpmodels.scoring.coordinates import Coordinates
+from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.guide import Guide
 from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
@@ -103,12 +103,15 @@ class ChainRelease:
 
     Attributes
     ----------
+    plans : tuple of PassPlan
+        As they were run: radii no larger than rows and scores can be.
     released : tuple of Released
     before : State
         Where the last pass looked from.
     last : Step
     """
 
+    plans: tuple[PassPlan, ...]
     released: tuple[Released, ...]
     before: State
     last: Step
@@ -206,11 +209,15 @@ def release_scoring(
     states = [chain.score.start(start) for chain in plan.chains]
     befores = states
     released: list[list[Released]] = [[] for _ in plan.chains]
+    plans: list[list[PassPlan]] = [[] for _ in plan.chains]
     taken: list[Step] = []
     for k, one in enumerate(plan.passes, 1):
         befores = states
         passes = [
-            ScorePass(one, _centre(chain.score, state, k, coordinates, design))
+            ScorePass(
+                _within(one, chain.score, state, coordinates, design),
+                _centre(chain.score, state, k, coordinates, design),
+            )
             for chain, state in zip(plan.chains, states, strict=True)
         ]
         if one.last:
@@ -220,18 +227,35 @@ def release_scoring(
             tail = None
         taken = []
         for i, sums in enumerate(sums_of_passes(passes, blocks, tail)):
-            chain = plan.chains[i]
-            released[i].append(release_pass(sums, one, run, chain.step(k)))
-            taken.append(newton_step(released[i][-1], one, befores[i], chain.score))
+            chain, own = plan.chains[i], passes[i].plan
+            plans[i].append(own)
+            released[i].append(release_pass(sums, own, run, chain.step(k)))
+            taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
         states = [step.state for step in taken]
     return ScoringRelease(
         coordinates,
         Q,
         tuple(
-            ChainRelease(tuple(out), before, step)
-            for out, before, step in zip(released, befores, taken, strict=True)
+            ChainRelease(tuple(ran), tuple(out), before, step)
+            for ran, out, before, step in zip(plans, released, befores, taken, strict=True)
         ),
     )
+
+
+def _within(
+    one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
+) -> PassPlan:
+    """Return the pass with radii no larger than rows of the declared box can need."""
+    psi, omega = score.most(state)
+    if not math.isfinite(psi):
+        return one
+    row = longest_row(design, coordinates, state.W)
+    place = design.place_aside("weights")
+    if place is not None:
+        interval = design.z[place].interval
+        weight = math.inf if interval is None else interval[1]
+        psi, omega = psi * weight, omega * weight
+    return one.within(row * math.sqrt(omega), row * psi) if row * psi > 0.0 else one
 
 
 def _centre(

@@ -59,6 +59,8 @@ class Inference:
         The step.
     factor, bend : float
         c of the allowance; curvature times the length of the step.
+    clipped : float
+        0 where no score can be clipped: then there is nothing to allow for.
     """
 
     sampling: Array
@@ -72,6 +74,7 @@ class Inference:
     meat: Array
     d: Array
     factor: float = 4.0
+    clipped: float = 1.0
     bend: float = 0.0
 
     def leverage(self, rows: Array) -> Array:
@@ -94,7 +97,7 @@ class Inference:
         """Return the bias allowance of linear functions of d."""
         length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(phi)
         part = np.minimum(BASE + self.factor * self.leverage(rows), MOST)
-        clipped = length * np.maximum(part * self.score, TAIL * self.tail)
+        clipped = self.clipped * length * np.maximum(part * self.score, TAIL * self.tail)
         return np.asarray(clipped + self.bend * np.abs(rows @ self.d))
 
     def variance(self, constant: Array | None) -> float:
@@ -160,7 +163,7 @@ def infer(
     sd = plan.noise.score / n
     privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
     assert released.bins is not None and released.spread is not None
-    tail = tail_weight(released.bins, plan.clip, plan.noise.count) / n
+    tail = 0.0 if plan.whole else tail_weight(released.bins, plan.clip, plan.noise.count) / n
     return Inference(
         sampling,
         privacy,
@@ -173,6 +176,7 @@ def infer(
         J,
         step.d,
         score.leverage,
+        0.0 if plan.whole else 1.0,
         score.curvature * before.length(step.d) / score.unit(before),
     )
 

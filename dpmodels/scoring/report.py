@@ -86,7 +86,7 @@ def estimate_fit(
     for chain, one in zip(scoring.chains, found.chains, strict=True):
         T = A @ one.before.W
         inference = infer(
-            one.released[-1], scoring.passes[-1], one.before, one.last, chain.score,
+            one.released[-1], one.plans[-1], one.before, one.last, chain.score,
             free=detail.rows / max(detail.rows - coordinates.rank, 1.0),
         )  # fmt: skip
         constant = None
@@ -154,7 +154,7 @@ def _void_rows(
         kept = float(constant @ found.Q[:r, :r] @ constant) / n
         noise = gram_sensitivity(r + 1, "replace") * scoring.radius**2 / scoring.start / n
         return empty_rows(1.0 - kept, noise * float(constant @ constant), design, shortened=True)
-    last, one = scoring.passes[-1], part.release.released[-1]
+    last, one = part.release.plans[-1], part.release.released[-1]
     kept = float(part.constant @ one.information @ part.constant) / last.rows
     sd = last.noise.information * float(part.constant @ part.constant) / last.rows
     return empty_rows(1.0 - kept, sd, design, shortened=True)
@@ -193,7 +193,7 @@ def _notes(
     def those(which: npt.NDArray[np.bool_]) -> str:
         return ", ".join(n for n, w in zip(names, which, strict=True) if w)
 
-    notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
+    notes = plan.sentences
     notes.append(
         "Intervals and p-values are bias-aware: they allow for what the clipping of long scores "
         "may have moved, by a rule calibrated on real tables, not a proof. Bound of the bias "

@@ -6,7 +6,7 @@ All shares are shares of mu^2. E|s|^2 is about p in all that follows (``theory.m
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = [
     "BOUNDED",
@@ -96,6 +96,8 @@ class PassPlan:
         and ordinary information.
     weighted : bool
         Rows have weights omega: scores are rounded on a lattice of their own.
+    whole : bool
+        No score of the declared box is longer than C: none is clipped or softened.
     """
 
     p: int
@@ -112,11 +114,33 @@ class PassPlan:
     rows: int
     tail_rows: int
     weighted: bool = False
+    whole: bool = False
 
     @property
     def scale_cut(self) -> float:
         """Largest squared score in the sum that estimates the scale."""
         return 6.0 * self.p
+
+    def within(self, row: float, score: float) -> PassPlan:
+        """Return the pass with its radii no larger than rows and scores can be.
+
+        Parameters
+        ----------
+        row, score : float
+            Largest |v| and |s| of the declared box (inf: no bound), by public and released
+            numbers. No proof rests on them: what is longer is cut as ever. Noise is in proportion
+            to a radius, so the ledger stays as it is.
+        """
+        R, C = self.information, self.clip
+        if row >= R and score >= C:
+            return self
+        R, C = min(R, row), min(C, score)
+        noise = replace(
+            self.noise,
+            information=self.noise.information * (R / self.information) ** 2,
+            score=self.noise.score * C / self.clip,
+        )
+        return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
 
 
 def blocks_reach(relation: str, p: int) -> tuple[float, float]:

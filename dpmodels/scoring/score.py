@@ -210,6 +210,10 @@ class Score:
         """
         return state if ratio is None else replace(state, phi=scaled_up(state.phi, ratio))
 
+    def most(self, state: State) -> tuple[float, float]:
+        """Return the largest ``|psi|`` and omega that a row can have; inf: no bound."""
+        return math.inf, math.inf
+
     def white(self, state: State, H: Array) -> Array:
         """Return W of the next pass; H (r, r): floored information per row in u."""
         return roots(H)[1]
@@ -262,7 +266,7 @@ class Quantile(Score):
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the subgradient, and a normal kernel at zero in units of the density."""
-        root = math.sqrt(self.tau * (1.0 - self.tau))
+        root = self._root
         width = _WIDTHS[min(k, len(_WIDTHS)) - 1] / _NORMAL
         height = 1.0 / (math.sqrt(2.0 * math.pi) * width * root)
 
@@ -272,6 +276,15 @@ class Quantile(Score):
             return psi, height * np.exp(-0.5 * (x / width) ** 2)
 
         return rows
+
+    @property
+    def _root(self) -> float:
+        return math.sqrt(self.tau * (1.0 - self.tau))
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return the larger of ``tau, 1 - tau``, and the height of the narrower kernel."""
+        psi = max(self.tau, 1.0 - self.tau) / self._root
+        return psi, _NORMAL / (math.sqrt(2.0 * math.pi) * min(_WIDTHS) * self._root)
 
     def learnt(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the local scale of the released density, at least .3 of the last one."""
@@ -322,6 +335,10 @@ class Huber(Score):
         top = self.k
         return lambda x, _: (np.clip(x, -top, top), (np.abs(x) <= top).astype(float))
 
+    def most(self, state: State) -> tuple[float, float]:
+        """Return the corner, and 1."""
+        return self.k, 1.0
+
     def learnt(self, state: State, H: Array, ratio: float | None) -> State:
         """Return Huber's scale (proposal 2): consistent at normal errors."""
         if self.fixed or ratio is None:
@@ -333,6 +350,17 @@ class Huber(Score):
         return replace(state, phi=scaled_up(state.phi, ratio * inside / beta, 1.0))
 
 
+def _normal_expectile(tau: float) -> float:
+    """Return e with ``tau E(X - e)+ = (1 - tau) E(e - X)+``, X standard normal."""
+    low, high = -10.0, 10.0
+    for _ in range(60):
+        e = 0.5 * (low + high)
+        above = math.exp(-0.5 * e * e) / math.sqrt(2.0 * math.pi)
+        above -= e * 0.5 * math.erfc(e / math.sqrt(2.0))
+        low, high = (e, high) if tau * above > (1.0 - tau) * (above + e) else (low, e)
+    return 0.5 * (low + high)
+
+
 @dataclass(frozen=True)
 class Expectile(Score):
     """Expectile regression: ``psi = 2 |tau - 1{x < 0}| x``."""
@@ -341,6 +369,12 @@ class Expectile(Score):
     leverage: float = 4.0
     averages: bool = False
     weighted: bool = True
+
+    def start(self, start: Start) -> State:
+        """Shift least squares by the normal expectile of its residual."""
+        state = start.state()
+        shift = _normal_expectile(self.tau) * math.sqrt(start.variance)
+        return replace(state, theta=start.shifted(shift))
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the asymmetrically weighted residual, and its weight."""
@@ -458,6 +492,13 @@ class MeanScore(Score):
             return psi, omega
 
         return rows
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return bounds of the logit score: residuals of an event are below 1."""
+        assert self.link is not None
+        if self.link.name == "logit":
+            return 1.0 / math.sqrt(state.phi), 0.25
+        return math.inf, math.inf
 
     def learnt(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the dispersion, or alpha by moments: both from the mean squared score."""

@@ -137,11 +137,14 @@ class Released:
     bins: Array | None = None
 
 
-def softened(norm: Array, clip: float) -> Array:
+def softened(norm: Array, clip: float, whole: bool = False) -> Array:
     """Return f(|s|): the length a score is given. ``sup f = C``.
 
     f(r) = r up to .65 C, linear to C at .8 C, C beyond: rows just below C stand for those beyond.
+    Where there are none beyond (``whole``) f(r) = min(r, C).
     """
+    if whole:
+        return np.minimum(norm, clip)
     slope = (1.0 - _KEPT) / (_REACHED - _KEPT)
     return np.minimum(np.maximum(norm, _KEPT * clip + slope * (norm - _KEPT * clip)), clip)
 
@@ -201,7 +204,8 @@ class ScorePass:
         norm /= self._step
         v, long = z, length
         if omega is not None:
-            root = np.sqrt(omega)
+            # with weights of either sign the information would reach twice as far (theory.md 2.2)
+            root = np.sqrt(np.maximum(omega, 0.0))
             v, long = z * root, length * root
         if plan.meat or plan.spread:
             words, step = sums.words, self._step
@@ -268,7 +272,7 @@ class ScorePass:
         A score is the row's own lattice vector z times ``f(|s|)/|z|``, so that both are parallel,
         and no longer than C in exact integers: ``|z| <= length``, and factors round towards zero.
         """
-        factor = softened(norm, self.plan.clip)
+        factor = softened(norm, self.plan.clip, self.plan.whole)
         np.copysign(factor, psi, out=factor)
         factor /= length
         factor *= self._step
@@ -287,7 +291,7 @@ class ScorePass:
         ``f(|s|) z/|z|`` rounded towards zero: no longer than C in exact integers, and within
         ``sqrt(p) 2^-20 C`` of a multiple of z.
         """
-        factor = softened(norm, self.plan.clip)
+        factor = softened(norm, self.plan.clip, self.plan.whole)
         np.copysign(factor, psi, out=factor)
         factor /= length
         factor[~((length > 0.0) & (norm > 0.0))] = 0.0

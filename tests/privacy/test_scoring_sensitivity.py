@@ -171,9 +171,9 @@ def test_mutants_are_caught(name, monkeypatch):
     plan, where = passes(4)["last"], centre(4)
     plan = MUTANTS[name](plan)
     if name == "f beyond the clip":
-        monkeypatch.setattr(sums, "softened", lambda r, c: np.minimum(r, 1.3 * c))
+        monkeypatch.setattr(sums, "softened", lambda r, c, _: np.minimum(r, 1.3 * c))
     if name == "clip not applied":
-        monkeypatch.setattr(sums, "softened", lambda r, c: r)
+        monkeypatch.setattr(sums, "softened", lambda r, c, _: r)
     rng = np.random.default_rng(1)
     X = np.hstack([hostile_rows(rng, 4, 60), worst_angles(plan, where, rng)])
     images, _, _ = single_images(plan, where, X)

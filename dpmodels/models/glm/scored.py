@@ -72,7 +72,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     family = family_of(plan.request["family"])
 
     def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
-        last, before = scoring.passes[-1], part.release.before
+        last, before = part.release.plans[-1], part.release.before
         out = {"score_clip": last.clip, "score_noise": last.noise.score}
         if family.dispersion == "alpha":
             return {"alpha": before.nuisance, **out}

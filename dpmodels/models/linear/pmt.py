@@ -285,7 +285,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     released: Stages = release.detail
     request, design = plan.request, release.design
     public = public_fit(detail.white.moments) if _has_response(detail) else None
-    notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
+    notes = plan.sentences
     notes += _rare(detail, design)
     arrays: tuple[tuple[str, Array], ...] = ()
     if public is not None:

@@ -107,7 +107,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
         scale = float(release.detail.coordinates.unit.scale[-1])
         variance = part.inference.variance(part.constant) * part.release.before.phi
-        last = scoring.passes[-1]
+        last = part.release.plans[-1]
         return {
             "sigma": math.sqrt(variance) / scale,
             "score_clip": last.clip,

@@ -304,7 +304,7 @@ def _facts(plan: Plan, design: Design, released: Stages) -> Report:
         stages=released.stages,
         rows=detail.rows,
         request=plan.request,
-        notes=tuple(text[:1].upper() + text[1:] + "." for text in plan.reasons),
+        notes=tuple(plan.sentences),
         towards="the first-stage fit" if detail.second is not None else "zero",
         scores=released.scores,
     )

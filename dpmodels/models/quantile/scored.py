@@ -60,7 +60,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last step of every quantile to the user's units."""
 
     def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
-        last = scoring.passes[-1]
+        last = part.release.plans[-1]
         scale = float(release.detail.coordinates.unit.scale[-1])
         return {
             "sparsity": math.sqrt(part.release.before.phi) / scale,

@@ -88,7 +88,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware robust errors."""
 
     def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
-        last = scoring.passes[-1]
+        last = part.release.plans[-1]
         out: dict[str, Any] = {"score_clip": last.clip, "score_noise": last.noise.score}
         score = scoring.chains[0].score
         if score.of_residual:
