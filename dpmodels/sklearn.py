@@ -256,7 +256,7 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         eps: float = 1.0,
         delta: float = 1e-6,
         classes: Any = (0, 1),
-        method: str = "objpert",
+        method: str = "scoring",
         x_bounds: Any = None,
         fit_intercept: bool = True,
         budget: Any = None,

@@ -63,6 +63,9 @@ def choose_method(
             return Choice(
                 other, (f"method chosen: {other}, because inference=False asks for no errors",)
             )
+        if able and given.get("relation") == "add-remove" and "n_guess" not in given:
+            why = "relation='add-remove' was given without n_guess="
+            return Choice(other, (f"method chosen: {other}, because {why}",))
         if able:
             return Choice(first, _because(verb, first), other)
     return Choice(first, _because(verb, first))

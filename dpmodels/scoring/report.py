@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
-from dpmodels.exact.sensitivity import gram_sensitivity
 from dpmodels.scoring.intervals import Inference, infer
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def estimate_fit(
     few = np.concatenate([p.inference.few(p.T) for p in parts]) & ~every
     open_ = np.concatenate([p.inference.undetermined(p.T) for p in parts]) & ~every
     notes = _notes(plan, tuple(names), bias, few & ~open_, open_, every)
-    notes += _void_rows(plan, scoring, found, design, parts[0])
+    notes += _void_rows(plan, design, parts[0])
     reported: dict[str, float] = {}
     for chain, part in zip(scoring.chains, parts, strict=True):
         values = stats(part, scoring)
@@ -141,23 +140,15 @@ def _covariances(
     return sampling, privacy
 
 
-def _void_rows(
-    plan: Plan, scoring: ScoringPlan, found: ScoringRelease, design: Design, part: Part
-) -> list[str]:
-    """Say how many rows were empty, by a count that was released anyway."""
-    if part.constant is None or plan.request.relation != "replace":
+def _void_rows(plan: Plan, design: Design, part: Part) -> list[str]:
+    """Say how many rows were empty: the histogram of the last pass has one entry a whole row."""
+    if plan.request.relation != "replace":
         return []
-    if scoring.passes[-1].weighted:
-        constant = found.coordinates.constant
-        assert constant is not None
-        r, n = len(constant), scoring.guide.early(scoring.n)
-        kept = float(constant @ found.Q[:r, :r] @ constant) / n
-        noise = gram_sensitivity(r + 1, "replace") * scoring.radius**2 / scoring.start / n
-        return empty_rows(1.0 - kept, noise * float(constant @ constant), design, shortened=True)
-    last, one = part.release.plans[-1], part.release.released[-1]
-    kept = float(part.constant @ one.information @ part.constant) / last.rows
-    sd = last.noise.information * float(part.constant @ part.constant) / last.rows
-    return empty_rows(1.0 - kept, sd, design, shortened=True)
+    last, bins = part.release.plans[-1], part.release.released[-1].bins
+    assert bins is not None
+    lost = 1.0 - float(np.sum(bins)) / last.rows
+    sd = last.noise.count * math.sqrt(len(bins)) / last.rows
+    return empty_rows(lost, sd, design, shortened=False)
 
 
 def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:

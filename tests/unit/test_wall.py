@@ -30,7 +30,7 @@ FORBIDDEN = {
     ),
     "sources": ("api", "results", "models", "ranges", "exact", "scoring", "audit"),
     "exact": ("api", "results", "models", "scoring", "ranges", "audit"),
-    "scoring": ("api", "results", "models", "ranges", "audit"),
+    "scoring": ("api", "results", "models", "audit"),
     "ranges": ("api", "results", "models", "audit"),
     "models": ("api", "results", "audit", "interop"),
     "interop": ("sources",),

@@ -270,9 +270,10 @@ def test_noise_that_rules_hands_over_to_objective_perturbation(quiet):
     words = {f"v{j}": (0, 1) for j in range(30)}
     rng = np.random.default_rng(0)
     wide = d.assign(**{k: rng.integers(0, 2, len(d)) for k in words})
-    call = dict(event=1, eps=0.2, delta=1e-6, bounds={**BOUNDS, **words}, seed=1)
+    call = dict(event=1, eps=0.2, delta=1e-6, seed=1)
+    call["bounds"] = BOUNDS
     formula = "b ~ x + z + " + " + ".join(words)
-    fit = dp.dp_glm(formula, wide, **call)
+    fit = dp.dp_glm(formula, wide, **{**call, "bounds": {**BOUNDS, **words}})
     assert fit.method == "objpert"
     assert any("Method chosen: objpert" in note for note in fit.notes)
     assert dp.dp_glm("b ~ x + z", wide, **{**call, "eps": 2.0}).method == "scoring"
