@@ -121,7 +121,7 @@ def audit_release(
     if guarantee.delta == 0:
         raise RequestError(
             f"{name}: a release audit is of Gaussian noise, whose guarantee has delta > 0; this "
-            "one claims delta = 0. Audit a pure release by an EventCheck of its whole stage, and its "
+            "one claims delta = 0. Audit a pure release by an EventCheck of its whole stage, its "
             "statistic by a SensitivityCheck(..., norm='l1')"
         )
     rng = np.random.default_rng(seed)
