@@ -125,6 +125,11 @@ def test_no_room_hides_a_public_name():
     assert not rooms & set(dpmodels._EXPORTS)
 
 
+def test_modules_have_plain_names():
+    hidden = {p.stem for p in PACKAGE.rglob("_*.py") if not p.stem.startswith("__")}
+    assert hidden == {"_version", "_testing", "_guard"}
+
+
 # -- one door ---------------------------------------------------------------------------------
 #: What only the door may call, and who else may, with the reason.
 DOOR = ("Run", "make_noise", "Rows", "guarded", "Opened")

@@ -1,5 +1,6 @@
 """Methods of this room, as data."""
 
+from dpmodels.families import FAMILIES
 from dpmodels.models.options import one_of, positive
 from dpmodels.registry import Method, Option, register_method
 
@@ -66,7 +67,7 @@ register_family("dp_ols")
 register_family(
     "dp_glm",
     (
-        one_of("family", "response family", "binomial", "poisson", "geometric"),
+        one_of("family", "response family", *(f.name for f in FAMILIES.values() if f.loss)),
         one_of("link", "fixed by the family", "logit", "log", default=None),
         _RADIUS,
     ),
