@@ -38,8 +38,8 @@ def taus_of(value: Any) -> tuple[float, ...]:
     for tau in several:
         if isinstance(tau, bool) or not isinstance(tau, (int, float)) or not 0 < tau < 1:
             raise RequestError(
-                f"tau must lie strictly between 0 and 1, got {shown(value)}. For example tau=0.5, or "
-                "tau=[0.25, 0.5, 0.75]"
+                f"tau must lie strictly between 0 and 1, got {shown(value)}. For example tau=0.5, "
+                "or tau=[0.25, 0.5, 0.75]"
             )
     if not several or len(set(several)) < len(several):
         raise RequestError("tau= takes one quantile, or a list of different ones")

@@ -110,7 +110,7 @@ def test_bought_ranges_are_inside_the_guarantee(logistic):
     [
         ({"family": "gamma"}, "family='gamma'"),
         ({"family": "logistik"}, "logistic"),
-        ({"link": "log"}, "link='logit'"),
+        ({"link": "log"}, "logit"),
         ({"lam": -1.0}, "lam"),
         ({"lam": 1e-9}, "larger lam"),
         ({"method": "objprt"}, "objpert"),
