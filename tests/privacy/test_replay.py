@@ -347,7 +347,17 @@ def worst_ratios(case):
 
 
 STORED = Path(__file__).with_name("replay_ratios.json")
-NAMES = [f"{i:02d}-{c.name}" for i, c in enumerate(CASES)]
+
+
+def numbered(names):
+    """Tell equal names apart: the second is called "name#2"."""
+    seen = {}
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        yield name if seen[name] == 1 else f"{name}#{seen[name]}"
+
+
+NAMES = list(numbered(c.name for c in CASES))
 
 
 @pytest.mark.parametrize("place", range(len(CASES)), ids=NAMES)
