@@ -123,8 +123,16 @@ _VERBS: dict[str, Verb] = {
             with_public="objpert",
             instead="objpert",
             link="logit",
-            says=(("Family", "family"),),
-            absent=("deviance", "residuals", "pseudo R-squared"),
+            says=(("Family", "family"), ("Link", "link")),
+            header=(
+                ("Dispersion", "dispersion"),
+                ("Alpha", "alpha"),
+                ("Deviance", "deviance"),
+                ("Null deviance", "null_deviance"),
+                ("Pseudo R-squared", "pseudo_r2"),
+                ("AIC", "aic"),
+            ),
+            absent=("deviance", "pseudo R-squared", "residuals"),
         ),
         Verb(
             "dp_quantreg",

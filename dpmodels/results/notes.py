@@ -134,7 +134,9 @@ def _promise(record: Record) -> list[str]:
 
 
 def _absent(record: Record) -> list[str]:
-    words = verb_of(record.call.verb).absent
+    verb, stats = verb_of(record.call.verb), record.estimate.stats
+    given = {label.lower() for label, key in verb.header if key in stats}
+    words = [w for w in verb.absent if w.lower() not in given]
     return [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
 
 

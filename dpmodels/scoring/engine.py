@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,10 +19,11 @@ from dpmodels.exact.sensitivity import gram_sensitivity
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step as LedgerStep
 from dpmodels.scoring.coordinates import Coordinates, longest_row
+from dpmodels.scoring.deviance import SHARE, STEP, Deviance
 from dpmodels.scoring.guide import Guide
 from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
-from dpmodels.scoring.score import LeastSquares, Score, Start, Working
+from dpmodels.scoring.score import LeastSquares, MeanScore, Score, Start, Working
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, Released, ScorePass, release_pass, sums_of_passes
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
@@ -79,6 +80,8 @@ class ScoringPlan:
     chains : tuple of Chain
         Models that are fitted to the same rows, from one start; each gets an equal part of every
         pass.
+    statistics : float
+        mu of the fit statistics; 0: none.
     """
 
     p: int
@@ -90,6 +93,7 @@ class ScoringPlan:
     passes: tuple[PassPlan, ...]
     guide: Guide
     chains: tuple[Chain, ...]
+    statistics: float = 0.0
 
     def bound(self, design: Design) -> ScoringPlan:
         """Return the plan for a design whose ranges are known."""
@@ -127,11 +131,14 @@ class ScoringRelease:
     Q : (r + 1, r + 1) array
         The start.
     chains : tuple of ChainRelease
+    statistics : dict
+        Deviance and its kin, with errors; empty unless asked for.
     """
 
     coordinates: Coordinates
     Q: Array
     chains: tuple[ChainRelease, ...]
+    statistics: dict[str, float] = field(default_factory=dict)
 
 
 def plan_scoring(
@@ -146,6 +153,7 @@ def plan_scoring(
     guide: Guide | None = None,
     radius: float = 0.0,
     weighted: bool = False,
+    statistics: bool = False,
 ) -> ScoringPlan:
     """Plan a scoring fit from public numbers.
 
@@ -155,7 +163,11 @@ def plan_scoring(
         Of the start; 0: ``sqrt(p + 1)``, the root mean square length of a row over the box.
     weighted : bool
         Rows have weights of their own.
+    statistics : bool
+        Release fit statistics.
     """
+    own = mu * math.sqrt(SHARE) if statistics else 0.0
+    whole, mu = mu, math.sqrt(mu * mu - own * own)
     last = len(rules.passes) - 1
     guide = Guide() if guide is None else guide
     part = mu / math.sqrt(len(chains))
@@ -168,7 +180,7 @@ def plan_scoring(
     )  # fmt: skip
     start = mu * math.sqrt(rules.passes[0])
     return ScoringPlan(
-        p, n, mu, start, radius or math.sqrt(p + 1.0), relation, passes, guide, chains
+        p, n, whole, start, radius or math.sqrt(p + 1.0), relation, passes, guide, chains, own
     )
 
 
@@ -181,6 +193,7 @@ def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
             out.append((f"information and scores {label}", one.mu_joint))
             out += [(f"scale {label}", one.mu_scale)] if one.mu_scale else []
             out += [(f"score lengths {label}", one.mu_histogram)] if one.mu_histogram else []
+    out += [(STEP, plan.statistics)] if plan.statistics else []
     return tuple(LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2) for name, mu in out)
 
 
@@ -232,6 +245,9 @@ def release_scoring(
             released[i].append(release_pass(sums, own, run, chain.step(k)))
             taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
         states = [step.state for step in taken]
+    statistics: dict[str, float] = {}
+    if plan.statistics:
+        statistics = _statistics(plan, released[0][-1], states[0], coordinates, design, rows, run)
     return ScoringRelease(
         coordinates,
         Q,
@@ -239,7 +255,28 @@ def release_scoring(
             ChainRelease(tuple(ran), tuple(out), before, step)
             for ran, out, before, step in zip(plans, released, befores, taken, strict=True)
         ),
+        statistics,
     )
+
+
+def _statistics(
+    plan: ScoringPlan, last: Released, state: State, coordinates: Coordinates, design: Design,
+    rows: Rows, run: Run,
+) -> dict[str, float]:  # fmt: skip
+    """Release the fit statistics of the first chain at the final fit."""
+    score = plan.chains[0].score
+    assert isinstance(score, MeanScore) and design.response is not None
+    assert score.family is not None and score.link is not None and last.bins is not None
+    interval = design.response.interval
+    assert interval is not None
+    centre = _centre(score, state, 1, coordinates, design)
+    whole = max(float(np.sum(last.bins)), 1.0)
+    one = Deviance.of(
+        score.family, score.link, state.nuisance, state.phi, centre, interval
+    )
+    affine = ScorePass(plan.passes[-1], centre).affine
+    found = one.release(rows.blocks(design), affine, run, plan.statistics, whole)
+    return one.report(found, whole, plan.p)
 
 
 def _within(

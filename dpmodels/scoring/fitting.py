@@ -19,6 +19,7 @@ from dpmodels.planning.rows import enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
+from dpmodels.scoring.deviance import SHARE, STEP
 from dpmodels.scoring.engine import Chain, ScoringPlan, plan_scoring, release_scoring, steps
 from dpmodels.scoring.guide import Guide, guide_share, guide_windows, noise_ratio
 from dpmodels.sources.windows import ALL_ROWS
@@ -61,6 +62,8 @@ class Model:
     guess : float
         Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
         whitened by the second moments. 0: none.
+    statistics : bool
+        Release deviance and its kin in one more pass.
     """
 
     chains: tuple[Chain, ...]
@@ -68,6 +71,7 @@ class Model:
     radius: float = 0.0
     meat: bool = True
     guess: float = 0.5
+    statistics: bool = False
 
     @property
     def rules(self) -> Rules:
@@ -112,7 +116,7 @@ class ScoredDetail:
         return plan_scoring(
             replace(model.rules, passes=self.shares), self.mu, self.rows, rank, relation,
             chains=model.chains, meat=model.meat, guide=self.guide, radius=model.radius,
-            weighted=self.weighted,
+            weighted=self.weighted, statistics=model.statistics,
         )  # fmt: skip
 
     def coordinates(self, design: Design) -> Coordinates:
@@ -175,6 +179,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
     names = pass_names(model.rules)
+    left = share * (1.0 - SHARE * model.statistics)
     return Plan.of(
         request,
         design,
@@ -182,7 +187,8 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
         [*part.steps, *(replace(s, share=(s.share or 0.0) * share) for s in steps(scoring))],
         shares={
             **part.printed,
-            **{name: one * share for name, one in zip(names, shares, strict=True)},
+            **{name: one * left for name, one in zip(names, shares, strict=True)},
+            **({STEP: SHARE * share} if model.statistics else {}),
         },
         scales={
             "public noise ratio": x,
@@ -193,7 +199,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
         purchase=part.purchase,
         detail=detail,
         advice=_advice(figure(scoring)),
-        passes=len(shares) + (part.purchase is not None),
+        passes=len(shares) + (part.purchase is not None) + model.statistics,
         outdone=(
             f"the noise of the information would be {figure(scoring):.2g} of its size (above "
             f"{LOUD:g})"

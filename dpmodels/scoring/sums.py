@@ -240,7 +240,7 @@ class ScorePass:
     def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
         """Return (w in lattice steps, psi, omega, |w|^2, rows not missing); zero where missing."""
         centre = self.centre
-        matrix, shift, still = self._affine
+        matrix, shift, still = self.affine
         image = mapped(matrix, block, still)
         if shift is not None:
             image += shift
@@ -300,7 +300,7 @@ class ScorePass:
         return out
 
     @functools.cached_property
-    def _affine(self) -> tuple[Array, Array | None, bool]:
+    def affine(self) -> tuple[Array, Array | None, bool]:
         """Return the affine map of a block to w in lattice steps and to what the model sees.
 
         Matrix, shift, and whether the image of a row may not depend on its place.

@@ -179,6 +179,9 @@ CASES = [
         "dp_glm", "scoring", schema=WEIGHED, family="negative_binomial", pairs=30, weights="w",
         offset="b",
     ),
+    *both_guessed(
+        "dp_glm", "scoring", schema=COUNTS, family="poisson", pairs=18, fit_stats=True, eps=40.0
+    ),
     *both_guessed("dp_quantreg", "scoring", pairs=30, tau=0.2),
     Case("dp_quantreg", "scoring", tau=[0.2, 0.7], pairs=18),
     Case("dp_mest", "scoring", loss="huber", pairs=30),

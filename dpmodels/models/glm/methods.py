@@ -42,6 +42,11 @@ register_method(
                 "alpha", "dispersion of the negative binomial; None: by moments", None, float,
                 lower=0.0,
             ),
+            Option(
+                "fit_stats",
+                "release deviance, null deviance, pseudo R-squared (events: AIC): a tenth of mu^2",
+                False, bool,
+            ),
             PUBLIC_ORDER,
             GUESS,
             BOUNDS_SHARE,

@@ -63,7 +63,19 @@ def _guess(family: Family, design: Design) -> float:
 def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan a call of ``dp_glm(method="scoring")``."""
     family = family_of(request["family"])
-    model = Model((Chain(score_of(request)),), guess=_guess(family, design))
+    asked = bool(request["fit_stats"])
+    if asked and family.link == "identity":
+        raise RequestError(
+            "fit_stats=True is for families with a deviance of their own: for family='gaussian' "
+            "use dp_ols, or fit.rsquared of a fit by moments"
+        )
+    if asked and (design.response is None or design.response.interval is None):
+        raise RequestError(
+            "fit_stats=True needs a declared response, for example bounds={'visits': (0, 50)}"
+        )
+    if asked and request.weights is not None:
+        raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
+    model = Model((Chain(score_of(request)),), guess=_guess(family, design), statistics=asked)
     return plan_fit(request, design, n, model)
 
 
@@ -74,6 +86,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
         last, before = part.release.plans[-1], part.release.before
         out = {"score_clip": last.clip, "score_noise": last.noise.score}
+        out |= release.detail.statistics
         if family.dispersion == "alpha":
             return {"alpha": before.nuisance, **out}
         if family.dispersion == "free" and not family.is_event:
