@@ -77,9 +77,9 @@ register_method(
             _LAM,
             Option(
                 "rescale",
-                "learn centres and scales of the columns first (a tenth of the budget); False may "
-                "do better with a hundred dummies at small eps",
-                True,
+                "learn centres and scales of the columns first (a tenth of the budget); None: not "
+                "where most columns are dummies and noise is loud",
+                None,
                 bool,
             ),
             WORKING_RADIUS,
