@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.building import build_request
+from dpmodels.api.on_moments import fit_on_moments, holds_moments
 from dpmodels.api.on_release import fit_on_release, is_release, require
 from dpmodels.api.run import execute
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fit_formula"]
 
+#: Verbs that a release of second moments serves in a table's place.
+ON_MOMENTS = ("dp_ols",)
 _BLANK: dict[str, Any] = {
     "schema": None,
     "bounds": None,
@@ -59,6 +62,10 @@ def fit_formula(
     call = {**_BLANK, **call}
     if is_release(data) and "drcl" in method_names(verb):
         return fit_on_release(
+            verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call
+        )
+    if holds_moments(data) and verb in ON_MOMENTS:
+        return fit_on_moments(
             verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call
         )
     check_first(formula)
