@@ -52,6 +52,7 @@ _EXPORTS = {
     "Count": "dpmodels.schema",
     "Budget": "dpmodels.privacy.ledger",
     "load": "dpmodels.results",
+    "anova": "dpmodels.results",
     "etable": "dpmodels.results",
     "modelsummary": "dpmodels.results",
     "describe": "dpmodels.formula",

@@ -103,7 +103,8 @@ _VERBS: dict[str, Verb] = {
             "linear regression",
             loss="squared",
             because="the most accurate where only ranges are known (no public data)",
-            absent=("R-squared", "residuals", "F test"),
+            header=(("R-squared", "r_squared"), ("Residual sd", "sigma")),
+            absent=("R-squared", "residuals"),
         ),
         Verb(
             "dp_glm",

@@ -50,7 +50,7 @@ class Slopes:
 
     def ridge(self, lam: float) -> Array:
         """Return ``(M + lam I)^{-1} h``."""
-        return np.linalg.solve(self.M + lam * np.eye(len(self.h)), self.h)
+        return np.asarray(np.linalg.solve(self.M + lam * np.eye(len(self.h)), self.h))
 
 
 def slopes(m: SecondMoments, B: Array, a: Array, constant: Array) -> Slopes:

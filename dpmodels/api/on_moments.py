@@ -104,7 +104,8 @@ def design_on(formula: str, m: Fit, verb: str) -> Design:
     from dpmodels.formula import build_design, needed_variables
 
     source = m.design
-    needed = needed_variables(formula, dict.fromkeys(source.schema, "numeric"))
+    kinds = dict.fromkeys(source.schema, "numeric") if "." in formula.split() else None
+    needed = needed_variables(formula, kinds, declared=set(source.schema))
     absent = [name for name in needed if name not in source.schema]
     if absent:
         raise RequestError(

@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 _EXPORTS = {
+    "anova": "dpmodels.results.nested",
     "Fit": "dpmodels.results.fit",
     "load": "dpmodels.results.fit",
     "Summary": "dpmodels.results.summary",

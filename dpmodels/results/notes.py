@@ -28,6 +28,7 @@ _PRIVACY_SE = {
     "released": "The privacy part is the scale of the added noise, mapped by released numbers",
     "unavailable": "The privacy part is not available for this method",
 }
+_R2 = "r_squared"
 _STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
 
 
@@ -134,7 +135,8 @@ def _promise(record: Record) -> list[str]:
 
 
 def _absent(record: Record) -> list[str]:
-    words = verb_of(record.call.verb).absent
+    stats = record.estimate.stats
+    words = [w for w in verb_of(record.call.verb).absent if not (w == "R-squared" and _R2 in stats)]
     return [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
 
 

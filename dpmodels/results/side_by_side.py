@@ -193,7 +193,7 @@ def joint_line(fits: Sequence[Fit]) -> str:
     The sum of the pairs holds however the calls were chosen. The exact composition of the
     mechanisms is smaller, but holds only for parameters fixed before the first output.
     """
-    promises = list({id(fit._record): fit.privacy for fit in fits}.values())
+    promises = list({id(fit.privacy): fit.privacy for fit in fits}.values())
     seeded = [str(k) for k, fit in enumerate(fits, 1) if fit.privacy.seeded]
     if seeded:
         return f"NOT PRIVATE: the noise of fit {', '.join(seeded)} was seeded."

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.after.moments import SecondMoments
+from dpmodels.after.statistics import fit_statistics
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.queries import ball_sd, joint_noise
 from dpmodels.exact.rowmap import UnitScale
-from dpmodels.models.linear.inference import Stage, empty_rows, no_reply
+from dpmodels.models.linear.inference import Stage, empty_rows, no_reply, unit_back
 from dpmodels.models.linear.plans import currency, mu_like, noise_ratio, planning_rows, purchase
 from dpmodels.models.linear.public import public_radius
 from dpmodels.models.linear.stages import guide_share, guide_windows
@@ -302,6 +304,12 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         kept = float(constant @ one.information @ constant) / last.rows
         sd = last.noise.information * float(constant @ constant) / last.rows
         notes += empty_rows(1.0 - kept, sd, design, shortened=True)
+    about = _r_squared(plan, release)
+    if about:
+        notes.append(
+            "R-squared is from the first pass alone, whose long rows were scaled down: a rough "
+            "figure. dp_moments() and dp_ols(formula, m), or scoring=False, give a closer one."
+        )
     return Estimate(
         design.names,
         params,
@@ -309,6 +317,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         vcov_privacy=privacy,
         bias=bias,
         stats={
+            **about,
             "sigma": math.sqrt(inference.variance(constant) * before.phi) / scale,
             "score_clip": scoring.passes[-1].clip,
             "score_noise": scoring.passes[-1].noise.score,
@@ -316,6 +325,20 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         notes=tuple(notes),
         arrays={"start": found.Q, "information": found.released[-1].information},
     )
+
+
+def _r_squared(plan: Plan, release: Release) -> dict[str, float]:
+    """Return R-squared and its errors from the start; nothing without an intercept or full rank."""
+    c, design = release.detail.coordinates, release.design
+    if not design.has_intercept or design.weights is not None or c.rank < design.p:
+        return {}
+    stage = start_stage(plan, release)
+    back = unit_back(c.unit) @ np.linalg.inv(c.start)
+    read = plan.detail.guide.early(plan.detail.rows)
+    m = SecondMoments(stage.Q, stage.V, float(read), back[0])
+    found = fit_statistics(m, back[:-1], back[-1])
+    del found["sigma_se"]  # sigma is that of the last pass
+    return found
 
 
 def _constant(design: Design, coordinates: Coordinates, W: Array) -> Array | None:

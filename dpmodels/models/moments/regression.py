@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.after.association import anderson_rubin, two_stage
-from dpmodels.after.regression import TRUSTED, UNUSABLE, r_squared, regress
-from dpmodels.after.wald import wald
+from dpmodels.after.regression import TRUSTED, UNUSABLE, regress
+from dpmodels.after.statistics import fit_statistics, kept_moments
 from dpmodels.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Release
 
-__all__ = ["Instruments", "OnMoments", "estimate", "kept_moments"]
+__all__ = ["Instruments", "OnMoments", "estimate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,16 +63,6 @@ class OnMoments:
     instruments: Instruments | None = None
 
 
-def kept_moments(m: SecondMoments, back: Array) -> dict[str, Array]:
-    """Return the arrays that later analyses read: the release, its noise, its map, its rows."""
-    return {
-        "released_moments": m.Q,
-        "released_noise": m.V,
-        "released_map": back,
-        "released_rows": np.array([m.rows]),
-    }
-
-
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Return least squares, or two-stage least squares, with errors that hold the noise."""
     detail: OnMoments = release.detail
@@ -97,7 +87,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             f"(intervals are as good as without noise from {TRUSTED:g}): tests are conservative."
         )
     if release.design.has_intercept and m.constant is not None:
-        stats |= fit_statistics(m, detail.B, detail.a, names)
+        stats |= fit_statistics(m, detail.B, detail.a)
     nan = np.full((len(names), len(names)), math.nan)
     return Estimate(
         names,
@@ -107,33 +97,8 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         stats=stats,
         notes=tuple(notes),
         warnings=tuple(warnings),
-        arrays={**_arrays(detail), "r_squared_errors": _errors_of(stats)},
+        arrays=_arrays(detail),
     )
-
-
-def fit_statistics(
-    m: SecondMoments, B: Array, a: Array, names: tuple[str, ...]
-) -> dict[str, float]:
-    """Return R-squared with errors, and the Wald F of all slopes."""
-    assert m.constant is not None
-    fit = regress(m, B, a)
-    found = r_squared(m, fit, m.constant)
-    out = {
-        "r_squared": found.value,
-        "adj_r_squared": found.adjusted,
-        "r_squared_se": found.se,
-        "r_squared_se_privacy": found.se_privacy,
-    }
-    slopes = [j for j, name in enumerate(names) if name != "Intercept"]
-    if slopes and fit.trust >= UNUSABLE:
-        joint = wald(np.eye(len(names))[slopes], fit.b, fit.V)
-        out |= {"f_statistic": joint.statistic / joint.df, "f_p_value": joint.pvalue}
-    return out
-
-
-def _errors_of(stats: dict[str, float]) -> Array:
-    keys = ("r_squared_se", "r_squared_se_privacy")
-    return np.array([stats.get(key, math.nan) for key in keys])
 
 
 def _arrays(detail: OnMoments) -> dict[str, Array]:
@@ -158,9 +123,7 @@ def _notes(detail: OnMoments) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _instrumented(
-    plan: Plan, release: Release, detail: OnMoments, given: Instruments
-) -> Estimate:
+def _instrumented(plan: Plan, release: Release, detail: OnMoments, given: Instruments) -> Estimate:
     m, names = detail.moments, release.design.names
     inside, excluded = list(given.endogenous), list(given.excluded)
     fit = two_stage(m, detail.B, given.B, detail.a, inside, excluded)

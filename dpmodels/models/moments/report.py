@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.after.moments import SecondMoments
+from dpmodels.after.statistics import kept_moments
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
-from dpmodels.models.moments.regression import kept_moments
 
 __all__ = ["Back", "covariance", "moment_estimate", "ratio"]
 
