@@ -149,6 +149,7 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_moments",
             "second moments",
+            because="the most accurate for regressions where only ranges are known",
             design=_COLUMNS,
             predict="",
             estimates="Moment",
