@@ -18,6 +18,7 @@ from dpmodels._version import __version__
 #: public name -> module that holds it
 _EXPORTS = {
     "dp_ols": "dpmodels.api",
+    "dp_iv": "dpmodels.api",
     "dp_moments": "dpmodels.api",
     "dp_glm": "dpmodels.api",
     "dp_gptr": "dpmodels.api",

@@ -107,6 +107,12 @@ _VERBS: dict[str, Verb] = {
             absent=("R-squared", "residuals"),
         ),
         Verb(
+            "dp_iv",
+            "two-stage least squares",
+            header=(("Residual sd", "sigma"),),
+            absent=("residuals", "overidentification test"),
+        ),
+        Verb(
             "dp_glm",
             "generalised linear model",
             design_options={"response_ok": "event"},

@@ -62,8 +62,8 @@ def dp_moments(
         ``params``: mean products, means, and the share of complete rows; ``arrays["moments"]``:
         the matrix itself, the constant last, in the user's units and per row; ``bse_privacy`` and
         ``vcov("privacy")``: what the noise adds to each entry. Rows that "ssp" and "pmt" scale
-        into a ball count less, so their moments are over the released mean weight of a row (the last of
-        ``params``); ``arrays["moments_per_row"]`` are not.
+        into a ball count less, so their moments are over the released mean weight of a row
+        (the last of ``params``); ``arrays["moments_per_row"]`` are not.
 
     Privacy
     -------

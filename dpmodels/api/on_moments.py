@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["design_on", "fit_on_moments", "functionals_on", "holds_moments"]
 
 
+_BEFORE = "Fitted on a release that was made before: this fit cost nothing."
+
+
 def holds_moments(data: Any) -> bool:
     """Whether ``data`` is a fit: one that holds a release of second moments will do as data."""
     from dpmodels.results import Fit
@@ -71,7 +74,7 @@ def fit_on_moments(
 def made(
     verb: str, formula: str, m: Fit, facts: MomentFacts, design: Design, rows: Array,
     *, level: float = 0.95, title: str = "least squares on released second moments",
-    instruments: Any = None,
+    instruments: Any = None, paid: bool = False,
 ) -> Fit:  # fmt: skip
     """Return the fit of functionals ``rows`` (response last) of a release."""
     from dpmodels.models.moments.regression import OnMoments, estimate
@@ -88,9 +91,9 @@ def made(
     request = Request(
         verb, formula, entry, promise.eps, promise.delta, design.schema,
         level=level, relation=promise.relation, na=design.na,
-        reasons=("Fitted on a release that was made before: this fit cost nothing.",),
+        reasons=() if paid else (_BEFORE,),
     )  # fmt: skip
-    detail = OnMoments(facts.moments, rows[:-1], rows[-1], facts.weighted, instruments)
+    detail = OnMoments(facts.moments, rows[:-1], rows[-1], facts.weighted, paid, instruments)
     plan = Plan(request, design, m.nobs, promise.steps, promise, reasons=request.reasons)
     release = Release({}, promise, design, detail=detail)
     found = estimate(plan, release)

@@ -53,6 +53,8 @@ class OnMoments:
         Functionals of design and response.
     weighted : bool
         Rows of the release may have been scaled down.
+    paid : bool
+        The release was made for this fit: it did cost something.
     instruments : Instruments or None
     """
 
@@ -60,6 +62,7 @@ class OnMoments:
     B: Array
     a: Array
     weighted: bool = False
+    paid: bool = False
     instruments: Instruments | None = None
 
 
@@ -111,9 +114,10 @@ def _arrays(detail: OnMoments) -> dict[str, Array]:
 
 
 def _notes(detail: OnMoments) -> tuple[str, ...]:
+    cost = " made for this fit" if detail.paid else ": this fit cost nothing"
     said = [
-        "Computed from a release of second moments: this fit cost nothing. Errors are model-based "
-        "(one residual variance)."
+        f"Computed from a release of second moments{cost}. Errors are model-based (one residual "
+        "variance)."
     ]
     if detail.weighted:
         said.append(
