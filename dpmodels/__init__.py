@@ -54,6 +54,7 @@ _EXPORTS = {
     "Budget": "dpmodels.privacy.ledger",
     "load": "dpmodels.results",
     "anova": "dpmodels.results",
+    "coef_plot": "dpmodels.results",
     "etable": "dpmodels.results",
     "modelsummary": "dpmodels.results",
     "describe": "dpmodels.formula",

@@ -13,6 +13,7 @@ _EXPORTS = {
     "Fit": "dpmodels.results.fit",
     "load": "dpmodels.results.fit",
     "Summary": "dpmodels.results.summary",
+    "coef_plot": "dpmodels.results.plot",
     "etable": "dpmodels.results.side_by_side",
     "modelsummary": "dpmodels.results.side_by_side",
 }
