@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpmodels.results.fit import Fit
     from dpmodels.results.record import Record
 
-__all__ = ["Combinations", "combine", "contrast", "emmeans", "t_tests"]
+__all__ = ["Combinations", "combine", "contrast", "emmeans", "predictors", "t_tests"]
 
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
@@ -188,21 +188,21 @@ def emmeans(
     else:
         wanted = list(specs) if isinstance(specs, (list, tuple)) else []
     given = dict(at or {})
-    predictors = _predictors(fit)
+    known = predictors(fit)
     for name in [*wanted, *given]:
-        if name not in predictors:
+        if name not in known:
             raise RequestError(
-                f"{shown(name)} is no predictor of this fit.{did_you_mean(name, predictors)} "
-                f"Predictors: {', '.join(predictors)}"
+                f"{shown(name)} is no predictor of this fit.{did_you_mean(name, known)} "
+                f"Predictors: {', '.join(known)}"
             )
     if not wanted:
-        raise RequestError(f"emmeans takes the name of a factor, as in emmeans({predictors[0]!r})")
+        raise RequestError(f"emmeans takes the name of a factor, as in emmeans({known[0]!r})")
     axes, middles = {}, []
-    for name in predictors:
+    for name in known:
         axes[name], middle = _axis(fit, name, given.get(name), name in wanted)
         middles += [f"{name} = {middle:.4g}"] if middle is not None else []
     groups = list(itertools.product(*(axes[name] for name in wanted)))
-    rest = [name for name in predictors if name not in wanted]
+    rest = [name for name in known if name not in wanted]
     others = list(itertools.product(*(axes[name] for name in rest)))
     if len(groups) * len(others) > 100_000:
         raise RequestError("the grid has more than 100 000 cells: hold some variables with at=")
@@ -239,7 +239,7 @@ def _on_mean(fit: Fit, found: Combinations) -> Combinations:
     )  # fmt: skip
 
 
-def _predictors(fit: Fit) -> list[str]:
+def predictors(fit: Fit) -> list[str]:
     """Return the variables of the right side."""
     program = fit.design.program
     used: set[str] = set()
