@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dpmodels.after.moments import SecondMoments
-from dpmodels.after.regression import r_squared, regress
+from dpmodels.after.regression import UNUSABLE, r_squared, regress
 from dpmodels.arrays import Array
 
 __all__ = ["fit_statistics", "kept_moments"]
@@ -30,6 +30,8 @@ def fit_statistics(m: SecondMoments, B: Array, a: Array) -> dict[str, float]:
     """
     assert m.constant is not None
     fit = regress(m, B, a)
+    if fit.trust < UNUSABLE:
+        return {}  # noise rules: the errors of R-squared would mislead (coverage .76 [N])
     found = r_squared(m, fit, m.constant)
     noise = m.form_variance(np.outer(fit.r, fit.r)) / fit.free**2
     spread = noise + 2.0 * fit.v**2 / fit.free

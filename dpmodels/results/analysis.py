@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import NotReleasedError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from dpmodels.results.record import Record
     from dpmodels.results.statsmodels_like import StatsmodelsLike
 
-__all__ = ["Analysis"]
+__all__ = ["Analysis", "NewReleases", "OnMoments"]
 
 
 class Analysis:
@@ -197,6 +198,111 @@ class Analysis:
 
         fit: Any = self
         return StatsmodelsLike(fit)
+
+
+def _new_release(name: str) -> Callable[..., Any]:
+    """Return the function of the top floor that makes a new release about a fit.
+
+    By name: this room knows neither sources nor the door, and no estimate may reach them here.
+    """
+    function: Callable[..., Any] = getattr(import_module("dpmodels.api.holdout"), name)
+    return function
+
+
+class NewReleases:
+    """New releases about a fit, on rows that are handed over; a base of ``Fit``.
+
+    Privacy
+    -------
+    Each call is a release of its own, charged before a row is read.
+    """
+
+    __slots__ = ()
+
+    def score(
+        self,
+        holdout: Any,
+        *,
+        eps: float,
+        delta: float = 0.0,
+        metric: str | None = None,
+        bins: int = 32,
+        clip: float | None = None,
+        budget: Any = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Release the performance of the fit on held-out rows.
+
+        Parameters
+        ----------
+        holdout : table
+            Rows that were not in the fit, with its variables.
+        eps, delta : float
+            The guarantee of this call. ``delta=0``: pure differential privacy.
+        metric : {"auc", "logloss", "rmse"}, optional
+            None: "auc" for events, "rmse" for numbers. "auc" brings ``.roc()`` and
+            ``.calibration()``.
+        bins : int
+            Of the prediction, for the AUC.
+        clip : float, optional
+            Largest loss of a row. Default: log 100, or (4 sigma)^2.
+        budget : Budget, optional
+        seed : int, optional
+            For tests: the score is then NOT PRIVATE.
+
+        Returns
+        -------
+        Score
+            ``value, se, se_privacy, se_sampling, conf_int()``.
+
+        Privacy
+        -------
+        Unit: one row of ``holdout``; replace-one, n public. Charged: (eps, delta), before anything
+        is read. A row that was in the fit too is protected by the sum of both.
+        """
+        fit: Any = self
+        function = _new_release("score")
+        return function(
+            fit, holdout, eps=eps, delta=delta, metric=metric, bins=bins, clip=clip, budget=budget,
+            seed=seed,
+        )  # fmt: skip
+
+    def diagnose(
+        self,
+        data: Any,
+        *,
+        eps: float,
+        delta: float = 0.0,
+        bins: int = 10,
+        budget: Any = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Release what a residual plot is looked at for: shares at the bounds, residual means.
+
+        Parameters
+        ----------
+        data : table
+            Rows of the fit, or others.
+        eps, delta : float
+            The guarantee of this call.
+        bins : int
+            Of the prediction.
+        budget, seed
+            As in :meth:`score`.
+
+        Returns
+        -------
+        Diagnosis
+            ``complete``, ``bounds``, ``residuals``.
+
+        Privacy
+        -------
+        Unit: one row of ``data``; replace-one, n public. Charged: (eps, delta), before anything is
+        read; on the rows of the fit it adds to what the fit cost.
+        """
+        fit: Any = self
+        function = _new_release("diagnose")
+        return function(fit, data, eps=eps, delta=delta, bins=bins, budget=budget, seed=seed)
 
 
 class OnMoments:

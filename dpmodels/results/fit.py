@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dpmodels.errors import NotReleasedError
 from dpmodels.interop.maketables import MaketablesPlugin, register
 from dpmodels.results import inference
-from dpmodels.results.analysis import Analysis, OnMoments
+from dpmodels.results.analysis import Analysis, NewReleases, OnMoments
 from dpmodels.results.record import Record
 from dpmodels.results.views import Estimates, PublicFacts
 
@@ -45,7 +45,7 @@ _NOT_RELEASED = {
 }
 
 
-class Fit(PublicFacts, Estimates, Analysis, OnMoments, MaketablesPlugin):
+class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPlugin):
     """A differentially private fit.
 
     Frozen; holds released numbers, public facts and the guarantee, and no row of the data: its

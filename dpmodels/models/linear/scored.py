@@ -337,7 +337,7 @@ def _r_squared(plan: Plan, release: Release) -> dict[str, float]:
     read = plan.detail.guide.early(plan.detail.rows)
     m = SecondMoments(stage.Q, stage.V, float(read), back[0])
     found = fit_statistics(m, back[:-1], back[-1])
-    del found["sigma_se"]  # sigma is that of the last pass
+    found.pop("sigma_se", None)  # sigma is that of the last pass
     return found
 
 

@@ -1,0 +1,78 @@
+"""Sizes of tests and coverage of errors of what is done with a release, 4000 draws a cell."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpmodels.after.moments import SecondMoments, isotropic_noise
+from dpmodels.after.regression import UNUSABLE, r_squared, regress, score
+from dpmodels.after.wald import wald
+from dpmodels.privacy.gdp import mu_gdp
+
+pytestmark = [pytest.mark.slow, pytest.mark.statistical]
+
+DRAWS = 4000
+CELLS = [(n, eps) for n in (1000, 10_000, 100_000) for eps in (0.1, 0.5, 1.0)]
+#: Rows (1, x1, ..., x4, y): whitened up to the true fit, in a ball of squared radius chi2_6(.95).
+K, RADIUS2 = 6, 12.6
+SLOPES = np.array([0.6, 0.0, 0.0, 0.0])
+ONE, *X = np.eye(K)[:5]
+Y = np.eye(K)[5]
+
+
+def moments(n, eps, rng):
+    """Yield releases: exact Wishart sums of n normal rows, isotropic noise of the ball."""
+    s = math.sqrt(2.0) * RADIUS2 / mu_gdp(eps, 1e-6)
+    V = isotropic_noise(K, s)
+    L = np.eye(5)
+    L[4, :4] = SLOPES
+    for _ in range(DRAWS):
+        # Bartlett: A A' is Wishart with n - 1 degrees of freedom
+        A = np.tril(rng.normal(size=(5, 5)), -1)
+        A[np.diag_indices(5)] = np.sqrt(rng.chisquare(n - 1 - np.arange(5)))
+        mean = L @ rng.normal(size=5) / math.sqrt(n)
+        G = L @ A
+        Q = np.empty((K, K))
+        Q[0, 0] = n
+        Q[0, 1:] = Q[1:, 0] = n * mean
+        Q[1:, 1:] = G @ G.T + n * np.outer(mean, mean)
+        E = rng.normal(size=(K, K)) * np.sqrt(V)
+        E = np.triu(E) + np.triu(E, 1).T
+        yield SecondMoments(Q + E, V, float(n), ONE)
+
+
+@pytest.mark.parametrize(("n", "eps"), CELLS)
+def test_true_nulls_are_rejected_in_at_most_six_of_a_hundred(n, eps):
+    """Seed 11. A test of size .05 exceeds .06 of 4000 with probability .002 a cell (3 x 9 cells)."""
+    rng = np.random.default_rng(11)
+    B = np.array([ONE, *X])
+    joint, difference = np.eye(5)[2:], np.array([[0.0, 0, 1, -1, 0]])
+    rejected = np.zeros(3)
+    for m in moments(n, eps, rng):
+        fit = regress(m, B, Y)
+        if fit.trust >= UNUSABLE:  # below, a fit reports no errors, so no Wald test
+            rejected[0] += wald(joint, fit.b, fit.V).pvalue < 0.05
+            rejected[1] += wald(difference, fit.b, fit.V).pvalue < 0.05
+        rejected[2] += score(m, B[:2], B[2:], Y).pvalue < 0.05
+    print(n, eps, rejected / DRAWS)
+    assert (rejected / DRAWS <= 0.06).all(), rejected / DRAWS
+
+
+@pytest.mark.parametrize(("n", "eps"), CELLS)
+def test_r_squared_is_covered(n, eps):
+    """Seed 12. 95 % intervals cover the R-squared of the population in .93 to .97 of 4000."""
+    rng = np.random.default_rng(12)
+    B = np.array([ONE, *X])
+    truth = float(SLOPES @ SLOPES / (1 + SLOPES @ SLOPES))
+    inside = []
+    for m in moments(n, eps, rng):
+        fit = regress(m, B, Y)
+        if fit.trust < UNUSABLE:  # then a fit reports none
+            continue
+        found = r_squared(m, fit, ONE)
+        inside.append(abs(found.value - truth) <= 1.959964 * found.se)
+    print(n, eps, np.mean(inside), len(inside))
+    if len(inside) < DRAWS / 20:
+        return  # noise rules this cell: there is hardly anything reported
+    assert 0.93 <= np.mean(inside) <= 0.97, np.mean(inside)
