@@ -72,7 +72,8 @@ def test_r_squared_is_covered(n, eps):
             continue
         found = r_squared(m, fit, ONE)
         inside.append(abs(found.value - truth) <= 1.959964 * found.se)
-    print(n, eps, np.mean(inside), len(inside))
-    if len(inside) < DRAWS / 20:
-        return  # noise rules this cell: there is hardly anything reported
+    print(n, eps, sum(inside), len(inside))
+    if (n, eps) == (1000, 0.1):  # noise rules this cell: nothing is reported
+        assert not inside
+        return
     assert 0.93 <= np.mean(inside) <= 0.97, np.mean(inside)
