@@ -77,3 +77,48 @@ def test_r_squared_is_covered(n, eps):
         assert not inside
         return
     assert 0.93 <= np.mean(inside) <= 0.97, np.mean(inside)
+
+
+FORMULAS = (
+    "earnings ~ education",
+    "earnings ~ age + education",
+    "earnings ~ age + education + C(gender)",
+    "earnings ~ education + C(region)",
+    "earnings ~ age + education + C(gender) + C(region)",
+)
+
+
+def test_five_regressions_from_one_payment(real_data, quiet):
+    """12 seeds: each within 1.3 times the error of a dp_ols of its own at the same eps.
+
+    Error: root mean square over coefficients in units of the non-private standard error, sampling
+    included. A ratio of .9 measured with a relative sd of about .1 is above 1.3 with probability
+    below 1e-3.
+    """
+    import dpmodels as dp
+
+    smf = pytest.importorskip("statsmodels.formula.api")
+    data = real_data("cps_earnings_sw8.csv.gz")
+    schema = dp.Schema(
+        earnings=dp.Real(0, 80), age=dp.Real(20, 65), education=dp.Real(5, 20),
+        gender=dp.Levels(["female", "male"]),
+        region=dp.Levels(["Midwest", "Northeast", "South", "West"]),
+    )  # fmt: skip
+    call = dict(eps=1, delta=1e-6, schema=schema)
+    truth = {f: smf.ols(f, data).fit() for f in FORMULAS}
+    errors = {f: ([], []) for f in FORMULAS}
+    for seed in range(12):
+        with dp.Budget(eps=1, delta=1e-6) as budget:
+            m = dp.dp_moments("earnings + age + education + C(gender) + C(region)", data,
+                              budget=budget, seed=seed, **call)  # fmt: skip
+            for f in FORMULAS:
+                b = truth[f].params
+                errors[f][0].append(((dp.dp_ols(f, m).params[b.index] - b) / truth[f].bse) ** 2)
+            assert budget.to_frame()["call"].nunique() == 1
+        for f in FORMULAS:
+            b, own = truth[f].params, dp.dp_ols(f, data, seed=seed, **call)
+            errors[f][1].append(((own.params[b.index] - b) / truth[f].bse) ** 2)
+    for f, (shared, alone) in errors.items():
+        ratio = math.sqrt((1 + np.mean(shared)) / (1 + np.mean(alone)))
+        print(f, round(ratio, 3))
+        assert ratio <= 1.3, (f, ratio)

@@ -137,7 +137,7 @@ def _instrumented(plan: Plan, release: Release, detail: OnMoments, given: Instru
         stats[f"first_stage_F[{names[j]}]"] = F
         notes.append(
             f"First stage of {names[j]}: F = {F:.4g} on {df} instrument{'s' if df > 1 else ''} "
-            f"(Wald, its own noise included; p = {p:.3g})."
+            f"(Wald, its own noise included; p {'< 1e-16' if p < 1e-16 else f'= {p:.3g}'})."
         )
     arrays: dict[str, Any] = {**_arrays(detail), "instruments": given.B}
     if len(inside) == 1:

@@ -16,7 +16,7 @@ import numpy as np
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.exact.sensitivity import gram_sensitivity
-from dpmodels.models.linear.inference import no_reply, unit_back
+from dpmodels.models.linear.inference import empty_rows, no_reply, unit_back
 from dpmodels.models.linear.plans import (
     mu_like,
     noise_ratio,
@@ -26,7 +26,7 @@ from dpmodels.models.linear.plans import (
 )
 from dpmodels.models.linear.ssp import BALL_NOISE, BALL_PART, FLOOR, LEAST, TWO_STAGE_RATIO
 from dpmodels.models.linear.stages import Passes, Stages, ball_stage, guide_share, whitened_stage
-from dpmodels.models.moments.report import Back, moment_estimate
+from dpmodels.models.moments.report import Back, covariance, moment_estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
@@ -159,6 +159,10 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         f"cell not at all, so spread is understated where tails are heavy. '{WEIGHTS}' is the "
         "released mean weight. method='joint' weighs no row down, at more noise."
     )
+    if plan.request.relation == "replace":
+        cell = float(T[-1] @ stage.Q @ T[-1]) / detail.rows
+        sd = math.sqrt(float(covariance(T[-1:], stage.V)[0, 0])) / detail.rows
+        notes += empty_rows(1.0 - cell, sd, release.design, shortened=True)
     return moment_estimate(
         Back(release.design.names, T, detail.rows, WEIGHTS),
         stage.Q,
