@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpmodels.after.moments import SecondMoments
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.exact.sensitivity import gram_sensitivity
@@ -26,7 +27,7 @@ from dpmodels.models.linear.plans import (
 )
 from dpmodels.models.linear.ssp import BALL_NOISE, BALL_PART, FLOOR, LEAST, TWO_STAGE_RATIO
 from dpmodels.models.linear.stages import Passes, Stages, ball_stage, guide_share, whitened_stage
-from dpmodels.models.moments.report import Back, covariance, moment_estimate
+from dpmodels.models.moments.report import Back, moment_estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
@@ -161,7 +162,8 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     )
     if plan.request.relation == "replace":
         cell = float(T[-1] @ stage.Q @ T[-1]) / detail.rows
-        sd = math.sqrt(float(covariance(T[-1:], stage.V)[0, 0])) / detail.rows
+        noise = SecondMoments(stage.Q, stage.V, detail.rows).form_variance(np.outer(T[-1], T[-1]))
+        sd = math.sqrt(noise) / detail.rows
         notes += empty_rows(1.0 - cell, sd, release.design, shortened=True)
     return moment_estimate(
         Back(release.design.names, T, detail.rows, WEIGHTS),
