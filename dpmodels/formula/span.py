@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema, Variable
 
-__all__ = ["outside_span", "public_points", "response_column", "span"]
+__all__ = ["outside_span", "public_points", "response_column", "span", "terms_at"]
 
 #: Points: at least so many, and so many a column.
 _POINTS = (512, 32)
 #: Largest distance from the span, over the largest cell of a column.
 _NEAR = 1e-8
+#: Numbers without a range (rows whitened by public data).
+_ANYWHERE = (1.0, 2.0)
 
 
 def _cells(variable: Variable, ends: tuple[float, float] | None, m: int, rng: Any) -> Any:
@@ -43,17 +45,22 @@ def _cells(variable: Variable, ends: tuple[float, float] | None, m: int, rng: An
     return rng.uniform(low, high, m)
 
 
-def public_points(design: Design, m: int) -> dict[str, Any]:
-    """Return m rows over the public (or bought) ranges and the levels of a design's variables."""
+def public_points(
+    design: Design, m: int, anywhere: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """Return m rows over the public (or bought) ranges and the levels of a design's variables.
+
+    ``anywhere``: where numbers without a range lie; None: they are refused.
+    """
     rng = np.random.default_rng(0)  # no secret: which points are used does not matter
     table = {}
     for name in design.variables:
         ends = next((c.interval for c in design.z if c.name == name), None)
-        cells = _cells(design.schema[name], ends, m, rng)
+        cells = _cells(design.schema[name], ends or anywhere, m, rng)
         if cells is None:
             raise RequestError(
-                f"the range of {name!r} is not public, so columns made of it cannot be compared: "
-                f"declare it when the release is made, bounds={{{name!r}: (lower, upper)}}"
+                f"the range of {name!r} is not public: declare it when the fit or the release is "
+                f"made, bounds={{{name!r}: (lower, upper)}}"
             )
         table[name] = cells
     return table
@@ -101,7 +108,8 @@ def span(
     """
     q = len(back)
     m = max(_POINTS[0], _POINTS[1] * q)
-    table = public_points(source, m)
+    # a number without a range is clipped nowhere, so any generic points will do
+    table = public_points(source, m, _ANYWHERE)
     parts = [np.asarray(source.matrix(table), dtype=float)]
     if source.response is not None:
         parts.append(response_column(source, table, source.schema)[:, None])

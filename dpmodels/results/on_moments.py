@@ -61,7 +61,7 @@ def _free(record: Record, facts: MomentFacts, listed: list[str]) -> list[str]:
     Looked up at public points, so no noise is in it.
     """
     design = record.design
-    rows = public_points(design, 64 * (len(facts.names) + 1))
+    rows = public_points(design, 64 * (len(facts.names) + 1), (1.0, 2.0))
     X = np.asarray(design.matrix(rows), dtype=float)
     cells = dict(zip(design.names, X.T, strict=True))
     if design.response is not None:
