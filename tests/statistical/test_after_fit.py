@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dpmodels.after.association import correlation, two_stage
 from dpmodels.after.moments import SecondMoments, isotropic_noise
 from dpmodels.after.regression import UNUSABLE, r_squared, regress, score
 from dpmodels.after.wald import wald
@@ -21,12 +22,13 @@ ONE, *X = np.eye(K)[:5]
 Y = np.eye(K)[5]
 
 
-def moments(n, eps, rng):
-    """Yield releases: exact Wishart sums of n normal rows, isotropic noise of the ball."""
+def moments(n, eps, rng, L=None):
+    """Yield releases: exact Wishart sums of n normal rows L z, isotropic noise of the ball."""
     s = math.sqrt(2.0) * RADIUS2 / mu_gdp(eps, 1e-6)
     V = isotropic_noise(K, s)
-    L = np.eye(5)
-    L[4, :4] = SLOPES
+    if L is None:
+        L = np.eye(5)
+        L[4, :4] = SLOPES
     for _ in range(DRAWS):
         # Bartlett: A A' is Wishart with n - 1 degrees of freedom
         A = np.tril(rng.normal(size=(5, 5)), -1)
@@ -77,6 +79,47 @@ def test_r_squared_is_covered(n, eps):
         assert not inside
         return
     assert 0.93 <= np.mean(inside) <= 0.97, np.mean(inside)
+
+
+def endogenous():
+    """z, w, x = .5 z + .3 w + (u + e)/2, a spare column, y = .7 x - .4 w + u/2 + ...: rows L z."""
+    L = np.eye(5)
+    L[2] = [0.5, 0.3, 0.6, 0.0, 0.5]  # x: the last normal is the shared error
+    L[4] = 0.7 * L[2] + [0.0, -0.4, 0.0, 0.0, 0.6]
+    return L
+
+
+@pytest.mark.parametrize(("n", "eps"), [(3000, 1.0), (10_000, 0.5), (100_000, 0.1), (100_000, 1.0)])
+def test_two_stage_least_squares_and_its_weak_instrument_test(n, eps):
+    """Seed 13. Coverage .93 to .97; the Anderson-Rubin test at the truth rejects in at most .06."""
+    rng = np.random.default_rng(13)
+    z, w, x = X[0], X[1], X[2]
+    covered, rejected = 0, 0
+    for m in moments(n, eps, rng, endogenous()):
+        fit = two_stage(m, np.array([ONE, w, x]), np.array([ONE, w, z]), Y, [2], [2])
+        se = math.sqrt(fit.sampling[2, 2] + fit.privacy[2, 2])
+        covered += abs(fit.b[2] - 0.7) <= 1.959964 * se
+        rejected += score(m, np.array([ONE, w]), z[None], Y - 0.7 * x).pvalue < 0.05
+    print(n, eps, covered / DRAWS, rejected / DRAWS)
+    assert 0.93 <= covered / DRAWS <= 0.97
+    assert rejected / DRAWS <= 0.06
+
+
+@pytest.mark.parametrize(("n", "eps"), [(3000, 1.0), (10_000, 0.1), (100_000, 1.0)])
+def test_correlations_are_covered(n, eps):
+    """Seed 14. Intervals of a simple and a partial correlation cover in .93 to .975 of 4000."""
+    rng = np.random.default_rng(14)
+    L = endogenous()
+    S = L @ L.T
+    P = np.linalg.inv(S[np.ix_([0, 1, 4], [0, 1, 4])])
+    truth = S[0, 4] / math.sqrt(S[0, 0] * S[4, 4]), -P[0, 2] / math.sqrt(P[0, 0] * P[2, 2])
+    inside = np.zeros(2)
+    for m in moments(n, eps, rng, L):
+        for k, given in enumerate((ONE[None], np.array([ONE, X[1]]))):
+            one = correlation(m, X[0], Y, given, 0.95)
+            inside[k] += one.low <= truth[k] <= one.high
+    print(n, eps, inside / DRAWS)
+    assert ((inside / DRAWS >= 0.93) & (inside / DRAWS <= 0.975)).all()
 
 
 FORMULAS = (
