@@ -176,13 +176,9 @@ def _describe(arguments: argparse.Namespace) -> int:
 
 
 def _methods(arguments: argparse.Namespace) -> int:
-    from tabulate import tabulate
-
     import dpmodels as dp
 
-    # tabulate takes the text "False" for a truth value, and shows True
-    frame = dp.methods(arguments.name).astype(str).replace({"True": "yes", "False": "no"})
-    print(tabulate(frame, headers="keys", showindex=False, maxcolwidths=44))
+    print(dp.methods(arguments.name))
     return DONE
 
 

@@ -156,13 +156,17 @@ def shown(value: Any) -> str:
     return f"<{kind.__name__}>"
 
 
-def choice(name: str, value: Any, known: Iterable[Any]) -> Any:
-    """Return ``value`` if it is one of ``known`` words (or None), else raise ``RequestError``."""
+def choice(
+    name: str,
+    value: Any,
+    known: Iterable[Any],
+    error: type[DPModelsError] = RequestError,
+    more: str = "",
+) -> Any:
+    """Return ``value`` if it is one of ``known`` words (or None), else raise ``error``."""
     listed = list(known)
     word = isinstance(value, str)  # anything else is not compared: a column is so cell by cell
     if not (word or value is None) or value not in listed:
-        raise RequestError(
-            f"{name}={shown(value)} is not one of {listed}."
-            + (did_you_mean(value, [str(k) for k in listed]) if word else "")
-        )
+        close = did_you_mean(value, [str(k) for k in listed]) if word else ""
+        raise error(f"{name}={shown(value)} is not one of {listed}.{close}{more}")
     return value

@@ -1,20 +1,47 @@
-"""Response families as data: link, what a response may be, aliases, losses that serve them.
+"""Response families and links as data: what a response may be, its variance, aliases.
 
-A new family is one record here (and its loss, where a method needs one).
+A new family is one record here: the score, the information, the check of the response and what
+the table says follow from it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 
-__all__ = ["FAMILIES", "LINKS", "Family", "family_of"]
+__all__ = ["FAMILIES", "LINKS", "Family", "Link", "family_of", "link_of"]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link function ``eta = g(mu)``.
+
+    Attributes
+    ----------
+    name : str
+    inverse : function
+        mu at eta.
+    slope : function
+        ``d mu / d eta`` at eta.
+    forward : function of a float
+        eta at mu.
+    reach : (float, float)
+        Linear predictors beyond these count as these in a score: there mu has no digits left.
+    """
+
+    name: str
+    inverse: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+    forward: Callable[[float], float]
+    reach: tuple[float, float] = (-math.inf, math.inf)
 
 
 def _logistic(eta: Array) -> Array:
@@ -23,12 +50,79 @@ def _logistic(eta: Array) -> Array:
     return np.asarray(expit(eta))
 
 
-#: link -> (inverse, derivative of the inverse as a function of the mean)
-LINKS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
-    "identity": (lambda eta: eta, np.ones_like),
-    "logit": (_logistic, lambda mean: mean * (1 - mean)),
-    "log": (np.exp, lambda mean: mean),
+def _logistic_slope(eta: Array) -> Array:
+    mean = _logistic(eta)
+    return mean * (1.0 - mean)
+
+
+def _normal(eta: Array) -> Array:
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(eta))
+
+
+def _normal_density(eta: Array) -> Array:
+    return np.asarray(np.exp(-0.5 * eta * eta) / math.sqrt(2.0 * math.pi))
+
+
+def _normal_quantile(mean: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(mean))
+
+
+LINKS: dict[str, Link] = {
+    link.name: link
+    for link in (
+        Link("identity", lambda eta: eta, np.ones_like, lambda mean: mean),
+        Link(
+            "logit", _logistic, _logistic_slope, lambda mean: math.log(mean / (1.0 - mean)),
+            (-30.0, 30.0),
+        ),
+        Link("probit", _normal, _normal_density, _normal_quantile, (-7.0, 7.0)),
+        Link(
+            "cloglog",
+            lambda eta: -np.expm1(-np.exp(eta)),
+            lambda eta: np.exp(eta - np.exp(eta)),
+            lambda mean: math.log(-math.log1p(-mean)),
+            (-25.0, 3.2),
+        ),
+        Link("log", np.exp, np.exp, math.log, (-30.0, 30.0)),
+    )
 }
+
+
+def _any(y: Array) -> npt.NDArray[np.bool_]:
+    return np.isfinite(y)
+
+
+def _event(y: Array) -> npt.NDArray[np.bool_]:
+    return np.asarray((y == 0.0) | (y == 1.0))
+
+
+def _counts(y: Array) -> npt.NDArray[np.bool_]:
+    return np.asarray((y >= 0.0) & (y == np.floor(y)) & np.isfinite(y))
+
+
+def _nonnegative(y: Array) -> npt.NDArray[np.bool_]:
+    return np.asarray((y >= 0.0) & np.isfinite(y))
+
+
+def _positive(y: Array) -> npt.NDArray[np.bool_]:
+    return np.asarray((y > 0.0) & np.isfinite(y))
+
+
+def _xlogx(y: Array) -> Array:
+    from scipy.special import xlogy
+
+    return np.asarray(xlogy(y, y))
+
+
+def _counted(y: Array, alpha: float) -> Array:
+    """Return phi of counts: Poisson at alpha = 0, else negative binomial."""
+    if alpha == 0.0:
+        return _xlogx(y) - y
+    return _xlogx(y) - (y + 1.0 / alpha) * np.log1p(alpha * y)
 
 
 @dataclass(frozen=True)
@@ -37,46 +131,164 @@ class Family:
 
     Attributes
     ----------
-    name, link : str
+    name : str
+    links : tuple of str
+        Accepted links, the default first.
     response : {"event", "real"}
         What the design accepts on the left-hand side: an event (one of two), or a number.
+    variance : function of (mu, alpha)
+        Var y over the dispersion.
+    valid : function of (m,) array
+        Which responses are possible; the others count as missing cells, row by row.
+    domain : str
+        The same in words.
+    canonical : str
+        Link of which ``slope = variance``.
+    dispersion : {"one", "free", "alpha"}
+        What is estimated beside the coefficients: nothing; the factor phi of the variance; the
+        parameter alpha of the variance.
+    least : float
+        Smallest variance factor that a start may assume.
+    alpha : float
+        Fixed parameter of the variance.
+    small : float
+        What a start adds before a logarithm: this (from .5), or this part of the largest response.
     loss : str
-        Name of its corrected loss on a noised table.
+        Name of its corrected loss on a noised table; empty: there is none.
     aliases : tuple of str
-        What else it is called.
-    default_method : str
-        Of ``dp_glm``; empty: the first of the registry.
+        What else it is called, in lower case.
+    convex, convex_slope : functions of (y, alpha)
+        phi and phi' of the unit deviance ``2 (phi(y) - phi(mu) - phi'(mu) (y - mu))``.
     """
 
     name: str
-    link: str
+    links: tuple[str, ...]
     response: str
-    loss: str
+    variance: Callable[[Array, float], Array]
+    valid: Callable[[Array], npt.NDArray[np.bool_]]
+    domain: str
+    canonical: str = ""
+    dispersion: str = "one"
+    least: float = 1.0
+    alpha: float = 0.0
+    small: float = 0.5
+    loss: str = ""
     aliases: tuple[str, ...] = ()
-    default_method: str = ""
+    convex: Callable[[Array, float], Array] = lambda y, _: 0.5 * y * y
+    convex_slope: Callable[[Array, float], Array] = lambda mu, _: mu
+
+    @property
+    def link(self) -> str:
+        """Name of the default link."""
+        return self.links[0]
 
     @property
     def is_event(self) -> bool:
         """Whether the response is one of two."""
         return self.response == "event"
 
+    def score(
+        self, y: Array, eta: Array, link: Link, alpha: float = 0.0
+    ) -> tuple[Array, Array]:
+        """Return ``(psi, omega)``: score and expected information of rows in eta.
+
+        ``psi = (y - mu) mu'/V``, ``omega = mu'^2/V >= 0``, mu' the slope of the inverse link; (m,)
+        each. NaN psi where y is no value of the family. McCullagh and Nelder (1989), 2.5.
+        """
+        eta = np.clip(eta, *link.reach)
+        mean, slope = link.inverse(eta), link.slope(eta)
+        if link.name == self.canonical:
+            psi, omega = y - mean, slope
+        else:
+            ratio = slope / self.variance(mean, alpha)
+            psi, omega = (y - mean) * ratio, slope * ratio
+        return np.where(self.valid(y), psi, np.nan), omega
+
 
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family("binomial", "logit", "event", "logistic", ("logistic", "logit", "bernoulli")),
-        Family("poisson", "log", "real", "poisson"),
-        Family("geometric", "log", "real", "geometric", default_method="drcl"),
+        Family(
+            "binomial", ("logit", "probit", "cloglog"), "event",
+            lambda mu, _: mu * (1.0 - mu), _event, "an event (0 or 1)", canonical="logit",
+            loss="logistic",
+            convex=lambda y, _: _xlogx(y) + _xlogx(1.0 - y),
+            convex_slope=lambda mu, _: np.log(mu / (1.0 - mu)),
+            aliases=("logistic", "logit", "bernoulli", "quasibinomial"),
+        ),
+        Family(
+            "poisson", ("log",), "real", lambda mu, _: mu, _counts, "whole numbers from 0",
+            canonical="log", dispersion="free", loss="poisson",
+            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+        ),
+        Family(
+            "quasipoisson", ("log",), "real", lambda mu, _: mu, _nonnegative, "numbers from 0",
+            canonical="log", dispersion="free", aliases=("quasi-poisson",),
+            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+        ),
+        Family(
+            "gamma", ("log",), "real", lambda mu, _: mu * mu, _positive, "numbers above 0",
+            dispersion="free", least=1e-3, small=1e-3,
+            convex=lambda y, _: -np.log(y), convex_slope=lambda mu, _: -1.0 / mu,
+        ),
+        Family(
+            "negative_binomial", ("log",), "real", lambda mu, alpha: mu * (1.0 + alpha * mu),
+            _counts, "whole numbers from 0", dispersion="alpha",
+            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+            aliases=(
+                "negativebinomial", "negative binomial", "negative.binomial", "negbin", "nb",
+                "nbinom", "nbinom2",
+            ),
+        ),
+        Family(
+            "geometric", ("log",), "real", lambda mu, _: mu * (1.0 + mu), _counts,
+            "whole numbers from 0", dispersion="free", alpha=1.0, loss="geometric",
+            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+        ),
+        Family(
+            "gaussian", ("identity",), "real", lambda mu, _: np.ones_like(mu), _any, "numbers",
+            canonical="identity", dispersion="free", least=0.0, aliases=("normal",),
+        ),
     )
-}
+}  # fmt: skip
 
 
 def family_of(name: Any) -> Family:
-    """Return the family of a name or alias; raise ``RequestError`` otherwise."""
+    """Return the family of a name or alias; raise ``RequestError`` otherwise.
+
+    An instance of ``statsmodels.api.families`` serves as its own name.
+    """
     names = {alias: f for f in FAMILIES.values() for alias in (f.name, *f.aliases)}
-    found = names.get(name.lower()) if isinstance(name, str) else None
+    word = name
+    if type(name).__module__.startswith("statsmodels."):
+        word = type(name).__name__
+    found = names.get(word.lower()) if isinstance(word, str) else None
     if found is None:
         raise RequestError(
-            f"family={shown(name)} is not one of {list(FAMILIES)}.{did_you_mean(str(name), names)}"
+            f"family={shown(name)} is not one of {list(FAMILIES)}.{did_you_mean(str(word), names)}"
         )
     return found
+
+
+def link_of(family: Family, name: Any, given: Any = None) -> Link:
+    """Return the link of a call.
+
+    Parameters
+    ----------
+    family : Family
+    name : str or None
+        As asked for; None: the family's default.
+    given : object
+        What the user gave as family: an instance of ``statsmodels`` brings its link along.
+    """
+    if name is None and type(given).__module__.startswith("statsmodels."):
+        name = type(given.link).__name__.lower()
+    if name is None:
+        name = family.link
+    if name not in family.links:
+        few = "link" if len(family.links) == 1 else "links"
+        raise RequestError(
+            f"family={family.name!r} has {few} {', '.join(map(repr, family.links))}, got "
+            f"link={shown(name)}.{did_you_mean(str(name), family.links)}"
+        )
+    return LINKS[name]

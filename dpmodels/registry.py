@@ -20,6 +20,7 @@ from dpmodels.errors import (
     did_you_mean,
     shown,
 )
+from dpmodels.verbs import function_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,17 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
-__all__ = ["Backend", "Method", "Option", "method_names", "methods", "register_method", "resolve"]
+__all__ = [
+    "Backend",
+    "Ending",
+    "Method",
+    "Option",
+    "backend_of",
+    "method_names",
+    "methods",
+    "register_method",
+    "resolve",
+]
 
 
 class Backend(Protocol):
@@ -118,6 +129,26 @@ class Option:
 
 
 @dataclass(frozen=True)
+class Ending:
+    """Another backend of a method, taken where a public rule of the call says so.
+
+    Attributes
+    ----------
+    backend : str
+        ``"package.module"`` with functions ``plan, release, estimate``.
+    why_not : str
+        ``"package.module:function"``: request -> why the call does not end so, in words; empty
+        where it does. A function of the request alone.
+    otherwise : str
+        What the plan calls the call then, before the words: "moments only".
+    """
+
+    backend: str
+    why_not: str
+    otherwise: str
+
+
+@dataclass(frozen=True)
 class Method:
     """One entry of the registry.
 
@@ -143,6 +174,8 @@ class Method:
         True for methods that exist to be compared with.
     accepts : tuple of str
         Common arguments that only some methods take ("weights").
+    endings : tuple of Ending
+        Asked in order before the backend itself; the plan says which was taken.
     """
 
     name: str
@@ -161,11 +194,24 @@ class Method:
     foretells: bool = False
     #: What a missing cell does to its row where the call does not say.
     na: str = "zero-row"
+    #: Offset and weight of a row stand beside it, instead of being worked into it.
+    aside: bool = False
+    endings: tuple[Ending, ...] = ()
 
-    def load(self) -> Backend:
-        """Import the backend."""
-        module: Any = importlib.import_module(self.backend)
+    def load(self, backend: str = "") -> Backend:
+        """Import the backend, or the one of an ending."""
+        module: Any = importlib.import_module(backend or self.backend)
         return module
+
+    def chosen(self, request: Request) -> tuple[str, tuple[str, ...]]:
+        """Return the backend that serves a request, and why no other does. Public, made once."""
+        reasons = []
+        for ending in self.endings:
+            why = function_of(ending.why_not)(request)
+            if not why:
+                return ending.backend, ()
+            reasons.append(f"{ending.otherwise}: {why}")
+        return self.backend, tuple(reasons)
 
     def resolve_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return every option with its value; unknown names raise with a suggestion."""
@@ -177,11 +223,27 @@ class Method:
                     f"{did_you_mean(name, known)}\n  Its options: "
                     + (", ".join(known) or "none")
                     + f". See dp.methods({self.name!r})."
+                    + _owners(self.verb, name)
                 )
         return {
             name: option.validate(given[name]) if name in given else option.default
             for name, option in known.items()
         }
+
+
+def backend_of(plan: Plan) -> Backend:
+    """Import what a plan was made by: its release and its estimate belong together."""
+    return plan.request.method.load(plan.backend)
+
+
+def _owners(verb: str, option: str) -> str:
+    """Say which other methods of a verb have an option."""
+    names = [
+        m.name
+        for (v, _), m in _entries().items()
+        if v == verb and any(o.name == option for o in m.options)
+    ]
+    return f" {option}= belongs to method={' or '.join(map(repr, names))}." if names else ""
 
 
 #: (verb, name) -> Method, in the order of preference within a verb.
@@ -190,6 +252,8 @@ _REGISTRY: dict[tuple[str, str], Method] = {}
 _ROOMS: tuple[str, ...] = (
     "dpmodels.models.linear.methods",
     "dpmodels.models.glm.methods",
+    "dpmodels.models.quantile.methods",
+    "dpmodels.models.robust.methods",
     "dpmodels.models.noised.methods",
     "dpmodels.models.mean.methods",
     "dpmodels.models.bayes.methods",
@@ -263,7 +327,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
     -------
     Public: reads no data, costs nothing.
     """
-    from dpmodels._methods_table import MethodTable, OptionTable
+    from dpmodels.methods_table import MethodTable, OptionTable
 
     entries: Callable[[], dict[tuple[str, str], Method]] = _entries
     if name is None:

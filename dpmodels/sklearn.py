@@ -13,7 +13,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import NoReplyError, RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dpmodels.results import Fit
 
@@ -65,13 +65,40 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         shared = {k: v if k == "budget" else clone(v, safe=False) for k, v in params.items()}
         return type(self)(**shared)
 
-    def _raise_no_reply(self, fit: Fit) -> None:
-        raise NoReplyError(
-            "the private test did not pass: no reply, and so no coefficients. The charge "
-            f"(eps = {fit.privacy.eps:g}, delta = {fit.privacy.delta:g}) stands. Ways to make a "
-            "reply more likely: a larger eps, declared and tighter x_bounds and y_bounds, fewer "
-            "features, or a method that always replies"
+    def _fitted(
+        self, verb: Callable[..., Fit], cells: Array, y: Array, **call: Any
+    ) -> tuple[Array, float]:
+        """Charge, fit, keep the fit; return slopes and intercept."""
+        import pandas as pd
+
+        names = _names(cells)
+        fit = verb(
+            f"y ~ {' + '.join(names)}{'' if self.fit_intercept else ' - 1'}",
+            pd.DataFrame(cells, columns=names).assign(y=y),
+            eps=self.eps,
+            delta=self.delta,
+            method=self.method,
+            budget=self.budget,
+            seed=self.random_state,
+            **call,
+            **(self.options or {}),
         )
+        if not fit.released:
+            raise NoReplyError(
+                "the private test did not pass: no reply, and so no coefficients. The charge "
+                f"(eps = {fit.privacy.eps:g}, delta = {fit.privacy.delta:g}) stands. Ways to make "
+                "a reply more likely: a larger eps, declared and tighter x_bounds and y_bounds, "
+                "fewer features, or a method that always replies"
+            )
+        self.results_, self.privacy_ = fit, fit.privacy
+        intercept = float(fit.params["Intercept"]) if self.fit_intercept else 0.0
+        return fit.params[names].to_numpy(copy=True), intercept
+
+    def _linear(self, X: Any) -> Array:
+        """Return the linear predictor at new rows; cells are not clipped to the bounds."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=float, reset=False, ensure_all_finite=False)
+        return np.asarray(X @ np.ravel(self.coef_) + np.ravel(self.intercept_)[0])
 
 
 class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
@@ -164,34 +191,13 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         -------
         See the class.
         """
-        import pandas as pd
-
         from dpmodels.api import dp_ols
 
         X, y = self._rows(X, y)
-        names = [f"x{j}" for j in range(X.shape[1])]
-        bounds = _bounds(self.x_bounds, names)
+        bounds = _bounds(self.x_bounds, _names(X))
         if self.y_bounds is not None:
             bounds["y"] = (float(self.y_bounds[0]), float(self.y_bounds[1]))
-        frame = pd.DataFrame(X, columns=names).assign(y=y)
-        fit: Fit = dp_ols(
-            f"y ~ {' + '.join(names)}{'' if self.fit_intercept else ' - 1'}",
-            frame,
-            eps=self.eps,
-            delta=self.delta,
-            method=self.method,
-            bounds=bounds or None,
-            budget=self.budget,
-            seed=self.random_state,
-            **(self.options or {}),
-        )
-        if not fit.released:
-            self._raise_no_reply(fit)
-        params = fit.params
-        self.coef_ = params[names].to_numpy(copy=True)
-        self.intercept_ = float(params["Intercept"]) if self.fit_intercept else 0.0
-        self.results_ = fit
-        self.privacy_ = fit.privacy
+        self.coef_, self.intercept_ = self._fitted(dp_ols, X, y, bounds=bounds or None)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -205,9 +211,7 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         -------
         Costs nothing. A prediction computed from a private row is as private as that row.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=float, reset=False, ensure_all_finite=False)
-        return np.asarray(X @ self.coef_ + self.intercept_)
+        return self._linear(X)
 
 
 class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
@@ -252,7 +256,7 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         eps: float = 1.0,
         delta: float = 1e-6,
         classes: Any = (0, 1),
-        method: str = "objpert",
+        method: str = "scoring",
         x_bounds: Any = None,
         fit_intercept: bool = True,
         budget: Any = None,
@@ -285,37 +289,17 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         -------
         See the class.
         """
-        import pandas as pd
-
         from dpmodels.api import dp_glm
         from dpmodels.schema import Binary, Real, Schema
 
         labels = list(self.classes)
-        event = Binary(labels)
-        X, y = self._rows(X, y, event)
-        names = [f"x{j}" for j in range(X.shape[1])]
+        X, y = self._rows(X, y, Binary(labels))
+        names = _names(X)
         bounds = _bounds(self.x_bounds, names)
         schema = Schema(y=Binary(), **{x: Real(*bounds.get(x, ())) for x in names})
-        fit: Fit = dp_glm(
-            f"y ~ {' + '.join(names)}{'' if self.fit_intercept else ' - 1'}",
-            pd.DataFrame(X, columns=names).assign(y=y),
-            eps=self.eps,
-            delta=self.delta,
-            family="logistic",
-            method=self.method,
-            schema=schema,
-            budget=self.budget,
-            seed=self.random_state,
-            **(self.options or {}),
-        )
-        if not fit.released:
-            self._raise_no_reply(fit)
-        params = fit.params
+        slopes, intercept = self._fitted(dp_glm, X, y, family="logistic", schema=schema)
         self.classes_ = np.array(labels)
-        self.coef_ = params[names].to_numpy(copy=True)[None, :]
-        self.intercept_ = np.array([float(params["Intercept"]) if self.fit_intercept else 0.0])
-        self.results_ = fit
-        self.privacy_ = fit.privacy
+        self.coef_, self.intercept_ = slopes[None, :], np.array([intercept])
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -325,9 +309,7 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         -------
         As ``predict``.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=float, reset=False, ensure_all_finite=False)
-        return np.asarray(X @ self.coef_[0] + self.intercept_[0])
+        return self._linear(X)
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of both classes, (k, 2).
@@ -350,6 +332,10 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         """
         event = self.decision_function(X) > 0
         return self.classes_[event.astype(int)]
+
+
+def _names(cells: Array) -> list[str]:
+    return [f"x{j}" for j in range(cells.shape[1])]
 
 
 def _bounds(x_bounds: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Verb", "register_verb", "verb_of"]
+__all__ = ["Verb", "function_of", "register_verb", "verb_of"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class Verb:
         ``family``) or "option" (the option ``loss``). Empty: the verb takes no noised table.
     because : str
         Why its default method is the default, for the reasons of a fit.
+    with_public : str
+        Default method where public data are given; empty: as without.
+    instead : str
+        Method that takes the place of the default without inference, and where the default's plan
+        says that noise would rule.
     predict : str
         ``"package.module:function"``, imported on first use; called as
         ``function(fit, new, what=, interval=, level=, se_fit=, outside=)``. Empty: no ``predict``.
@@ -60,6 +65,8 @@ class Verb:
     design_options: Mapping[str, Any] = field(default_factory=dict)
     loss: str = ""
     because: str = ""
+    with_public: str = ""
+    instead: str = ""
     predict: str = "dpmodels.results.predict:regression"
     link: str = "identity"
     estimates: str = "Estimate"
@@ -77,18 +84,19 @@ class Verb:
         """Return the mean at a linear predictor."""
         from dpmodels.families import LINKS
 
-        return LINKS[self.link_name(options)][0](eta)
+        return LINKS[self.link_name(options)].inverse(eta)
 
     def load_predict(self) -> Callable[..., Any] | None:
         """Import the predict function; None if the verb has none."""
-        return _function(self.predict) if self.predict else None
+        return function_of(self.predict) if self.predict else None
 
     def load_plot(self) -> Callable[..., Any]:
         """Import the plot function."""
-        return _function(self.plot)
+        return function_of(self.plot)
 
 
-def _function(path: str) -> Callable[..., Any]:
+def function_of(path: str) -> Callable[..., Any]:
+    """Import what ``"package.module:name"`` names."""
     module, _, name = path.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function
@@ -103,6 +111,7 @@ _VERBS: dict[str, Verb] = {
             "linear regression",
             loss="squared",
             because="the most accurate where only ranges are known (no public data)",
+            with_public="pmt",
             header=(("R-squared", "r_squared"), ("Residual sd", "sigma")),
             absent=("R-squared", "residuals"),
         ),
@@ -117,14 +126,26 @@ _VERBS: dict[str, Verb] = {
             "generalised linear model",
             design_options={"response_ok": "event"},
             loss="family",
+            because="errors near the non-private ones",
+            with_public="objpert",
+            instead="objpert",
             link="logit",
-            says=(("Family", "family"),),
-            absent=("deviance", "residuals", "pseudo R-squared"),
+            says=(("Family", "family"), ("Link", "link")),
+            header=(
+                ("Dispersion", "dispersion"),
+                ("Alpha", "alpha"),
+                ("Deviance", "deviance"),
+                ("Null deviance", "null_deviance"),
+                ("Pseudo R-squared", "pseudo_r2"),
+                ("AIC", "aic"),
+            ),
+            absent=("deviance", "pseudo R-squared", "residuals"),
         ),
         Verb(
             "dp_quantreg",
             "quantile regression",
             loss="quantile",
+            predict="dpmodels.results.quantiles:predict_quantiles",
             says=(("Quantile", "tau"),),
             absent=("residuals", "pseudo R-squared"),
         ),
@@ -161,6 +182,7 @@ _VERBS: dict[str, Verb] = {
             estimates="Moment",
             count="Moments",
             absent=("sampling errors",),
+            with_public="pmt",
         ),
         Verb(
             "dp_pca",

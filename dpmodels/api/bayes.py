@@ -68,19 +68,4 @@ def dp_bayes(
     >>> fit.predict(data.head(2)).tolist()
     [0, 0]
     """
-    return fit_formula(
-        "dp_bayes",
-        formula,
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=method,
-        default="sums",
-        schema=schema,
-        bounds=bounds,
-        inference=inference,
-        seed=seed,
-        progress=progress,
-        options=options,
-    )
+    return fit_formula("dp_bayes", default="sums", **locals())

@@ -13,10 +13,11 @@ from dpmodels.request import Request, check_eps_delta, check_n, check_seed
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
+    from dpmodels.api.choice import Choice
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema
 
-__all__ = ["COMMON_OPTIONS", "Call", "build_request", "check_split"]
+__all__ = ["COMMON_OPTIONS", "Designed", "build_request", "check_split"]
 
 #: Arguments that every formula verb takes beside its method's own options.
 COMMON_OPTIONS: dict[str, Any] = {
@@ -39,12 +40,16 @@ _CHOICES = {
 
 
 @dataclass(frozen=True)
-class Call:
-    """A request with its design and the declared row count (if any)."""
+class Designed:
+    """A request with its design and the declared row count (if any).
+
+    ``second``: the call that takes over if the plan of this one says that it is outdone.
+    """
 
     request: Request
     design: Design
     n: int | None
+    second: Designed | None = None
 
 
 def check_split(split: Any) -> Mapping[str, float] | None:
@@ -155,6 +160,14 @@ def _planned_columns(
     return dict.fromkeys(sorted(names.union(used)), "unknown")
 
 
+def build_chosen(verb: str, formula: Any, choice: Choice, **call: Any) -> Designed:
+    """Build the call of a chosen method, with the one that may take over."""
+    first = build_request(verb, formula, method=choice.method, reasons=choice.reasons, **call)
+    if not choice.second:
+        return first
+    return replace(first, second=build_request(verb, formula, method=choice.second, **call))
+
+
 def build_request(
     verb: str,
     formula: Any,
@@ -173,7 +186,7 @@ def build_request(
     options: Mapping[str, Any],
     design_options: Mapping[str, Any] | None = None,
     reasons: tuple[str, ...] = (),
-) -> Call:
+) -> Designed:
     """Validate a call completely, before any private cell is read.
 
     Parameters
@@ -245,6 +258,7 @@ def build_request(
         subset=request.subset,
         weights=request.weights,
         **{**record.design_options, **(design_options or {})},
+        **({"aside": True} if entry.aside else {}),
     )
     if request.buy == "all":
         design = design.without_bounds()
@@ -257,4 +271,4 @@ def build_request(
                 "method that does, for example method='pmt'"
             )
         request = replace(request, public=read_public(public, design))
-    return Call(replace(request, schema=design.schema), design, common["n"])
+    return Designed(replace(request, schema=design.schema), design, common["n"])

@@ -2,24 +2,97 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from dpmodels.registry import method_names
+from dpmodels.registry import method_names, resolve
 from dpmodels.verbs import verb_of
 
-__all__ = ["choose_method"]
+__all__ = ["Choice", "choose_method"]
 
 
-def choose_method(verb: str, method: str | None, public: Any) -> tuple[str, tuple[str, ...]]:
-    """Return (method, reasons).
+@dataclass(frozen=True)
+class Choice:
+    """The method of a call.
 
-    ``"pmt"`` where public data are given, for the verbs that have it; else the first method of the
-    registry, with the reason that the verb's record gives.
+    Attributes
+    ----------
+    method : str
+    reasons : tuple of str
+    second : str
+        Method that takes over if the plan of the first says that it is outdone; empty: none.
+    """
+
+    method: str
+    reasons: tuple[str, ...] = ()
+    second: str = ""
+
+
+def choose_method(
+    verb: str,
+    method: str | None,
+    public: Any,
+    *,
+    inference: bool = True,
+    options: Mapping[str, Any] | None = None,
+) -> Choice:
+    """Return the method of a call, with the reasons.
+
+    One that reads public data where they are given (by the verb's record), else the first method
+    of the registry; the record may name another that is the better one without inference, or
+    where noise would rule (``Verb.instead``). An option that only the other has asks for it.
     """
     if method is not None:
-        return method, ()
-    names = method_names(verb)
-    if public is not None and "pmt" in names:
-        return "pmt", ("method chosen: pmt, because public data were given",)
+        return Choice(method)
+    record, names = verb_of(verb), method_names(verb)
+    first = names[0]
+    if public is not None and record.with_public in names:
+        return Choice(
+            record.with_public,
+            (f"method chosen: {record.with_public}, because public data were given",),
+        )
+    other = record.instead
+    if other:
+        given = {k: v for k, v in (options or {}).items() if v is not None}
+        asked = [name for name in given if not _knows(verb, first, name)]
+        if asked and all(_serves(verb, other, k, given[k]) for k in given):
+            return Choice(other, (f"method chosen: {other}, because {asked[0]}= was given",))
+        able = all(_serves(verb, other, k, given[k]) for k in given)
+        if not inference and able:
+            return Choice(
+                other, (f"method chosen: {other}, because inference=False asks for no errors",)
+            )
+        if able and given.get("relation") == "add-remove" and "n_guess" not in given:
+            why = "relation='add-remove' was given without n_guess="
+            return Choice(other, (f"method chosen: {other}, because {why}",))
+        if able:
+            return Choice(first, _because(verb, first), other)
+    return Choice(first, _because(verb, first))
+
+
+def _because(verb: str, name: str) -> tuple[str, ...]:
     because = verb_of(verb).because
-    return names[0], ((f"method chosen: {names[0]}, {because}",) if because else ())
+    return (f"method chosen: {name}, {because}",) if because else ()
+
+
+def _option(verb: str, method: str, name: str) -> Any:
+    return next((o for o in resolve(verb, method).options if o.name == name), None)
+
+
+def _knows(verb: str, method: str, name: str) -> bool:
+    from dpmodels.api.building import COMMON_OPTIONS
+
+    return name in COMMON_OPTIONS or _option(verb, method, name) is not None
+
+
+def _serves(verb: str, method: str, name: str, value: Any) -> bool:
+    """Return whether a method takes an option with this value."""
+    from dpmodels.api.building import COMMON_OPTIONS
+
+    if name in COMMON_OPTIONS:
+        return name != "weights" or "weights" in resolve(verb, method).accepts
+    option = _option(verb, method, name)
+    if option is None:
+        return False
+    return not (option.choices and isinstance(value, str) and value not in option.choices)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import build_request
+from dpmodels.api.building import build_chosen
+from dpmodels.api.choice import Choice
 from dpmodels.api.on_moments import fit_on_moments, holds_moments
 from dpmodels.api.on_release import fit_on_release, is_release, require
 from dpmodels.api.run import execute
@@ -25,6 +26,8 @@ _BLANK: dict[str, Any] = {
     "inference": True,
     "progress": None,
 }
+#: What is no option: an argument of another name is the verb's own, and goes with its options.
+_CALL = {*_BLANK, "seed", "options", "design_options"}
 
 
 def fit_formula(
@@ -36,7 +39,7 @@ def fit_formula(
     eps: Any,
     delta: Any,
     method: str | None,
-    default: str | Callable[[], tuple[str, tuple[str, ...]]],
+    default: str | Callable[[], Choice],
     **call: Any,
 ) -> Fit:
     """Run one call of a verb on a table, or on a release in a table's place.
@@ -49,9 +52,10 @@ def fit_formula(
         Not given with a release: its guarantee is already paid for.
     method : str or None
     default : str or function
-        Method where none is asked for, or a function that returns it with the reasons.
+        Method where none is asked for, or a function that chooses it.
     **call
-        The arguments of :func:`dpmodels.api.building.build_request` that the verb decides.
+        The other arguments of the verb, each under its own name. A verb that changes none of them
+        hands all over at once, ``**locals()`` before it has a name of its own.
     """
     from dpmodels.api.building import check_first
     from dpmodels.api.public import not_the_private_data
@@ -59,7 +63,8 @@ def fit_formula(
     from dpmodels.results import Fit
     from dpmodels.sources.adapt import as_source
 
-    call = {**_BLANK, **call}
+    own = {name: call.pop(name) for name in [*call] if name not in _CALL}
+    call = {**_BLANK, **call, "options": {**call.get("options", {}), **own}}
     if is_release(data) and "drcl" in method_names(verb):
         return fit_on_release(
             verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call
@@ -71,19 +76,16 @@ def fit_formula(
     check_first(formula)
     require(verb, eps, delta, call.get("options"))
     not_the_private_data(call["public"], data)
-    reasons: tuple[str, ...] = ()
-    if not isinstance(default, str):
-        method, reasons = default()
+    chosen = Choice(method or default) if isinstance(default, str) else default()
     source = as_source(data)
-    request = build_request(
+    request = build_chosen(
         verb,
         formula,
+        chosen,
         eps=eps,
         delta=delta,
-        method=method or str(default),
         kinds=source.kinds,
         attached=source.schema_attr,
-        reasons=reasons,
         **call,
     )
     return Fit(*execute(request, source, budget))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpmodels.api.choice import choose_method
 from dpmodels.api.fitting import fit_formula
 from dpmodels.api.on_release import REQUIRED
-from dpmodels.errors import RequestError, shown
-from dpmodels.families import Family, family_of
+from dpmodels.errors import RequestError
+from dpmodels.families import family_of, link_of
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -23,9 +24,12 @@ def dp_glm(
     *,
     eps: float = REQUIRED,
     delta: float = REQUIRED,
-    family: str = "binomial",
+    family: Any = "binomial",
+    link: str | None = None,
     method: str | None = None,
     event: Any = None,
+    offset: str | None = None,
+    exposure: str | None = None,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
     public: Any = None,
@@ -35,7 +39,7 @@ def dp_glm(
     progress: bool | None = None,
     **options: Any,
 ) -> Fit:
-    """Fit a logistic (or Poisson) regression with differential privacy.
+    """Fit a generalised linear model with differential privacy.
 
     Parameters
     ----------
@@ -44,19 +48,30 @@ def dp_glm(
         such as ``"I(income > 50) ~ age"``.
     data, eps, delta, schema, bounds, public, inference, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
-    family : {"binomial", "poisson", "geometric"}
-        "logistic" and "logit" are read as "binomial". "geometric": counts with mean e^eta by the
-        geometric quasi-likelihood, on noised tables (``method="drcl"`` and its kin).
+    family : str or family of statsmodels
+        "binomial" (links "logit", "probit", "cloglog"), "poisson", "quasipoisson", "gamma",
+        "negative_binomial" and "geometric" (link "log"), "gaussian"; the usual aliases too. A
+        response that the family cannot have (a negative or broken count) is a missing cell: the
+        row counts as empty, silently.
+    link : str, optional
+        Default: the family's first.
     method : str, optional
-        Default "objpert" (objective perturbation), the most accurate wherever it was compared.
-        See ``dp.methods()``.
+        Default "scoring" (private Fisher scoring: errors near the non-private ones, robust), or
+        "objpert" (objective perturbation) where that is better by a public rule: without
+        inference, with public data, or where the noise of the information would be above half of
+        its size. The summary says which and why. See ``dp.methods()``.
     event : level, optional
         The level of the response whose probability is modelled; default: the second declared.
         A response that is a plain number needs it, or a declaration: ``event=1`` models
         P(y = 1), and every other number is "no event".
+    offset, exposure : str, optional
+        Column (or expression) that is added to the linear predictor, as it is or as its logarithm
+        (log links); the same as ``offset(z)`` in the formula. Its range must be known as any
+        other's.
     **options
-        Options of the method (``dp.methods("objpert")``), and ``split, level, relation, na,
-        on_no_reply, engine, subset, n``.
+        Options of the method (``dp.methods("scoring")``), and ``split, level, relation, na,
+        on_no_reply, engine, subset, weights, n``. ``weights="w"``: a declared column that
+        multiplies a row's share of the likelihood.
 
     Returns
     -------
@@ -89,7 +104,9 @@ def dp_glm(
     >>> bool(fit.params["lncoins"] < 0)
     True
     """
-    default, options, design_options = glm_arguments(family, event, options)
+    formula, options, design_options = glm_arguments(
+        formula, family=family, event=event, link=link, offset=offset, exposure=exposure, **options
+    )
     return fit_formula(
         "dp_glm",
         formula,
@@ -98,7 +115,9 @@ def dp_glm(
         eps=eps,
         delta=delta,
         method=method,
-        default=default,
+        default=lambda: choose_method(
+            "dp_glm", method, public, inference=inference, options=options
+        ),
         schema=schema,
         bounds=bounds,
         public=public,
@@ -111,26 +130,35 @@ def dp_glm(
 
 
 def glm_arguments(
-    family: Any, event: Any, options: Mapping[str, Any]
-) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Return (default method, options, design options) of a call: for a fit and for its plan."""
-    from dpmodels.registry import method_names
-
+    formula: Any,
+    *,
+    family: Any,
+    event: Any = None,
+    link: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    **options: Any,
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Return (formula, options, design options) of a call: for a fit and for its plan."""
     chosen = family_of(family)
-    link = options.get("link")
-    if link not in (None, chosen.link):
-        raise RequestError(
-            f"family={chosen.name!r} has link={chosen.link!r}, got link={shown(link)}"
-        )
-    return (
-        chosen.default_method or method_names("dp_glm")[0],
-        {**options, "family": chosen.name, "link": chosen.link},
-        _design_options(chosen, event),
-    )
-
-
-def _design_options(family: Family, event: Any) -> dict[str, Any]:
-    if event is not None and not family.is_event:
+    named = link_of(chosen, link, family)
+    if event is not None and not chosen.is_event:
         raise RequestError("event= names the level of a binomial response")
-    out: dict[str, Any] = {"response_ok": family.response}
-    return {**out, "event": event} if event is not None else out
+    if exposure is not None and named.name != "log":
+        raise RequestError(
+            "exposure= multiplies the mean of a log link; for another link give offset="
+        )
+    for name, text in (("offset", offset), ("exposure", exposure)):
+        if text is None:
+            continue
+        if not isinstance(text, str):
+            raise RequestError(
+                f"{name}= takes a text, for example {name}='months': it is read row by row with "
+                f"the data; got {type(text).__name__}"
+            )
+        inner = f"log({text})" if name == "exposure" else text
+        formula = f"{formula} + offset({inner})"
+    design: dict[str, Any] = {"response_ok": chosen.response}
+    if event is not None:
+        design["event"] = event
+    return formula, {**options, "family": chosen.name, "link": named.name}, design

@@ -139,7 +139,7 @@ def _predictor(fit: Fit) -> Predictor:
     from dpmodels.families import LINKS
     from dpmodels.models.holdout.sums import Predictor
 
-    inverse = LINKS[fit.kind.link_name(fit.options)][0]
+    inverse = LINKS[fit.kind.link_name(fit.options)].inverse
     return Predictor(np.asarray(fit.params, dtype=float), inverse)
 
 

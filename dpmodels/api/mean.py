@@ -63,19 +63,5 @@ def dp_mean(
     >>> fit.params.round(1).to_dict()
     {'mdvis': 2.9}
     """
-    return fit_formula(
-        "dp_mean",
-        columns_formula(formula),
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=method,
-        default="clipped",
-        schema=schema,
-        bounds=bounds,
-        inference=inference,
-        seed=seed,
-        progress=progress,
-        options=options,
-    )
+    formula = columns_formula(formula)
+    return fit_formula("dp_mean", default="clipped", **locals())

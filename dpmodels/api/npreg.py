@@ -65,19 +65,4 @@ def dp_npreg(
     >>> fit.predict(pd.DataFrame({"disea": [5.0, 20.0]})).round(1).tolist()
     [0.8, 1.2]
     """
-    return fit_formula(
-        "dp_npreg",
-        formula,
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=method,
-        default="functional",
-        schema=schema,
-        bounds=bounds,
-        inference=inference,
-        seed=seed,
-        progress=progress,
-        options=options,
-    )
+    return fit_formula("dp_npreg", default="functional", **locals())

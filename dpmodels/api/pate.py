@@ -19,13 +19,13 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     """Return (array, classes, teachers) after checks of shape and type alone."""
     import numpy as np
 
-    from dpmodels.sources.adapt import _withheld
     from dpmodels.sources.matrix import listed_numbers, whole_numbers
+    from dpmodels.sources.source import withheld
 
     typed = hasattr(votes, "dtype") or hasattr(votes, "__array__")
     masked = isinstance(votes, np.ma.MaskedArray)
     if masked or any(hasattr(votes, a) for a in ("columns", "__arrow_c_stream__")):
-        array = _withheld(lambda: whole_numbers(votes))
+        array = withheld(lambda: whole_numbers(votes))
     else:
         array = np.asarray(votes) if typed else listed_numbers(votes)
     if array.ndim != 2 or array.dtype.kind not in "iu":

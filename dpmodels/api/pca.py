@@ -62,17 +62,6 @@ def dp_pca(
     >>> len(fit.params)
     3
     """
-    return fit_formula(
-        "dp_pca",
-        columns_formula(formula),
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=options.pop("method", None),
-        default="gptr",
-        schema=schema,
-        bounds=bounds,
-        seed=seed,
-        options={"k": k, **options},
-    )
+    formula = columns_formula(formula)
+    method = options.pop("method", None)
+    return fit_formula("dp_pca", default="gptr", **locals())

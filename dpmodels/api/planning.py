@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import build_request
+from dpmodels.api.building import build_chosen
 from dpmodels.api.choice import choose_method
 from dpmodels.api.glm import glm_arguments
-from dpmodels.api.run import make_plan
+from dpmodels.api.run import settled
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.request import check_n
 from dpmodels.verbs import verb_of
@@ -66,13 +66,12 @@ def plan(
     check_n(n)
     design_options = None
     if verb_of(verb).loss == "family":
-        family, event = options.pop("family", "binomial"), options.pop("event", None)
-        default, options, design_options = glm_arguments(family, event, options)
-        method = method or default
-    chosen, reasons = choose_method(verb, method, public)
+        formula, options, design_options = glm_arguments(
+            formula, **{"family": "binomial", **options}
+        )
+    chosen = choose_method(verb, method, public, inference=inference, options=options)
     arguments: dict[str, Any] = {
         "delta": delta,
-        "method": chosen,
         "kinds": None,
         "attached": None,
         "schema": schema,
@@ -83,11 +82,10 @@ def plan(
         "progress": None,
         "options": options,
         "design_options": design_options,
-        "reasons": reasons,
     }
 
     def planned(rows: int, budget: float) -> Plan:
-        return make_plan(build_request(verb, formula, eps=budget, **arguments), rows)
+        return settled(build_chosen(verb, formula, chosen, eps=budget, **arguments), rows)[1]
 
     result = planned(n, eps)
     if want is None:

@@ -72,20 +72,4 @@ def dp_quantreg(
     Unit: one row (or one attribute of it). Neighbours: replace one row, n public. Charged: (eps,
     delta) for the noised table; everything after it is post-processing. On a release: nothing.
     """
-    return fit_formula(
-        "dp_quantreg",
-        formula,
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=method,
-        default="drcl",
-        schema=schema,
-        bounds=bounds,
-        public=public,
-        inference=inference,
-        seed=seed,
-        progress=progress,
-        options={**options, "tau": tau},
-    )
+    return fit_formula("dp_quantreg", default="scoring", **locals())

@@ -14,23 +14,26 @@ from dpmodels.errors import (
     UtilityWarning,
 )
 from dpmodels.private import checked, opened, released, row_count, rows_of, tell
+from dpmodels.registry import backend_of
 
 if TYPE_CHECKING:
-    from dpmodels.api.building import Call
+    from dpmodels.api.building import Designed
     from dpmodels.estimate import Estimate
     from dpmodels.planning import Plan
     from dpmodels.release import Release
     from dpmodels.sources.adapt import Source
 
-__all__ = ["execute", "make_plan"]
+__all__ = ["execute", "make_plan", "settled"]
 
 
-def make_plan(call: Call, n: int) -> Plan:
+def make_plan(call: Designed, n: int) -> Plan:
     """Return the plan of a call: the same code for ``plan()`` and for a fit."""
     request = call.request
     if n < 1 and request.relation == "replace":  # under add-remove the count is private
         raise RequestError("the table has no rows")
-    plan = request.method.load().plan(request, call.design, n)
+    backend, reasons = request.method.chosen(request)
+    request = replace(request, reasons=(*request.reasons, *reasons))
+    plan = replace(request.method.load(backend).plan(request, call.design, n), backend=backend)
     if plan.purchase is not None and request.relation == "replace":
         from dpmodels.ranges.expected import purchase_advice
 
@@ -40,7 +43,21 @@ def make_plan(call: Call, n: int) -> Plan:
     return plan
 
 
-def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
+def settled(call: Designed, n: int) -> tuple[Designed, Plan]:
+    """Return the call that runs, and its plan: the second one where the first is outdone."""
+    plan = make_plan(call, n)
+    if call.second is None or not plan.outdone:
+        return call, plan
+    name = call.second.request.method.name
+    reason = f"method chosen: {name}, because with {call.request.method.name} {plan.outdone}"
+    second = replace(call.second, request=replace(call.second.request, reasons=(reason,)))
+    try:
+        return second, make_plan(second, n)
+    except RequestError:  # it needs something that this call does not say
+        return call, plan
+
+
+def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
     """Plan, charge the budget, and only then read rows and draw noise.
 
     Returns
@@ -49,17 +66,17 @@ def execute(call: Call, source: Source, budget: Any) -> tuple[Plan, Release, Est
     """
     from dpmodels.sources.rows import READ_ONCE
 
-    request = call.request
-    checked(budget, request.seed)
-    public_n = request.relation == "replace"
+    checked(budget, call.request.seed)
+    public_n = call.request.relation == "replace"
     n = row_count(
         source, call.n if public_n or source.n is None else None, next(iter(call.design.kinds))
     )
-    plan = make_plan(call, n)
+    call, plan = settled(call, n)
+    request = call.request
     if plan.passes > 1 and not source.rescannable:
         raise SourceError(READ_ONCE)
     door = opened(_label(plan), plan, budget, request.seed, what="the fit is ")
-    backend = request.method.load()
+    backend = backend_of(plan)
     rows = rows_of(source, n, request.progress, public_n=public_n, passes=plan.passes)
     release: Release = released(door, backend.release, rows)
     estimate = backend.estimate(plan, release)

@@ -16,7 +16,7 @@ from dpmodels.audit.cases import (
     uncovered,
 )
 from dpmodels.audit.mutants import MUTANTS, Mutant, flagged
-from dpmodels.audit.release import EventCheck, ReleaseCheck, audit_events, audit_release
+from dpmodels.audit.outcomes import EventCheck, ReleaseCheck, audit_events, audit_release
 from dpmodels.audit.sensitivity import (
     SensitivityCheck,
     check_sensitivity,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
-from dpmodels.audit.release import EventCheck, ReleaseCheck
+from dpmodels.audit.outcomes import EventCheck, ReleaseCheck
 from dpmodels.audit.sensitivity import SensitivityCheck
 from dpmodels.audit.stats import Finding
 from dpmodels.audit.structure import SentinelCheck, StructureCheck
@@ -48,7 +48,7 @@ class AuditReport:
 
 
 #: Modules ``cases_*`` of this room: the cases of the methods that come with the package.
-ROOMS = ("linear", "propose", "posterior", "noised", "holdout")
+ROOMS = ("linear", "families", "propose", "posterior", "noised", "holdout")
 _CASES: dict[tuple[str, str], list[AuditCase]] = {}
 
 

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.audit.cases import AuditCase, register_case
-from dpmodels.audit.release import ReleaseCheck
-from dpmodels.audit.sensitivity import SensitivityCheck, corner_neighbours
+from dpmodels.audit import (
+    AuditCase,
+    ReleaseCheck,
+    SensitivityCheck,
+    corner_neighbours,
+    register_case,
+)
 from dpmodels.models.holdout.release import HoldoutPlan, plan_holdout, release
 from dpmodels.models.holdout.sums import (
     AtBounds,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.audit.release import audit_events, audit_release
+from dpmodels.audit.outcomes import audit_events, audit_release
 from dpmodels.audit.sensitivity import check_sensitivity, corner_neighbours
 from dpmodels.audit.stats import Finding
 from dpmodels.privacy.gdp import mu_gdp, upper_quantile

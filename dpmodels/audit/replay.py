@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.audit.stats import Finding
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
@@ -258,6 +257,7 @@ def replay_stage(
     Under add-remove the columns may have any length.
     """
     from dpmodels.ranges import buy
+    from dpmodels.registry import backend_of
     from dpmodels.sources.adapt import DictSource
     from dpmodels.sources.rows import Rows
 
@@ -270,7 +270,7 @@ def replay_stage(
         quiet(),
         np.errstate(all="ignore"),
     ):
-        plan.request.method.load().release(plan, rows, run)
+        backend_of(plan).release(plan, rows, run)
     return run.drawn
 
 
@@ -343,10 +343,3 @@ def _coin_ratios(a: Draw, b: Draw, eps: float, delta: float, factor: float) -> t
     same = a.sensitivity == b.sensitivity
     reply = a.distance(b) * factor / a.sensitivity if both and same else 0.0
     return odds, reply if same else math.inf
-
-
-def as_finding(name: str, ratios: Mapping[str, float]) -> Finding:
-    """Return the worst ratio as a finding: flagged above 1."""
-    worst = max(ratios.values(), default=math.inf)
-    text = ", ".join(f"{k}: {v:.3f}" for k, v in ratios.items())
-    return Finding(name, worst <= 1.0 + 1e-9, worst, 1.0, 0.0, text)

@@ -138,11 +138,11 @@ def plan_of(
 
 def backend_release(plan: Plan, data: Mapping[str, Any], run: Any) -> Release:
     """Run the private stage of a plan on synthetic columns."""
+    from dpmodels.registry import backend_of
     from dpmodels.sources.adapt import DictSource
     from dpmodels.sources.rows import Rows
 
     assert plan.n is not None
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        backend = plan.request.method.load()
-        return backend.release(plan, Rows(DictSource(data), plan.n), run)
+        return backend_of(plan).release(plan, Rows(DictSource(data), plan.n), run)

@@ -10,6 +10,7 @@ Both end in :class:`~dpmodels.models.linear.solve.Moments`, in the coordinates o
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -40,6 +41,16 @@ if TYPE_CHECKING:
 __all__ = ["Bounded", "ball_map", "ball_sd", "bounded_plan", "joint_noise", "release_ball"]
 
 Mechanism = Gaussian | Pure
+
+
+class Blocks(Protocol):
+    """Whatever yields passes of blocks: rows, or rows with a working response."""
+
+    def blocks(
+        self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
+    ) -> Iterator[Array]:
+        """Yield one pass of blocks ``(q, m)``."""
+        ...
 
 
 class BallMap(LatticeMap, Protocol):
@@ -80,7 +91,7 @@ def joint_noise(q: int, s: float, mechanism: Mechanism) -> Array:
 
 
 def release_ball(
-    rows: Rows,
+    rows: Blocks,
     design: Design,
     rowmap: BallMap,
     run: Run,

@@ -76,10 +76,10 @@ def unit_scale(design: Design) -> UnitScale:
     kinds = [c.kind for c in design.columns] + ["response"]
     # A weighted row is sqrt(w) (1, x, y): its intercept cell is not constant, so that centring by
     # a constant would not be affine in x. Such rows are only scaled.
-    centred = design.has_intercept and design.weights is None
+    centred = design.has_intercept and not design.scaled
     scale, shift = np.ones(len(kinds)), np.zeros(len(kinds))
     for j, kind in enumerate(kinds):
-        if kind in ("intercept", "dummy") and design.weights is None:
+        if kind in ("intercept", "dummy") and not design.scaled:
             continue
         if centred and hi[j] > lo[j]:
             scale[j] = 2.0 / (hi[j] - lo[j])

@@ -44,7 +44,7 @@ def unit_rows(design: Design, centred: bool | None = None) -> tuple[UnitScale, f
     top = np.maximum(np.abs(lo), np.abs(hi))
     q, p = design.q, design.p
     if centred is None:
-        centred = design.has_intercept and design.weights is None
+        centred = design.has_intercept and not design.scaled
     scale = np.where(top > 0, 1.0 / np.where(top > 0, top, 1.0), 1.0)
     shift = np.zeros(q)
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.errors import did_you_mean
 from dpmodels.formula import intervals as iv
-from dpmodels.formula.calls import word
-from dpmodels.formula.compile import Context, compile_scalar, literal, overflow, pretty
+from dpmodels.formula.compile import compile_scalar
 from dpmodels.formula.nodes import Array, Basis, Env, Factor, Node, constant
 from dpmodels.formula.refuse import need_range, refused_private, refused_state
+from dpmodels.formula.syntax import Context, literal, overflow, pretty, word
 
 __all__ = ["arguments", "bspline"]
 
@@ -31,8 +32,6 @@ def arguments(node: ast.Call, names: str, ctx: Context) -> dict[str, ast.expr]:
     bound = dict(zip(known, node.args, strict=False))
     for k in node.keywords:
         if k.arg not in known or k.arg in bound:
-            from dpmodels.errors import did_you_mean
-
             close = did_you_mean(str(k.arg), known)
             raise ctx.fail(f"{called}() has no argument {k.arg!r}.{close} It takes {names}")
         bound[str(k.arg)] = k.value

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError, SchemaError, shown
+from dpmodels.errors import FormulaError, SchemaError, choice, shown
 from dpmodels.formula import formulaic_terms as fx
 from dpmodels.formula import intervals as iv
 from dpmodels.formula.columns import (
@@ -21,15 +22,17 @@ from dpmodels.formula.columns import (
     weighted,
     weighted_term,
 )
-from dpmodels.formula.compile import Context, compile_factor, compile_scalar, parse_expression
+from dpmodels.formula.compile import compile_factor, compile_scalar
 from dpmodels.formula.design import Column, Design, TermInfo
 from dpmodels.formula.functions import REGISTERED, RESERVED
+from dpmodels.formula.language import compile_call
 from dpmodels.formula.nodes import Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product, Program, rules
+from dpmodels.formula.schema import Schema
+from dpmodels.formula.syntax import Context, parse_expression
 from dpmodels.formula.walk import needed_variables
-from dpmodels.schema import Schema
 
-__all__ = ["build_design", "build_mean_design"]
+__all__ = ["build_design", "build_mean_design", "design_from"]
 
 _NA = ("zero-row", "declared", "impute-midpoint")
 
@@ -46,6 +49,7 @@ def build_design(
     one_sided_ok: bool = False,
     response_ok: str = "real",
     event: Any = None,
+    aside: bool = False,
 ) -> Design:
     """Compile a formula against a public schema.
 
@@ -69,6 +73,9 @@ def build_design(
         "event": a two-level response gives 0/1, the second level (or ``event=``) is 1.
         "levels": a factor response gives its code.
     event : level, optional
+    aside : bool
+        Offset and weight of a row become rows of the buffer, before the response, and are worked
+        into neither response nor columns.
 
     Returns
     -------
@@ -78,7 +85,7 @@ def build_design(
     -----
     **Privacy.** Takes no data. Whatever would have to be learnt from rows is refused.
     """
-    builder = _Builder(formula, schema, na, engine, order, subset, weights)
+    builder = _Builder(formula, schema, na, engine, order, subset, weights, aside=aside)
     return builder.design(one_sided_ok, response_ok, event)
 
 
@@ -100,6 +107,37 @@ def build_mean_design(
     return _Builder(formula, schema, na, engine, None, subset, weights).mean_design()
 
 
+def design_from(data: Mapping[str, Any]) -> Design:
+    """Compile the design again from its text and schema."""
+    schema = Schema.from_dict(data["schema"])
+    shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
+    if data["mean"]:
+        design = build_mean_design(data["formula"], schema, **shared)
+    else:
+        design = build_design(
+            data["formula"],
+            schema,
+            order=data["order"],
+            response_ok=data["response_ok"],
+            event=data["event"],
+            one_sided_ok=data["one_sided"],
+            aside=data.get("aside", False),
+            **shared,
+        )
+    if data["buy_all"]:
+        design = design.without_bounds()
+    bought = {name: (lo, hi) for name, lo, hi in data["bought"]}
+    return design.with_bounds(bought) if bought else design
+
+
+def _reduced(design: Design) -> Any:
+    return design_from, (design.to_dict(),)
+
+
+# A design is pickled as its text and schema: what it compiled to are functions.
+copyreg.pickle(Design, _reduced)
+
+
 class _Builder:
     """One compilation. Steps: parse, compile each factor, lay out, bound, program."""
 
@@ -112,13 +150,13 @@ class _Builder:
         order: str | None,
         subset: str | None,
         weights: str | None,
+        *,
+        aside: bool = False,
     ) -> None:
-        if na not in _NA:
-            raise FormulaError(f"na must be one of {', '.join(_NA)}, got {na!r}")
-        if order not in (None, "statsmodels"):
-            raise FormulaError(f"order must be None or 'statsmodels', got {order!r}")
+        choice("na", na, _NA, FormulaError)
+        choice("order", order, (None, "statsmodels"), FormulaError)
         self.formula, self.na, self.engine, self.order = formula, na, engine, order
-        self.subset, self.weights = subset, weights
+        self.subset, self.weights, self.aside = subset, weights, aside
         self.parsed = fx.parse(formula, list(schema), engine, by_degree=order is None)
         self.variables = needed_variables(
             formula, list(schema), engine=engine, subset=subset, weights=weights
@@ -134,8 +172,8 @@ class _Builder:
         self.atoms: dict[tuple[str, bool], Atom] = {}
 
     # -- compile ---------------------------------------------------------------------------
-    def context(self, text: str) -> Context:
-        return Context(self.formula, self.schema, text, {})
+    def context(self, text: str, names: Mapping[str, str]) -> Context:
+        return Context(self.formula, self.schema, text, names, compile_call)
 
     def factor(self, text: str) -> Factor:
         """Compile one factor by its text."""
@@ -145,14 +183,13 @@ class _Builder:
             else:
                 text_, names = text, {}
             tree, quoted = parse_expression(text_, self.formula)
-            ctx = Context(self.formula, self.schema, text, {**quoted, **names})
-            self.compiled[text] = compile_factor(tree, ctx)
+            self.compiled[text] = compile_factor(tree, self.context(text, {**quoted, **names}))
         return self.compiled[text]
 
     def scalar(self, text: str, what: str) -> Node:
         """Compile an expression that must be a number."""
         tree, quoted = parse_expression(text, self.formula)
-        return compile_scalar(tree, Context(self.formula, self.schema, f"{what}={text}", quoted))
+        return compile_scalar(tree, self.context(f"{what}={text}", quoted))
 
     def atom(self, text: str, reduced: bool) -> Atom:
         """Return the columns of one factor in one coding; shared by all its terms."""
@@ -198,7 +235,8 @@ class _Builder:
                 f'"{self.formula}" has nothing on the right-hand side. '
                 'Use "y ~ 1" for the mean, or "y ~ x1 + x2"'
             )
-        response, source, levels = self._response(one_sided_ok, response_ok, event, offset)
+        subtracted = None if self.aside else offset
+        response, source, levels = self._response(one_sided_ok, response_ok, event, subtracted)
         products, columns, infos = self.products(terms)
         return self.finish(
             products, columns, infos, response, source, offset,
@@ -305,6 +343,12 @@ class _Builder:
         if not columns:
             raise FormulaError(f'"{self.formula}" has no columns on the right-hand side')
         weights = self._weights()
+        known = None if offset is None else self.scalar(offset, "offset")
+        aside: dict[str, Node] = {}
+        if self.aside:
+            given = {"offset": known, "weights": weights}
+            aside = {kind: node for kind, node in given.items() if node is not None}
+            known = weights = None
         predicate = self._subset()
         response_interval = None if response is None else response.interval
         if weights is not None:
@@ -315,12 +359,13 @@ class _Builder:
             products=tuple(products),
             rules=rules(self.schema, self.na),
             columns=len(columns),
-            numeric=numeric_rows(columns, response, weights is not None),
+            numeric=numeric_rows(columns, response, weights is not None, len(aside)),
             response=source,
             response_interval=response_interval,
-            offset=None if offset is None else self.scalar(offset, "offset"),
+            offset=known,
             subset=predicate,
             weights=weights,
+            aside=tuple(aside.values()),
             impute=self.na == "impute-midpoint",
         )
         return Design(
@@ -336,6 +381,7 @@ class _Builder:
             subset=self.subset,
             weights=self.weights,
             offset=offset,
+            aside=tuple(column_of(f"({k})", node.interval, k, k) for k, node in aside.items()),
             program=program,
             **extra,
         )

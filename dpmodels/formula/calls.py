@@ -1,68 +1,19 @@
-"""Calls of the formula language: what each word compiles to. A table, filled by decorators."""
+"""Words that give one number: ``I()``, elementwise functions, ``minimum()``, ``clip()``."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dpmodels.formula import intervals as iv
-from dpmodels.formula.compile import (
-    Context,
-    combine,
-    compile_scalar,
-    overflow,
-    pretty,
-)
-from dpmodels.formula.functions import FUNCTIONS, REGISTERED, Rowwise
-from dpmodels.formula.nodes import Array, Env, Factor, Node
-from dpmodels.formula.refuse import refused_call
+from dpmodels.formula.compile import combine, compile_scalar
+from dpmodels.formula.functions import FUNCTIONS, Rowwise
+from dpmodels.formula.nodes import Array, Env, Factor, Node, constant
+from dpmodels.formula.syntax import Context, overflow, pretty, word
 
-__all__ = ["CALLS", "call_name", "compile_call", "word"]
-
-Compiler = Callable[[ast.Call, Context], Factor]
-CALLS: dict[str, Compiler] = {}
-
-
-def word(name: str) -> Callable[[Compiler], Compiler]:
-    """Register the compiler of one word of the language."""
-
-    def keep(compiler: Compiler) -> Compiler:
-        CALLS[name] = compiler
-        return compiler
-
-    return keep
-
-
-def call_name(node: ast.expr) -> str:
-    """Return ``"log"`` for ``log``, ``np.log`` and ``numpy.log``; dotted text for the rest."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        base = call_name(node.value)
-        return node.attr if base in ("np", "numpy") else f"{base}.{node.attr}"
-    return "(expression)"
-
-
-def compile_call(node: ast.Call, ctx: Context) -> Factor:
-    """Compile a call, or refuse it."""
-    import dpmodels.formula.bases
-    import dpmodels.formula.categories  # noqa: F401  (both register words)
-
-    name = call_name(node.func)
-    if any(isinstance(a, ast.Starred) for a in node.args) or any(
-        k.arg is None for k in node.keywords
-    ):
-        raise ctx.refuse(f"{pretty(node, ctx)}: starred arguments are not allowed")
-    if name in CALLS:
-        return CALLS[name](node, ctx)
-    if name in FUNCTIONS:
-        return _elementwise(node, name, ctx)
-    if name in REGISTERED:
-        return _registered(node, REGISTERED[name], ctx)
-    raise refused_call(node, name, ctx)
+__all__ = ["elementwise", "registered"]
 
 
 def only_positional(node: ast.Call, name: str, count: int, ctx: Context) -> list[ast.expr]:
@@ -85,7 +36,8 @@ def _identity(node: ast.Call, ctx: Context) -> Factor:
     return compile_scalar(only_positional(node, "I", 1, ctx)[0], ctx)
 
 
-def _elementwise(node: ast.Call, name: str, ctx: Context) -> Node:
+def elementwise(node: ast.Call, name: str, ctx: Context) -> Node:
+    """Compile a function of the allow-list, with the range it has on the declared one."""
     f = FUNCTIONS[name]
     inner = only_positional(node, name, 1, ctx)[0]
     a = compile_scalar(inner, ctx)
@@ -111,13 +63,12 @@ def _elementwise(node: ast.Call, name: str, ctx: Context) -> Node:
             raise overflow(node, ctx)
     values = f.values
     if a.constant is not None:
-        from dpmodels.formula.nodes import constant
-
         return constant(float(values(np.float64(a.constant))))
     return Node(interval, lambda env: values(a.evaluate(env)), a.variables)
 
 
-def _registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
+def registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
+    """Compile a function of the user's own, which is called a row at a time if need be."""
     if node.keywords or not node.args:
         raise ctx.fail(f"{f.name}() takes positional arguments only")
     parts = [compile_scalar(a, ctx) for a in node.args]

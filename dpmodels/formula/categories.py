@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,17 @@ import numpy as np
 from dpmodels.errors import DPModelsError, did_you_mean
 from dpmodels.formula import formulaic_terms as fx
 from dpmodels.formula.bases import arguments, numbers, whole
-from dpmodels.formula.calls import call_name, word
 from dpmodels.formula.coerce import hash_text
 from dpmodels.formula.compile import (
-    Context,
     compile_factor,
     compile_scalar,
-    literal,
-    pretty,
     variable_cat,
     variable_name,
 )
 from dpmodels.formula.nodes import Array, Cat, Env, Factor, Node
 from dpmodels.formula.refuse import need_levels, need_range, refused_name
-from dpmodels.schema import Binary, Levels, Real, Text
+from dpmodels.formula.syntax import Context, call_name, literal, pretty, word
+from dpmodels.variables import Binary, Levels, Real, Text
 
 __all__: list[str] = []
 
@@ -269,6 +267,4 @@ def _quoted(node: ast.Call, ctx: Context) -> Factor:
     name = literal(given["x"])
     if not isinstance(name, str) or name not in ctx.schema:
         raise refused_name(str(name), ctx)
-    return compile_factor(
-        ast.Name(id="_q_"), Context(ctx.formula, ctx.schema, ctx.term, {**ctx.names, "_q_": name})
-    )
+    return compile_factor(ast.Name(id="_q_"), replace(ctx, names={**ctx.names, "_q_": name}))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.quiet import quiet
-from dpmodels.schema import Binary, Levels, Text, Variable
+from dpmodels.variables import Binary, Levels, Text, Variable
 
 __all__ = ["coerce", "coerce_all", "hash_text"]
 

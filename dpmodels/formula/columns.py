@@ -172,12 +172,11 @@ def weighted_term(t: TermInfo, w: Node) -> TermInfo:
 
 
 def numeric_rows(
-    columns: list[Column], response: Column | None, weighted: bool
+    columns: list[Column], response: Column | None, weighted: bool, aside: int = 0
 ) -> tuple[slice, ...]:
     """Contiguous runs of buffer rows that can hold NaN."""
     flags = [weighted or c.kind not in ("intercept", "dummy", "contrast") for c in columns]
-    if response is not None:
-        flags.append(True)
+    flags += [True] * (aside + (response is not None))
     out: list[slice] = []
     start = None
     for j, flag in enumerate([*flags, False]):

@@ -1,7 +1,8 @@
 """From the text of one factor to a node: ``ast.parse`` and an allow-list. Nothing is evaluated.
 
 The walk below handles the grammar of expressions (numbers, names, arithmetic, comparisons);
-calls are in :mod:`dpmodels.formula.calls`. What is not on the list is refused with a correction.
+calls go through the words of :mod:`dpmodels.formula.syntax`. What is not on the list is refused
+with a correction.
 """
 
 from __future__ import annotations
@@ -9,92 +10,19 @@ from __future__ import annotations
 import ast
 import math
 import operator
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError, FormulaPrivacyError, did_you_mean
+from dpmodels.errors import did_you_mean
 from dpmodels.formula import intervals as iv
 from dpmodels.formula.nodes import Array, Cat, Env, Factor, Node, constant
-from dpmodels.schema import Levels, Schema, Text
+from dpmodels.formula.refuse import refused_name, refused_node
+from dpmodels.formula.syntax import Context, literal, overflow, pretty
+from dpmodels.variables import Levels, Text
 
-__all__ = ["Context", "compile_factor", "compile_scalar", "literal", "parse_expression", "pretty"]
-
-_BACKTICK = re.compile(r"`([^`]*)`")
-
-
-@dataclass(frozen=True)
-class Context:
-    """Where an expression stands, for messages and look-ups. All public."""
-
-    formula: str
-    schema: Schema
-    term: str
-    names: Mapping[str, str]  # placeholder identifier -> back-ticked name
-
-    def fail(self, what: str, *lines: str, privacy: bool = False) -> FormulaError:
-        """Return the error for this term: what is wrong, then how to fix it."""
-        cls = FormulaPrivacyError if privacy else FormulaError
-        body = "".join(f"\n  {line}" for line in (what, *lines))
-        return cls(f'term `{self.term}` in "{self.formula}"{body}')
-
-    def refuse(self, what: str, *lines: str) -> FormulaError:
-        """Return a refusal on grounds of privacy."""
-        return self.fail(what, *lines, privacy=True)
-
-    def range_of(self, interval: iv.Interval) -> str:
-        """Return an interval for a message."""
-        return "unknown" if interval is None else f"[{interval[0]:g}, {interval[1]:g}]"
-
-
-def parse_expression(text: str, formula: str) -> tuple[ast.expr, dict[str, str]]:
-    """Return the syntax tree of a factor and the back-ticked names in it."""
-    names: dict[str, str] = {}
-
-    def replace(match: re.Match[str]) -> str:
-        key = f"_quoted_{len(names)}_"
-        names[key] = match.group(1)
-        return key
-
-    code = _BACKTICK.sub(replace, text)
-    problem = ""
-    tree: ast.Expression | None = None
-    try:
-        tree = ast.parse(code.strip(), mode="eval")
-    except SyntaxError as error:
-        at = (error.offset or 1) - 1
-        problem = f"{error.msg} at position {at + 1}: {code[:at]} >>> {code[at:]}"
-    except (ValueError, RecursionError, MemoryError):
-        problem = "it is too deeply nested, or holds a null byte"
-    if tree is None:
-        raise FormulaError(f'cannot read `{text}` in "{formula}"\n  {problem}')
-    return tree.body, names
-
-
-def pretty(node: ast.AST, ctx: Context) -> str:
-    """Return the source of a piece of an expression, back-ticks restored."""
-    text = ast.unparse(node)
-    for key, name in ctx.names.items():
-        text = text.replace(key, f"`{name}`")
-    return text
-
-
-def literal(node: ast.expr) -> Any:
-    """Return the value of a literal (number, text, list ...), or ``...`` if it is not one."""
-    if isinstance(node, ast.Constant) and not isinstance(node.value, (bytes, complex)):
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        value = literal(node.operand)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return -value if isinstance(node.op, ast.USub) else value
-    if isinstance(node, (ast.List, ast.Tuple)):
-        items = [literal(x) for x in node.elts]
-        if all(x is not ... for x in items):
-            return items
-    return ...
+__all__ = ["combine", "compile_factor", "compile_scalar", "variable_cat", "variable_name"]
 
 
 def variable_name(node: ast.expr, ctx: Context) -> str | None:
@@ -103,8 +31,6 @@ def variable_name(node: ast.expr, ctx: Context) -> str | None:
         return None
     name = ctx.names.get(node.id, node.id)
     if name not in ctx.schema:
-        from dpmodels.formula.refuse import refused_name
-
         raise refused_name(name, ctx)
     return name
 
@@ -114,8 +40,6 @@ def variable_name(node: ast.expr, ctx: Context) -> str | None:
 
 def compile_factor(node: ast.expr, ctx: Context) -> Factor:
     """Compile a whole factor: a number, a basis or a category."""
-    from dpmodels.formula.calls import compile_call
-
     if isinstance(node, ast.Name):
         name = variable_name(node, ctx)
         assert name is not None
@@ -123,7 +47,7 @@ def compile_factor(node: ast.expr, ctx: Context) -> Factor:
         if isinstance(variable, Levels):
             return variable_cat(name, variable)
     if isinstance(node, ast.Call):
-        return compile_call(node, ctx)
+        return ctx.call(node, ctx)
     return compile_scalar(node, ctx)
 
 
@@ -155,17 +79,13 @@ def compile_scalar(node: ast.expr, ctx: Context) -> Node:
             out = _logical(out, part, isinstance(node.op, ast.And), ctx)
         return out
     if isinstance(node, ast.Call):
-        from dpmodels.formula.calls import compile_call
-
-        value = compile_call(node, ctx)
+        value = ctx.call(node, ctx)
         if isinstance(value, Node):
             return value
         raise ctx.fail(
             f"{pretty(node, ctx)} gives several columns or a category, and cannot be used inside "
             "an expression. Write it as a term of its own"
         )
-    from dpmodels.formula.refuse import refused_node
-
     raise refused_node(node, ctx)
 
 
@@ -240,14 +160,6 @@ def combine(
         interval,
         lambda env: values(a.evaluate(env), b.evaluate(env)),
         a.variables | b.variables,
-    )
-
-
-def overflow(node: ast.AST, ctx: Context) -> FormulaError:
-    """Return the refusal of an expression whose range is not finite in floating point."""
-    return ctx.fail(
-        f"{pretty(node, ctx)} is not finite on the whole declared range",
-        "Narrow the declared range of its variables, or wrap the argument: clip(x, a, b)",
     )
 
 

@@ -11,9 +11,10 @@ from dpmodels.errors import SchemaNeededError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.design import Design
 from dpmodels.formula.nodes import Cat
+from dpmodels.formula.schema import Schema, schema_for
 from dpmodels.formula.walk import needed_variables
-from dpmodels.schema import Levels, Schema, schema_for
 from dpmodels.tables import Column, Layout, Row, Shown, Table
+from dpmodels.variables import Levels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError, did_you_mean
+from dpmodels.errors import FormulaError, choice, did_you_mean
 from dpmodels.formula.factors import FactorInfo
 from dpmodels.formula.intervals import Interval, magnitude
-from dpmodels.schema import Schema, Variable
+from dpmodels.formula.schema import Schema
+from dpmodels.variables import Variable
 
 if TYPE_CHECKING:
     from dpmodels.formula.program import Program
@@ -82,7 +83,10 @@ class Design:
     engine : {"formulaic", "patsy"}
     order : None or "statsmodels"
     subset, weights, offset : str or None
-        Row-wise predicate; nonnegative weight; what is subtracted from the response.
+        Row-wise predicate; nonnegative weight; known part of the linear predictor.
+    aside : tuple of Column
+        Offset and weight where they are rows of the block buffer (before the response). Else a
+        row is multiplied by the root of its weight, and the offset subtracted from the response.
     response_ok, event : see :func:`build_design`
     levels : tuple
         Classes of a "class" response; (non-event, event) of an "event" response.
@@ -105,6 +109,7 @@ class Design:
     subset: str | None = None
     weights: str | None = None
     offset: str | None = None
+    aside: tuple[Column, ...] = ()
     response_ok: str = "real"
     event: Any = None
     levels: tuple[Any, ...] = ()
@@ -126,18 +131,29 @@ class Design:
 
     @property
     def q(self) -> int:
-        """Rows of the block buffer: p, plus one for the response."""
-        return self.p + (self.response is not None)
+        """Rows of the block buffer: p, those of ``aside``, plus one for the response."""
+        return self.p + len(self.aside) + (self.response is not None)
 
     @functools.cached_property
     def z(self) -> tuple[Column, ...]:
         """Columns of the block buffer, response last."""
-        return self.columns if self.response is None else (*self.columns, self.response)
+        response = () if self.response is None else (self.response,)
+        return (*self.columns, *self.aside, *response)
 
     @property
     def has_intercept(self) -> bool:
         """Whether there is a constant column."""
         return any(c.kind == "intercept" for c in self.columns)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether rows are multiplied by the root of their weight: no cell is constant then."""
+        return self.weights is not None and not self.aside
+
+    def place_aside(self, kind: str) -> int | None:
+        """Return the row of the buffer that holds "offset" or "weights"; None: there is none."""
+        kinds = [c.kind for c in self.aside]
+        return self.p + kinds.index(kind) if kind in kinds else None
 
     @property
     def kinds(self) -> dict[str, Variable]:
@@ -175,8 +191,7 @@ class Design:
         -----
         **Privacy.** A function of formula and schema. Valid for every possible row.
         """
-        if norm not in _NORMS:
-            raise FormulaError(f"norm must be one of {', '.join(_NORMS)}, got {norm!r}")
+        choice("norm", norm, _NORMS, FormulaError)
         parts = [self.term_norm(t, norm) for t in self.terms]
         if norm == "l1":
             return sum(parts)
@@ -226,6 +241,7 @@ class Design:
         return replace(
             self,
             columns=tuple(map(filled, self.columns)),
+            aside=tuple(map(filled, self.aside)),
             response=None if self.response is None else filled(self.response),
             bought=tuple((k, lo, hi) for k, (lo, hi) in sorted(kept.items())),
         )
@@ -340,7 +356,7 @@ class Design:
 
     # -- identity --------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
-        """Return what :meth:`from_dict` compiles the same design from."""
+        """Return what :func:`~dpmodels.formula.build.design_from` compiles the same design from."""
         return {
             "formula": self.formula,
             "schema": self.schema.to_dict(),
@@ -355,37 +371,11 @@ class Design:
             "one_sided": self.response is None and not self.mean,
             "buy_all": self.buy_all,
             "bought": [list(b) for b in self.bought],
+            **({"aside": True} if self.aside else {}),
         }
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Design:
-        """Compile the design again from its text and schema."""
-        from dpmodels.formula.build import build_design, build_mean_design
-
-        schema = Schema.from_dict(data["schema"])
-        shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
-        if data["mean"]:
-            design = build_mean_design(data["formula"], schema, **shared)
-        else:
-            design = build_design(
-                data["formula"],
-                schema,
-                order=data["order"],
-                response_ok=data["response_ok"],
-                event=data["event"],
-                one_sided_ok=data["one_sided"],
-                **shared,
-            )
-        if data["buy_all"]:
-            design = design.without_bounds()
-        bought = {name: (lo, hi) for name, lo, hi in data["bought"]}
-        return design.with_bounds(bought) if bought else design
 
     @property
     def fingerprint(self) -> str:
         """Hash of formula, schema and rules: equal designs, equal fingerprints."""
         text = json.dumps({**self.to_dict(), "names": self.names}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def __reduce__(self) -> Any:
-        return (Design.from_dict, (self.to_dict(),))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError, did_you_mean
+from dpmodels.errors import FormulaError, choice, did_you_mean
 from dpmodels.formula.coerce import coerce
+from dpmodels.variables import Levels
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -19,8 +20,7 @@ _OUTSIDE = ("clip", "nan", "extrapolate")
 
 def matrix(design: Design, new: Any, outside: str) -> Any:
     """Return the (k, p) matrix; see :meth:`Design.matrix`."""
-    if outside not in _OUTSIDE:
-        raise FormulaError(f"outside must be one of {', '.join(_OUTSIDE)}, got {outside!r}")
+    choice("outside", outside, _OUTSIDE, FormulaError)
     program = design.program
     assert program is not None
     used: set[str] = set()
@@ -74,8 +74,6 @@ def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
     of a release.
     """
     import pandas as pd
-
-    from dpmodels.schema import Levels
 
     program = design.program
     assert program is not None

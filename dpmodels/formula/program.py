@@ -16,7 +16,8 @@ import numpy as np
 from dpmodels.formula.clip import clip_cells
 from dpmodels.formula.intervals import Interval
 from dpmodels.formula.nodes import Array, Basis, Cat, Node
-from dpmodels.schema import Levels, Schema
+from dpmodels.formula.schema import Schema
+from dpmodels.variables import Levels
 
 __all__ = ["Atom", "Block", "Product", "Program"]
 
@@ -278,6 +279,9 @@ class Program:
     response : Node, Cat or None
         Cat: a class response, written as its code.
     offset, subset, weights : Node or None
+    aside : tuple of Node
+        Offset and weight of a row, where they are rows of the buffer (before the response) instead
+        of being worked into it.
     columns : int
         p.
     numeric : tuple of slice
@@ -293,6 +297,7 @@ class Program:
     offset: Node | None = None
     subset: Node | None = None
     weights: Node | None = None
+    aside: tuple[Node, ...] = ()
     impute: bool = False
     #: False: a row whose only fault is a missing level is not marked as missing.
     marks: bool = True
@@ -318,6 +323,8 @@ class Program:
                 self._response(block, out[last])
             if self.subset is not None:  # before weights: cells of the block are rows of ``out``
                 block.mark(~(np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0))
+            for row, node in enumerate(self.aside, self.columns):
+                out[row] = node.evaluate(block)
             if self.weights is not None:
                 out *= np.sqrt(self.weights.evaluate(block))
             for row, lo, hi in finals:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from dpmodels.errors import FormulaError, did_you_mean
-from dpmodels.formula.compile import Context, pretty
 from dpmodels.formula.functions import FUNCTIONS, REGISTERED
 from dpmodels.formula.intervals import Interval
+from dpmodels.formula.syntax import CALLS, Context, pretty
 
 __all__ = [
     "need_levels",
@@ -231,8 +231,6 @@ def refused_node(node: ast.expr, ctx: Context) -> FormulaError:
 
 def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
     """Return the refusal of a call to a function that is not on the allow-list."""
-    from dpmodels.formula.calls import CALLS
-
     refused_private(node, ctx)
     last = name.rsplit(".", 1)[-1]
     shown = pretty(node, ctx)

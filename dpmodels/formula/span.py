@@ -13,11 +13,12 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.schema import Levels
+from dpmodels.variables import Levels
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.schema import Schema, Variable
+    from dpmodels.formula.schema import Schema
+    from dpmodels.variables import Variable
 
 __all__ = ["outside_span", "public_points", "response_column", "span", "terms_at"]
 

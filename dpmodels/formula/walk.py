@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from dpmodels.errors import FormulaError, did_you_mean
-from dpmodels.formula.compile import literal, parse_expression
 from dpmodels.formula.formulaic_terms import parse
 from dpmodels.formula.spelling import refuse_r
-from dpmodels.schema import Levels, Text, Variable
+from dpmodels.formula.syntax import literal, parse_expression
+from dpmodels.variables import Levels, Text, Variable
 
 __all__ = ["expressions", "inline_variables", "names_in", "needed_variables"]
 

@@ -69,6 +69,10 @@ class Plan(Shown):
     passes : int
         How often the rows are read at least; a source that gives them once is refused above 1,
         before anything is charged. Never a function of cells.
+    outdone : str
+        Why another method would do better, by public numbers; empty: nothing says so.
+    backend : str
+        Module that goes on from here, where the method has several endings.
     """
 
     request: Request
@@ -84,6 +88,8 @@ class Plan(Shown):
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     passes: int = 1
+    outdone: str = ""
+    backend: str = field(default="", repr=False)
 
     @classmethod
     def of(
@@ -116,6 +122,11 @@ class Plan(Shown):
         public_n = n if request.relation == "replace" else None
         facts = {"reasons": request.reasons, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The reasons, as the notes of a fit print them."""
+        return [text[:1].upper() + text[1:] + "." for text in self.reasons]
 
     def table(self) -> Table:
         """Return what the plan shows: facts, columns, what is released, advice."""

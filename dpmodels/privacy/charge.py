@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpmodels.errors import RequestError, shown
+from dpmodels.errors import RequestError, choice, shown
 from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.guarantee import Guarantee
 
@@ -67,8 +67,7 @@ def new_account(
         ("unit", unit, ("record", "attribute")),
         ("rule", rule, ("auto", "mixed", "caps", "basic")),
     ):
-        if value not in choices:
-            raise RequestError(f"{name}={shown(value)} is not one of {list(choices)}")
+        choice(name, value, choices)
     if cap_eps is not None:
         cap_eps = checked_number("cap_eps", cap_eps, positive=False)
         if cap_eps > eps:

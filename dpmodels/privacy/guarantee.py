@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from dpmodels.errors import PrivacyBugError, RequestError, shown
+from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
 from dpmodels.privacy.composition import Parts, eps_of_curve, parts_of
 from dpmodels.privacy.mechanisms import Approximate, mechanism_from_dict, mechanism_to_dict
 from dpmodels.privacy.steps import Step
@@ -57,8 +57,8 @@ class Guarantee:
     proved: str | None = None
 
     def __post_init__(self) -> None:
-        if self.relation not in RELATIONS or self.proved not in (None, *RELATIONS):
-            raise RequestError(f"relation={self.relation!r} is not one of {list(RELATIONS)}")
+        choice("relation", self.relation, RELATIONS)
+        choice("proved", self.proved, (None, *RELATIONS))
         if self.proved == "replace" and self.relation == "add-remove":
             raise PrivacyBugError("a replace-one proof implies nothing under add/remove")
         # Root finders and shares that add up to eps and a last digit: the noise, which is rounded

@@ -15,7 +15,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import BudgetError, RequestError, shown
+from dpmodels.errors import BudgetError, RequestError, choice
 from dpmodels.privacy.account import Account, Remaining
 from dpmodels.privacy.charge import Charge, checked_number, new_account
 from dpmodels.privacy.guarantee import Guarantee, joint
@@ -302,9 +302,7 @@ class Budget(Shown):
         """Return the ledger: ``"text"`` (default), any format of a summary, or ``"frame"``."""
         if format == "frame":
             return self.to_frame()
-        if format not in FORMATS:
-            known = [*FORMATS, "frame"]
-            raise RequestError(f"format={shown(format)} is not one of {known}")
+        choice("format", format, [*FORMATS, "frame"])
         return self.render(format)
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ def kind_of(step: Step) -> str:
     return name + (", reply test" if step.reply_test else "")
 
 
-def _currency(m: Mechanism) -> tuple[float | None, float | None, float]:
+def _price(m: Mechanism) -> tuple[float | None, float | None, float]:
     """Return (mu, eps, delta) of a mechanism; None where it has no such number."""
     if isinstance(m, Gaussian):
         return m.mu, None, 0.0
@@ -56,7 +56,7 @@ def frame(charges: Iterable[Charge]) -> pd.DataFrame:
     for charge in charges:
         g = charge.guarantee
         for step in g.steps:
-            mu, eps, delta = _currency(step.mechanism)
+            mu, eps, delta = _price(step.mechanism)
             rows.append(
                 {
                     "call": charge.number,
@@ -113,7 +113,7 @@ def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
         rows.append(Row((charge.call, _pair(g.eps, g.delta) + " *" * g.seeded), span=True))
         for step in g.steps:
             number += 1
-            mu, eps, delta = _currency(step.mechanism)
+            mu, eps, delta = _price(step.mechanism)
             cells = [str(number), step.name, kind_of(step), _share(step.share)]
             cells.append("" if mu is None else f"{mu:.4f}")
             if with_eps:

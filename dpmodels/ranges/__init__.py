@@ -3,6 +3,7 @@
 from dpmodels.ranges.buy import buy_ranges, plan_purchase
 from dpmodels.ranges.parts import (
     FAILURE_SHARE,
+    RANGES_SHARE,
     Part,
     bounds_share,
     gaussian_part,
@@ -13,6 +14,7 @@ from dpmodels.ranges.parts import (
 
 __all__ = [
     "FAILURE_SHARE",
+    "RANGES_SHARE",
     "Part",
     "bounds_share",
     "buy_ranges",

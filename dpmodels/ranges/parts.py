@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAILURE_SHARE",
+    "RANGES_SHARE",
     "Part",
     "bounds_share",
     "gaussian_part",
@@ -28,6 +29,8 @@ __all__ = [
     "ranged_design",
 ]
 
+#: Share of a budget that buys ranges, where ``bounds_share=`` does not say another.
+RANGES_SHARE = 0.15
 #: Part of delta that pays for the failure of bought ranges; methods with a test of their own
 #: spend as much again on the failure of its bound.
 FAILURE_SHARE = 0.1

@@ -231,12 +231,14 @@ def _on_mean(fit: Fit, found: Combinations) -> Combinations:
 
     from dpmodels.families import LINKS
 
-    inverse, slope = LINKS[fit.kind.link_name(fit.options)]
-    mean = inverse(found.effect)
+    link = LINKS[fit.kind.link_name(fit.options)]
     return replace(
-        found, effect=mean, sd=np.abs(slope(mean)) * found.sd,
-        low=inverse(found.low), high=inverse(found.high),
-    )  # fmt: skip
+        found,
+        effect=link.inverse(found.effect),
+        sd=np.abs(link.slope(found.effect)) * found.sd,
+        low=link.inverse(found.low),
+        high=link.inverse(found.high),
+    )
 
 
 def predictors(fit: Fit) -> list[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpmodels.errors import NotReleasedError
-from dpmodels.interop.maketables import MaketablesPlugin, register
 from dpmodels.results import inference
 from dpmodels.results.analysis import Analysis, NewReleases, OnMoments
+from dpmodels.results.plugin import MaketablesPlugin, register
 from dpmodels.results.record import Record
 from dpmodels.results.views import Estimates, PublicFacts
 

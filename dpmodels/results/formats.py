@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-__all__ = ["column", "interval", "number", "p_value", "percent", "share"]
+__all__ = ["column", "greek", "interval", "number", "p_value", "pair", "percent", "share"]
 
 MISSING = "n/a"
 
@@ -97,3 +97,13 @@ def stars(p: float) -> str:
 def interval(bounds: tuple[float, float]) -> str:
     """Return ``[8, 15]``."""
     return f"[{bounds[0]:.6g}, {bounds[1]:.6g}]"
+
+
+def greek(statement: str) -> str:
+    """Return a privacy statement with the letters of the field."""
+    return statement.replace("eps =", "ε =").replace("delta =", "δ =")
+
+
+def pair(eps: float, delta: float) -> str:
+    """Return ``(ε = 1, δ = 1e-06)``."""
+    return f"(ε = {eps:g}, δ = {delta:g})"

@@ -143,8 +143,7 @@ def privacy_share(est: Estimate) -> Array:
 
 
 def _style(frame: pd.DataFrame, style: str) -> pd.DataFrame:
-    if style not in ("python", "r"):
-        raise RequestError(f"style={shown(style)} is not one of ['python', 'r']")
+    choice("style", style, ("python", "r"))
     return frame.rename(columns=lambda c: c.replace("_", ".")) if style == "r" else frame
 
 

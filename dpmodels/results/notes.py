@@ -10,11 +10,11 @@ from dpmodels.registry import method_names, resolve
 from dpmodels.results import formats as f
 from dpmodels.results import inference
 from dpmodels.results.design_facts import interval_of, ranged
+from dpmodels.tables import Page
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.results.record import Record
-    from dpmodels.results.summary import Page
 
 __all__ = ["STARS", "no_reply_page", "notes_of"]
 
@@ -28,7 +28,6 @@ _PRIVACY_SE = {
     "released": "The privacy part is the scale of the added noise, mapped by released numbers",
     "unavailable": "The privacy part is not available for this method",
 }
-_R2 = "r_squared"
 STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
 
 
@@ -135,8 +134,9 @@ def _promise(record: Record) -> list[str]:
 
 
 def _absent(record: Record) -> list[str]:
-    stats = record.estimate.stats
-    words = [w for w in verb_of(record.call.verb).absent if not (w == "R-squared" and _R2 in stats)]
+    verb, stats = verb_of(record.call.verb), record.estimate.stats
+    given = {label.lower() for label, key in verb.header if key in stats}
+    words = [w for w in verb.absent if w.lower() not in given]
     return [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
 
 
@@ -150,8 +150,6 @@ def _declare(record: Record) -> list[str]:
 
 def no_reply_page(record: Record) -> Page:
     """Return the page of a fit without a reply: why, what it cost, what to try. All public."""
-    from dpmodels.results.summary import Page, pair
-
     promise, call = record.guarantee, record.call
     if record.why == "ranges":
         start = (
@@ -168,8 +166,8 @@ def no_reply_page(record: Record) -> Page:
     )
     nan = bool(np.isnan(record.estimate.params).all())
     bullets = [
-        f"The full charge {pair(promise.eps, promise.delta)} is recorded: a no-reply also reveals "
-        "something.",
+        f"The full charge {f.pair(promise.eps, promise.delta)} is recorded: a no-reply also "
+        "reveals something.",
         'params are nan; pass on_no_reply="default" to receive the method\'s fixed reply instead.'
         if nan
         else "params hold the method's fixed reply, which does not depend on the data.",

@@ -70,7 +70,8 @@ def regression(
     import pandas as pd
 
     link = fit.kind.link_name(fit.options)
-    inverse, slope = LINKS["identity" if what == "link" else link]
+    shown = LINKS["identity" if what == "link" else link]
+    inverse = shown.inverse
     eta, X, index = linear_predictor(fit, new, outside)
     mean = inverse(eta)
     if interval is None and not se_fit:
@@ -86,7 +87,7 @@ def regression(
         half = inference.half_width(spread, bias, level, est.use_t)
         columns |= {"lwr": inverse(eta - half), "upr": inverse(eta + half)}
     if se_fit:
-        columns["se_fit"] = slope(mean) * se
+        columns["se_fit"] = shown.slope(eta) * se
     return pd.DataFrame(columns, index=index)
 
 

@@ -44,7 +44,7 @@ def to_dict(record: Record) -> dict[str, Any]:
 
 def from_dict(saved: Mapping[str, Any]) -> Record:
     """Return the record that :func:`to_dict` wrote down."""
-    from dpmodels.formula.design import Design
+    from dpmodels.formula.build import design_from
 
     if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
         raise RequestError("this is not a saved dpmodels fit. Write one with fit.to_json(path)")
@@ -56,7 +56,7 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
     estimate = _estimate_in(saved["estimate"])
     return Record(
         call=_call_in(saved["call"]),
-        design=Design.from_dict(saved["design"]),
+        design=design_from(saved["design"]),
         guarantee=Guarantee.from_dict(saved["guarantee"]),
         estimate=frozen(estimate, estimate.released),
         n=saved["n"],

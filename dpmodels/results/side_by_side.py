@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.results import formats as f
 from dpmodels.results.choose import chosen, labelled
 from dpmodels.results.fit import Fit
+from dpmodels.results.formats import greek, pair
 from dpmodels.results.notes import STARS
-from dpmodels.results.summary import greek, pair, response_of
+from dpmodels.results.summary import response_of
 from dpmodels.tables import RULE, Column, Layout, Row, Shown, Table
 from dpmodels.tables.files import check_file, write_file
 from dpmodels.tables.text import ascii_text
@@ -145,11 +146,8 @@ def etable(
             raise RequestError(f"etable takes a list of fits, got {fit.__class__.__name__}")
     if not fits:
         raise RequestError("etable needs at least one fit")
-    for name, value, known in (("se", se, ("total", "split")), ("type", type or "text", TYPES)):
-        if value not in known:
-            raise RequestError(
-                f"{name}={value!r} is not one of {list(known)}.{did_you_mean(value, known)}"
-            )
+    choice("se", se, ("total", "split"))
+    choice("type", type or "text", TYPES)
     path = None if file is None else check_file(file)
     names = chosen(
         dict.fromkeys(n for fit in fits for n in fit._record.estimate.names),

@@ -62,7 +62,7 @@ def build(
         rows=rows,
         page=no_reply_page(record) if silent else None,
         notes=_notes(record, stars, exponentiate) if notes and not silent else (),
-        statement=greek(record.guarantee.statement()),
+        statement=f.greek(record.guarantee.statement()),
         layout=_LAYOUT,
         fmt=fmt,
     )
@@ -74,16 +74,6 @@ def _notes(record: Record, stars: bool, exponentiate: bool) -> tuple[str, ...]:
         "the coefficients."
     )
     return (*((said,) if exponentiate else ()), *notes_of(record, stars=stars))
-
-
-def greek(statement: str) -> str:
-    """Return a privacy statement with the letters of the field."""
-    return statement.replace("eps =", "ε =").replace("delta =", "δ =")
-
-
-def pair(eps: float, delta: float) -> str:
-    """Return ``(ε = 1, δ = 1e-06)``."""
-    return f"(ε = {eps:g}, δ = {delta:g})"
 
 
 def _header(record: Record) -> tuple[tuple[str, str], ...]:
@@ -98,7 +88,7 @@ def _header(record: Record) -> tuple[tuple[str, str], ...]:
         ("Method", f'{record.call.method_title} (method="{record.call.method}")'),
         (
             "Privacy",
-            promise.statement() if promise.seeded else f"{pair(promise.eps, promise.delta)}-DP",
+            promise.statement() if promise.seeded else f"{f.pair(promise.eps, promise.delta)}-DP",
         ),
         ("Neighbours", neighbours),
     ]

@@ -15,15 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.rowmap import UnitScale
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.schema import Levels, Text
 
 if TYPE_CHECKING:
-    from dpmodels.exact.rowmap import UnitScale
     from dpmodels.formula.design import Design
     from dpmodels.schema import Variable
 
-__all__ = ["RESPONSE", "Coordinates", "inverse_root", "public_coordinates"]
+__all__ = [
+    "RESPONSE", "Coordinates", "constant_direction", "inverse_root", "longest_row",
+    "public_coordinates",
+]  # fmt: skip
 
 
 #: The response enters a start as sqrt(3) t, t in [-1, 1]: of unit variance if uniform.
@@ -52,6 +55,10 @@ class Coordinates:
         Public fit about which the start looks, for u, in units of the unit response.
     response : float
         The start takes the response as ``response (y - u'centre)``.
+    constant : (r,) array or None
+        a with ``a'u = 1`` in every complete row; None: there is none.
+    offset : int or None
+        Row of the block that the start subtracts from the response.
     """
 
     unit: UnitScale
@@ -59,6 +66,8 @@ class Coordinates:
     identified: npt.NDArray[np.bool_]
     centre: Array
     response: float = RESPONSE
+    constant: Array | None = None
+    offset: int | None = None
 
     @property
     def rank(self) -> int:
@@ -67,36 +76,90 @@ class Coordinates:
 
     @property
     def start(self) -> Array:
-        """Return the map of a unit row (x, y) to ``(u, response (y - u'centre))``, (r + 1, q)."""
+        """Return the map of a unit row to ``(u, response (y - u'centre))``, (r + 1, q).
+
+        A unit row is x, what stands aside (offset, weight; the map does not look at it), y.
+        """
         r, p = self.W0.shape
-        S = np.zeros((r + 1, p + 1))
+        S = np.zeros((r + 1, len(self.unit.scale)))
         S[:r, :p] = self.W0
         S[r, :p] = -self.response * (self.centre @ self.W0)
-        S[r, p] = self.response
+        S[r, -1] = self.response
+        if self.offset is not None:
+            S[r, self.offset] = -self.response * self.unit.scale[-1]
         return S
 
     def back(self) -> tuple[Array, Array]:
         """Return (A, a): coefficients in the user's units are ``A theta + a``; A is (p, r)."""
-        A, a = self.unit.back()
+        p, unit = self.W0.shape[1], self.unit
+        keep = [*range(p), -1]
+        A, a = UnitScale(unit.scale[keep], unit.shift[keep], unit.intercept).back()
         return A @ self.W0.T, a
 
 
-def public_coordinates(design: Design) -> Coordinates:
+def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
     """Return the coordinates of a design whose ranges are all known.
 
     Where a column's range was bought, the box of its variables is unknown; columns then count as
     independent and uniform over their own ranges.
+
+    Parameters
+    ----------
+    design : Design
+    raw : bool
+        The response stays in its own units.
 
     Notes
     -----
     **Privacy.** A function of formula, schema and bought ranges: reads no row.
     """
     unit, _ = unit_rows(design)
+    beside = slice(design.p, design.q if raw else design.q - 1)
+    unit.scale[beside], unit.shift[beside] = 1.0, 0.0
     M = _box_moments(design, unit)
     if M is None:
         M = _column_moments(design, unit)
     W0, identified = inverse_root(M)
-    return Coordinates(unit, W0, identified, np.zeros(len(W0)))
+    return Coordinates(
+        unit, W0, identified, np.zeros(len(W0)), constant=constant_direction(design, unit, W0),
+        offset=None if raw else design.place_aside("offset"),
+    )  # fmt: skip
+
+
+def constant_direction(design: Design, unit: UnitScale, W0: Array) -> Array | None:
+    """Return a with ``a'u = 1`` in every complete row: None without an intercept."""
+    if not design.has_intercept or design.scaled:
+        return None
+    cell = np.array([float(c.kind == "intercept") for c in design.columns])
+    cell /= unit.scale[: design.p]
+    return np.asarray(np.linalg.lstsq(W0.T, cell, rcond=None)[0])
+
+
+def longest_row(design: Design, coordinates: Coordinates, W: Array) -> float:
+    """Return a bound on ``|W u|`` over the rows that a design can have.
+
+    ``w = sum_j c_j x_j``, x_j in its range: ``|w|`` at the middles, plus half widths times
+    ``|c_j|``; of the dummies of one factor at most one is on. inf where a range is unknown.
+    """
+    p = design.p
+    unit = coordinates.unit
+    lo, hi = design.intervals()[:p].T
+    if not (np.isfinite(lo).all() and np.isfinite(hi).all()):
+        return math.inf
+    C = W @ coordinates.W0 * unit.scale[:p]
+    shift = W @ coordinates.W0 @ unit.shift[:p]
+    middle, half = (lo + hi) / 2.0, (hi - lo) / 2.0
+    length = np.linalg.norm(C, axis=0)
+    reach = 0.0
+    for term in design.terms:
+        columns = list(range(p))[term.columns]
+        kinds = {design.columns[j].kind for j in columns}
+        if kinds == {"dummy"} and term.norm == 1.0:
+            middle[columns] = 0.0
+            reach += float(length[columns].max())
+        else:
+            reach += float(half[columns] @ length[columns])
+    return float(np.linalg.norm(C @ middle + shift)) + reach
 
 
 def inverse_root(M: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
@@ -131,7 +194,8 @@ def _box_moments(design: Design, unit: UnitScale) -> Array | None:
     whole = np.isfinite(block).all(axis=0)
     if whole.sum() < 2 * design.p:  # subset= leaves out most of the box
         return None
-    z = block[:-1, whole] * unit.scale[:-1, None] + unit.shift[:-1, None]
+    p = design.p
+    z = block[:p, whole] * unit.scale[:p, None] + unit.shift[:p, None]
     M: Array = z @ z.T / z.shape[1]
     return M
 

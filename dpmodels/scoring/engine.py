@@ -6,7 +6,8 @@ Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` r
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +18,14 @@ from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.sensitivity import gram_sensitivity
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step as LedgerStep
-from dpmodels.scoring.coordinates import Coordinates
-from dpmodels.scoring.newton import State, Step, newton_step, start_state
+from dpmodels.scoring.coordinates import Coordinates, longest_row
+from dpmodels.scoring.deviance import SHARE, STEP, Deviance
+from dpmodels.scoring.guide import Guide
+from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
-from dpmodels.scoring.sums import Centre, Released, ScorePass, release_pass
+from dpmodels.scoring.score import LeastSquares, MeanScore, Score, Start, Working
+from dpmodels.scoring.state import State
+from dpmodels.scoring.sums import Centre, Released, ScorePass, release_pass, sums_of_passes
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
@@ -28,44 +33,33 @@ if TYPE_CHECKING:
     from dpmodels.privacy.run import Run
     from dpmodels.sources.rows import Rows
 
-__all__ = ["ScoringPlan", "ScoringRelease", "plan_scoring", "release_scoring", "steps"]
+__all__ = [
+    "Chain", "ChainRelease", "ScoringPlan", "ScoringRelease", "plan_scoring",
+    "release_scoring", "steps",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Guide:
-    """Which rows of a large table the passes before the last read, and meat and ordinary rows.
+class Chain:
+    """One model of a call: its score, and what its steps are called.
 
     Attributes
     ----------
-    every : int
-        Each row with probability 1 / every, by secret coins ...
-    windows : Windows
-        ... or whole windows of rows, where the order of the rows is public.
+    score : Score
+    label : str
+        Empty for the only one of a call.
     """
 
-    every: int = 1
-    windows: Windows = ALL_ROWS
+    score: Score
+    label: str = ""
 
-    def early(self, n: int) -> int:
-        """Return how many of n rows the early passes read (expected, under coins). Public."""
-        return max(self.windows.count(n) if self.by_place else n // self.every, 1)
+    def named(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return names of coefficients (or numbers) of this chain."""
+        return tuple(f"{name} [{self.label}]" if self.label else name for name in names)
 
-    def tail(self, n: int) -> int:
-        """Return how many rows meat and ordinary information are of."""
-        return max(n // self.every, 1)
-
-    @property
-    def by_place(self) -> bool:
-        """Whether windows choose the rows of the early passes."""
-        return self.windows.every > 1
-
-    def early_coins(self, run: Run) -> Coins | None:
-        """Return the coins of an early pass."""
-        return None if self.by_place else self.tail_coins(run)
-
-    def tail_coins(self, run: Run) -> Coins | None:
-        """Return the coins that choose the rows of meat and ordinary information."""
-        return Coins(self.every, run.coins) if self.every > 1 else None
+    def step(self, k: int) -> str:
+        """Return the name of pass k in the ledger."""
+        return f"{k} ({self.label})" if self.label else str(k)
 
 
 @dataclass(frozen=True)
@@ -80,9 +74,14 @@ class ScoringPlan:
         Of all releases together.
     start, radius : float
         mu of the start, and of the ball of its rows ``(u, c (y - u'centre))``.
-    every : int
-        The start reads every row with probability 1 / every.
     passes : tuple of PassPlan
+        Of each chain.
+    guide : Guide
+    chains : tuple of Chain
+        Models that are fitted to the same rows, from one start; each gets an equal part of every
+        pass.
+    statistics : float
+        mu of the fit statistics; 0: none.
     """
 
     p: int
@@ -93,28 +92,53 @@ class ScoringPlan:
     relation: str
     passes: tuple[PassPlan, ...]
     guide: Guide
+    chains: tuple[Chain, ...]
+    statistics: float = 0.0
+
+    def bound(self, design: Design) -> ScoringPlan:
+        """Return the plan for a design whose ranges are known."""
+        chains = tuple(replace(c, score=c.score.bound(design)) for c in self.chains)
+        return replace(self, chains=chains)
 
 
 @dataclass(frozen=True, eq=False)
-class ScoringRelease:
-    """What went out, and what the passes made of it.
+class ChainRelease:
+    """What a chain released, and what the passes made of it.
 
     Attributes
     ----------
-    coordinates : Coordinates
-    Q : (r + 1, r + 1) array
-        The start.
+    plans : tuple of PassPlan
+        As they were run: radii no larger than rows and scores can be.
     released : tuple of Released
     before : State
         Where the last pass looked from.
     last : Step
     """
 
-    coordinates: Coordinates
-    Q: Array
+    plans: tuple[PassPlan, ...]
     released: tuple[Released, ...]
     before: State
     last: Step
+
+
+@dataclass(frozen=True, eq=False)
+class ScoringRelease:
+    """What went out of a scoring fit.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    Q : (r + 1, r + 1) array
+        The start.
+    chains : tuple of ChainRelease
+    statistics : dict
+        Deviance and its kin, with errors; empty unless asked for.
+    """
+
+    coordinates: Coordinates
+    Q: Array
+    chains: tuple[ChainRelease, ...]
+    statistics: dict[str, float] = field(default_factory=dict)
 
 
 def plan_scoring(
@@ -124,9 +148,12 @@ def plan_scoring(
     p: int,
     relation: str,
     *,
+    chains: tuple[Chain, ...] = (Chain(LeastSquares()),),
     meat: bool = True,
     guide: Guide | None = None,
     radius: float = 0.0,
+    weighted: bool = False,
+    statistics: bool = False,
 ) -> ScoringPlan:
     """Plan a scoring fit from public numbers.
 
@@ -134,27 +161,39 @@ def plan_scoring(
     ----------
     radius : float
         Of the start; 0: ``sqrt(p + 1)``, the root mean square length of a row over the box.
+    weighted : bool
+        Rows have weights of their own.
+    statistics : bool
+        Release fit statistics.
     """
+    own = mu * math.sqrt(SHARE) if statistics else 0.0
+    whole, mu = mu, math.sqrt(mu * mu - own * own)
     last = len(rules.passes) - 1
     guide = Guide() if guide is None else guide
+    part = mu / math.sqrt(len(chains))
     passes = tuple(
         plan_pass(
-            rules, k, mu, guide.early(n) if k < last else n, p, relation, meat=meat,
-            tail=guide.tail(n),
+            rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
+            tail=guide.tail(n), weighted=weighted or any(c.score.weighted for c in chains),
         )
         for k in range(1, last + 1)
     )  # fmt: skip
     start = mu * math.sqrt(rules.passes[0])
-    return ScoringPlan(p, n, mu, start, radius or math.sqrt(p + 1.0), relation, passes, guide)
+    return ScoringPlan(
+        p, n, whole, start, radius or math.sqrt(p + 1.0), relation, passes, guide, chains, own
+    )
 
 
 def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
     """Return the steps of the ledger, in the order of the release."""
     out = [("start", plan.start)]
     for k, one in enumerate(plan.passes, 1):
-        out.append((f"information and scores {k}", one.mu_joint))
-        out += [(f"scale {k}", one.mu_scale)] if one.mu_scale else []
-        out += [(f"score lengths {k}", one.mu_histogram)] if one.mu_histogram else []
+        for chain in plan.chains:
+            label = chain.step(k)
+            out.append((f"information and scores {label}", one.mu_joint))
+            out += [(f"scale {label}", one.mu_scale)] if one.mu_scale else []
+            out += [(f"score lengths {label}", one.mu_histogram)] if one.mu_histogram else []
+    out += [(STEP, plan.statistics)] if plan.statistics else []
     return tuple(LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2) for name, mu in out)
 
 
@@ -168,31 +207,116 @@ def release_scoring(
     The steps of the plan. Every pass looks from released numbers only.
     """
     r = coordinates.rank
-    unit, W0 = coordinates.unit, coordinates.W0
-    n = plan.n
-    radius = plan.radius
+    radius, guide, n = plan.radius, plan.guide, plan.n
     rowmap = RowMap(
-        unit, np.full(r + 1, radius), ball=r + 1, radius=radius, matrix=coordinates.start,
-        still=plan.relation != "replace",
+        coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
+        matrix=coordinates.start, still=plan.relation != "replace",
     )  # fmt: skip
-    guide = plan.guide
+    working = plan.chains[0].score.working
     Q = release_ball(
-        rows, design, rowmap, run, "start", Gaussian(plan.start), plan.relation, guide.windows,
-        guide.early_coins(run),
+        rows if working is None else _Worked(rows, working), design, rowmap, run, "start",
+        Gaussian(plan.start), plan.relation, guide.windows, guide.early_coins(run),
     )  # fmt: skip
     s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start
-    state = start_state(Q, s, guide.early(n), coordinates)
-    out = []
+    start = Start.of(Q, s, guide.early(n), coordinates)
+    states = [chain.score.start(start) for chain in plan.chains]
+    befores = states
+    released: list[list[Released]] = [[] for _ in plan.chains]
+    plans: list[list[PassPlan]] = [[] for _ in plan.chains]
+    taken: list[Step] = []
     for k, one in enumerate(plan.passes, 1):
-        before = state
-        centre = Centre(unit, W0, state.theta, state.W, state.phi)
+        befores = states
+        passes = [
+            ScorePass(
+                _within(one, chain.score, state, coordinates, design),
+                _centre(chain.score, state, k, coordinates, design),
+            )
+            for chain, state in zip(plan.chains, states, strict=True)
+        ]
         if one.last:
             blocks, tail = rows.blocks(design), guide.tail_coins(run)
         else:
             blocks = rows.blocks(design, windows=guide.windows, coins=guide.early_coins(run))
             tail = None
-        sums = ScorePass(one, centre).sums(blocks, tail)
-        out.append(release_pass(sums, one, run, k))
-        step = newton_step(out[-1], one, state)
-        state = step.state
-    return ScoringRelease(coordinates, Q, tuple(out), before, step)
+        taken = []
+        for i, sums in enumerate(sums_of_passes(passes, blocks, tail)):
+            chain, own = plan.chains[i], passes[i].plan
+            plans[i].append(own)
+            released[i].append(release_pass(sums, own, run, chain.step(k)))
+            taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
+        states = [step.state for step in taken]
+    statistics: dict[str, float] = {}
+    if plan.statistics:
+        statistics = _statistics(plan, released[0][-1], states[0], coordinates, design, rows, run)
+    return ScoringRelease(
+        coordinates,
+        Q,
+        tuple(
+            ChainRelease(tuple(ran), tuple(out), before, step)
+            for ran, out, before, step in zip(plans, released, befores, taken, strict=True)
+        ),
+        statistics,
+    )
+
+
+def _statistics(
+    plan: ScoringPlan, last: Released, state: State, coordinates: Coordinates, design: Design,
+    rows: Rows, run: Run,
+) -> dict[str, float]:  # fmt: skip
+    """Release the fit statistics of the first chain at the final fit."""
+    score = plan.chains[0].score
+    assert isinstance(score, MeanScore) and design.response is not None
+    assert score.family is not None and score.link is not None and last.bins is not None
+    interval = design.response.interval
+    assert interval is not None
+    centre = _centre(score, state, 1, coordinates, design)
+    whole = max(float(np.sum(last.bins)), 1.0)
+    one = Deviance.of(
+        score.family, score.link, state.nuisance, state.phi, centre, interval
+    )
+    affine = ScorePass(plan.passes[-1], centre).affine
+    found = one.release(rows.blocks(design), affine, run, plan.statistics, whole)
+    return one.report(found, whole, plan.p)
+
+
+def _within(
+    one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
+) -> PassPlan:
+    """Return the pass with radii no larger than rows of the declared box can need."""
+    psi, omega = score.most(state)
+    if not math.isfinite(psi):
+        return one
+    row = longest_row(design, coordinates, state.W)
+    place = design.place_aside("weights")
+    if place is not None:
+        interval = design.z[place].interval
+        weight = math.inf if interval is None else interval[1]
+        psi, omega = psi * weight, omega * weight
+    return one.within(row * math.sqrt(omega), row * psi) if row * psi > 0.0 else one
+
+
+def _centre(
+    score: Score, state: State, k: int, coordinates: Coordinates, design: Design
+) -> Centre:
+    """Return where pass k looks from."""
+    return Centre(
+        coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
+        score.evaluate(state, k), score.of_residual, design.place_aside("offset"),
+        design.place_aside("weights"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Worked:
+    """Rows whose response is the working response of a start: row by row."""
+
+    rows: Rows
+    working: Working
+
+    def blocks(
+        self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
+    ) -> Iterator[Array]:
+        """Yield one pass of blocks (see :meth:`dpmodels.sources.rows.Rows.blocks`)."""
+        for block in self.rows.blocks(design, windows=windows, coins=coins):
+            self.working.apply(block)
+            yield block

@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.scoring.newton import State, Step
+from dpmodels.scoring.newton import Step
 from dpmodels.scoring.rules import PassPlan
+from dpmodels.scoring.score import Score
+from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import AT_CLIP, Released
 
 __all__ = ["Inference", "infer", "tail_weight"]
 
 
-#: Bias allowance in score-noise sds: ``min(BASE + leverage l_j, MOST)``.
+#: Bias allowance in score-noise sds: ``min(BASE + c l_j, MOST)``, c of the model.
 BASE, MOST = 0.35, 2.0
-#: Leverage factor c of a linear model.
-LEVERAGE = 4.0
 #: Tail of the score lengths: share of t, and of C a row beyond it.
 TAIL, BEYOND = 0.8, 0.35
 #: Bounds of the ratio of neighbouring bins.
@@ -35,7 +35,7 @@ UNRESOLVED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """Covariances and allowances of the step, in v.
+    """Covariances and allowances of the step, in w.
 
     Attributes
     ----------
@@ -55,6 +55,12 @@ class Inference:
         Eigenvectors of unresolved directions.
     meat : (r, r) array
         J per row, as used.
+    d : (r,) array
+        The step.
+    factor, bend : float
+        c of the allowance; curvature times the length of the step.
+    clipped : float
+        0 where no score can be clipped: then there is nothing to allow for.
     """
 
     sampling: Array
@@ -66,6 +72,10 @@ class Inference:
     H: Array
     unresolved: Array
     meat: Array
+    d: Array
+    factor: float = 4.0
+    clipped: float = 1.0
+    bend: float = 0.0
 
     def leverage(self, rows: Array) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
@@ -74,11 +84,21 @@ class Inference:
         whole = np.einsum("ij,jk,ik->i", r, self.H, r)
         return np.clip(1.0 - ordinary / whole, 0.0, 1.0)
 
+    def few(self, rows: Array) -> npt.NDArray[np.bool_]:
+        """Say which linear functions of d rest on few rows.
+
+        Where the model does not count leverage (bounded psi, kernel information) none is said to.
+        """
+        if not self.factor:
+            return np.zeros(len(rows), dtype=bool)
+        return np.asarray(self.leverage(rows) > FEW_ROWS)
+
     def bias(self, rows: Array, phi: float) -> Array:
         """Return the bias allowance of linear functions of d."""
         length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(phi)
-        part = np.minimum(BASE + LEVERAGE * self.leverage(rows), MOST)
-        return np.asarray(length * np.maximum(part * self.score, TAIL * self.tail))
+        part = np.minimum(BASE + self.factor * self.leverage(rows), MOST)
+        clipped = self.clipped * length * np.maximum(part * self.score, TAIL * self.tail)
+        return np.asarray(clipped + self.bend * np.abs(rows @ self.d))
 
     def variance(self, constant: Array | None) -> float:
         """Return the residual variance in units of the scale.
@@ -114,7 +134,7 @@ def tail_weight(bins: Array, clip: float, sd: float) -> float:
 
 
 def infer(
-    released: Released, plan: PassPlan, before: State, step: Step, *, free: float
+    released: Released, plan: PassPlan, before: State, step: Step, score: Score, *, free: float
 ) -> Inference:
     """Return the inference of the last pass.
 
@@ -143,7 +163,7 @@ def infer(
     sd = plan.noise.score / n
     privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
     assert released.bins is not None and released.spread is not None
-    tail = tail_weight(released.bins, plan.clip, plan.noise.count) / n
+    tail = 0.0 if plan.whole else tail_weight(released.bins, plan.clip, plan.noise.count) / n
     return Inference(
         sampling,
         privacy,
@@ -154,6 +174,10 @@ def infer(
         safe,
         vectors[:, low],
         J,
+        step.d,
+        score.leverage,
+        0.0 if plan.whole else 1.0,
+        score.curvature * before.length(step.d) / score.unit(before),
     )
 
 

@@ -6,9 +6,12 @@ All shares are shares of mu^2. E|s|^2 is about p in all that follows (``theory.m
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = [
+    "BOUNDED",
+    "COUNT",
+    "EVENT",
     "LINEAR",
     "Noise",
     "PassPlan",
@@ -51,6 +54,10 @@ class Rules:
 
 
 LINEAR = Rules((0.15, 0.20, 0.65))
+#: Events; models with a bounded score (no scale is released: its density says it).
+EVENT = Rules((0.15, 0.12, 0.15, 0.58))
+BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
+COUNT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,10 @@ class PassPlan:
     rows, tail_rows : int
         How many rows the sums are of, public (expected under coins): all released sums; and meat
         and ordinary information.
+    weighted : bool
+        Rows have weights omega: scores are rounded on a lattice of their own.
+    whole : bool
+        No score of the declared box is longer than C: none is clipped or softened.
     """
 
     p: int
@@ -102,11 +113,34 @@ class PassPlan:
     relation: str
     rows: int
     tail_rows: int
+    weighted: bool = False
+    whole: bool = False
 
     @property
     def scale_cut(self) -> float:
         """Largest squared score in the sum that estimates the scale."""
         return 6.0 * self.p
+
+    def within(self, row: float, score: float) -> PassPlan:
+        """Return the pass with its radii no larger than rows and scores can be.
+
+        Parameters
+        ----------
+        row, score : float
+            Largest |v| and |s| of the declared box (inf: no bound), by public and released
+            numbers. No proof rests on them: what is longer is cut as ever. Noise is in proportion
+            to a radius, so the ledger stays as it is.
+        """
+        R, C = self.information, self.clip
+        if row >= R and score >= C:
+            return self
+        R, C = min(R, row), min(C, score)
+        noise = replace(
+            self.noise,
+            information=self.noise.information * (R / self.information) ** 2,
+            score=self.noise.score * C / self.clip,
+        )
+        return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
 
 
 def blocks_reach(relation: str, p: int) -> tuple[float, float]:
@@ -150,8 +184,9 @@ def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> 
 
 
 def plan_pass(
-    rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int
-) -> PassPlan:
+    rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
+    weighted: bool = False,
+) -> PassPlan:  # fmt: skip
     """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
 
     Parameters
@@ -164,6 +199,8 @@ def plan_pass(
         Release J in the last pass; without it the scale goes out there, at the price of J.
     tail : int
         Rows that meat and ordinary information of the last pass are of.
+    weighted : bool
+        Of the pass.
     """
     last = k == len(rules.passes) - 1
     share = _shares(rules, last=last, meat=meat)
@@ -193,7 +230,7 @@ def plan_pass(
     )
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
-        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail,
+        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
     )  # fmt: skip
 
 

@@ -1,14 +1,16 @@
 """One scoring pass over blocks of rows: exact integer sums, and their release.
 
-A row (x, y) becomes ``v = W u`` and its score ``s = v psi / sqrt(phi)``; each is scaled into its
-ball, rounded towards zero to a lattice, and added up in integers. Workers may add up parts: sums
+A row (x, y) becomes ``w = W u``; of it come ``v = sqrt(omega) w`` (information) and the score
+``s = w psi``. Each is scaled into its ball, rounded towards zero to a lattice, and added up in
+integers. Workers may add up parts: sums
 of one fingerprint can be added (``theory.md``, 2).
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +23,13 @@ from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.rules import PassPlan
+from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
-__all__ = ["AT_CLIP", "BINS", "Centre", "PassSums", "Released", "ScorePass", "release_pass"]
+__all__ = [
+    "AT_CLIP", "BINS", "Centre", "PassSums", "Released", "ScorePass", "release_pass",
+    "sums_of_passes",
+]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
 
@@ -44,15 +50,21 @@ class Centre:
     Attributes
     ----------
     unit : UnitScale
-        Of the block, response last.
+        Of the block: columns, what stands aside, response.
     W0 : (r, p) array
         Public coordinates ``u = W0 (unit row)``.
     theta : (r,) array
-        Fit so far, for u, in units of the unit response.
+        Fit so far, for u.
     W : (r, r) array
-        Symmetric root of the inverse information per row.
+        Whitens: ``w = W u``.
     phi : float
-        Scale: a score is ``v psi / sqrt(phi)``.
+        A standardised residual is ``(y - eta)/sqrt(phi)``.
+    evaluate : function
+        Of the model (:mod:`dpmodels.scoring.score`).
+    of_residual : bool
+        The model sees the standardised residual; else the linear predictor and the response.
+    offset, weights : int or None
+        Rows of the block that hold them.
     """
 
     unit: UnitScale
@@ -60,6 +72,10 @@ class Centre:
     theta: Array
     W: Array
     phi: float
+    evaluate: Evaluate = plain
+    of_residual: bool = True
+    offset: int | None = None
+    weights: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +87,7 @@ class PassSums:
     information, meat, spread : (r, r) object arrays or None
         Integers in units of ``(R / 2^20)^2``.
     score : (r,) object array
-        In units of ``(R_H / 2^20) (4 C / 2^20)``.
+        In units of ``(R_H / 2^20) (4 C / 2^20)``; where rows have weights, of ``C / 2^20``.
     scale : int
         In units of ``6 p / 2^20``.
     bins : tuple of int
@@ -121,13 +137,26 @@ class Released:
     bins: Array | None = None
 
 
-def softened(norm: Array, clip: float) -> Array:
+def softened(norm: Array, clip: float, whole: bool = False) -> Array:
     """Return f(|s|): the length a score is given. ``sup f = C``.
 
     f(r) = r up to .65 C, linear to C at .8 C, C beyond: rows just below C stand for those beyond.
+    Where there are none beyond (``whole``) f(r) = min(r, C).
     """
+    if whole:
+        return np.minimum(norm, clip)
     slope = (1.0 - _KEPT) / (_REACHED - _KEPT)
     return np.minimum(np.maximum(norm, _KEPT * clip + slope * (norm - _KEPT * clip)), clip)
+
+
+@dataclass(eq=False)
+class _Adding:
+    """The running sums of one pass over blocks."""
+
+    words: dict[str, Words]
+    score: Integers
+    scale: int
+    bins: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +173,7 @@ class ScorePass:
     centre: Centre
 
     def sums(self, blocks: Iterable[Array], coins: Coins | None = None) -> PassSums:
-        """Return the exact sums over blocks ``(q, m)``, m <= 8192, which are overwritten.
+        """Return the exact sums over blocks ``(q, m)``, m <= 8192.
 
         Parameters
         ----------
@@ -157,69 +186,94 @@ class ScorePass:
         The return value is confidential. The image of a row is a function of that row (and its
         coin) alone.
         """
-        plan, r = self.plan, len(self.centre.theta)
+        (out,) = sums_of_passes((self,), blocks, coins)
+        return out
+
+    def empty(self) -> _Adding:
+        """Return the sums over no block."""
+        r = len(self.centre.theta)
         words = {name: Words(r) for name in ("information", "meat", "spread")}
-        score = np.zeros(r, dtype=object)
-        scale, bins = 0, np.zeros(BINS, dtype=np.int64)
-        matrix, shift, still = self._matrix()
-        with np.errstate(all="ignore"):
-            for block in blocks:
-                w = mapped(matrix, block, still)
-                if shift is not None:
-                    w += shift
-                z, residual = w[:-1], w[-1]  # rows in lattice steps already, not yet in the ball
-                square = np.einsum("ij,ij->j", z, z)
-                size = np.abs(residual)
-                whole: Any = slice(None)
-                if not math.isfinite(float(square @ size)):  # missing rows: zero, and in no bin
-                    whole = np.isfinite(square * size)
-                    w[:, ~whole] = 0.0
-                    square[~whole] = size[~whole] = 0.0
-                length = np.sqrt(square)
-                norm = length * size
-                norm /= self._step
-                if plan.meat or plan.spread:
-                    at: Any = slice(None) if coins is None else coins.choose(len(norm))
-                    part = z[:, at]
-                    words["spread"].add(_product(part, length[at], plan.spread * self._step))
-                    if plan.meat:
-                        long = norm[at] * self._step
-                        words["meat"].add(
-                            _product(part * residual[at], long, plan.meat * self._step)
-                        )
-                _into_ball(z, length)
-                words["information"].add(cross_product(z))
-                score += self._scores(z, residual, norm, length).astype(object)
-                if plan.mu_scale:
-                    cut = plan.scale_cut
-                    scale += int(np.trunc(np.minimum(norm * norm / cut, 1.0) * STEPS).sum())
-                if plan.mu_histogram:
-                    bins += _lengths(norm[whole] / plan.clip)
-        matrices = {name: _integers(x) for name, x in words.items()}
+        return _Adding(words, np.zeros(r, dtype=object), 0, np.zeros(BINS, dtype=np.int64))
+
+    def add(self, sums: _Adding, block: Array, chosen: Any) -> None:
+        """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
+        plan = self.plan
+        z, psi, omega, square, whole = self._rows(block)
+        length = np.sqrt(square)
+        norm = length * np.abs(psi)
+        norm /= self._step
+        v, long = z, length
+        if omega is not None:
+            # with weights of either sign the information would reach twice as far (theory.md 2.2)
+            root = np.sqrt(np.maximum(omega, 0.0))
+            v, long = z * root, length * root
+        if plan.meat or plan.spread:
+            words, step = sums.words, self._step
+            words["spread"].add(_product(v[:, chosen], long[chosen], plan.spread * step))
+            if plan.meat:
+                part = z[:, chosen] * psi[chosen]
+                words["meat"].add(_product(part, norm[chosen] * step, plan.meat * step))
+        if omega is not None:
+            sums.score += self._own_scores(z, psi, norm, length).astype(object)
+        _into_ball(v, long)
+        sums.words["information"].add(cross_product(v))
+        if omega is None:
+            sums.score += self._scores(v, psi, norm, long).astype(object)
+        if plan.mu_scale:
+            cut = plan.scale_cut
+            sums.scale += int(np.trunc(np.minimum(norm * norm / cut, 1.0) * STEPS).sum())
+        if plan.mu_histogram:
+            sums.bins += _lengths(norm[whole] / plan.clip)
+
+    def done(self, sums: _Adding) -> PassSums:
+        """Return running sums as they leave the pass."""
+        matrices = {name: _integers(x) for name, x in sums.words.items()}
         return PassSums(
             matrices["information"],
-            score,
-            matrices["meat"] if plan.meat else None,
-            matrices["spread"] if plan.spread else None,
-            scale,
-            tuple(int(x) for x in bins),
+            sums.score,
+            matrices["meat"] if self.plan.meat else None,
+            matrices["spread"] if self.plan.spread else None,
+            sums.scale,
+            tuple(int(x) for x in sums.bins),
         )
+
+    def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
+        """Return (w in lattice steps, psi, omega, |w|^2, rows not missing); zero where missing."""
+        centre = self.centre
+        matrix, shift, still = self.affine
+        image = mapped(matrix, block, still)
+        if shift is not None:
+            image += shift
+        z = image[:-1]
+        psi, omega = centre.evaluate(image[-1], block[-1])
+        if centre.weights is not None:
+            weight = block[centre.weights]
+            psi = psi * weight
+            omega = weight if omega is None else omega * weight
+        square = np.einsum("ij,ij->j", z, z)
+        whole: Any = slice(None)
+        if not math.isfinite(float(square @ np.abs(psi))):  # missing rows: zero, and in no bin
+            whole = np.isfinite(square * psi)
+            gone = ~whole
+            z[:, gone] = 0.0
+            square[gone] = 0.0
+            psi = np.where(whole, psi, 0.0)
+            omega = None if omega is None else np.where(whole, omega, 0.0)
+        return z, psi, omega, square, whole
 
     @property
     def _step(self) -> float:
         """Lattice steps of a unit of v: rows of length R_H are ``2^20 (1 - 2^-36)`` steps long."""
         return STEPS / self.plan.information * _SHRINK
 
-    def _scores(
-        self, z: Array, residual: Array, norm: Array, length: Array
-    ) -> npt.NDArray[np.int64]:
+    def _scores(self, z: Array, psi: Array, norm: Array, length: Array) -> npt.NDArray[np.int64]:
         """Return the sum over a block of clipped scores: integer rows z times integer factors.
 
         A score is the row's own lattice vector z times ``f(|s|)/|z|``, so that both are parallel,
         and no longer than C in exact integers: ``|z| <= length``, and factors round towards zero.
         """
-        factor = softened(norm, self.plan.clip)
-        np.copysign(factor, residual, out=factor)
+        factor = softened(norm, self.plan.clip, self.plan.whole)
+        np.copysign(factor, psi, out=factor)
         factor /= length
         factor *= self._step
         factor[~(length > 0.0)] = 0.0
@@ -229,24 +283,64 @@ class ScorePass:
         out: npt.NDArray[np.int64] = (z @ np.trunc(factor, out=factor)).astype(np.int64)
         return out
 
-    def _matrix(self) -> tuple[Array, Array | None, bool]:
-        """Return the affine map of a block to (v in lattice steps, residual / sqrt(phi)).
+    def _own_scores(
+        self, z: Array, psi: Array, norm: Array, length: Array
+    ) -> npt.NDArray[np.int64]:
+        """Return the sum over a block of clipped scores on a lattice of their own, steps of C.
+
+        ``f(|s|) z/|z|`` rounded towards zero: no longer than C in exact integers, and within
+        ``sqrt(p) 2^-20 C`` of a multiple of z.
+        """
+        factor = softened(norm, self.plan.clip, self.plan.whole)
+        np.copysign(factor, psi, out=factor)
+        factor /= length
+        factor[~((length > 0.0) & (norm > 0.0))] = 0.0
+        factor *= STEPS / self.plan.clip * _SHRINK
+        out: npt.NDArray[np.int64] = np.trunc(z * factor).sum(axis=1).astype(np.int64)
+        return out
+
+    @functools.cached_property
+    def affine(self) -> tuple[Array, Array | None, bool]:
+        """Return the affine map of a block to w in lattice steps and to what the model sees.
 
         Matrix, shift, and whether the image of a row may not depend on its place.
         """
         c = self.centre
         p = c.W0.shape[1]
-        M = np.zeros((len(c.theta) + 1, p + 1))
+        M = np.zeros((len(c.theta) + 1, len(c.unit.scale)))
         M[:-1, :p] = self._step * (c.W @ c.W0)
-        M[-1, :p] = -(c.theta @ c.W0) / math.sqrt(c.phi)
-        M[-1, p] = 1.0 / math.sqrt(c.phi)
+        if c.of_residual:
+            M[-1, :p] = -(c.theta @ c.W0) / math.sqrt(c.phi)
+            M[-1, -1] = 1.0 / math.sqrt(c.phi)
+        else:
+            M[-1, :p] = c.theta @ c.W0
         shift = M @ c.unit.shift
         M *= c.unit.scale
+        if c.offset is not None:  # in the user's units, as the response
+            M[-1, c.offset] = -M[-1, -1] if c.of_residual else 1.0
         still = self.plan.relation != "replace"
         if c.unit.intercept:  # the intercept cell of a row is exactly 1
             M[:, 0] += shift
             return M, None, still
         return M, shift[:, None] if shift.any() else None, still
+
+
+def sums_of_passes(
+    passes: Sequence[ScorePass], blocks: Iterable[Array], coins: Coins | None = None
+) -> tuple[PassSums, ...]:
+    """Return the exact sums of several passes that read the same rows at once.
+
+    Privacy
+    -------
+    As :meth:`ScorePass.sums`, of each.
+    """
+    adding = [one.empty() for one in passes]
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            chosen: Any = slice(None) if coins is None else coins.choose(block.shape[1])
+            for one, sums in zip(passes, adding, strict=True):
+                one.add(sums, block, chosen)
+    return tuple(one.done(sums) for one, sums in zip(passes, adding, strict=True))
 
 
 def _into_ball(z: Array, length: Array) -> None:
@@ -288,8 +382,8 @@ def _integers(words: Words) -> Integers:
     return out
 
 
-def release_pass(sums: PassSums, plan: PassPlan, run: Run, k: int) -> Released:
-    """Release the sums of pass k: matrices and scores jointly, scale and histogram by themselves.
+def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Released:
+    """Release the sums of a pass: matrices and scores jointly, scale and histogram apart.
 
     Privacy
     -------
@@ -309,10 +403,13 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, k: int) -> Released:
         weights += [np.full(r, weight), np.full(len(upper[0]), weight * math.sqrt(2.0))]
         units.append(np.full(r + len(upper[0]), unit))
     values.append(sums.score)
-    units.append(np.full(r, plan.information / STEPS * (FACTOR * plan.clip / STEPS)))
+    lattice = plan.clip / STEPS
+    if not plan.weighted:
+        lattice *= plan.information / STEPS * FACTOR
+    units.append(np.full(r, lattice))
     weights.append(units[-1] / noise.score)
     flat = run.gaussian(
-        f"information and scores {k}",
+        f"information and scores {label}",
         np.concatenate(values),
         plan.mu_joint,
         weights=np.concatenate(weights),
@@ -323,11 +420,13 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, k: int) -> Released:
         out[name] = _symmetric(flat[i * size : (i + 1) * size], r, upper)
     if plan.mu_scale:
         unit = plan.scale_cut / STEPS
-        noisy = run.gaussian(f"scale {k}", np.array([sums.scale], dtype=object), STEPS, unit=unit)
+        exact = np.array([sums.scale], dtype=object)
+        noisy = run.gaussian(f"scale {label}", exact, STEPS, unit=unit)
         out["scale"] = float(noisy[0])
     if plan.mu_histogram:
         reach = noise.count * plan.mu_histogram
-        out["bins"] = run.gaussian(f"score lengths {k}", np.array(sums.bins, dtype=object), reach)
+        counts = np.array(sums.bins, dtype=object)
+        out["bins"] = run.gaussian(f"score lengths {label}", counts, reach)
     return Released(**out)
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dpmodels.sources.adapt import FrameSource, _check_names, _numpy_kind
+from dpmodels.sources.memory import FrameSource
+from dpmodels.sources.source import check_names, numpy_kind
 
 __all__ = ["DaskSource"]
 
@@ -24,9 +25,9 @@ class DaskSource:
     n: int | None = None
 
     def __init__(self, data: Any) -> None:
-        _check_names(data.columns)
+        check_names(data.columns)
         self._data = data
-        self.kinds = {c: _numpy_kind(t) for c, t in data.dtypes.items()}
+        self.kinds = {c: numpy_kind(t) for c, t in data.dtypes.items()}
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield the chunks of one partition after another."""

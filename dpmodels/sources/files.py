@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import SourceError
-from dpmodels.sources.adapt import (
+from dpmodels.sources.ahead import read_ahead
+from dpmodels.sources.lines import parts_of_file, read_header
+from dpmodels.sources.memory import batch_chunks, columns_of
+from dpmodels.sources.source import (
     READ_ROWS,
     Chunk,
     Source,
-    _arrow_kind,
-    _batch_chunks,
-    _check_names,
-    _columns,
-    _need,
-    _withheld,
+    arrow_kind,
+    check_names,
+    need,
+    withheld,
 )
-from dpmodels.sources.ahead import read_ahead
-from dpmodels.sources.lines import parts_of_file, read_header
 
 if TYPE_CHECKING:
     from dpmodels.sources.windows import Windows
@@ -40,7 +39,7 @@ class ParquetSource:
     schema_attr = None
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        _need("pyarrow", "to read Parquet files")
+        need("pyarrow", "to read Parquet files")
         self._paths = list(paths)
         schemas, rows = [], 0
         for path in self._paths:
@@ -49,8 +48,8 @@ class ParquetSource:
                 rows += int(file.metadata.num_rows)
         if any(s.names != schemas[0].names for s in schemas):
             raise SourceError("the Parquet files do not have the same columns")
-        _check_names(schemas[0].names)
-        self.kinds = {f.name: _arrow_kind(f.type) for f in schemas[0]}
+        check_names(schemas[0].names)
+        self.kinds = {f.name: arrow_kind(f.type) for f in schemas[0]}
         self.n: int | None = rows
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
@@ -63,7 +62,7 @@ class ParquetSource:
             with _parquet(path) as file:
                 # threads of the reader's own cost CPU time and save no wall time
                 for batch in file.iter_batches(READ_ROWS, columns=wanted, use_threads=False):
-                    yield from _batch_chunks(batch, names)
+                    yield from batch_chunks(batch, names)
 
     def chosen(self, names: Sequence[str], windows: Windows) -> Iterator[tuple[int, Chunk]]:
         """Yield (rows left out, batch), decoding no row group beyond its last chosen row."""
@@ -84,7 +83,7 @@ class ParquetSource:
                             _SHORT_READ, row_groups=[group], columns=wanted, use_threads=False
                         )
                         for batch in batches:
-                            yield left_out, _columns(batch, names)
+                            yield left_out, columns_of(batch, names)
                             left_out = 0
                             at += batch.num_rows
                             if at >= last:
@@ -111,11 +110,11 @@ class DatasetSource:
                 "a dataset of text files guesses the types of its columns from cells. Pass the "
                 "paths of the CSV files, or a dataset of Parquet files"
             )
-        _check_names(data.schema.names)
+        check_names(data.schema.names)
         self._data = data
-        self.kinds = {f.name: _arrow_kind(f.type) for f in data.schema}
+        self.kinds = {f.name: arrow_kind(f.type) for f in data.schema}
         # a filter of the dataset reads cells
-        self.n: int | None = _withheld(lambda: int(data.count_rows()))
+        self.n: int | None = withheld(lambda: int(data.count_rows()))
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield batches in the order of the files."""
@@ -126,7 +125,7 @@ class DatasetSource:
             columns=list(names), batch_size=READ_ROWS, use_threads=False
         )
         for batch in batches:
-            yield from _batch_chunks(batch, names)
+            yield from batch_chunks(batch, names)
 
 
 def _formats(data: Any) -> set[str]:
@@ -158,7 +157,7 @@ class CsvSource:
         headers = [_opened(path, read_header) for path in self._paths]
         if any(h != headers[0] for h in headers):
             raise SourceError("the CSV files do not have the same columns")
-        _check_names(headers[0])
+        check_names(headers[0])
         self.kinds = dict.fromkeys(headers[0], "unknown")
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
@@ -174,7 +173,7 @@ class CsvSource:
 def _opened(path: Path, opener: Callable[[Path], Any]) -> Any:
     """Open a file's header; the library's own message could quote content, so it is not shown."""
     said = f"{path.name}: cannot be read as a {path.suffix or 'CSV'} file"
-    return _withheld(lambda: opener(path), said)
+    return withheld(lambda: opener(path), said)
 
 
 def path_source(paths: Sequence[Path]) -> Source:

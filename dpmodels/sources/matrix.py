@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.sources.adapt import _own_column
+from dpmodels.sources.memory import own_column
 
 if TYPE_CHECKING:
-    from dpmodels.schema import Variable
+    from dpmodels.variables import Variable
 
 __all__ = ["cells_of", "feature_columns", "listed_numbers", "target_column", "whole_numbers"]
 
@@ -93,7 +93,7 @@ def target_column(y: Any) -> Any:
         y = y.iloc[:, 0]
     if not hasattr(y, "__len__") and not hasattr(y, "__array__"):
         raise RequestError(f"y takes one value a row; got {type(y).__name__}")
-    column = _own_column(y)
+    column = own_column(y)
     if isinstance(column, np.ndarray) and column.ndim != 1:
         import warnings
 
@@ -127,7 +127,7 @@ def whole_numbers(table: Any) -> npt.NDArray[np.int64]:
     **Privacy.** As :func:`feature_columns`. Numbers are exact to 2^53 and cut at 2^62.
     """
     from dpmodels.formula.coerce import coerce_all
-    from dpmodels.schema import Real
+    from dpmodels.variables import Real
 
     columns, rows = feature_columns(table)
     for column in columns:

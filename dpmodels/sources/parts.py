@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from dpmodels.errors import SourceError
-from dpmodels.sources.adapt import Chunk, FrameSource, Source, _withheld, as_source
+from dpmodels.formula.coerce import coerce
+from dpmodels.sources.memory import FrameSource
+from dpmodels.sources.source import Chunk, Source, withheld
+from dpmodels.variables import Real
 
 __all__ = ["FramesSource"]
 
@@ -31,15 +34,16 @@ class FramesSource:
     a later part has others. Readers that are known to guess types part by part are refused.
     """
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any, as_source: Callable[[Any], Source]) -> None:
         _refuse_reader(data)
+        self._as_source = as_source  # how a part is opened: a part may itself come in parts
         self.rescannable = not isinstance(data, Iterator)
         self._open: Callable[[], Iterator[Any]]
         self.n: int | None = None
         self._cast: frozenset[str] | None = None
         parts: list[Any] | None = None
         if isinstance(data, Iterator):
-            first = _withheld(lambda: next(data, None))
+            first = withheld(lambda: next(data, None))
 
             def once() -> Iterator[Any]:
                 if first is not None:
@@ -59,7 +63,7 @@ class FramesSource:
                 return iter(made)
 
             self._open = opened
-            first = _withheld(lambda: next(self._open(), None))
+            first = withheld(lambda: next(self._open(), None))
         else:
             parts = list(data)
             self._open = lambda: iter(parts)
@@ -89,7 +93,7 @@ class FramesSource:
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield the chunks of each table in turn."""
         for part in self._open():
-            source = as_source(part)
+            source = self._as_source(part)
             missing = [c for c in names if c not in source.kinds]
             if missing:
                 raise SourceError(f"a later table of the iterable has no column {missing[0]!r}")
@@ -144,9 +148,6 @@ def _truth(column: Any) -> bool:
 
 def _cells(column: Any, kind: str) -> Any:
     """Return the cells of a part as the first part has them, whatever its own type is."""
-    from dpmodels.formula.coerce import coerce
-    from dpmodels.schema import Real
-
     if kind not in ("numeric", "bool") or (kind == "bool" and _truth(column)):
         return column
     numbers = coerce(column, Real())

@@ -32,7 +32,7 @@ from dpmodels.audit.cases import _CASES
 from dpmodels.errors import RequestError
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.registry import methods
 
@@ -93,6 +93,12 @@ def test_a_number_released_without_noise():
 
 
 @pytest.mark.statistical
+def test_a_pure_claim_is_no_business_of_a_gaussian_audit():
+    pure = Guarantee((Step("one", Pure(1.0), share=1.0),), 1.0, 0.0)
+    with pytest.raises(RequestError, match=r"claims delta = 0.*EventCheck"):
+        ReleaseCheck("sums", lambda x, run: x, (1.0, 2.0), pure).run(100, 0)
+
+
 def test_coin_like_propose_test_release():
     """Seed 0, 4000 runs; false alarm 1 %. The broken coin doubles its slope."""
     from dpmodels.privacy.noise import SeededNoise

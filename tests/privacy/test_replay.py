@@ -29,6 +29,7 @@ from dpmodels.schema import Count, Levels, Real, Schema
 XY = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Real(-3, 3))
 EVENT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Levels(["no", "yes"]))
 COUNTS = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6))
+WEIGHED = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6), w=Real(0, 3))
 CLASSES = Schema(a=Real(-1, 1), b=Real(-2, 1), k=Levels(["u", "v"]))
 BOUGHT = Schema(a=Real(), b=Real(-2, 1), y=Real(-3, 3))
 #: Steps that no table here brings above half of their bound, and why.
@@ -172,6 +173,19 @@ CASES = [
         table="short",
         relation="add-remove",
     ),
+    *both_guessed("dp_glm", "scoring", schema=EVENT, pairs=30),
+    *both_guessed("dp_glm", "scoring", schema=COUNTS, family="poisson", pairs=30),
+    Case(
+        "dp_glm", "scoring", schema=WEIGHED, family="negative_binomial", pairs=30, weights="w",
+        offset="b",
+    ),
+    *both_guessed(
+        "dp_glm", "scoring", schema=COUNTS, family="poisson", pairs=18, fit_stats=True, eps=40.0
+    ),
+    *both_guessed("dp_quantreg", "scoring", pairs=30, tau=0.2),
+    Case("dp_quantreg", "scoring", tau=[0.2, 0.7], pairs=18),
+    Case("dp_mest", "scoring", loss="huber", pairs=30),
+    Case("dp_mest", "scoring", loss="expectile", tau=0.9, pairs=30),
     *both("dp_glm", "objpert", schema=EVENT, skip=OPTIMUM, pairs=12),
     *both("dp_glm", "objpert", schema=COUNTS, skip=OPTIMUM, pairs=12, family="poisson"),
     Case(
@@ -339,7 +353,17 @@ def worst_ratios(case):
 
 
 STORED = Path(__file__).with_name("replay_ratios.json")
-NAMES = [f"{i:02d}-{c.name}" for i, c in enumerate(CASES)]
+
+
+def numbered(names):
+    """Tell equal names apart: the second is called "name#2"."""
+    seen = {}
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        yield name if seen[name] == 1 else f"{name}#{seen[name]}"
+
+
+NAMES = list(numbered(c.name for c in CASES))
 
 
 @pytest.mark.parametrize("place", range(len(CASES)), ids=NAMES)

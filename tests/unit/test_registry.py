@@ -28,10 +28,11 @@ def entries():
 def test_every_entry_is_complete(method):
     assert method.title and method.reference and method.needs
     assert set(method.relations) <= {"replace", "add-remove"}
-    backend = method.load()
-    for name in ("plan", "release", "estimate"):
-        assert callable(getattr(backend, name)), name
-    assert (importlib.import_module(method.backend).__doc__ or "").strip()
+    for path in (method.backend, *(ending.backend for ending in method.endings)):
+        backend = method.load(path)
+        for name in ("plan", "release", "estimate"):
+            assert callable(getattr(backend, name)), (path, name)
+        assert (backend.__doc__ or "").strip()
     for option in method.options:
         assert option.doc, option.name
         assert option.validate(option.default) == option.default or option.default is None
@@ -146,3 +147,29 @@ def test_options_print_in_full(name):
     for row in table.to_dict("records"):
         assert f"{row['option']}={row['default']!r}" in flat
         assert " ".join(row["doc"].split()) in flat
+
+
+def rule_of_a_test(request):
+    return request
+
+
+def test_an_ending_is_chosen_by_its_rule_and_the_others_say_why_not():
+    rule = f"{__name__}:rule_of_a_test"
+    method = registry.Method(
+        "m", "dp_ols", "t", "room.last",
+        endings=(registry.Ending("room.first", rule, "last only"),),
+    )  # fmt: skip
+    assert method.chosen("") == ("room.first", ())
+    assert method.chosen("no errors are asked for") == (
+        "room.last",
+        ("last only: no errors are asked for",),
+    )
+
+
+@pytest.mark.parametrize(("asked", "backend"), [(None, "scored"), (False, "ssp")])
+def test_a_plan_says_what_goes_on_from_it(asked, backend):
+    schema = dp.Schema(x=dp.Real(0, 1), y=dp.Real(0, 1))
+    plan = dp.plan("y ~ x", schema, n=1000, eps=1, delta=1e-6, method="ssp", scoring=asked)
+    assert plan.backend == f"dpmodels.models.linear.{backend}"
+    assert registry.backend_of(plan).__name__ == plan.backend
+    assert any(r.startswith("moments only: ") for r in plan.reasons) == (backend == "ssp")

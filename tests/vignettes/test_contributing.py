@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels import audit, registry
+from dpmodels import audit, registry, verbs
 from dpmodels.audit import cases, cases_propose
+from dpmodels.models.mean import methods as mean_methods
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -27,11 +28,17 @@ def block(file):
 
 
 @pytest.fixture
-def added(monkeypatch):
-    """Put the example where the page says, for the time of a test."""
-    dp.methods(), audit.uncovered()  # both registries are full before they are copied
+def registries(monkeypatch):
+    """Let a test add methods, verbs and cases for its own time."""
+    dp.methods(), audit.uncovered()  # the registries are full before they are copied
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    monkeypatch.setattr(verbs, "_VERBS", dict(verbs._VERBS))
     monkeypatch.setattr(cases, "_CASES", {k: list(v) for k, v in cases._CASES.items()})
+
+
+@pytest.fixture
+def added(monkeypatch, registries):
+    """Put the example of a method where the page says, for the time of a test."""
     module = types.ModuleType(NAME)
     monkeypatch.setitem(sys.modules, NAME, module)
     monkeypatch.setattr("dpmodels.models.mean.laplace", module, raising=False)
@@ -57,6 +64,32 @@ def test_the_method_of_the_page_is_a_method(added):
         dp.dp_mean("a ~ 1", data, **call)
 
 
+@pytest.fixture
+def added_verb(monkeypatch, registries):
+    """Put the example of a verb where the page says, for the time of a test."""
+    verbs.register_verb(eval(block("dpmodels/verbs.py"), dict(vars(verbs))))
+    exec(block("dpmodels/models/mean/methods.py (dp_share)"), dict(vars(mean_methods)))
+    assert audit.uncovered() == [("dp_share", "sums")], "a method without a case is found"
+    name, _, module = re.search(r'`"(dp_share)": "((?:\w+\.)+\w+)"`', PAGE).group(1, 2, 2)
+    shared = types.ModuleType(module)
+    exec(block("dpmodels/api/share.py"), vars(shared))
+    monkeypatch.setitem(sys.modules, module, shared)
+    monkeypatch.setitem(dp._EXPORTS, name, module)
+    exec(block("dpmodels/audit/cases_propose.py (dp_share)"), dict(vars(cases_propose)))
+
+
+def test_the_verb_of_the_page_is_a_verb(added_verb):
+    assert audit.uncovered() == [] and "Shares of rows" in str(dp.methods())
+    data = pd.DataFrame({"a": np.linspace(0.0, 1.0, 10_001)})
+    with pytest.warns(dp.errors.NotPrivateWarning):
+        fit = dp.dp_share("{a > 0.25} ~ 1", data, eps=1, delta=1e-6, seed=1)
+    assert abs(fit.params.iloc[0] - 0.75) < 8 * fit.bse.iloc[0]  # P(|normal| > 8) < 1e-14
+    page = str(fit.summary())
+    assert "Differentially private shares" in page and 'Shares of rows (method="sums")' in page
+    report = audit.audit("sums", verb="dp_share")
+    assert report.passed and report.findings
+
+
 @pytest.mark.slow
 def test_the_audit_of_the_page_passes_and_flags_half_the_noise(added, monkeypatch):
     """False alarm at most 1 % (the report says so); seed fixed."""
@@ -69,5 +102,5 @@ def test_the_audit_of_the_page_passes_and_flags_half_the_noise(added, monkeypatc
 
 def test_the_files_that_the_page_names_exist():
     for path in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|md))`", PAGE):
-        if path != "models/mean/laplace.py":
+        if path not in ("models/mean/laplace.py", "api/share.py"):
             assert (ROOT / "dpmodels" / path).is_file() or (ROOT / path).is_file(), path

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.features import FeatureScale, feature_scale
-from dpmodels.models.bayes.core import ClassSums, class_sums
+from dpmodels.models.bayes.core import ClassSums, class_sums, features_of, parameter_names
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Approximate, Pure
 from dpmodels.privacy.run import SMOOTH_NOTE
@@ -49,8 +48,7 @@ class CompareDetail:
 
 def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan: a third of eps each for counts, means and sums of squares."""
-    if not any(c.kind != "intercept" for c in design.columns):
-        raise RequestError("a classifier needs at least one feature on the right-hand side")
+    features_of(design)  # there must be one
     part = pair_part(request, design.unknown)
     steps, delta, third = list(part.steps), part.delta, part.eps / 3.0
     smooth = request.method.name == "dpnbss"
@@ -139,9 +137,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     """Priors, class means and pooled variances in the user's units."""
     detail: CompareDetail = plan.detail
     design = release.design
-    levels = [str(c) for c in design.levels]
-    features = [c.name for c in design.columns if c.kind != "intercept"]
-    names = tuple(f"{level}: {what}" for level in levels for what in ("prior", *features))
+    names = parameter_names(design)
     if not release.reply:
         return Estimate.silent(names)
     scale: FeatureScale = release.detail
@@ -152,7 +148,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     weights = np.maximum(counts, 1.0)
     v = release.values["squares"] / weights.sum()
     v = v - (weights[:, None] * u**2).sum(axis=0) / weights.sum()
-    floor = len(features) / (detail.eps[2] * plan.n)
+    floor = len(features_of(design)) / (detail.eps[2] * plan.n)
     variance = np.tile(np.clip(v, min(floor, 0.5) + 1e-9, 1.0), (detail.classes, 1))
     means = scale.centre + scale.half * u
     return Estimate(

@@ -14,13 +14,28 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
 from dpmodels.exact.features import FeatureScale
 from dpmodels.exact.rowmap import void_missing
 
 if TYPE_CHECKING:
-    pass
+    from dpmodels.formula.design import Design
 
-__all__ = ["ClassSums", "class_sums"]
+__all__ = ["ClassSums", "class_sums", "features_of", "parameter_names"]
+
+
+def features_of(design: Design) -> tuple[str, ...]:
+    """Return the names of the features; refuse a design without any."""
+    features = tuple(c.name for c in design.columns if c.kind != "intercept")
+    if not features:
+        raise RequestError("a classifier needs at least one feature on the right-hand side")
+    return features
+
+
+def parameter_names(design: Design) -> tuple[str, ...]:
+    """Return "level: prior" and "level: feature" of every class, in the order of ``params``."""
+    whats = ("prior", *features_of(design))
+    return tuple(f"{level}: {what}" for level in design.levels for what in whats)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.features import FeatureScale, feature_scale
-from dpmodels.models.bayes.core import ClassSums, class_sums
+from dpmodels.models.bayes.core import ClassSums, class_sums, features_of, parameter_names
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import agm, upper_quantile
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
@@ -91,8 +91,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     form = _form(request)
     if design.response is None or len(design.levels) < 2:
         raise RequestError("the class needs at least two declared levels")
-    if not any(c.kind != "intercept" for c in design.columns):
-        raise RequestError("a classifier needs at least one feature on the right-hand side")
+    features_of(design)  # there must be one
     radius = None if request["R"] is None else float(request["R"])
     variance = request["variance"]
     if variance is None:
@@ -323,9 +322,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     """Priors, class means (user units) and variances from the release."""
     detail: BayesDetail = plan.detail
     design = release.design
-    levels = [str(c) for c in design.levels]
-    features = [c.name for c in design.columns if c.kind != "intercept"]
-    names = tuple(f"{level}: {what}" for level in levels for what in ("prior", *features))
+    names = parameter_names(design)
     if not release.reply:
         return Estimate.silent(names)
     scale: FeatureScale = release.detail
@@ -342,7 +339,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         names,
         params,
         vcov_privacy=_privacy_errors(detail, scale, release.values, counts, plan.n),
-        stats={"classes": float(len(levels))},
+        stats={"classes": float(len(design.levels))},
         notes=_notes(detail),
         arrays={"prior": prior, "means": means, "variances": variance * scale.half**2},
     )

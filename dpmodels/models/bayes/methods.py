@@ -1,23 +1,18 @@
 """Methods of the Gaussian Bayes classifier, as data."""
 
-from dpmodels.models.options import BOUNDS_SHARE
-from dpmodels.registry import Method, Option, register_method
+from dpmodels.models.options import BOUNDS_SHARE, automatic, one_of, positive
+from dpmodels.registry import Method, register_method
 
-_R = Option(
-    "R",
-    "bound on the norm of the features, in their own units; None: half-ranges",
-    None,
-    float,
-    lower=0.0,
-)
+_R = positive("R", "bound on the norm of the features, in their own units; None: half-ranges")
 
 
-_VARIANCE = Option(
+_VARIANCE = one_of(
     "variance",
     "'shared' by the classes, by 'class', or 'identity'; None: by the form",
-    None,
-    str,
-    choices=("shared", "class", "identity"),
+    "shared",
+    "class",
+    "identity",
+    default=None,
 )
 
 register_method(
@@ -45,20 +40,9 @@ register_method(
         options=(
             _R,
             _VARIANCE,
-            Option(
-                "c0",
-                "smallest share of a class; 'auto' releases lower bounds",
-                "auto",
-                (float, str),
-                choices=("auto",),
-                lower=0.0,
-            ),
-            Option(
-                "variant",
-                "'paper' runs the published constants (needs R, c0)",
-                "default",
-                str,
-                choices=("default", "paper"),
+            automatic("c0", "smallest share of a class; 'auto' releases lower bounds"),
+            one_of(
+                "variant", "'paper' runs the published constants (needs R, c0)", "default", "paper"
             ),
             BOUNDS_SHARE,
         ),

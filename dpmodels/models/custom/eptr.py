@@ -45,7 +45,7 @@ GRID = 1.0 + 2.0**-20
 
 
 @dataclass(frozen=True)
-class AdapterDetail:
+class EptrDetail:
     """The user's functions and the split of the budget."""
 
     estimator: Callable[[Array], Any]
@@ -95,7 +95,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
             label=label,
         )
         steps = (step,)
-        detail = AdapterDetail(
+        detail = EptrDetail(
             estimator,
             safety,
             float(alpha),
@@ -116,7 +116,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 
 def _plan_bound(
     request: Request, estimator: Any, safety: Any, alpha: Any, size: int
-) -> tuple[tuple[Step, ...], AdapterDetail]:
+) -> tuple[tuple[Step, ...], EptrDetail]:
     if not callable(alpha):
         raise RequestError(
             "method='bound' needs alpha= as a decreasing function h(l): a bound on the change of "
@@ -131,7 +131,7 @@ def _plan_bound(
              reply_test=True),
         Step("estimate", Gaussian(mus[1]), share=1.0 - BOUND_SHARE),
     )  # fmt: skip
-    detail = AdapterDetail(
+    detail = EptrDetail(
         estimator,
         safety,
         alpha,
@@ -170,7 +170,7 @@ def safe_number(f: Callable[[Array], Any], x: Array) -> float:
     return value if math.isfinite(value) and value > 0 else 0.0
 
 
-def reply(detail: AdapterDetail, gamma: float) -> float:
+def reply(detail: EptrDetail, gamma: float) -> float:
     """Return the reply probability at gamma by the chosen test."""
     if detail.coin == "laplace":
         return laplace_test_probability(gamma, detail.eps_t, detail.delta)
@@ -197,7 +197,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     -------
     Unit: one row; replace-one, n public. True if the user's two conditions are.
     """
-    detail: AdapterDetail = plan.detail
+    detail: EptrDetail = plan.detail
     x = _rows(plan, rows)
     value = safe_vector(detail.estimator, x, detail.size)
     gamma = safe_number(detail.safety, x)
@@ -210,9 +210,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     return Release({"estimate": noisy}, plan.guarantee, plan.design, detail=sd)
 
 
-def _release_bound(
-    plan: Plan, detail: AdapterDetail, value: Array, lam: float, run: Run
-) -> Release:
+def _release_bound(plan: Plan, detail: EptrDetail, value: Array, lam: float, run: Run) -> Release:
     s = detail.sensitivity * GRID
     mu_t, mu_r = detail.mu
     noisy = float(run.gaussian_real("lower bound and test", lam, s))

@@ -36,7 +36,7 @@ TEST_STEP, OUT_STEP = "privacy loss", "mechanism"
 
 
 @dataclass(frozen=True)
-class AdapterDetail:
+class GptrDetail:
     """The user's functions and the split of the (add/remove or replace-one) pair.
 
     Attributes
@@ -79,7 +79,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         pair, proved = add_remove_request(*pair), "add-remove"
     eps_t = float(request["test_share"]) * pair[0]
     delta_f = 0.1 * pair[1]
-    detail = AdapterDetail(
+    detail = GptrDetail(
         mechanism=request["mechanism"],
         loss=request["privacy_loss"],
         choose=choose,
@@ -140,7 +140,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row. (eps_t, 0) for the bound, failure delta_f, and the mechanism's pair: the
     one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are right**.
     """
-    detail: AdapterDetail = plan.detail
+    detail: GptrDetail = plan.detail
     design = plan.design
     Z = _rows(rows, design)
     # an unbounded loss is released as a number far beyond any use
@@ -172,7 +172,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
 
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Name the entries of the mechanism's output."""
-    detail: AdapterDetail = plan.detail
+    detail: GptrDetail = plan.detail
     names = plan.request["names"] or tuple(f"out{j + 1}" for j in range(detail.size))
     bound = float(release.values["loss bound"])
     note = "Private if the user's privacy loss, its sensitivity and the mechanism are as stated."

@@ -1,8 +1,9 @@
 """Methods of a user's own estimator, as data."""
 
+from dpmodels.models.options import one_of, positive, share
 from dpmodels.registry import Method, Option, register_method
 
-_COIN_SHARE = Option("test_share", "share of eps for the test", 0.25, float, lower=0.0, upper=1.0)
+_COIN_SHARE = share("test_share", "share of eps for the test", 0.25)
 
 _FUNCTIONS = (
     Option("estimator", "function of an (n, k) array", None),
@@ -25,18 +26,12 @@ register_method(
         options=(
             *_FUNCTIONS,
             _COIN_SHARE,
-            Option(
-                "coin",
-                "'integer', 'sharp' or 'logistic'",
-                "integer",
-                str,
-                choices=("integer", "sharp", "logistic"),
-            ),
+            one_of("coin", "'integer', 'sharp' or 'logistic'", "integer", "sharp", "logistic"),
         ),
     )
 )
 
-_TEST_SHARE = Option("test_share", "share of eps for the test", 0.5, float, lower=0.0, upper=1.0)
+_TEST_SHARE = share("test_share", "share of eps for the test", 0.5)
 
 register_method(
     Method(
@@ -62,24 +57,18 @@ register_method(
         inference="privacy part only",
         privacy_se="public",
         reference="theory note of the ptr room, section 2",
-        options=(
-            *_FUNCTIONS,
-            Option("sensitivity", "sensitivity of the statistic", 1.0, float, lower=0.0),
-        ),
+        options=(*_FUNCTIONS, positive("sensitivity", "sensitivity of the statistic", 1.0)),
     )
 )
 
 _USER = (
     Option("mechanism", "the user's mechanism", None, object),
     Option("privacy_loss", "its data-dependent privacy loss, or a statistic", None, object),
-    Option("sensitivity", "of the privacy loss", 1.0, float, lower=0.0),
+    positive("sensitivity", "of the privacy loss", 1.0),
     Option("size", "length of the output", 1, int, lower=0),
     Option("names", "names of the outputs", None, object),
-    Option("test_share", "share of eps for the test", 0.25, float, lower=0.0, upper=1.0),
-    Option(
-        "proof", "relation of the user's proofs", "add-remove", str,
-        choices=("add-remove", "replace"),
-    ),
+    share("test_share", "share of eps for the test", 0.25),
+    one_of("proof", "relation of the user's proofs", "add-remove", "replace"),
 )  # fmt: skip
 
 for _name, _more in (

@@ -72,6 +72,12 @@ def poisson_rdp(alpha: float, *, mu: float, mean: float) -> float:
     hat = delta_gdp(math.log1p(1.0 / (alpha - 1.0)), mu)
     return 0.5 * alpha * mu * mu + mean * hat + math.log(mean) / (alpha - 1.0)
 
+#: Qualification of a guarantee that rests on how many runs there are.
+RUNS_NOTE = (
+    "how many runs are made, and of which candidates, comes from 53-bit float draws: the "
+    "statement holds for ideal uniforms"
+)
+
 
 def _step(kind: str, mu: float, mean: float) -> Step:
     return Step(BEST_STEP, RDP(f"best of {kind} runs", (("mu", mu), ("mean", mean))))
@@ -209,7 +215,8 @@ def select(
     if not candidates:
         raise RequestError("there are no candidates")
     mu = strength_per_candidate(eps, delta, kind, float(mean))
-    guarantee = Guarantee((_step(kind, mu, float(mean)),), eps, delta, relation)
+    steps = (_step(kind, mu, float(mean)),)
+    guarantee = Guarantee(steps, eps, delta, relation, notes=(RUNS_NOTE,))
     plan = Choice(kind, float(mean), (mu,), guarantee)
     door = opened("select(...)", plan, budget, seed)
     return released(door, _best, candidates), door.guarantee
@@ -241,6 +248,7 @@ def select_tested(
     """
     pair = pair_per_candidate(eps, delta, mean)
     step = Step(BEST_STEP, Approximate(eps, delta), share=1.0, label="best of tested runs")
-    plan = Choice("geometric", mean, pair, Guarantee((step,), eps, delta, relation))
+    guarantee = Guarantee((step,), eps, delta, relation, notes=(RUNS_NOTE,))
+    plan = Choice("geometric", mean, pair, guarantee)
     door = opened("dp_select(...)", plan, budget, seed)
     return released(door, _best, candidates), door.guarantee

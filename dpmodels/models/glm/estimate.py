@@ -151,6 +151,6 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         vcov_sampling=sampling,
         vcov_privacy=privacy,
         stats={"ridge": released.lam, "score_noise_sd": released.sigma, "radius": detail.radius},
-        notes=tuple(notes),
+        notes=(*plan.sentences, *notes),
         arrays=arrays,
     )

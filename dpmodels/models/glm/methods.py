@@ -1,28 +1,61 @@
 """Methods of generalised linear models, as data."""
 
-from dpmodels.models.options import BOUNDS_SHARE, WORKING_RADIUS
+from dpmodels.families import FAMILIES, LINKS
+from dpmodels.models.options import (
+    BOUNDS_SHARE,
+    GUESS,
+    PUBLIC_ORDER,
+    WORKING_RADIUS,
+    one_of,
+    positive,
+)
 from dpmodels.registry import Method, Option, register_method
 
-_CAP = Option(
+_CAP = positive(
     "mean_cap",
     "poisson: public cap on counts and mean; None: the declared upper end of the response",
-    None,
-    float,
-    lower=0.0,
 )
 
-_FAMILY = Option("family", "response family", "binomial", str, choices=("binomial", "poisson"))
+_FAMILY = one_of("family", "response family", "binomial", "poisson")
 
 #: Not smaller: at the cap the answer jumps to zero, and whether a fit gets there is private.
 _ITER = Option("max_iter", "public cap on Newton steps over rows that are kept", 500, int, lower=99)
 
-_LAM = Option(
-    "lam", "public ridge in working units; None: by rule, from eps, delta, n", None, float,
-    lower=0.0,
+_LAM = positive("lam", "public ridge in working units; None: by rule, from eps, delta, n")
+
+_LINK = one_of("link", "link function; fixed by the family", "logit", "log", default=None)
+
+
+register_method(
+    Method(
+        name="scoring",
+        verb="dp_glm",
+        title="Private Fisher scoring",
+        backend="dpmodels.models.glm.scored",
+        needs=("delta > 0", "several passes"),
+        relations=("replace", "add-remove"),
+        reference="theory note scoring/theory.md; McCullagh and Nelder (1989)",
+        options=(
+            Option("family", "response family", "binomial", str, choices=tuple(FAMILIES)),
+            Option("link", "link function; None: the family's", None, str, choices=tuple(LINKS)),
+            Option(
+                "alpha", "dispersion of the negative binomial; None: by moments", None, float,
+                lower=0.0,
+            ),
+            Option(
+                "fit_stats",
+                "release deviance, null deviance, pseudo R-squared (events: AIC): a tenth of mu^2",
+                False, bool,
+            ),
+            PUBLIC_ORDER,
+            GUESS,
+            BOUNDS_SHARE,
+        ),
+        accepts=("weights",),
+        aside=True,
+        foretells=True,
+    )
 )  # fmt: skip
-
-_LINK = Option("link", "link function; fixed by the family", None, str, choices=("logit", "log"))
-
 
 register_method(
     Method(
@@ -71,12 +104,11 @@ register_method(
         options=(
             _FAMILY,
             _LINK,
-            Option(
+            one_of(
                 "shape",
                 "noise: 'iso' (spherical) or 'hessian' (the paper's sample, for reproduction)",
                 "iso",
-                str,
-                choices=("iso", "hessian"),
+                "hessian",
             ),
             _LAM,
             WORKING_RADIUS,

@@ -1,13 +1,11 @@
 """Methods of kernel regression, as data."""
 
-from dpmodels.models.options import BOUNDS_SHARE
+from dpmodels.models.options import BOUNDS_SHARE, automatic, one_of, positive
 from dpmodels.registry import Method, Option, register_method
 
 _AT = Option("at", "table of public query points; None: a grid (one or two variables)", None)
 
-_H = Option(
-    "h", "bandwidth on the [-1, 1] scale; None: 1.06 * 0.58 * n^(-1/(d+4))", None, float, lower=0.0
-)
+_H = positive("h", "bandwidth on the [-1, 1] scale; None: 1.06 * 0.58 * n^(-1/(d+4))")
 
 
 register_method(
@@ -35,20 +33,9 @@ register_method(
         options=(
             _H,
             _AT,
-            Option(
-                "c0",
-                "smallest kernel mass per row; 'auto' releases a lower bound",
-                "auto",
-                (float, str),
-                choices=("auto",),
-                lower=0.0,
-            ),
-            Option(
-                "variant",
-                "'paper' pays for each point by itself (needs c0)",
-                "default",
-                str,
-                choices=("default", "paper"),
+            automatic("c0", "smallest kernel mass per row; 'auto' releases a lower bound"),
+            one_of(
+                "variant", "'paper' pays for each point by itself (needs c0)", "default", "paper"
             ),
             BOUNDS_SHARE,
         ),

@@ -10,8 +10,8 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS, RowMap, ball_integers, void_missing
-from dpmodels.models.linear.plans import planning_rows
 from dpmodels.models.linear.simple import Released, budget_of, make_plan, unit_design, unit_estimate
+from dpmodels.planning.rows import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.errors import RequestError
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.models.linear.simple import (
     Released,
+    declared_only,
     integer_moments,
     make_plan,
     unit_design,
@@ -42,11 +42,7 @@ def functional_l1(p: int, rx: float, ry: float) -> float:
 
 def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan one Laplace release of the objective's coefficients."""
-    if design.unknown:
-        shown = ", ".join(f'"{c}": (lower, upper)' for c in design.unknown[:2])
-        raise RequestError(
-            f"method='functional' buys no ranges: declare them, for example bounds={{{shown}}}"
-        )
+    declared_only(design, "functional")
     part = Pure(request.eps)
     return make_plan(request, design, n, [Step(_STEP, part, share=1.0)], None, part)
 

@@ -17,6 +17,7 @@ from dpmodels.models.linear.bootstrap import DRAWS, bootstrap, rescaled
 from dpmodels.models.linear.dominated import allowance, dominated, dominated_notes
 from dpmodels.models.linear.plans import second_radius
 from dpmodels.models.linear.solve import Moments, floor_ridge, positive_part, solve, stein_ridge
+from dpmodels.scoring.report import empty_rows, no_ranges_note
 
 if TYPE_CHECKING:
     from dpmodels.exact.rowmap import UnitScale
@@ -29,7 +30,6 @@ __all__ = [
     "LastFit",
     "Report",
     "Stage",
-    "empty_rows",
     "last_fit",
     "no_reply",
     "report",
@@ -40,8 +40,6 @@ __all__ = [
 
 #: Rows' loss of weight from which the summary mentions it.
 LOST = 0.01
-#: Share of empty rows from which it is named, and noise sds it must exceed.
-EMPTY, SEEN = 0.05, 3.0
 #: Least residual variance in whitened units.
 V_FLOOR = 1e-3
 
@@ -139,7 +137,7 @@ class Report:
     @property
     def known(self) -> bool:
         """Whether the first cell of every complete row is 1."""
-        return self.design.has_intercept and self.design.weights is None
+        return self.design.has_intercept and not self.design.scaled
 
 
 @dataclass(frozen=True)
@@ -287,20 +285,6 @@ def _empty_note(facts: Report) -> list[str]:
     return empty_rows(lost, sd, facts.design, shortened=stage.radius < math.inf)
 
 
-def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:
-    """Return a note on the released share of empty rows, where it exceeds its noise ``sd``."""
-    if lost < EMPTY or lost <= SEEN * sd:
-        return []
-    outside = ", or outside subset=," if design.subset else ""
-    return [
-        f"About {lost:.0%} of the rows were empty"
-        + (" or shortened" if shortened else "")
-        + " (from the released count, free). A row is empty where a cell is missing, cannot be "
-        f"read as its declared kind or is not a declared level{outside}: compare the spelling of "
-        "levels."
-    ]
-
-
 def _weights_note(facts: Report, effective: float) -> list[str]:
     """Say how much weight rows lost in all, and what that makes of the coefficients."""
     lost = 1.0 - effective / facts.rows
@@ -428,8 +412,4 @@ def _about_moments(facts: Report, stage: Stage, out: dict[str, Any]) -> dict[str
 
 def no_reply(release: Release) -> Estimate:
     """Return the estimate of a run whose ranges could not be bought."""
-    return Estimate.silent(
-        release.design.names,
-        "The ranges could not be found within the budget (too few rows, or a column that hardly "
-        "varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges cost nothing.",
-    )
+    return no_ranges_note(release.design.names)

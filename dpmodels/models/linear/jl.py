@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmodels.exact.rowmap import RowMap, void_missing
-from dpmodels.models.linear.simple import Released, make_plan, unit_design, unit_estimate
+from dpmodels.models.linear.simple import (
+    Released,
+    declared_only,
+    make_plan,
+    unit_design,
+    unit_estimate,
+)
 from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
 from dpmodels.privacy.mechanisms import RDP, rdp_delta
 from dpmodels.privacy.run import FLOAT_NOTE
@@ -70,13 +76,7 @@ class JlDetail:
 
 def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan one sketch."""
-    from dpmodels.errors import RequestError
-
-    if design.unknown:
-        shown = ", ".join(f'"{c}": (lower, upper)' for c in design.unknown[:2])
-        raise RequestError(
-            f"method='jl' buys no ranges: declare them, for example bounds={{{shown}}}"
-        )
+    declared_only(design, "jl")
     r = int(request["rows"])
     ratio = jl_width(request.eps, request.delta * (1.0 - 1e-9), r)
     mechanism = RDP("jl", (("r", float(r)), ("theta", 1.0 / ratio)))

@@ -7,42 +7,35 @@ from dpmodels.models.options import (
     GUESS,
     PHI,
     PMT_PAPER,
+    PUBLIC_ORDER,
     PUBLIC_RADIUS,
     PUBLISHED,
     SHRINK,
     STAGES,
     WORKING_RADIUS,
+    automatic,
+    one_of,
+    positive,
+    share,
 )
-from dpmodels.registry import Method, Option, register_method
+from dpmodels.registry import Ending, Method, Option, register_method
 
-_ERRORS = Option(
+_ERRORS = one_of(
     "inference_method",
     "'delta' method, or parametric 'bootstrap' from released numbers",
     "delta",
-    str,
-    choices=("delta", "bootstrap"),
+    "bootstrap",
 )
 
 
-_ORDER = Option(
-    "public_order",
-    "say that the order of the rows tells nothing of their cells (it is not sorted by one, say): "
-    "the first of two stages of a large table may then read a part of the rows",
-    False,
-    bool,
-)
+_RADIUS = positive("radius", "radius of the rows of the last stage; None: by rule")
 
-
-_RADIUS = Option(
-    "radius", "radius of the rows of the last stage; None: by rule", None, float, lower=0.0
-)
-
-_RIDGE = Option(
+_RIDGE = one_of(
     "ridge",
     "'floor': only where noise dominates; 'stein': by Stein's estimate of the loss; 'none'",
     "floor",
-    str,
-    choices=("floor", "stein", "none"),
+    "stein",
+    "none",
 )
 
 _SCORING = Option(
@@ -70,6 +63,8 @@ _VCOV = Option(
     },
 )  # fmt: skip
 
+_WHY_NOT = "dpmodels.models.linear.scored:why_not"
+
 register_method(
     Method(
         name="ssp",
@@ -77,6 +72,7 @@ register_method(
         foretells=True,
         title="least squares from noisy moments",
         backend="dpmodels.models.linear.ssp",
+        endings=(Ending("dpmodels.models.linear.scored", _WHY_NOT, "moments only"),),
         needs=("ranges", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("weights",),
@@ -86,12 +82,11 @@ register_method(
         ),
         options=(
             STAGES,
-            Option(
+            one_of(
                 "query",
                 "first release: rows in a 'ball', or separate bounds on x and y ('bounded')",
                 "ball",
-                str,
-                choices=("ball", "bounded"),
+                "bounded",
             ),
             _RIDGE,
             replace(PHI, default=0.5),
@@ -101,7 +96,7 @@ register_method(
             _SCORING,
             BOUNDS_SHARE,
             GUESS,
-            _ORDER,
+            PUBLIC_ORDER,
         ),
     )
 )
@@ -109,12 +104,11 @@ register_method(
 
 _PUBLIC_OPTIONS = (
     STAGES,
-    Option(
+    one_of(
         "whitening",
         "'joint' with the response, or x and y 'separate' as published",
         "joint",
-        str,
-        choices=("joint", "separate"),
+        "separate",
     ),
     SHRINK,
     Option("combine", "combine with the public-only fit by precision", False, bool),
@@ -133,6 +127,7 @@ register_method(
         verb="dp_ols",
         title="least squares whitened by public moments",
         backend="dpmodels.models.linear.pmt",
+        endings=(Ending("dpmodels.models.linear.pmt_scored", _WHY_NOT, "moments only"),),
         needs=("public data", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("weights", "public"),
@@ -194,7 +189,7 @@ _COMPARED = (
         reference="after Cai, Wang and Zhang 2021, The cost of privacy",
         options=(
             Option("iterations", "full-batch steps", 30, int, lower=1),
-            Option("step", "step size", 0.5, float, lower=0.0),
+            positive("step", "step size", 0.5),
             BOUNDS_SHARE,
             GUESS,
         ),
@@ -241,62 +236,37 @@ register_method(
             "Private Estimation"
         ),
         options=(
-            Option(
-                "c0",
-                "smallest eigenvalue per row to be tested for; 'auto' releases a lower bound",
-                "auto",
-                (float, str),
-                choices=("auto",),
-                lower=0.0,
+            automatic(
+                "c0", "smallest eigenvalue per row to be tested for; 'auto' releases a lower bound"
             ),
-            Option(
+            one_of(
                 "variant",
                 "'paper' runs the published constants (needs Rx, Rtheta, c0)",
                 "default",
-                str,
-                choices=("default", "paper"),
+                "paper",
             ),
             Option("whiten", "precondition the design by a private second moment", None, bool),
-            Option(
+            one_of(
                 "clip",
                 "bound rows by scaling x and y together ('scale', default) or x only ('project')",
-                None,
-                str,
-                choices=("scale", "project"),
+                "scale",
+                "project",
+                default=None,
             ),
-            Option("Rx", "bound on the row norm in the design's own units", None, float, lower=0.0),
-            Option("Ry", "bound on |response|, with Rx", None, float, lower=0.0),
-            Option("Rtheta", "public bound on the coefficient norm", None, float, lower=0.0),
-            Option(
+            positive("Rx", "bound on the row norm in the design's own units"),
+            positive("Ry", "bound on |response|, with Rx"),
+            positive("Rtheta", "public bound on the coefficient norm"),
+            one_of(
                 "on_fail",
                 "'no-reply', or 'ridge' to answer always with a shrunk estimate",
                 "no-reply",
-                str,
-                choices=("no-reply", "ridge"),
+                "ridge",
             ),
-            Option(
-                "coin",
-                "'logistic', or the 'sharp' integer coin (fixed c0)",
-                "logistic",
-                str,
-                choices=("logistic", "sharp"),
+            one_of(
+                "coin", "'logistic', or the 'sharp' integer coin (fixed c0)", "logistic", "sharp"
             ),
-            Option(
-                "test_share",
-                "share of eps for the test (fixed c0)",
-                0.25,
-                float,
-                lower=0.0,
-                upper=1.0,
-            ),
-            Option(
-                "bounds_share",
-                "share of the budget that buys ranges",
-                0.15,
-                float,
-                lower=0.0,
-                upper=1.0,
-            ),
+            share("test_share", "share of eps for the test (fixed c0)", 0.25),
+            BOUNDS_SHARE,
         ),
     )
 )
@@ -313,21 +283,16 @@ register_method(
         privacy_se="unavailable",
         reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
         options=(
-            Option(
+            one_of(
                 "estimator",
                 "'posterior' sample, or 'score' perturbation (better for ill conditioned designs)",
                 "posterior",
-                str,
-                choices=("posterior", "score"),
+                "score",
             ),
             Option("draws", "number of draws; the budget is split over them", 1, int, lower=0),
-            Option(
+            automatic(
                 "lam",
                 "ridge in working units; 'auto' chooses it from released numbers, free of charge",
-                "auto",
-                (float, str),
-                choices=("auto",),
-                lower=0.0,
             ),
             Option(
                 "fractions", "shares of mu^2 of the two bounds; None: (0.05, 0.10)", None, object
@@ -335,12 +300,11 @@ register_method(
             Option(
                 "floor", "smallest eigenvalue over the noise of its bound", 10.0, float, lower=1.0
             ),
-            Option(
+            one_of(
                 "variant",
                 "'paper' is refused: its constants are not private (theory note)",
                 "default",
-                str,
-                choices=("default", "paper"),
+                "paper",
             ),
             WORKING_RADIUS,
             BOUNDS_SHARE,

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "PHI",
     "STAGE_ONE",
-    "Currency",
+    "StageBudget",
     "currency",
-    "noise_ratio",
-    "planning_rows",
     "purchase",
     "second_radius",
     "stage_shares",
@@ -38,7 +36,7 @@ STAGE_ONE = 0.2
 
 
 @dataclass(frozen=True)
-class Currency:
+class StageBudget:
     """A budget that stages share: mu^2 of a Gaussian plan, or eps of a pure one.
 
     Attributes
@@ -56,11 +54,11 @@ class Currency:
             return Pure(self.eps * share)
         return Gaussian(self.mu * math.sqrt(share))
 
-    def rest(self, share: float) -> Currency:
+    def rest(self, share: float) -> StageBudget:
         """Return what is left after ``share`` was taken."""
         if self.eps > 0:
-            return Currency(eps=self.eps * (1.0 - share))
-        return Currency(mu=self.mu * math.sqrt(1.0 - share))
+            return StageBudget(eps=self.eps * (1.0 - share))
+        return StageBudget(mu=self.mu * math.sqrt(1.0 - share))
 
 
 def stage_shares(request: Request, *, two: bool, scores: float) -> tuple[float, float]:
@@ -91,14 +89,14 @@ def mu_like(mechanism: Gaussian | Pure, q: int) -> float:
     return mechanism.mu
 
 
-def currency(request: Request) -> Currency:
+def currency(request: Request) -> StageBudget:
     """Return the budget of a request that buys no ranges."""
     if request.delta == 0:
-        return Currency(eps=request.eps)
-    return Currency(mu=mu_gdp(request.eps, request.delta))
+        return StageBudget(eps=request.eps)
+    return StageBudget(mu=mu_gdp(request.eps, request.delta))
 
 
-def purchase(request: Request, design: Design) -> tuple[Purchase | None, list[Step], Currency]:
+def purchase(request: Request, design: Design) -> tuple[Purchase | None, list[Step], StageBudget]:
     """Plan the ranges that must be bought; return them with what they leave."""
     missing = design.unknown
     if not missing:
@@ -115,25 +113,7 @@ def purchase(request: Request, design: Design) -> tuple[Purchase | None, list[St
             f"bounds={{{shown}}}"
         )
     part = gaussian_part(request, missing)
-    return part.purchase, list(part.steps), Currency(mu=part.mu).rest(part.share)
-
-
-def planning_rows(request: Request, n: int) -> int:
-    """Return the row count that rules may use: n, or the public guess under add/remove."""
-    if request.relation == "replace":
-        return n
-    guess = request["n_guess"]
-    if guess is None:
-        raise RequestError(
-            "under relation='add-remove' the number of rows is private: give a public guess of "
-            "it for the planning, for example n_guess=10000"
-        )
-    return int(guess)
-
-
-def noise_ratio(mu: float, p: int, n: int) -> float:
-    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise beside the trace of X'X."""
-    return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
+    return part.purchase, list(part.steps), StageBudget(mu=part.mu).rest(part.share)
 
 
 def second_radius(mu: float, q: int, n: int, phi: float = PHI) -> float:

@@ -17,13 +17,11 @@ from dpmodels.errors import RequestError
 from dpmodels.exact.quantiles import chi2_upper
 from dpmodels.exact.queries import ball_sd
 from dpmodels.exact.rowmap import UnitScale
-from dpmodels.models.linear import scored
 from dpmodels.models.linear.combine import PublicFit, combined, public_fit
 from dpmodels.models.linear.inference import Report, Stage, report, shrink_report
 from dpmodels.models.linear.plans import (
     currency,
     mu_like,
-    planning_rows,
     second_radius,
     stage_shares,
 )
@@ -38,6 +36,7 @@ from dpmodels.models.linear.scores import (
 )
 from dpmodels.models.linear.stages import Passes, Stages, ball_stage, whitened_stage
 from dpmodels.planning import Plan
+from dpmodels.planning.rows import enough_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
@@ -51,12 +50,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PmtDetail",
+    "beside",
     "diagnostics",
     "estimate",
     "plan",
     "release",
     "two_stages",
     "whitened_plan",
+    "whitening_of",
+    "with_public",
 ]
 
 
@@ -98,24 +100,22 @@ def two_stages(mu: float, q: int, n: int) -> tuple[bool, float]:
     return value <= TWO_STAGE_NOISE, value
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
-    """Plan a call of ``dp_ols(method="pmt")``. The public data are part of the request."""
+def whitening_of(request: Request, design: Design, n: int) -> PublicWhitening:
+    """Return the whitening by the public data, which are part of the request."""
     if request.public is None:
         raise RequestError(
             "method='pmt' needs public data: public= a table with the same columns, or second "
             "moments. Without public data use method='ssp'"
         )
-    planning_rows(request, n)  # first: without a guess there is nothing to plan
-    if request.relation == "replace" and n <= design.p:
-        raise RequestError(f"n = {n} rows cannot carry {design.p} coefficients")
-    white = public_whitening(
+    enough_rows(request, design, n)  # first: without a guess there is nothing to plan
+    return public_whitening(
         request.public, separate=request["whitening"] == "separate", shrink=request["shrink"]
     )
-    why_moments = scored.why_not(request)
-    if not why_moments:
-        return scored.plan(request, design, n, white)
-    request = replace(request, reasons=(*request.reasons, f"moments only: {why_moments}"))
-    return whitened_plan(request, design, n, white)
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan a call of ``dp_ols(method="pmt")`` that ends by moments alone."""
+    return whitened_plan(request, design, n, whitening_of(request, design, n))
 
 
 def whitened_plan(request: Request, design: Design, n: int, white: PublicWhitening) -> Plan:
@@ -212,8 +212,6 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan. Privacy
     never depends on the public data being right.
     """
-    if isinstance(plan.detail, scored.ScoredDetail):
-        return scored.release(plan, rows, run)
     detail: PmtDetail = plan.detail
     unit = UnitScale(1.0 / detail.white.scale, np.zeros(len(detail.white.scale)), False)
     constant = plan.design.response is None
@@ -271,7 +269,8 @@ def _rare(detail: PmtDetail, design: Design) -> tuple[str, ...]:
     return (f"Rare in the public data, so down-weighted in the first pass: {', '.join(rare)}.",)
 
 
-def _beside(fit: PublicFit, names: tuple[str, ...]) -> str:
+def beside(fit: PublicFit, names: tuple[str, ...]) -> str:
+    """Return the note that shows the public-only fit."""
     cells = ", ".join(
         f"{name} {b:.4g}" + (f" ({s:.2g})" if math.isfinite(s) else "")
         for name, b, s in zip(names, fit.params, fit.bse, strict=True)
@@ -282,17 +281,15 @@ def _beside(fit: PublicFit, names: tuple[str, ...]) -> str:
 
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last stage back, beside the public-only fit; combine on request."""
-    if isinstance(plan.detail, scored.ScoredDetail):
-        return _scored_estimate(plan, release)
     detail: PmtDetail = plan.detail
     released: Stages = release.detail
     request, design = plan.request, release.design
     public = public_fit(detail.white.moments) if _has_response(detail) else None
-    notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
+    notes = plan.sentences
     notes += _rare(detail, design)
     arrays: tuple[tuple[str, Array], ...] = ()
     if public is not None:
-        notes.append(_beside(public, design.names))
+        notes.append(beside(public, design.names))
         arrays = (("public_params", public.params), ("public_bse", public.bse))
     facts = replace(
         _facts(plan, design, released),
@@ -303,30 +300,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         arrays=arrays,
     )
     found = shrink_report(facts) if request["ridge"] == "stein" else report(facts)
-    return _with_public(found, public, request)
-
-
-def _scored_estimate(plan: Plan, release: Release) -> Estimate:
-    """Return the estimate of a scoring fit, beside the public-only fit."""
-    detail: scored.ScoredDetail = plan.detail
-    assert detail.white is not None
-    found = scored.estimate(plan, release)
-    start = scored.start_stage(plan, release)
-    public = None
-    if detail.white.moments.response_scale is None:
-        public = public_fit(detail.white.moments)
-    notes, arrays = list(found.notes), dict(found.arrays)
-    if public is not None:
-        notes.append(_beside(public, release.design.names))
-        arrays |= {"public_params": public.params, "public_bse": public.bse}
-    found = replace(
-        found,
-        notes=tuple(notes),
-        arrays=arrays,
-        warnings=(*found.warnings, *diagnostics(start, detail.guide.early(detail.rows))),
-        stats={**found.stats, "shrinkage_of_public_moments": detail.white.shrink},
-    )
-    return _with_public(found, public, plan.request)
+    return with_public(found, public, request)
 
 
 def _facts(plan: Plan, design: Design, released: Stages) -> Report:
@@ -347,7 +321,7 @@ def _has_response(detail: PmtDetail) -> bool:
     return detail.white.moments.response_scale is None
 
 
-def _with_public(found: Estimate, public: PublicFit | None, request: Request) -> Estimate:
+def with_public(found: Estimate, public: PublicFit | None, request: Request) -> Estimate:
     """Combine, or say that the public fit may be the better one."""
     if public is None:
         return found

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap, UnitScale
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.models.linear.inference import no_reply
-from dpmodels.models.linear.plans import Currency, purchase
+from dpmodels.models.linear.plans import StageBudget, purchase
 from dpmodels.planning import Plan, Purchase
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
@@ -27,7 +28,15 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
-__all__ = ["Released", "UnitRows", "budget_of", "integer_moments", "make_plan", "unit_estimate"]
+__all__ = [
+    "Released",
+    "UnitRows",
+    "budget_of",
+    "declared_only",
+    "integer_moments",
+    "make_plan",
+    "unit_estimate",
+]
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ class Released:
 
 def budget_of(
     request: Request, design: Design
-) -> tuple[Purchase | None, list[Step], Currency, float]:
+) -> tuple[Purchase | None, list[Step], StageBudget, float]:
     """Return (purchase, its steps, the rest of the budget, the share of the rest)."""
     bought, steps, rest = purchase(request, design)
     return bought, steps, rest, 1.0 - bounds_share(request, bought)
@@ -87,6 +96,15 @@ def make_plan(
         detail=detail,
         advice=advice,
     )
+
+
+def declared_only(design: Design, method: str) -> None:
+    """Refuse a design with ranges to buy: the method buys none."""
+    if design.unknown:
+        shown = ", ".join(f'"{c}": (lower, upper)' for c in design.unknown[:2])
+        raise RequestError(
+            f"method={method!r} buys no ranges: declare them, for example bounds={{{shown}}}"
+        )
 
 
 def unit_design(plan: Plan, rows: Rows, run: Run) -> UnitRows | Release:

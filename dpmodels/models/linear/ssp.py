@@ -16,13 +16,10 @@ from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.exact.queries import Bounded, bounded_plan
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.exact.sensitivity import gram_sensitivity
-from dpmodels.models.linear import scored
 from dpmodels.models.linear.expected import expected_se
 from dpmodels.models.linear.inference import Report, Stage, report, shrink_report
 from dpmodels.models.linear.plans import (
     mu_like,
-    noise_ratio,
-    planning_rows,
     purchase,
     second_radius,
     stage_shares,
@@ -39,15 +36,15 @@ from dpmodels.models.linear.stages import (
     Passes,
     Stages,
     ball_stage,
-    guide_share,
-    guide_windows,
     whitened_stage,
 )
 from dpmodels.planning import Plan
+from dpmodels.planning.rows import enough_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
+from dpmodels.scoring.guide import guide_share, guide_windows, noise_ratio
 from dpmodels.sources.windows import ALL_ROWS, Windows
 
 if TYPE_CHECKING:
@@ -108,14 +105,9 @@ class SspDetail:
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
-    """Plan a call of ``dp_ols(method="ssp")``: an ending by scoring, or by moments alone."""
-    rows = planning_rows(request, n)
+    """Plan a call of ``dp_ols(method="ssp")`` that ends by moments alone."""
+    rows = enough_rows(request, design, n)
     p, q = design.p, design.q
-    if request.relation == "replace" and n <= p:
-        raise RequestError(f"n = {n} rows cannot carry {p} coefficients")
-    why_moments = scored.why_not(request)
-    if not why_moments:
-        return scored.plan(request, design, n)
     bought, steps, budget = purchase(request, design)
     scores = score_share(request)
     x = noise_ratio(mu_like(budget.part(1.0 - scores), q), p, rows)
@@ -163,7 +155,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         expected_se=_expected(detail, design, x, relation=request.relation),
         purchase=bought,
         detail=detail,
-        reasons=(*request.reasons, f"moments only: {why_moments}", why),
+        reasons=(*request.reasons, why),
         advice=(*_advice(x), *score_advice(figure)),
         passes=len(parts) + (bought is not None),
     )
@@ -185,7 +177,7 @@ def _stages(request: Request, x: float) -> tuple[int, str]:
 
 
 def _known(design: Design) -> bool:
-    return design.has_intercept and design.weights is None
+    return design.has_intercept and not design.scaled
 
 
 def _bounded(request: Request, design: Design) -> Bounded:
@@ -260,8 +252,6 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
-    if isinstance(plan.detail, scored.ScoredDetail):
-        return scored.release(plan, rows, run)
     detail: SspDetail = plan.detail
     relation = plan.request.relation
     # whitening takes the width of a range out again, so a wide one costs the first stage only
@@ -301,8 +291,6 @@ def estimate(plan: Plan, release: Release) -> Estimate:
 
     if not release.reply:
         return no_reply(release)
-    if isinstance(plan.detail, scored.ScoredDetail):
-        return scored.estimate(plan, release)
     facts = _facts(plan, release.design, release.detail)
     return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)
 
@@ -316,7 +304,7 @@ def _facts(plan: Plan, design: Design, released: Stages) -> Report:
         stages=released.stages,
         rows=detail.rows,
         request=plan.request,
-        notes=tuple(text[:1].upper() + text[1:] + "." for text in plan.reasons),
+        notes=tuple(plan.sentences),
         towards="the first-stage fit" if detail.second is not None else "zero",
         scores=released.scores,
     )

@@ -15,7 +15,7 @@ from dpmodels.exact.rowmap import OneFirst
 from dpmodels.exact.whiten import floored_cholesky
 from dpmodels.models.linear.inference import Stage
 from dpmodels.models.linear.plans import mu_like, second_radius
-from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
+from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.exact.rowmap import UnitScale
@@ -25,19 +25,7 @@ if TYPE_CHECKING:
     from dpmodels.privacy.run import Run
     from dpmodels.sources.rows import Rows
 
-__all__ = ["Passes", "Stages", "ball_stage", "guide_share", "guide_windows", "whitened_stage"]
-
-
-#: A first stage reads one run of windows in k up to a noise ratio of this over k ...
-GUIDE_NOISE = 1e-3
-#: ... with k at most this (at most the second where columns may be local) ...
-GUIDE_EVERY = (32, 4)
-#: ... (by coins: at most this: beyond it the coins cost more than the rows) ...
-GUIDE_COINS = 8
-#: ... from at least so many places of the table ...
-GUIDE_PLACES = (8, 16)
-#: ... that are at most so many windows apart (2^21 rows).
-GUIDE_PERIOD = 256
+__all__ = ["Passes", "Stages", "ball_stage", "whitened_stage"]
 
 
 @dataclass(frozen=True)
@@ -79,39 +67,6 @@ class Stages:
     unit: UnitScale
     stages: tuple[Stage, ...]
     scores: Scores | None = None
-
-
-def guide_share(x: float) -> int:
-    """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
-    return _power_of_two(min(GUIDE_NOISE / x, GUIDE_COINS))
-
-
-def guide_windows(design: Design, n: int, x: float) -> Windows:
-    """Return the rows that the first of two stages reads, by public numbers (``theory.md`` 3.2).
-
-    Parameters
-    ----------
-    design : Design
-    n : int
-        Public row count: the relation must be replace-one.
-    x : float
-        Public noise ratio.
-    """
-    local = any(c.kind not in _SPREAD for c in design.columns) or any(
-        v.kind != "real" for v in design.kinds.values()
-    )
-    apart = _power_of_two(min(n / (GUIDE_PLACES[local] * WINDOW), GUIDE_PERIOD))
-    every = _power_of_two(min(GUIDE_NOISE / x, GUIDE_EVERY[local], apart))
-    return Windows(every, 1 if local else apart // every)
-
-
-#: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
-_SPREAD = ("intercept", "numeric", "product")
-
-
-def _power_of_two(most: float) -> int:
-    """Return the largest power of two up to ``most``, at least 1."""
-    return 1 << max(int(most).bit_length() - 1, 0)
 
 
 def ball_stage(

@@ -1,7 +1,7 @@
 """Methods of means, as data."""
 
-from dpmodels.models.options import BOUNDS_SHARE
-from dpmodels.registry import Method, Option, register_method
+from dpmodels.models.options import BOUNDS_SHARE, positive, share
+from dpmodels.registry import Method, register_method
 
 register_method(
     Method(
@@ -17,7 +17,7 @@ register_method(
     )
 )
 
-_TEST_SHARE = Option("test_share", "share of eps for the test", 0.5, float, lower=0.0, upper=1.0)
+_TEST_SHARE = share("test_share", "share of eps for the test", 0.5)
 
 register_method(
     Method(
@@ -31,12 +31,8 @@ register_method(
         privacy_se="public",
         reference="Dwork and Lei (2009), Differential privacy and robust statistics",
         options=(
-            Option(
-                "width", "known half-width of the data around their centre", None, float, lower=0.0
-            ),
-            Option(
-                "beta", "probability of no reply on good data", 0.05, float, lower=0.0, upper=1.0
-            ),
+            positive("width", "known half-width of the data around their centre"),
+            share("beta", "probability of no reply on good data", 0.05),
             _TEST_SHARE,
         ),
         comparison_only=True,

@@ -13,9 +13,9 @@ from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
 from dpmodels.exact.sensitivity import gram_l1, gram_sensitivity
 from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.models.linear.inference import no_reply
-from dpmodels.models.linear.plans import planning_rows
 from dpmodels.models.linear.simple import budget_of, make_plan
 from dpmodels.models.moments.report import Back, moment_estimate
+from dpmodels.planning.rows import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import no_ranges, ranged_design

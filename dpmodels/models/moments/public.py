@@ -48,7 +48,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     # (1, x) = scale L w; the constant goes last
     T = np.roll(detail.white.scale[:, None] * stage.L, -1, axis=0)
     back = Back(release.design.names, T, detail.rows, WEIGHTS)
-    notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
+    notes = plan.sentences
     notes.append(
         "Moments of weighted rows: one far from the centre of the public data counts less and one "
         "with a missing cell not at all, so spread is understated, more so with heavy tails. "

@@ -17,22 +17,23 @@ from dpmodels.after.moments import SecondMoments
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.exact.sensitivity import gram_sensitivity
-from dpmodels.models.linear.inference import empty_rows, no_reply, unit_back
+from dpmodels.models.linear.inference import no_reply, unit_back
 from dpmodels.models.linear.plans import (
     mu_like,
-    noise_ratio,
-    planning_rows,
     purchase,
     stage_shares,
 )
 from dpmodels.models.linear.ssp import BALL_NOISE, BALL_PART, FLOOR, LEAST, TWO_STAGE_RATIO
-from dpmodels.models.linear.stages import Passes, Stages, ball_stage, guide_share, whitened_stage
+from dpmodels.models.linear.stages import Passes, Stages, ball_stage, whitened_stage
 from dpmodels.models.moments.report import Back, moment_estimate
 from dpmodels.planning import Plan
+from dpmodels.planning.rows import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
+from dpmodels.scoring.guide import guide_share, noise_ratio
+from dpmodels.scoring.report import empty_rows
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
@@ -103,8 +104,8 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 
 def with_constant(design: Design) -> tuple[UnitScale, float]:
     """Return the map of rows (1, x) to unit rows, centred, and the squared norm of x in them."""
-    unit, square = unit_rows(design, centred=design.weights is None)
-    one = design.weights is None
+    unit, square = unit_rows(design, centred=not design.scaled)
+    one = not design.scaled
     return UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), one), square
 
 

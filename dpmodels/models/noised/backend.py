@@ -10,7 +10,7 @@ from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.models.noised.general import check_loss, fit_model, loss_of
 from dpmodels.models.noised.model import model_of
-from dpmodels.models.noised.stage import Settings, make_table, plan_table
+from dpmodels.models.noised.stage import RANGE_EPS, Settings, make_table, plan_table
 from dpmodels.planning import Plan
 from dpmodels.release import Release
 
@@ -58,7 +58,9 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         n=n,
         steps=made.steps,
         guarantee=made.guarantee,
-        shares={"ranges": 0.15, "table": 0.85} if made.purchase is not None else {},
+        shares=(
+            {"ranges": RANGE_EPS, "table": 1.0 - RANGE_EPS} if made.purchase is not None else {}
+        ),
         scales={**scale, **expected.scales},
         expected_se=expected.se,
         purchase=made.purchase,

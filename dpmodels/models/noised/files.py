@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import RequestError, shown
+from dpmodels.errors import RequestError, choice
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.layout import Group, Layout
 
@@ -38,8 +38,7 @@ def save(rel: NoisyTable, path: str | Path, table: str | None) -> Path:
 
     if table is None:
         table = "parquet" if importlib.util.find_spec("pyarrow") else "csv"
-    if table not in ("parquet", "csv"):
-        raise RequestError(f"table={shown(table)} is not one of ['parquet', 'csv']")
+    choice("table", table, ("parquet", "csv"))
     base, facts = _paths(path)
     cells = base.with_name(f"{base.name}.{table}")
     frame = _cells(rel)
@@ -117,7 +116,7 @@ def load(kind: type[NoisyTable], path: str | Path) -> NoisyTable:
     """Read a release; see :meth:`NoisyTable.load`."""
     import pandas as pd
 
-    from dpmodels.formula.design import Design
+    from dpmodels.formula.build import design_from
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.schema import Schema
 
@@ -154,7 +153,7 @@ def load(kind: type[NoisyTable], path: str | Path) -> NoisyTable:
     values = np.ascontiguousarray(frame[names].to_numpy(dtype=object).astype(float).T)
     values.setflags(write=False)
     return kind(
-        design=Design.from_dict(saved["design"]),
+        design=design_from(saved["design"]),
         layout=layout,
         plan=_plan(saved["plan"], guarantee),
         guarantee=guarantee,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.errors import RequestError, choice, shown
 from dpmodels.estimate import Estimate
 from dpmodels.families import family_of
 from dpmodels.models.noised.anyloss import fit_function
@@ -71,11 +71,8 @@ def _tau(value: Any) -> float:
 def _named(loss: Any, options: Any) -> Any:
     if isinstance(loss, Loss) or callable(loss):
         return loss
-    if not isinstance(loss, str) or loss not in LOSSES:
-        raise RequestError(
-            f"loss={shown(loss)} is not one of {list(LOSSES)}.{did_you_mean(str(loss), LOSSES)} "
-            "Or give dp.IndexLoss(value, d1, d2, ...), or a function loss(y, X, theta) of arrays"
-        )
+    more = " Or give dp.IndexLoss(value, d1, d2, ...), or a function loss(y, X, theta) of arrays"
+    choice("loss", loss, LOSSES, more=more)
     if loss in ("quantile", "median"):
         return check(0.5 if loss == "median" else _tau(options.get("tau")))
     if loss == "huber":

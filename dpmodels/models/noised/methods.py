@@ -1,14 +1,15 @@
 """Methods of this room, as data."""
 
+from dpmodels.families import FAMILIES
+from dpmodels.models.options import one_of, positive
 from dpmodels.registry import Method, Option, register_method
 
 _REFERENCE = "Long, Chen, Qiu: Versatile differentially private learning for general loss functions"
 
 #: Options of the release that a straight fit makes.
 RELEASE_OPTIONS = (
-    Option("unit", "what is protected: 'record' or 'attribute'", "record", str,
-           choices=("record", "attribute")),
-    Option("noise", "kind of noise", "auto", str, choices=("auto", "sl", "laplace", "gaussian")),
+    one_of("unit", "what is protected: 'record' or 'attribute'", "record", "attribute"),
+    one_of("noise", "kind of noise", "auto", "sl", "laplace", "gaussian"),
     Option("blocks", "columns that share one radius of SL noise: list of lists", None, object),
     Option("clear_prob", "probability that a record is published UNPERTURBED", 0.0, (float, int)),
     Option("allow_clear_records", "accept clear_prob above 1/(10 n)", False, bool),
@@ -21,13 +22,10 @@ RELEASE_OPTIONS = (
 PLAN_OPTIONS = (
     Option("variances", "plan(): public guesses of the columns' variances", None, object),
     Option("guess", "plan(): public guesses of the coefficients", None, object),
-    Option("sigma", "plan(): public guess of the error sd", None, float, lower=0.0),
+    positive("sigma", "plan(): public guess of the error sd"),
 )
 
-VARIANT = Option(
-    "variant", "'paper': the one-draw form (needs clear_prob > 0)", "default", str,
-    choices=("default", "paper"),
-)  # fmt: skip
+VARIANT = one_of("variant", "'paper': the one-draw form (needs clear_prob > 0)", "default", "paper")
 DRAW = Option("draw_seed", "seed of the second draw at analysis time", None, int)
 
 _TITLES = {
@@ -61,7 +59,7 @@ def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
         )
 
 
-_RADIUS = Option("radius", "slopes (times the column widths) stay inside", 20.0, float, lower=0.0)
+_RADIUS = positive("radius", "slopes (times the column widths) stay inside", 20.0)
 _H = Option("h", "smoothing of kinks, in units of the response; None: by rule", None, (float, int))
 _TAU = Option("tau", "quantile", 0.5, (float, int))
 
@@ -69,11 +67,8 @@ register_family("dp_ols")
 register_family(
     "dp_glm",
     (
-        Option(
-            "family", "response family", "binomial", str,
-            choices=("binomial", "poisson", "geometric"),
-        ),
-        Option("link", "fixed by the family", None, str, choices=("logit", "log")),
+        one_of("family", "response family", *(f.name for f in FAMILIES.values() if f.loss)),
+        one_of("link", "fixed by the family", "logit", "log", default=None),
         _RADIUS,
     ),
 )  # fmt: skip
@@ -82,7 +77,7 @@ register_family(
     "dp_mest",
     (
         Option("loss", "name, dp.IndexLoss, or a function of (y, X, theta)", None, object),
-        Option("k", "corner of the Huber loss, in units of the response", None, float, lower=0.0),
+        positive("k", "corner of the Huber loss, in units of the response"),
         _TAU,
         _H,
         _RADIUS,

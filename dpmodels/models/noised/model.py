@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import FormulaError, RequestError
-from dpmodels.formula.compile import parse_expression
 from dpmodels.formula.nodes import Basis, Cat, Node
 from dpmodels.formula.program import Block
+from dpmodels.formula.syntax import parse_expression
 from dpmodels.schema import Levels, Real, Schema, Text
 
 if TYPE_CHECKING:

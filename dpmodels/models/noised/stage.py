@@ -16,7 +16,7 @@ from dpmodels.planning import Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.steps import Step
-from dpmodels.ranges import buy_ranges, plan_purchase
+from dpmodels.ranges import RANGES_SHARE, buy_ranges, plan_purchase
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from dpmodels.schema import Schema
     from dpmodels.sources.rows import Rows
 
-__all__ = ["FLOAT_NOTE", "Settings", "TablePlan", "make_table", "plan_table"]
+__all__ = ["TABLE_NOTE", "Settings", "TablePlan", "make_table", "plan_table"]
 
 #: Shares of (eps, delta) that buy undeclared ranges: (eps, delta of the Gaussian part, failure).
-RANGE_EPS, RANGE_DELTA, RANGE_FAILURE = 0.15, 0.05, 0.05
+RANGE_EPS, RANGE_DELTA, RANGE_FAILURE = RANGES_SHARE, 0.05, 0.05
 
-FLOAT_NOTE = (
+TABLE_NOTE = (
     "noise from 53-bit float draws of the operating system, cells rounded to a public grid: the "
     "statement holds for ideal real-valued noise"
 )
@@ -190,7 +190,7 @@ def plan_table(
         pair = (pair[0] + RANGE_EPS * eps, pair[1] + (RANGE_DELTA + RANGE_FAILURE) * delta)
     if pair is not None and not math.isfinite(pair[0]):
         pair = None
-    notes = [FLOAT_NOTE]
+    notes = [TABLE_NOTE]
     if settings.clear_prob > 0:
         notes.append(
             f"expected number of records released unperturbed: {n * settings.clear_prob:.4g}"

@@ -190,7 +190,7 @@ def test_the_default_is_the_default_of_dp_ols():
     from dpmodels.api.choice import choose_method
     from dpmodels.registry import method_names
 
-    assert DPLinearRegression().method == choose_method("dp_ols", None, None)[0]
+    assert DPLinearRegression().method == choose_method("dp_ols", None, None).method
     assert DPLogisticRegression().method == method_names("dp_glm")[0]
 
 

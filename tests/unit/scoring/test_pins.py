@@ -13,8 +13,10 @@ from dpmodels.schema import Real, Schema
 from dpmodels.scoring import engine
 from dpmodels.scoring.engine import plan_scoring
 from dpmodels.scoring.intervals import infer, tail_weight
-from dpmodels.scoring.newton import Information, State, newton_step, start_state
+from dpmodels.scoring.newton import newton_step
 from dpmodels.scoring.rules import LINEAR, MOST_COLUMNS, joint_sensitivity
+from dpmodels.scoring.score import LeastSquares, Start
+from dpmodels.scoring.state import Information, State
 from dpmodels.scoring.sums import AT_CLIP, BINS, Centre, Released, ScorePass
 
 XY = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Real(-1, 1))
@@ -44,7 +46,7 @@ def test_a_short_row_is_given_at_most_four_clips_a_unit():
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_the_start_is_told_its_noise_and_its_stillness(monkeypatch, relation):
     seen = {}
-    real_ball, real_start = engine.release_ball, engine.start_state
+    real_ball, real_start = engine.release_ball, engine.Start.of
 
     def ball(rows, design, rowmap, run, *rest):
         seen["still"] = rowmap.still
@@ -55,7 +57,7 @@ def test_the_start_is_told_its_noise_and_its_stillness(monkeypatch, relation):
         return real_start(Q, s, n, coordinates)
 
     monkeypatch.setattr(engine, "release_ball", ball)
-    monkeypatch.setattr(engine, "start_state", start)
+    monkeypatch.setattr(engine.Start, "of", start)
     from dpmodels.audit.replay import replay_stage
 
     more = {"n_guess": 30} if relation == "add-remove" else {}
@@ -88,7 +90,7 @@ def test_shares_of_mu():
 
 def state(theta=(0.0, 0.0), phi=1.0, noise=0.3, earlier=1.0):
     return State(
-        np.array(theta), np.eye(2), np.eye(2), phi, Information(earlier * np.eye(2), noise)
+        np.array(theta), np.eye(2), phi, np.eye(2), Information(earlier * np.eye(2), noise)
     )
 
 
@@ -97,7 +99,7 @@ def test_information_is_averaged_by_precision():
     nu = first.noise.information / first.rows
     old = 3.0 * nu
     released = Released(2.0 * first.rows * np.eye(2), np.zeros(2), scale=2.0 * first.rows)
-    step = newton_step(released, first, state(noise=old, earlier=1.0))
+    step = newton_step(released, first, state(noise=old, earlier=1.0), LeastSquares())
     w = old**2 / (old**2 + nu**2)
     assert w == pytest.approx(0.9)
     assert pytest.approx((w * 2.0 + (1 - w) * 1.0) * np.eye(2)) == step.H
@@ -110,12 +112,12 @@ def test_steps_before_the_last_are_short_and_small_eigenvalues_floored():
     H = np.diag([1.0, 1e-6])
     score = np.array([50.0, 0.0]) * first.rows
     released = Released(H * first.rows, score, scale=1.0 * 2 * first.rows)
-    step = newton_step(released, first, replace(state(), earlier=None))
+    step = newton_step(released, first, replace(state(), earlier=None), LeastSquares())
     phi = 1.1  # 1.1 phi clip(q / (n p))
     assert step.state.phi == pytest.approx(phi)
     assert np.linalg.norm(step.d) == pytest.approx(1.4 * math.sqrt(phi))
     released = Released(H * last.rows, np.array([0.0, 1.0]) * last.rows)
-    step = newton_step(released, last, replace(state(), earlier=None))
+    step = newton_step(released, last, replace(state(), earlier=None), LeastSquares())
     assert step.d == pytest.approx([0.0, 1.0 / step.floor])
     assert step.state.theta == pytest.approx(step.d)
 
@@ -126,12 +128,12 @@ def test_the_start_is_floored_least_squares():
     coordinates = Coordinates(
         UnitScale(np.ones(2), np.zeros(2), False), np.eye(1), np.ones(1, bool), np.zeros(1), 1.0
     )
-    found = start_state(np.array([[200.0, 60.0], [60.0, 50.0]]), 1.0, 100, coordinates)
-    assert pytest.approx(np.array([[2.0]])) == found.H
+    found = Start.of(np.array([[200.0, 60.0], [60.0, 50.0]]), 1.0, 100, coordinates)
+    assert pytest.approx(np.array([[2.0]])) == found.M
     assert found.theta == pytest.approx([0.3])
-    assert found.phi == pytest.approx(0.5 - 0.6 * 0.3)
-    noisy = start_state(np.array([[1.0, 60.0], [60.0, 50.0]]), 10.0, 100, coordinates)
-    assert pytest.approx(np.array([[0.7 * 0.1 * math.sqrt(2.0)]])) == noisy.H
+    assert found.state().phi == pytest.approx(0.5 - 0.6 * 0.3)
+    noisy = Start.of(np.array([[1.0, 60.0], [60.0, 50.0]]), 10.0, 100, coordinates)
+    assert pytest.approx(np.array([[0.7 * 0.1 * math.sqrt(2.0)]])) == noisy.M
 
 
 def test_covariances_of_the_last_step():
@@ -142,9 +144,9 @@ def test_covariances_of_the_last_step():
     bins[AT_CLIP - 2 : AT_CLIP + 1] = 400.0, 200.0, 100.0
     H = np.diag([1.0, 0.6])
     out = Released(H * n, np.zeros(2), meat=J * part, spread=np.eye(2) * part, bins=bins)
-    step = newton_step(out, last, replace(state(phi=0.25), earlier=None))
+    step = newton_step(out, last, replace(state(phi=0.25), earlier=None), LeastSquares())
     step = replace(step, d=np.array([0.3, 0.4]))
-    found = infer(out, last, state(phi=0.25), step, free=1.1)
+    found = infer(out, last, state(phi=0.25), step, LeastSquares(), free=1.1)
     inverse = np.diag(1.0 / (np.array([1.0, 0.6]) - step.nu))
     assert found.inverse == pytest.approx(inverse, rel=1e-12)
     assert found.sampling == pytest.approx(0.25 * 1.1 / n * inverse @ J @ inverse, rel=1e-9)
@@ -168,8 +170,8 @@ def test_an_unresolved_direction_counts_as_a_tenth_of_the_floor():
         np.diag([1.0, 0.0]) * last.rows, np.zeros(2), meat=np.eye(2) * last.tail_rows,
         spread=np.eye(2) * last.tail_rows, bins=np.zeros(BINS),
     )  # fmt: skip
-    step = newton_step(out, last, replace(state(), earlier=None))
-    found = infer(out, last, state(), step, free=1.0)
+    step = newton_step(out, last, replace(state(), earlier=None), LeastSquares())
+    found = infer(out, last, state(), step, LeastSquares(), free=1.0)
     assert found.inverse[1, 1] == pytest.approx(10.0 / step.floor)
     assert found.undetermined(np.eye(2)).tolist() == [False, True]
 
@@ -207,7 +209,7 @@ def test_windows_need_a_public_order_and_a_public_count():
 
 
 def test_a_bought_range_is_a_scale_not_a_claim():
-    from dpmodels.models.linear.scored import _reaching
+    from dpmodels.scoring.fitting import _reaching
 
     schema = Schema(a=Real(), b=Real(-1, 1), y=Real(-1, 1))
     plan = dp.plan("y ~ a + b", schema, n=20_000, eps=2.0, delta=1e-6)
@@ -232,11 +234,11 @@ def test_what_the_design_does_not_determine_has_no_error(quiet):
 
 def test_the_small_sample_factor(quiet, monkeypatch):
     """HC1: n / (n - p) reaches the intervals."""
-    from dpmodels.models.linear import scored
+    from dpmodels.scoring import report
 
     seen = []
-    real = scored.infer
-    monkeypatch.setattr(scored, "infer", lambda *a, free: seen.append(free) or real(*a, free=free))
+    real = report.infer
+    monkeypatch.setattr(report, "infer", lambda *a, free: seen.append(free) or real(*a, free=free))
     import pandas as pd
 
     rng = np.random.default_rng(1)

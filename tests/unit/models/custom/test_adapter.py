@@ -105,13 +105,6 @@ def test_refused(changes, words):
 BOX = [(0.0, 1.0)]
 
 
-def planted_trimmed(x):
-    """Trimmed mean; its planted bound forgets that a replaced row moves two order statistics."""
-    v = np.sort(x[:, 0])
-    k = len(v) // 3
-    return [v[k : len(v) - k].mean()]
-
-
 WRONG = {
     # gamma counts twice: one row moves it by 2
     "lipschitz": (lambda x: [x[:, 0].mean()], lambda x: 2.0 * np.sum(x[:, 0] > 0.5), 1.0),

@@ -9,7 +9,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import BudgetError, NoReplyWarning, RequestError
-from dpmodels.models.custom.selection import pair_per_candidate
+from dpmodels.models.custom.selection import RUNS_NOTE, pair_per_candidate
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -110,6 +110,7 @@ def test_the_better_candidate_is_chosen_and_told_its_budget():
     assert chosen.output == 2
     assert set(seen) == {(1.0, 1e-6 / ((1 + math.exp(3)) * 30))}
     assert chosen.privacy.relation == "add-remove" and chosen.privacy.seeded
+    assert RUNS_NOTE in chosen.privacy.notes
     assert chosen.privacy.delta_at(3.0) == pytest.approx(1e-6)
     assert "NOT PRIVATE" in repr(chosen)
 

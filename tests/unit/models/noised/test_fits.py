@@ -266,12 +266,21 @@ def test_bad_calls_on_a_release(rel, call, match):
             "public columns",
         ),
         (
-            lambda f: dp.dp_quantreg("z ~ a", f, eps=1, delta=0.1, schema=SCHEMA, noise="laplace"),
+            lambda f: dp.dp_quantreg(
+                "z ~ a", f, eps=1, delta=0.1, schema=SCHEMA, noise="laplace", method="drcl"
+            ),
             "kinks",
         ),
-        (lambda f: dp.dp_quantreg("z ~ a", f, eps=1, delta=0.1, schema=SCHEMA, h=0), "kinks"),
         (
-            lambda f: dp.dp_mest("hinge", "y ~ a", f, eps=1, delta=0.1, schema=SCHEMA),
+            lambda f: dp.dp_quantreg(
+                "z ~ a", f, eps=1, delta=0.1, schema=SCHEMA, h=0, method="drcl"
+            ),
+            "kinks",
+        ),
+        (
+            lambda f: dp.dp_mest(
+                "hinge", "y ~ a", f, eps=1, delta=0.1, schema=SCHEMA, method="drcl"
+            ),
             "not noised",
         ),
         (
@@ -326,9 +335,11 @@ def test_straight_fits_of_other_losses(frame, quiet):
         "y ~ a + b", frame, eps=8, delta=1e-6, method="drcl", unit="attribute", **call
     )
     assert logit.release.noise == "laplace"
-    median = dp.dp_quantreg("z ~ a", frame, eps=20, delta=0.2, **call)
+    median = dp.dp_quantreg("z ~ a", frame, eps=20, delta=0.2, method="drcl", **call)
     assert median.release.noise == "sl"
-    counts = dp.dp_glm("k ~ a", frame, eps=20, delta=1e-6, family="geometric", **call)
+    counts = dp.dp_glm(
+        "k ~ a", frame, eps=20, delta=1e-6, family="geometric", method="drcl", **call
+    )
     assert counts.release.names == ("a", "k")
 
 

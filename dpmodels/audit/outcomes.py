@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.audit.stats import Finding, delta_lower, mu_lower
+from dpmodels.errors import RequestError
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
@@ -109,9 +110,20 @@ def audit_release(
     Draws are projected on the worst-case shift (the likelihood ratio), the threshold is the one
     with the largest lower bound on the first half, and ``Phi^{-1}(TPR) - Phi^{-1}(FPR)`` bounds
     the mu of the release from below; flagged if that is above the mu of the claim.
+
+    Raises
+    ------
+    RequestError
+        A claim with delta = 0, which Gaussian noise never keeps.
     """
     from dpmodels.privacy.gdp import mu_gdp
 
+    if guarantee.delta == 0:
+        raise RequestError(
+            f"{name}: a release audit is of Gaussian noise, whose guarantee has delta > 0; this "
+            "one claims delta = 0. Audit a pure release by an EventCheck of its whole stage, its "
+            "statistic by a SensitivityCheck(..., norm='l1')"
+        )
     rng = np.random.default_rng(seed)
     samples = []
     maps = [_affine(release, data, guarantee.steps) for data in pair]

@@ -1,0 +1,362 @@
+"""What is public about each variable: kind, range, levels. Declared, never learnt from rows.
+
+A variable's range is a claim made *without looking at the data*: it comes from the instrument,
+the questionnaire or the textbook. Values outside are clipped, silently; levels that are not
+declared count as missing (or as ``other=``). Everything the formula front end knows about a
+column before the first row is read comes from here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, shown
+from dpmodels.formula.walk import category_names, inline_variables, needed_variables
+from dpmodels.variables import Binary, Count, Real, Variable, as_variable
+
+__all__ = ["Schema", "declared_schema", "schema_for"]
+
+_ATTRS_KEY = "dpmodels_schema"
+
+
+class Schema(Mapping[str, Variable]):
+    """Public facts about variables. Frozen, hashable; a mapping from name to variable.
+
+    Parameters
+    ----------
+    **variables
+        ``name=Real(0, 10)`` and so on. For other names: ``Schema(**{"pH value": Real(0, 14)})``.
+
+    Notes
+    -----
+    **Privacy.** Everything in a schema is public and must be known without looking at the rows.
+
+    Examples
+    --------
+    >>> from dpmodels import Levels, Real, Schema
+    >>> s = Schema(quality=Real(0, 10), region=Levels(["north", "south"], other="elsewhere"))
+    >>> s["quality"].interval
+    (0.0, 10.0)
+    >>> Schema.from_toml(s.to_toml()) == s
+    True
+    """
+
+    __slots__ = ("_hash", "_items")
+    _items: dict[str, Variable]
+    _hash: int
+
+    def __init__(self, /, *unnamed: Any, **variables: Any) -> None:
+        if unnamed:
+            raise SchemaError(
+                "Schema takes variables by name: Schema(age=Real(0, 100)). For names that Python "
+                "cannot write, a mapping with two stars: Schema(**{'hours per week': Real(1, 99)})"
+            )
+        items: dict[str, Variable] = {}
+        for name, spec in variables.items():
+            failed: SchemaError | None = None
+            try:
+                items[name] = as_variable(name, spec)
+            except SchemaError as error:
+                failed = error
+            if failed is not None:
+                text = str(failed)
+                raise SchemaError(text if repr(name) in text else f"variable {name!r}: {text}")
+        object.__setattr__(self, "_items", items)
+        object.__setattr__(self, "_hash", hash(frozenset(items.items())))
+
+    # -- mapping ---------------------------------------------------------------------------
+    def __getitem__(self, name: str) -> Variable:
+        if name not in self._items:
+            close = did_you_mean(name, self._items)
+            raise SchemaError(f"no variable {name!r} in the schema.{close}")
+        return self._items[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._items
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and dict(self) == dict(other)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a Schema is frozen; use schema.update(name=...)")
+
+    def __reduce__(self) -> Any:
+        return (Schema.from_dict, (self.to_dict(),))
+
+    def __repr__(self) -> str:
+        inside = "".join(f"    {_key(k)} = {v!r},\n" for k, v in self.items())
+        return f"Schema(\n{inside})" if inside else "Schema()"
+
+    @property
+    def variables(self) -> Mapping[str, Variable]:
+        """Name -> variable, in the order given."""
+        return dict(self._items)
+
+    # -- building --------------------------------------------------------------------------
+    def update(self, other: Mapping[str, Any] | None = None, /, **variables: Any) -> Schema:
+        """Return a schema with variables added or replaced."""
+        return Schema(**{**self.variables, **dict(other or {}), **variables})
+
+    def restrict(self, names: Iterable[str]) -> Schema:
+        """Return the schema of the named variables, in that order."""
+        return Schema(**{name: self[name] for name in names})
+
+    def attach(self, df: Any) -> Any:
+        """Store the schema in ``df.attrs``; returns ``df``. ``schema=`` always wins over it."""
+        df.attrs[_ATTRS_KEY] = self.to_json()
+        return df
+
+    @classmethod
+    def from_frame_attrs(cls, df: Any) -> Schema | None:
+        """Return the schema attached to a frame, or ``None``. Reads no cell."""
+        attrs = getattr(df, "attrs", None)
+        text = attrs.get(_ATTRS_KEY) if isinstance(attrs, Mapping) else None
+        return cls.from_json(text) if isinstance(text, str) else None
+
+    @staticmethod
+    def template(formula: str) -> str:
+        """Return a schema to complete and paste for the variables of ``formula``."""
+        return _template(needed_variables(formula, None), category_names(formula))
+
+    # -- files -----------------------------------------------------------------------------
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return nested dictionaries."""
+        return {name: v.to_dict() for name, v in self.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        """Build from :meth:`to_dict`."""
+        return cls(**{str(k): v for k, v in data.items()})
+
+    def to_json(self) -> str:
+        """Return JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        """Build from JSON text."""
+        return cls.from_dict(_parsed(json.loads, text, "JSON"))
+
+    def to_toml(self) -> str:
+        """Return TOML text: one table a variable."""
+        blocks = [
+            f"[{_toml_key(name)}]\n"
+            + "".join(f"{k} = {_toml(v)}\n" for k, v in variable.to_dict().items())
+            for name, variable in self.items()
+        ]
+        return "\n".join(blocks)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Schema:
+        """Build from TOML text."""
+        name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+        toml = importlib.import_module(name)
+        return cls.from_dict(_parsed(toml.loads, text, "TOML"))
+
+    def save(self, path: Any) -> None:
+        """Write a ``.toml`` or ``.json`` file."""
+        text = self.to_json() if str(path).endswith(".json") else self.to_toml()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    @classmethod
+    def load(cls, path: Any) -> Schema:
+        """Read a ``.toml`` or ``.json`` file."""
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        return cls.from_json(text) if str(path).endswith(".json") else cls.from_toml(text)
+
+
+def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
+    problem = ""
+    data: Any = None
+    try:
+        data = load(text)
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        raise SchemaError(f"the schema is not valid {what}: {problem}")
+    if not isinstance(data, Mapping) or not all(isinstance(v, Mapping) for v in data.values()):
+        raise SchemaError(f'a schema in {what} has one table a variable, with type = "real" etc.')
+    return data
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() else repr(name)
+
+
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def _template(needed: Iterable[str], text: Iterable[str] = ()) -> str:
+    text = list(text)
+    rest = [n for n in needed if n not in text]
+    width = max((len(n) for n in (*text, *rest)), default=0)
+    lines = [f"    {n:<{width}} = dp.Levels([...]),\n" for n in text]
+    optional = "# optional: an undeclared numeric range is bought from eps, delta"
+    for i, n in enumerate(rest):
+        note = optional if i == 0 else "# optional"
+        lines.append(f"    {n:<{width}} = dp.Real(lower=..., upper=...),     {note}\n")
+    if all(n.isidentifier() for n in (*text, *rest)):
+        return "schema = dp.Schema(\n" + "".join(lines) + ")"
+    quoted = [re.sub(r"^    (.*?)\s+= ", lambda m: f"    {m.group(1)!r}: ", x) for x in lines]
+    return "schema = dp.Schema(**{\n" + "".join(quoted) + "})"
+
+
+def declared_schema(given: Any, attached: Schema | None) -> Schema | None:
+    """Return the declared schema: ``schema=`` (a mapping will do), else the one of the table."""
+    if given is None or isinstance(given, Schema):
+        return attached if given is None else given
+    if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
+        return Schema(**given)
+    raise SchemaError(
+        "schema= must be a Schema, or a mapping from names to variables, for example "
+        f"dp.Schema(x=dp.Real(0, 10)); got {type(given).__name__}"
+    )
+
+
+def schema_for(
+    data_columns: Mapping[str, str],
+    schema: Schema | None,
+    bounds: Mapping[str, Any] | str | None,
+    needed: Iterable[str],
+    *,
+    formula: str | None = None,
+    verb: str = "this model",
+) -> Schema:
+    """Combine the declared schema, the short form ``bounds=`` and the public column types.
+
+    Parameters
+    ----------
+    data_columns : mapping of str to str
+        Column name -> "numeric", "text", "bool", "datetime", "category" ... (public).
+    schema : Schema or None
+    bounds : mapping, "private" or None
+        ``{"alcohol": (8, 15)}`` wins over the schema's range; "private" drops no declaration
+        here (the caller buys ranges for all numeric variables).
+    needed : iterable of str
+        Variables the formula uses.
+    formula : str, optional
+        The formula: levels written in it (``C(region, levels=[...])``) need no schema entry.
+    verb : str
+        For the message.
+
+    Returns
+    -------
+    Schema
+        Restricted to ``needed``, in that order.
+
+    Notes
+    -----
+    **Privacy.** Uses names and column types only; which error is raised never depends on cells.
+    """
+    needed = list(dict.fromkeys(needed))
+    declared: dict[str, Variable] = dict(schema.variables) if schema is not None else {}
+    short = _short_form(bounds, {**dict.fromkeys(data_columns), **dict.fromkeys(declared)})
+    inline: Mapping[str, Variable] = {}
+    if formula is not None:
+        inline = inline_variables(formula)
+    out: dict[str, Variable] = {}
+    missing_text: list[str] = []
+    for name in needed:
+        if name not in data_columns:
+            raise SchemaError(
+                f"the data has no column {shown(name)}.{did_you_mean(name, data_columns)} "
+                f"Columns: {_few(data_columns)}"
+            )
+        kind = str(data_columns[name])
+        if name in declared or name in short:
+            out[name] = _with_short(name, declared.get(name), short.get(name))
+        elif name in inline:
+            out[name] = inline[name]
+        elif kind == "bool":
+            out[name] = Binary()
+        elif kind in ("text", "category", "string", "object"):
+            missing_text.append(name)
+        else:
+            out[name] = Real()
+    if missing_text:
+        count = len(missing_text)
+        where = f' of "{formula}"' if formula else ""
+        template = "\n".join("      " + x for x in _template(needed, missing_text).splitlines())
+        raise SchemaNeededError(
+            f"{verb} needs declared levels for {count} variable{'s' if count > 1 else ''}{where}\n"
+            "  Levels cannot be bought: reading them would reveal which values occur.\n"
+            "  Paste and complete (do not take the levels or numbers from the data):\n" + template
+        )
+    return Schema(**out)
+
+
+def _short_form(bounds: Any, known: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    if bounds is None or (isinstance(bounds, str) and bounds == "private"):
+        return {}
+    if not isinstance(bounds, Mapping):
+        raise SchemaError(
+            f'bounds must be a mapping {{"alcohol": (8, 15)}} or "private", got {shown(bounds)}'
+        )
+    out = {}
+    for name, pair in bounds.items():
+        if known and name not in known:
+            raise SchemaError(
+                f"bounds: no variable {shown(name)}.{did_you_mean(str(name), known)} "
+                f"Variables: {_few(known)}"
+            )
+        if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable):
+            raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {shown(pair)}")
+        both = tuple(pair)
+        if any(isinstance(x, (str, bytes, bool)) for x in both):
+            raise SchemaError(
+                f"bounds[{shown(name)}]: bounds are the ranges of numbers. The levels of a "
+                "category are declared in the schema, from what is known without the data: "
+                f"schema={{{shown(name)}: dp.Levels([...])}}"
+            )
+        if len(both) != 2:
+            raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {shown(pair)}")
+        out[str(name)] = (both[0], both[1])
+    return out
+
+
+def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | None) -> Variable:
+    if pair is None:
+        assert declared is not None
+        return declared
+    if declared is not None and not isinstance(declared, (Real, Count)):
+        raise SchemaError(
+            f"bounds[{name!r}]: the schema declares {name!r} as {type(declared).__name__}, "
+            "which has no range to set. Remove it from bounds"
+        )
+    extra = {} if declared is None else {k: getattr(declared, k) for k in ("na", "label", "unit")}
+    failed = ""
+    try:
+        return Real(*pair, **extra)
+    except SchemaError as error:
+        failed = str(error)
+    raise SchemaError(f"bounds[{name!r}]: {failed}")
+
+
+def _few(names: Iterable[str], most: int = 12) -> str:
+    shown = [str(n) for n in names]
+    return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")

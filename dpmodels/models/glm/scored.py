@@ -1,0 +1,97 @@
+"""Backend of ``dp_glm(method="scoring")``: generalised linear models by private Fisher scoring.
+
+The family and its link say the score and the expected information (:mod:`dpmodels.families`);
+the engine (:mod:`dpmodels.scoring`) does the rest. Proofs: ``scoring/theory.md``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.errors import RequestError
+from dpmodels.families import LINKS, family_of
+from dpmodels.scoring.engine import Chain
+from dpmodels.scoring.fitting import Model, plan_fit, release_fit
+from dpmodels.scoring.report import Part, estimate_fit
+from dpmodels.scoring.score import LeastSquares, MeanScore, Score
+
+if TYPE_CHECKING:
+    from dpmodels.estimate import Estimate
+    from dpmodels.families import Family
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.release import Release
+    from dpmodels.request import Request
+    from dpmodels.scoring.engine import ScoringPlan
+
+__all__ = ["estimate", "plan", "release", "score_of"]
+
+#: Public guesses of a plan: share of events, and the mean count as a part of the largest.
+_EVENTS, _MEAN = 0.25, 1.0 / 16.0
+
+#: The release of the passes.
+release = release_fit
+
+
+def score_of(request: Request) -> Score:
+    """Return the score of a call."""
+    family = family_of(request["family"])
+    if family.link == "identity":
+        return LeastSquares()
+    alpha = request["alpha"]
+    if alpha is not None and family.dispersion != "alpha":
+        raise RequestError(
+            f"alpha= is the dispersion of family='negative_binomial'; family={family.name!r} has "
+            "none"
+        )
+    return MeanScore.of(family, LINKS[request["link"] or family.link], alpha)
+
+
+def _guess(family: Family, design: Design) -> float:
+    """Return the error of a whitened coefficient times root n that a plan assumes."""
+    if family.is_event:
+        return float((_EVENTS * (1.0 - _EVENTS)) ** -0.5)
+    interval = None if design.response is None else design.response.interval
+    if family.link == "identity" or interval is None:
+        return 0.5
+    mean = np.array([max(_MEAN * interval[1], 0.25)])
+    return float(np.sqrt(family.variance(mean, 1.0)[0]) / mean[0])
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan a call of ``dp_glm(method="scoring")``."""
+    family = family_of(request["family"])
+    asked = bool(request["fit_stats"])
+    if asked and family.link == "identity":
+        raise RequestError(
+            "fit_stats=True is for families with a deviance of their own: for family='gaussian' "
+            "use dp_ols, or fit.rsquared of a fit by moments"
+        )
+    if asked and (design.response is None or design.response.interval is None):
+        raise RequestError(
+            "fit_stats=True needs a declared response, for example bounds={'visits': (0, 50)}"
+        )
+    if asked and request.weights is not None:
+        raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
+    model = Model((Chain(score_of(request)),), guess=_guess(family, design), statistics=asked)
+    return plan_fit(request, design, n, model)
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Map the last step to the user's units, with bias-aware robust errors."""
+    family = family_of(plan.request["family"])
+
+    def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
+        last, before = part.release.plans[-1], part.release.before
+        out = {"score_clip": last.clip, "score_noise": last.noise.score}
+        out |= release.detail.statistics
+        if family.dispersion == "alpha":
+            return {"alpha": before.nuisance, **out}
+        if family.dispersion == "free" and not family.is_event:
+            scale = release.detail.coordinates.unit.scale[-1]
+            return {"dispersion": before.phi / float(scale) ** 2, **out}
+        return out
+
+    return estimate_fit(plan, release, stats)

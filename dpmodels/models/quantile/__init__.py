@@ -1,0 +1,1 @@
+"""Quantile regression."""

@@ -1,0 +1,1 @@
+"""Robust regression: Huber, expectiles, a user's own loss of the residual."""

@@ -1,0 +1,34 @@
+"""The row count of public rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpmodels.errors import RequestError
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.request import Request
+
+__all__ = ["enough_rows", "planning_rows"]
+
+
+def planning_rows(request: Request, n: int) -> int:
+    """Return the row count that rules may use: n, or the public guess under add/remove."""
+    if request.relation == "replace":
+        return n
+    guess = request["n_guess"]
+    if guess is None:
+        raise RequestError(
+            "under relation='add-remove' the number of rows is private: give a public guess of "
+            "it for the planning, for example n_guess=10000"
+        )
+    return int(guess)
+
+
+def enough_rows(request: Request, design: Design, n: int) -> int:
+    """Return the row count of the public rules; refuse fewer rows than coefficients."""
+    rows = planning_rows(request, n)
+    if request.relation == "replace" and n <= design.p:
+        raise RequestError(f"n = {n} rows cannot carry {design.p} coefficients")
+    return rows

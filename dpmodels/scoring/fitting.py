@@ -1,0 +1,290 @@
+"""A scoring fit as a backend: what every room of regressions plans and releases.
+
+A room says which models (chains), where the start looks from, and what its options mean; this
+module makes the plan and the release of it, :mod:`dpmodels.scoring.report` the estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.errors import RequestError
+from dpmodels.planning import Plan
+from dpmodels.planning.rows import enough_rows
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.release import Release
+from dpmodels.scoring.coordinates import Coordinates, public_coordinates
+from dpmodels.scoring.deviance import SHARE, STEP
+from dpmodels.scoring.engine import Chain, ScoringPlan, plan_scoring, release_scoring, steps
+from dpmodels.scoring.guide import Guide, guide_share, guide_windows, noise_ratio
+from dpmodels.sources.windows import ALL_ROWS
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.scoring.rules import Rules
+    from dpmodels.sources.rows import Rows
+
+__all__ = [
+    "LOUD", "Model", "ScoredDetail", "figure", "pass_names", "plan_fit", "release_fit",
+]  # fmt: skip
+
+
+#: Public noise of the information, ``nu sqrt(2 p)``, above which a plan warns.
+LOUD = 0.5
+#: A bought range is a scale, not a claim: cells are clipped this many half widths from its middle.
+REACH = 64.0
+#: Spread (sd) of a column, in half ranges, that a plan assumes.
+_SPREAD = 0.5
+_ORDINALS = ("first", "second", "third", "fourth")
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What a room fits.
+
+    Attributes
+    ----------
+    chains : tuple of Chain
+        One, or several that share their start.
+    coordinates : Coordinates or None
+        Public ones of the room's own; None: the declared box.
+    radius : float
+        Of the start; 0: by rule.
+    meat : bool
+        Release the meat of the sandwich (robust errors).
+    guess : float
+        Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
+        whitened by the second moments. 0: none.
+    statistics : bool
+        Release deviance and its kin in one more pass.
+    """
+
+    chains: tuple[Chain, ...]
+    coordinates: Coordinates | None = None
+    radius: float = 0.0
+    meat: bool = True
+    guess: float = 0.5
+    statistics: bool = False
+
+    @property
+    def rules(self) -> Rules:
+        """Shares of the passes."""
+        return self.chains[0].score.rules
+
+    @property
+    def raw(self) -> bool:
+        """Whether the response stays in its own units."""
+        return not self.chains[0].score.of_residual
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredDetail:
+    """What a scoring fit decided before the first row.
+
+    Attributes
+    ----------
+    model : Model
+    mu : float
+        Of all releases but those of ranges.
+    shares : tuple of float
+        Of the passes.
+    rows : int
+        Row count of the public rules.
+    guide : Guide
+        Rows that the passes before the last read.
+    weighted : bool
+        Rows have weights of their own.
+    """
+
+    model: Model
+    mu: float
+    shares: tuple[float, ...]
+    rows: int
+    guide: Guide
+    weighted: bool = False
+
+    def scoring(self, rank: int, relation: str) -> ScoringPlan:
+        """Return the plan of the passes for a design of this rank."""
+        model = self.model
+        return plan_scoring(
+            replace(model.rules, passes=self.shares), self.mu, self.rows, rank, relation,
+            chains=model.chains, meat=model.meat, guide=self.guide, radius=model.radius,
+            weighted=self.weighted, statistics=model.statistics,
+        )  # fmt: skip
+
+    def coordinates(self, design: Design) -> Coordinates:
+        """Return the public coordinates of a design whose ranges are known."""
+        return self.model.coordinates or public_coordinates(design, raw=self.model.raw)
+
+
+def pass_names(rules: Rules) -> tuple[str, ...]:
+    """Return the names of the start and the passes, for ``split=``."""
+    return ("start", *_ORDINALS[: len(rules.passes) - 2], "last")
+
+
+def figure(scoring: ScoringPlan) -> float:
+    """Return the spectral noise of the last information, relative to it: a public number."""
+    return scoring.passes[-1].noise.information / scoring.n * math.sqrt(2.0 * scoring.p)
+
+
+def _shares(request: Request, rules: Rules) -> tuple[float, ...]:
+    """Return the shares of the passes; ``split=`` before the rule."""
+    if request.split is None:
+        return rules.passes
+    names = pass_names(rules)
+    if set(request.split) != set(names):
+        raise RequestError(
+            f"split= must name {', '.join(names)} for this fit, got {', '.join(request.split)}"
+        )
+    return tuple(float(request.split[name]) for name in names)
+
+
+def _bought(request: Request, design: Design, model: Model) -> tuple[str, ...]:
+    """Return the columns whose range must be bought, or refuse."""
+    missing = () if model.coordinates is not None else design.unknown
+    if missing and request.relation != "replace":
+        shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
+        raise RequestError(
+            f"ranges can be bought under relation='replace' only: declare them, for example "
+            f"bounds={{{shown}}}"
+        )
+    return missing
+
+
+def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
+    """Plan a scoring fit.
+
+    Parameters
+    ----------
+    request, design, n
+        As a backend's ``plan`` gets them; ``request.delta > 0``.
+    model : Model
+    """
+    rows = enough_rows(request, design, n)
+    part = gaussian_part(request, _bought(request, design, model))
+    share = 1.0 - part.share
+    mu = part.mu * math.sqrt(share)
+    shares = _shares(request, model.rules)
+    x = noise_ratio(mu, design.p, rows)
+    detail = ScoredDetail(
+        model, mu, shares, rows, _guide(request, design, n, x),
+        weighted=design.place_aside("weights") is not None,
+    )  # fmt: skip
+    scoring = detail.scoring(design.p, request.relation)
+    names = pass_names(model.rules)
+    left = share * (1.0 - SHARE * model.statistics)
+    return Plan.of(
+        request,
+        design,
+        n,
+        [*part.steps, *(replace(s, share=(s.share or 0.0) * share) for s in steps(scoring))],
+        shares={
+            **part.printed,
+            **{name: one * left for name, one in zip(names, shares, strict=True)},
+            **({STEP: SHARE * share} if model.statistics else {}),
+        },
+        scales={
+            "public noise ratio": x,
+            "noise of the information": figure(scoring),
+            "clip of scores": scoring.passes[-1].clip,
+        },
+        expected_se=_expected(detail, design, request.relation) if figure(scoring) <= LOUD else {},
+        purchase=part.purchase,
+        detail=detail,
+        advice=_advice(figure(scoring)),
+        passes=len(shares) + (part.purchase is not None) + model.statistics,
+        outdone=(
+            f"the noise of the information would be {figure(scoring):.2g} of its size (above "
+            f"{LOUD:g})"
+            if figure(scoring) > LOUD
+            else ""
+        ),
+    )
+
+
+def _advice(noise: float) -> tuple[str, ...]:
+    if noise <= LOUD:
+        return ()
+    return (
+        f"the noise of the information will be {noise:.2g} of its size (above {LOUD:g}): "
+        "intervals will be wide and some coefficients not determined. More rows, a larger eps, "
+        "narrower ranges or fewer terms help; for predictions alone inference=False spends "
+        "nothing on errors",
+    )
+
+
+def _guide(request: Request, design: Design, n: int, x: float) -> Guide:
+    """Return which rows the early passes read, by public numbers."""
+    # In a table sorted by a private column one row replaced moves the others between windows.
+    ordered = request.relation == "replace" and bool(request.options.get("public_order"))
+    return Guide(guide_share(x), guide_windows(design, n, x) if ordered else ALL_ROWS)
+
+
+def _expected(detail: ScoredDetail, design: Design, relation: str) -> Mapping[str, float]:
+    """Return expected privacy errors: the noise of the scores, mapped by a public guess.
+
+    Assumed: uncorrelated columns about the middle of their ranges, their sd a quarter of the
+    range; and the room's guess of the spread of a score.
+    """
+    model = detail.model
+    if design.unknown or model.coordinates is not None or not model.guess:
+        return {}
+    coordinates = detail.coordinates(design)
+    noise = detail.scoring(coordinates.rank, relation).passes[-1].noise.score / detail.rows
+    sd = np.array([1.0 if c.kind == "intercept" else _SPREAD for c in design.columns])
+    H = coordinates.W0 @ np.diag(sd**2) @ coordinates.W0.T
+    A, _ = coordinates.back()
+    values, vectors = np.linalg.eigh(H)
+    T = A @ (vectors / np.sqrt(np.maximum(values, 1e-12)))
+    se = (noise * model.guess * np.linalg.norm(T, axis=1)).tolist()
+    return {
+        name: value
+        for c in model.chains
+        for name, value in zip(c.named(design.names), se, strict=True)
+    }
+
+
+def _reaching(design: Design, asked: Design) -> Design:
+    """Return the design with bought ranges widened: cells are clipped far beyond them."""
+    names = asked.unknown
+    wide = {}
+    for column in design.z:
+        if column.name in names and column.interval is not None:
+            lo, hi = column.interval
+            middle, half = (lo + hi) / 2.0, (hi - lo) / 2.0
+            wide[column.name] = (middle - REACH * half, middle + REACH * half)
+    return design.with_bounds(wide) if wide else design
+
+
+def release_fit(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release the start and the scoring passes.
+
+    Privacy
+    -------
+    Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
+    """
+    detail: ScoredDetail = plan.detail
+    design = ranged_design(plan, rows, run, wide=True)
+    if design is None:
+        return no_ranges(plan)
+    coordinates = detail.coordinates(design)
+    scoring = detail.scoring(coordinates.rank, plan.request.relation).bound(design)
+    found = release_scoring(scoring, coordinates, _reaching(design, plan.design), rows, run)
+    values = {"start": found.Q}
+    for chain, one in zip(scoring.chains, found.chains, strict=True):
+        for k, sums in enumerate(one.released, 1):
+            values |= {
+                f"information {chain.step(k)}": sums.information,
+                f"scores {chain.step(k)}": sums.score,
+            }
+        last, end = one.released[-1], f" ({chain.label})" if chain.label else ""
+        parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins}
+        values |= {name + end: part for name, part in parts.items() if part is not None}
+    return Release(values, plan.guarantee, design, detail=found)

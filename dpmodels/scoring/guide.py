@@ -1,0 +1,103 @@
+"""Which rows of a large table the early passes of a fit read: public rules.
+
+Proofs: ``models/linear/theory.md`` 3.2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+
+__all__ = ["Guide", "guide_share", "guide_windows", "noise_ratio"]
+
+
+#: A first stage reads one run of windows in k up to a noise ratio of this over k ...
+GUIDE_NOISE = 1e-3
+#: ... with k at most this (at most the second where columns may be local) ...
+GUIDE_EVERY = (32, 4)
+#: ... (by coins: at most this: beyond it the coins cost more than the rows) ...
+GUIDE_COINS = 8
+#: ... from at least so many places of the table ...
+GUIDE_PLACES = (8, 16)
+#: ... that are at most so many windows apart (2^21 rows).
+GUIDE_PERIOD = 256
+#: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
+_SPREAD = ("intercept", "numeric", "product")
+
+
+def noise_ratio(mu: float, p: int, n: int) -> float:
+    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise beside the trace of X'X."""
+    return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
+
+
+def guide_share(x: float) -> int:
+    """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
+    return _power_of_two(min(GUIDE_NOISE / x, GUIDE_COINS))
+
+
+def guide_windows(design: Design, n: int, x: float) -> Windows:
+    """Return the rows that the first of two stages reads, by public numbers (``theory.md`` 3.2).
+
+    Parameters
+    ----------
+    design : Design
+    n : int
+        Public row count: the relation must be replace-one.
+    x : float
+        Public noise ratio.
+    """
+    local = any(c.kind not in _SPREAD for c in design.columns) or any(
+        v.kind != "real" for v in design.kinds.values()
+    )
+    apart = _power_of_two(min(n / (GUIDE_PLACES[local] * WINDOW), GUIDE_PERIOD))
+    every = _power_of_two(min(GUIDE_NOISE / x, GUIDE_EVERY[local], apart))
+    return Windows(every, 1 if local else apart // every)
+
+
+def _power_of_two(most: float) -> int:
+    """Return the largest power of two up to ``most``, at least 1."""
+    return 1 << max(int(most).bit_length() - 1, 0)
+
+
+@dataclass(frozen=True)
+class Guide:
+    """Which rows of a large table the passes before the last read, and meat and ordinary rows.
+
+    Attributes
+    ----------
+    every : int
+        Each row with probability 1 / every, by secret coins ...
+    windows : Windows
+        ... or whole windows of rows, where the order of the rows is public.
+    """
+
+    every: int = 1
+    windows: Windows = ALL_ROWS
+
+    def early(self, n: int) -> int:
+        """Return how many of n rows the early passes read (expected, under coins). Public."""
+        return max(self.windows.count(n) if self.by_place else n // self.every, 1)
+
+    def tail(self, n: int) -> int:
+        """Return how many rows meat and ordinary information are of."""
+        return max(n // self.every, 1)
+
+    @property
+    def by_place(self) -> bool:
+        """Whether windows choose the rows of the early passes."""
+        return self.windows.every > 1
+
+    def early_coins(self, run: Run) -> Coins | None:
+        """Return the coins of an early pass."""
+        return None if self.by_place else self.tail_coins(run)
+
+    def tail_coins(self, run: Run) -> Coins | None:
+        """Return the coins that choose the rows of meat and ordinary information."""
+        return Coins(self.every, run.coins) if self.every > 1 else None

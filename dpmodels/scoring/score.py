@@ -1,0 +1,525 @@
+"""What a model is to the engine: its score, its information, its start, and what it learns.
+
+Two kinds. Models of a *residual* (least squares, quantile, Huber, expectile) see the standardised
+residual ``x = (y - eta)/sqrt(phi)``; models of a *mean* (families and links) see y and eta. Both
+return ``(psi, omega)`` of every row: its score is ``s = w psi``, its information
+``v v'``, ``v = sqrt(omega) w``, ``omega >= 0`` (``theory.md``, 5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.exact.rowspace import unit_rows
+from dpmodels.families import Family, Link
+from dpmodels.scoring.rules import BOUNDED, COUNT, EVENT, LINEAR, Rules
+from dpmodels.scoring.state import Information, State, floored, roots, scaled_up
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.scoring.coordinates import Coordinates
+
+__all__ = [
+    "Expectile", "Huber", "LeastSquares", "MeanScore", "Quantile", "Score", "Start", "Working",
+    "plain",
+]  # fmt: skip
+
+#: (standardised residual or linear predictor, response) -> (psi, omega), each (m,); omega None: 1.
+Evaluate = Callable[[Array, Array], tuple[Array, Array | None]]
+
+
+
+def plain(x: Array, _: Array) -> tuple[Array, None]:
+    """Return the score and information of least squares."""
+    return x, None
+
+
+#: Smallest eigenvalue of the start, in public coordinates (a range 1000 times too wide: 1e-6), and
+#: the multiple of its spectral noise.
+START_FLOOR, START_NOISE = 1e-7, 0.7
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The released start: least squares of the (working) response from the joint ball.
+
+    Attributes
+    ----------
+    theta : (r,) array
+        For u, in units of the response of the start.
+    variance : float
+        Of its residual.
+    M : (r, r) array
+        Second moments of u, floored.
+    raw : Information
+        The same, not floored.
+    constant : (r,) array or None
+        a with ``a'u = 1`` in every complete row.
+    """
+
+    theta: Array
+    variance: float
+    M: Array
+    raw: Information
+    constant: Array | None
+
+    @classmethod
+    def of(cls, Q: Array, s: float, n: int, coordinates: Coordinates) -> Start:
+        """Solve the start.
+
+        Parameters
+        ----------
+        Q : (r + 1, r + 1) array
+            Noisy moments of rows ``(u, c (y - u'centre))`` in the ball.
+        s : float
+            Its noise sd in svec coordinates.
+        n : int
+            Rows that were read.
+        coordinates : Coordinates
+        """
+        r = len(Q) - 1
+        nu = s / n
+        M, h, t = Q[:r, :r] / n, Q[:r, r] / n, float(Q[r, r]) / n
+        safe = floored(M, max(START_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
+        theta = np.linalg.solve(safe, h)
+        rss = t - 2.0 * float(theta @ h) + float(theta @ safe @ theta)
+        c = coordinates.response
+        return cls(
+            coordinates.centre + theta / c,
+            max(rss, 0.5 * nu, 1e-4 * t) / c**2,
+            safe,
+            Information(M, nu),
+            coordinates.constant,
+        )
+
+    def state(self) -> State:
+        """Return least squares itself as the state after the start."""
+        return State(self.theta, roots(self.M)[1], self.variance, self.M, self.raw)
+
+    def shifted(self, by: float) -> Array:
+        """Return theta with ``by`` added to every linear predictor, where that can be."""
+        return self.theta if self.constant is None else self.theta + by * self.constant
+
+
+@dataclass(frozen=True)
+class Working:
+    """The response of the start of a mean model: public map of y to t in [-1, 1].
+
+    Attributes
+    ----------
+    family : Family
+    log : bool
+        ``log(y + offset)``; else ``2 y - 1``.
+    small : float
+        What is added before the logarithm.
+    middle, half : float
+        Of its public range.
+    place : int or None
+        Row of the block that holds an offset, subtracted from the logarithm.
+    exposure : float
+        Middle of the public range of the offset.
+    """
+
+    family: Family
+    log: bool
+    small: float
+    middle: float
+    half: float
+    place: int | None = None
+    exposure: float = 0.0
+
+    def apply(self, block: Array) -> None:
+        """Overwrite the response (last row) of a block; NaN where the family has no such value."""
+        y = block[-1]
+        with np.errstate(all="ignore"):
+            gone = ~self.family.valid(y)
+            if self.log:
+                np.log(y + self.small, out=y)
+                if self.place is not None:
+                    y -= block[self.place]
+                y -= self.middle
+                y /= self.half
+                np.clip(y, -1.0, 1.0, out=y)
+            else:
+                y *= 2.0
+                y -= 1.0
+            y[gone] = np.nan
+
+
+@dataclass(frozen=True)
+class Score:
+    """A model, as far as the engine must know it: least squares.
+
+    Attributes
+    ----------
+    rules : Rules
+        Shares of the passes.
+    leverage : float
+        Factor c of l_j in the allowance for a bias.
+    longest : float
+        Longest step before the last pass, root mean square change of the linear predictor: in
+        residual sds (models of a residual), or as it is.
+    curvature : float
+        What the curvature of the loss adds to the allowance: this times ``|d|_M |d_j|``, over the
+        residual sd (models of a residual).
+    averages : bool
+        The information does not depend on theta, so that of earlier passes helps.
+    weighted : bool
+        Rows have weights omega.
+    of_residual : bool
+    working : Working or None
+        The response of the start; None: the response itself.
+    """
+
+    rules: Rules = LINEAR
+    leverage: float = 4.0
+    longest: float = 1.4
+    curvature: float = 0.0
+    averages: bool = True
+    weighted: bool = False
+    of_residual: bool = True
+    working: Working | None = None
+
+    def bound(self, design: Design) -> Score:
+        """Return the score of a design whose ranges are known (declared or bought)."""
+        return self
+
+    def start(self, start: Start) -> State:
+        """Return the state after the start."""
+        return start.state()
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""
+        return plain
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the state with the scale that a pass taught.
+
+        Parameters
+        ----------
+        H : (r, r) array
+            Information per row in w.
+        ratio : float or None
+            Mean squared score over r, if it was released.
+        """
+        return state if ratio is None else replace(state, phi=scaled_up(state.phi, ratio))
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return the largest ``|psi|`` and omega that a row can have; inf: no bound."""
+        return math.inf, math.inf
+
+    def white(self, state: State, H: Array) -> Array:
+        """Return W of the next pass; H (r, r): floored information per row in u."""
+        return roots(H)[1]
+
+    def common(self, other: Score) -> float:
+        """Return the correlation of the scores of two chains in a row; 0: as if unrelated."""
+        return 0.0
+
+    def unit(self, state: State) -> float:
+        """Return the unit of ``longest``, and what ``curvature`` is over."""
+        return math.sqrt(state.phi)
+
+
+LeastSquares = Score
+
+
+#: Local scale of a quantile fit over its asymptotic sd: 1 at the median of normal errors.
+_NORMAL = 1.25
+#: Kernel width over the local scale: first pass, later ones.
+_WIDTHS = (0.5, 0.35)
+#: The local scale falls at most to this part in one pass.
+_FALL = 0.3
+
+
+@dataclass(frozen=True)
+class Quantile(Score):
+    """Quantile regression: the score is not smoothed, only its information is.
+
+    ``psi = tau - 1{e < 0}``; the information is a kernel estimate of the density at the fit.
+    ``sqrt(phi) = sqrt(tau (1 - tau))/f``, f the density that W and omega are in units of: the
+    asymptotic sd of a quantile. W whitens the second moments of u.
+    """
+
+    tau: float = 0.5
+    rules: Rules = BOUNDED
+    leverage: float = 0.0
+    longest: float = 0.7
+    curvature: float = 0.15
+    averages: bool = False
+    weighted: bool = True
+
+    def start(self, start: Start) -> State:
+        """Shift least squares by the normal quantile of its residual."""
+        from scipy.special import ndtri
+
+        sd = math.sqrt(start.variance)
+        theta = start.shifted(sd * float(ndtri(self.tau)))
+        W = roots(start.M)[1]
+        return State(theta, W, (_NORMAL * sd) ** 2, start.M, nuisance=sd)
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the subgradient, and a normal kernel at zero in units of the density."""
+        root = self._root
+        width = _WIDTHS[min(k, len(_WIDTHS)) - 1] / _NORMAL
+        height = 1.0 / (math.sqrt(2.0 * math.pi) * width * root)
+
+        def rows(x: Array, _: Array) -> tuple[Array, Array]:
+            psi = np.where(x < 0.0, self.tau - 1.0, self.tau) / root
+            psi[np.isnan(x)] = np.nan
+            return psi, height * np.exp(-0.5 * (x / width) ** 2)
+
+        return rows
+
+    @property
+    def _root(self) -> float:
+        return math.sqrt(self.tau * (1.0 - self.tau))
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return the larger of ``tau, 1 - tau``, and the height of the narrower kernel."""
+        psi = max(self.tau, 1.0 - self.tau) / self._root
+        return psi, _NORMAL / (math.sqrt(2.0 * math.pi) * min(_WIDTHS) * self._root)
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the local scale of the released density, at least .3 of the last one."""
+        old = math.sqrt(state.phi) / _NORMAL
+        density = max(float(np.trace(H)) / len(H), 1e-3)
+        local = max(min(state.nuisance, old / density), _FALL * old)
+        return replace(state, phi=(_NORMAL * local) ** 2)
+
+    def white(self, state: State, H: Array) -> Array:
+        """Return the root of the second moments of u: rows and scores stay parallel."""
+        return state.W
+
+    def common(self, other: Score) -> float:
+        """Return ``(min(tau, tau') - tau tau')`` over its value at tau = tau', both roots."""
+        assert isinstance(other, Quantile)
+        low, high = sorted((self.tau, other.tau))
+        return math.sqrt(low * (1.0 - high) / (high * (1.0 - low)))
+
+    def unit(self, state: State) -> float:
+        """Return the local scale."""
+        return math.sqrt(state.phi) / _NORMAL
+
+
+@dataclass(frozen=True)
+class Huber(Score):
+    """Huber's loss, its corner at k released (or given) scales. ``psi = clip(x, -k, k)``."""
+
+    k: float = 1.345
+    given: float | None = None
+    fixed: float = 0.0
+    leverage: float = 1.0
+    averages: bool = False
+    weighted: bool = True
+
+    def bound(self, design: Design) -> Huber:
+        """Put a given scale, in units of the response, into unit half-ranges."""
+        if self.given is None or design.response is None:
+            return self
+        return replace(self, fixed=self.given * float(unit_rows(design)[0].scale[-1]))
+
+    def start(self, start: Start) -> State:
+        """Return least squares, with the given scale if there is one."""
+        state = start.state()
+        return replace(state, phi=self.fixed**2) if self.fixed else state
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the clipped residual, and 1 inside the corner."""
+        top = self.k
+        return lambda x, _: (np.clip(x, -top, top), (np.abs(x) <= top).astype(float))
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return the corner, and 1."""
+        return self.k, 1.0
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return Huber's scale (proposal 2): consistent at normal errors."""
+        if self.fixed or ratio is None:
+            return state
+        k = self.k
+        inside = math.erf(k / math.sqrt(2.0))
+        density = math.exp(-0.5 * k * k) / math.sqrt(2.0 * math.pi)
+        beta = inside - 2.0 * k * density + k * k * (1.0 - inside)
+        return replace(state, phi=scaled_up(state.phi, ratio * inside / beta, 1.0))
+
+
+def _normal_expectile(tau: float) -> float:
+    """Return e with ``tau E(X - e)+ = (1 - tau) E(e - X)+``, X standard normal."""
+    low, high = -10.0, 10.0
+    for _ in range(60):
+        e = 0.5 * (low + high)
+        above = math.exp(-0.5 * e * e) / math.sqrt(2.0 * math.pi)
+        above -= e * 0.5 * math.erfc(e / math.sqrt(2.0))
+        low, high = (e, high) if tau * above > (1.0 - tau) * (above + e) else (low, e)
+    return 0.5 * (low + high)
+
+
+@dataclass(frozen=True)
+class Expectile(Score):
+    """Expectile regression: ``psi = 2 |tau - 1{x < 0}| x``."""
+
+    tau: float = 0.5
+    leverage: float = 4.0
+    averages: bool = False
+    weighted: bool = True
+
+    def start(self, start: Start) -> State:
+        """Shift least squares by the normal expectile of its residual."""
+        state = start.state()
+        shift = _normal_expectile(self.tau) * math.sqrt(start.variance)
+        return replace(state, theta=start.shifted(shift))
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the asymmetrically weighted residual, and its weight."""
+
+        def rows(x: Array, _: Array) -> tuple[Array, Array]:
+            weight = 2.0 * np.where(x < 0.0, 1.0 - self.tau, self.tau)
+            return weight * x, weight
+
+        return rows
+
+
+#: Bounds of a mean that a start may report for an event, and of alpha.
+_EVENT_MEAN = (0.01, 0.99)
+_ALPHA = (1e-3, 20.0)
+
+
+@dataclass(frozen=True)
+class MeanScore(Score):
+    """A generalised linear model: expected information, score of the quasi-likelihood."""
+
+    family: Family | None = None
+    link: Link | None = None
+    alpha: float | None = None
+    rules: Rules = EVENT
+    leverage: float = 1.0
+    curvature: float = 0.125
+    averages: bool = False
+    weighted: bool = True
+    of_residual: bool = False
+
+    @classmethod
+    def of(cls, family: Family, link: Link, alpha: float | None = None) -> MeanScore:
+        """Return the score of a family with a link; ``alpha``: as given, None: by moments."""
+        return cls(
+            family=family,
+            link=link,
+            alpha=alpha,
+            rules=EVENT if family.is_event else COUNT,
+            longest=1.0 if link.name == "logit" else 0.7,
+        )
+
+    def bound(self, design: Design) -> MeanScore:
+        """Return the score with the working response of a design's public range."""
+        assert self.family is not None and design.response is not None
+        place, exposure, spread = design.place_aside("offset"), 0.0, 0.0
+        if self.family.is_event:
+            return replace(self, working=Working(self.family, False, 0.0, 0.0, 1.0))
+        interval = design.response.interval
+        assert interval is not None
+        top = max(interval[1], 1e-6)
+        small = top * self.family.small if self.family.small < 0.5 else min(0.5, top / 4.0)
+        low, high = math.log(max(interval[0], 0.0) + small), math.log(top + small)
+        if place is not None:
+            known = design.z[place].interval
+            assert known is not None
+            exposure, spread = (known[0] + known[1]) / 2.0, (known[1] - known[0]) / 2.0
+        middle, half = (low + high) / 2.0 - exposure, (high - low) / 2.0 + spread
+        working = Working(
+            self.family, True, small, middle, max(half, 1e-3), place=place, exposure=exposure
+        )
+        return replace(self, working=working)
+
+    def start(self, start: Start) -> State:
+        """Return the start of the working response, moved to the link's scale."""
+        assert self.family is not None and self.link is not None and self.working is not None
+        theta, mean, spread = self._events(start) if self.family.is_event else self._logs(start)
+        alpha, working = self.family.alpha, self.working
+        mean *= math.exp(working.exposure) if working.log else 1.0
+        if self.family.dispersion == "alpha":
+            alpha = self.alpha if self.alpha is not None else spread - 1.0 / mean
+            alpha = min(max(alpha, _ALPHA[0]), _ALPHA[1])
+        eta = np.array([self.link.forward(mean)])
+        variance = float(self.family.variance(np.array([mean]), alpha)[0])
+        H = float(self.link.slope(eta)[0]) ** 2 / variance * start.M
+        phi = 1.0
+        if self.family.dispersion == "free":
+            phi = max(self.family.least, mean * mean * min(spread, 1.0) / variance)
+        W = roots(H)[1]
+        return State(theta, W, phi, start.M, nuisance=alpha, constant=start.constant)
+
+    def _events(self, start: Start) -> tuple[Array, float, float]:
+        """Return (theta, mean, 0): slopes of the linear probability over those of the mean."""
+        assert self.link is not None
+        if start.constant is None:
+            slope = float(self.link.slope(np.zeros(1))[0])
+            return start.theta / (2.0 * slope), 0.5, 0.0
+        centre = start.M @ start.constant
+        mean = min(max((1.0 + float(start.theta @ centre)) / 2.0, _EVENT_MEAN[0]), _EVENT_MEAN[1])
+        eta = self.link.forward(mean)
+        slopes = start.theta / (2.0 * float(self.link.slope(np.array([eta]))[0]))
+        return slopes + start.constant * (eta - float(slopes @ centre)), mean, 0.0
+
+    def _logs(self, start: Start) -> tuple[Array, float, float]:
+        """Return (theta, mean, squared coefficient of variation) of a log-linear start."""
+        w = self.working
+        assert w is not None
+        theta, variance = w.half * start.theta, w.half**2 * start.variance
+        spread = math.expm1(min(variance, 5.0))
+        if start.constant is None:
+            return theta, 1.0, spread
+        theta = theta + (w.middle + 0.5 * min(variance, 5.0)) * start.constant
+        centre = start.M @ start.constant
+        most = w.middle + w.half
+        return theta, math.exp(min(max(float(theta @ centre), most - 12.0), most)), spread
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the family's score over ``sqrt(phi)`` and its expected information."""
+        family, link = self.family, self.link
+        assert family is not None and link is not None
+        root, alpha = math.sqrt(state.phi), state.nuisance
+
+        def rows(eta: Array, y: Array) -> tuple[Array, Array]:
+            psi, omega = family.score(y, eta, link, alpha)
+            psi /= root
+            return psi, omega
+
+        return rows
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return bounds of the logit score: residuals of an event are below 1."""
+        assert self.link is not None
+        if self.link.name == "logit":
+            return 1.0 / math.sqrt(state.phi), 0.25
+        return math.inf, math.inf
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the dispersion, or alpha by moments: both from the mean squared score."""
+        assert self.family is not None
+        if ratio is None:
+            return state
+        if self.family.dispersion != "alpha" or self.alpha is not None:
+            return replace(state, phi=scaled_up(state.phi, ratio))
+        # (1 + alpha m)/(1 + alpha0 m) = ratio at a typical mean m
+        mean = self._typical(state)
+        alpha = ((1.0 + state.nuisance * mean) * scaled_up(1.0, ratio) - 1.0) / mean
+        return replace(state, nuisance=min(max(alpha, _ALPHA[0]), _ALPHA[1]))
+
+    def _typical(self, state: State) -> float:
+        """Return the mean response at the average row."""
+        assert self.working is not None
+        if state.constant is None:
+            return 1.0
+        eta = float(state.theta @ state.M @ state.constant) + self.working.exposure
+        return math.exp(min(max(eta, -5.0), 12.0))
+
+    def unit(self, state: State) -> float:
+        """Return 1: the linear predictor has no unit."""
+        return 1.0

@@ -1,0 +1,77 @@
+"""A released fit between two passes: where the next pass looks from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmodels.arrays import Array
+
+__all__ = ["Information", "State", "floored", "roots", "scaled_up"]
+
+#: The new scale is the old one times 1.1 q / (n p), which may move within these bounds.
+SCALE_UP, SCALE_LEAST, SCALE_MOST = 1.1, 0.05, 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """Information per row in the coordinates u, (r, r), and the noise sd of its entries there."""
+
+    matrix: Array
+    noise: float
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A released fit: where the next pass looks from.
+
+    Attributes
+    ----------
+    theta : (r,) array
+        For u. Models of a residual: in units of the unit response.
+    W : (r, r) array
+        Whitens a row: ``w = W u``.
+    phi : float
+        Scale of the score: ``s = w psi``, psi over ``sqrt(phi)``.
+    M : (r, r) array
+        Second moments of u, released by the start.
+    earlier : Information or None
+        Unfloored information of an earlier pass, to average with.
+    nuisance : float
+        What else a model learns on the way (alpha of a variance, sd of the residual).
+    constant : (r,) array or None
+        a with ``a'u = 1`` in every complete row.
+    """
+
+    theta: Array
+    W: Array
+    phi: float
+    M: Array
+    earlier: Information | None = None
+    nuisance: float = 0.0
+    constant: Array | None = None
+
+    def length(self, v: Array) -> float:
+        """Return ``|W v|_M``: root mean square change of the linear predictor."""
+        step = self.W @ v
+        return math.sqrt(max(float(step @ self.M @ step), 0.0))
+
+
+def floored(H: Array, floor: float) -> Array:
+    """Return a symmetric matrix with its eigenvalues floored."""
+    values, vectors = np.linalg.eigh((H + H.T) / 2.0)
+    return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
+
+
+def roots(H: Array) -> tuple[Array, Array]:
+    """Return (H^{1/2}, H^{-1/2}) of a positive matrix."""
+    values, vectors = np.linalg.eigh(H)
+    root = np.sqrt(values)
+    return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
+
+
+def scaled_up(phi: float, ratio: float, up: float = SCALE_UP) -> float:
+    """Return the scale after a pass whose mean squared score was ``ratio`` of what it should be."""
+    return phi * min(max(up * ratio, SCALE_LEAST), SCALE_MOST)

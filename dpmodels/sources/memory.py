@@ -1,0 +1,196 @@
+"""Tables in memory: frames and dictionaries, and whatever gives an Arrow stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpmodels.errors import SourceError
+from dpmodels.schema import Schema
+from dpmodels.sources.source import (
+    READ_ROWS,
+    Chunk,
+    arrow_kind,
+    check_names,
+    need,
+    numpy_kind,
+    withheld,
+)
+
+__all__ = [
+    "ArrowSource",
+    "DictSource",
+    "FrameSource",
+    "LazyPolarsSource",
+    "batch_chunks",
+    "columns_of",
+    "own_column",
+]
+
+
+class FrameSource:
+    """A pandas DataFrame; slices of its columns, no copy."""
+
+    rescannable = True
+
+    def __init__(self, frame: Any) -> None:
+        check_names(frame.columns)
+        self._frame = frame
+        self.kinds = {c: numpy_kind(t) for c, t in frame.dtypes.items()}
+        self.n: int | None = len(frame)
+        self.schema_attr = Schema.from_frame_attrs(frame)
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield slices."""
+        columns = {c: self._frame[c] for c in names}
+        # A plain float column gives its own memory; slicing arrays is cheaper than Series.
+        arrays = {
+            c: s.to_numpy() if isinstance(s.dtype, np.dtype) and s.dtype.kind in "iufb" else s
+            for c, s in columns.items()
+        }
+        total = len(self._frame)
+        for start in range(0, total, READ_ROWS):
+            stop = min(total, start + READ_ROWS)
+            yield {
+                c: a[start:stop] if isinstance(a, np.ndarray) else a.iloc[start:stop]
+                for c, a in arrays.items()
+            }
+
+
+class DictSource:
+    """A dictionary of equally long arrays, Series or lists.
+
+    An array or a Series has a type, which is public. A list has none, so as in a CSV file the kind
+    is "unknown" and each cell is read by itself: numpy would make text of ``[True, "x"]``.
+    """
+
+    rescannable = True
+    schema_attr = None
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        check_names(data)
+        self._data = {k: own_column(v) for k, v in data.items()}
+        lengths = {len(v) for v in self._data.values()}
+        if len(lengths) > 1:
+            raise SourceError(f"the arrays have different lengths: {sorted(lengths)}")
+        self._rows = lengths.pop() if lengths else 0
+        self.n: int | None = self._rows
+        self.kinds = {k: _column_kind(v, self._data[k]) for k, v in data.items()}
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield slices."""
+        columns = {c: self._data[c] for c in names}
+        for start in range(0, self._rows, READ_ROWS):
+            part = slice(start, start + READ_ROWS)
+            yield {c: a.iloc[part] if hasattr(a, "iloc") else a[part] for c, a in columns.items()}
+
+
+def own_column(cells: Any) -> Any:
+    """Return a column that can be sliced, of the type it came with."""
+    module = type(cells).__module__.split(".")[0]
+    if module == "pandas" and hasattr(cells, "dtype"):
+        import pandas as pd
+
+        return cells if isinstance(cells, pd.Series) else pd.Series(cells)
+    if module == "polars" and hasattr(cells, "to_arrow"):
+        return cells.to_arrow()
+    if module == "pyarrow":
+        return cells
+    if hasattr(cells, "dtype") or hasattr(cells, "__array__"):
+        return np.asanyarray(cells)
+    listed = list(cells)
+    out = np.empty(len(listed), dtype=object)
+    for i, cell in enumerate(listed):  # cell by cell: a list of lists would become a matrix
+        out[i] = cell
+    return out
+
+
+def _column_kind(given: Any, column: Any) -> str:
+    if hasattr(column, "dtype"):
+        typed = hasattr(given, "dtype") or hasattr(given, "__array__")
+        return numpy_kind(column.dtype) if typed else "unknown"
+    return arrow_kind(column.type)
+
+
+class ArrowSource:
+    """Anything with an Arrow C stream: polars, pyarrow, DuckDB relations, ..."""
+
+    schema_attr = None
+
+    def __init__(self, data: Any) -> None:
+        need("pyarrow", "to read this kind of table")
+        import pyarrow as pa
+
+        # A one-shot reader gives its rows once; tables and relations open a new stream each time.
+        self.rescannable = not isinstance(data, pa.RecordBatchReader)
+        self._data = data
+        schema = data.schema if isinstance(getattr(data, "schema", None), pa.Schema) else None
+        if schema is None:
+            # A lazy query is run to find its columns: of no rows, where it can say so.
+            lazy = type(data).__module__.split(".")[0].lstrip("_") == "duckdb"
+            query = data.limit(0) if lazy and hasattr(data, "limit") else data
+            schema = withheld(lambda: pa.RecordBatchReader.from_stream(query).schema)
+        check_names(schema.names)
+        self.kinds = {f.name: arrow_kind(f.type) for f in schema}
+        self.n: int | None = None
+        if hasattr(data, "num_rows"):
+            self.n = int(data.num_rows)
+        elif type(data).__module__.startswith("polars"):
+            self.n = int(data.height)
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield record batches as dictionaries."""
+        import pyarrow as pa
+
+        if isinstance(self._data, pa.RecordBatchReader):
+            reader = self._data
+        else:
+            reader = pa.RecordBatchReader.from_stream(self._data)
+        for batch in reader:
+            yield from batch_chunks(batch, names)
+
+
+def columns_of(batch: Any, names: Sequence[str]) -> Chunk:
+    """Return the named columns of a record batch."""
+    schema = batch.schema
+    return {c: batch.column(schema.get_field_index(c)) for c in names}
+
+
+def batch_chunks(batch: Any, names: Sequence[str]) -> Iterator[Chunk]:
+    """Yield the named columns of a record batch, ``READ_ROWS`` rows at most at once."""
+    columns = columns_of(batch, names)
+    if batch.num_rows <= READ_ROWS:
+        yield columns
+        return
+    for start in range(0, batch.num_rows, READ_ROWS):
+        length = min(READ_ROWS, batch.num_rows - start)
+        yield {c: a.slice(start, length) for c, a in columns.items()}
+
+
+class LazyPolarsSource:
+    """A polars LazyFrame, collected in batches by the streaming engine."""
+
+    rescannable = True
+    schema_attr = None
+    n: int | None = None
+
+    def __init__(self, data: Any) -> None:
+        need("pyarrow", "to read a polars LazyFrame")
+        self._data = data
+        schema = data.collect_schema()
+        check_names(schema.names())
+        self.kinds = {f.name: arrow_kind(f.type) for f in schema.to_frame().to_arrow().schema}
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield Arrow chunks."""
+        wanted = self._data.select(list(names))
+        frames: Iterable[Any]
+        if hasattr(wanted, "collect_batches"):
+            frames = wanted.collect_batches(chunk_size=READ_ROWS, maintain_order=True)
+        else:
+            frames = [wanted.collect()]
+        for frame in frames:
+            for batch in frame.to_arrow().to_batches():
+                yield from batch_chunks(batch, names)

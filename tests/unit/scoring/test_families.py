@@ -1,0 +1,402 @@
+"""Every model of the engine: its score against statsmodels, its fit without noise, its refusals."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.families import FAMILIES, LINKS, family_of, link_of
+
+BOUNDS = {
+    "x": (-1, 1), "z": (0, 2), "t": (0.5, 3), "w": (0, 2), "c": (0, 40), "ct": (0, 90),
+    "g": (0, 40), "nb": (0, 60), "y": (-8, 8),
+}  # fmt: skip
+
+
+def table(n=20_000, seed=0):
+    rng = np.random.default_rng(seed)
+    d = pd.DataFrame({"x": rng.uniform(-1, 1, n), "z": rng.uniform(0, 2, n)})
+    eta = 0.3 + 0.8 * d["x"] - 0.5 * d["z"]
+    mean = np.exp(eta)
+    d["t"], d["w"] = rng.uniform(0.5, 3, n), rng.uniform(0.2, 2.0, n)
+    d["b"] = (rng.uniform(size=n) < 1 / (1 + np.exp(-eta))).astype(int)
+    d["c"], d["ct"] = rng.poisson(mean), rng.poisson(mean * d["t"])
+    d["g"] = np.clip(mean * rng.gamma(2, 0.5, n), 1e-3, 40)
+    d["nb"] = rng.negative_binomial(2, 1 / (1 + mean / 2))
+    d["y"] = np.clip(eta + 0.5 * rng.standard_t(5, n), -8, 8)
+    return d
+
+
+def sm_family(name, link):
+    import statsmodels.api as sm
+
+    links = {"probit": sm.families.links.Probit, "cloglog": sm.families.links.CLogLog}
+    if name == "binomial":
+        return sm.families.Binomial(links[link]() if link in links else None)
+    if name == "gamma":
+        return sm.families.Gamma(sm.families.links.Log())
+    if name == "negative_binomial":
+        return sm.families.NegativeBinomial(alpha=0.5)
+    return sm.families.Poisson()
+
+
+CASES = [
+    ("binomial", "logit", "b"), ("binomial", "probit", "b"), ("binomial", "cloglog", "b"),
+    ("poisson", "log", "c"), ("gamma", "log", "g"), ("negative_binomial", "log", "nb"),
+]  # fmt: skip
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("name", "link", "y"), CASES)
+def test_the_score_is_that_of_statsmodels(name, link, y):
+    """Scoring by the record alone, no clip and no noise, ends where GLM ends."""
+    import statsmodels.api as sm
+
+    d = table(3000)
+    X = sm.add_constant(d[["x", "z"]]).to_numpy()
+    offset, weight = 0.1 * d["t"].to_numpy(), d["w"].to_numpy()
+    model = sm.GLM(
+        d[y].to_numpy(), X, family=sm_family(name, link), offset=offset, var_weights=weight
+    )
+    wanted = model.fit(tol=1e-14, maxiter=200).params
+    beta = np.zeros(3)
+    for _ in range(60):
+        psi, omega = FAMILIES[name].score(
+            d[y].to_numpy(dtype=float), X @ beta + offset, LINKS[link], 0.5
+        )
+        H = (X * (weight * omega)[:, None]).T @ X
+        beta = beta + np.linalg.solve(H, X.T @ (weight * psi))
+    assert beta == pytest.approx(wanted, rel=1e-8, abs=1e-9)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("tau", [0.25, 0.9])
+def test_the_score_of_a_quantile_vanishes_at_quantreg(tau):
+    """No more rows than coefficients decide the sign: the subgradient contains zero."""
+    import statsmodels.api as sm
+
+    from dpmodels.scoring.score import Quantile
+    from dpmodels.scoring.state import State
+
+    d = table(2000)
+    X = sm.add_constant(d[["x", "z"]]).to_numpy()
+    beta = sm.QuantReg(d["y"].to_numpy(), X).fit(q=tau, max_iter=5000, p_tol=1e-10).params
+    state = State(np.zeros(3), np.eye(3), 1.0, np.eye(3))
+    residual = d["y"].to_numpy() - X @ beta
+    psi, omega = Quantile(tau=tau).evaluate(state, 1)(residual, residual)
+    root = math.sqrt(tau * (1 - tau))
+    assert np.abs(X.T @ psi).max() * root <= 3 * np.abs(X).max() * 1.01
+    assert set(np.round(psi * root, 12)) == {round(tau, 12), round(tau - 1, 12)}
+    assert omega.min() >= 0
+
+
+@pytest.fixture
+def every_row(monkeypatch):
+    """All passes read all rows, whatever the budget: what is left is the method's own error."""
+    monkeypatch.setattr("dpmodels.scoring.fitting.guide_share", lambda x: 1)
+
+
+def robust(X, psi, omega):
+    G = np.linalg.inv((X * omega[:, None]).T @ X)
+    S = X * psi[:, None]
+    return np.sqrt(np.diag(G @ (S.T @ S) @ G) * len(X) / (len(X) - X.shape[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "y", "more"),
+    [
+        *((n, k, y, {}) for n, k, y in CASES),
+        ("poisson", "log", "ct", {"exposure": "t"}),
+        ("binomial", "logit", "b", {"weights": "w"}),
+        ("poisson", "log", "ct", {"offset": "log(t)", "weights": "w"}),
+    ],
+)
+def test_without_noise_it_is_the_glm_with_robust_errors(
+    noiseless, quiet, every_row, name, link, y, more
+):
+    import statsmodels.api as sm
+
+    d = table()
+    options = {"event": 1} if name == "binomial" else {}
+    alpha = {"alpha": 0.5} if name == "negative_binomial" else {}
+    fit = dp.dp_glm(
+        f"{y} ~ x + z", d, eps=4000, delta=1e-6, family=name, link=link, bounds=BOUNDS,
+        method="scoring", **options, **alpha, **more,
+    )  # fmt: skip
+    X = sm.add_constant(d[["x", "z"]]).to_numpy()
+    offset = np.log(d["t"].to_numpy()) if {"exposure", "offset"} & set(more) else 0.0
+    weight = d["w"].to_numpy() if "weights" in more else np.ones(len(d))
+    truth = sm.GLM(
+        d[y].to_numpy(), X, family=sm_family(name, link), offset=offset + np.zeros(len(d)),
+        var_weights=weight,
+    ).fit()  # fmt: skip
+    eta = X @ truth.params + offset
+    psi, omega = FAMILIES[name].score(d[y].to_numpy(dtype=float), eta, LINKS[link], 0.5)
+    hc = robust(X, weight * psi, weight * omega)
+    assert (np.abs(fit.params.to_numpy() - truth.params) < 0.05 * hc).all()
+    assert fit.bse_sampling.to_numpy() == pytest.approx(hc, rel=0.1)
+    assert (fit.bse_privacy < 0.2 * fit.bse_sampling).all()
+    assert list(fit.params.index) == ["Intercept", "x", "z"]
+
+
+@pytest.mark.parametrize("tau", [0.5, 0.9])
+def test_without_noise_a_quantile_is_quantreg(noiseless, quiet, every_row, tau):
+    import statsmodels.api as sm
+
+    d = table()
+    fit = dp.dp_quantreg("y ~ x + z", d, tau=tau, eps=4000, delta=1e-6, bounds=BOUNDS)
+    X = sm.add_constant(d[["x", "z"]]).to_numpy()
+    truth = sm.QuantReg(d["y"].to_numpy(), X).fit(q=tau)
+    # one step from a good start: within a tenth of an error, not at the vertex of the program
+    assert (np.abs(fit.params.to_numpy() - truth.params) < 0.25 * truth.bse).all()
+    assert fit.bse_sampling.to_numpy() == pytest.approx(truth.bse, rel=0.15)
+
+
+@pytest.mark.parametrize("loss", ["huber", "expectile", "squared", "own"])
+def test_without_noise_a_robust_fit_is_its_own_equation(noiseless, quiet, every_row, loss):
+    import statsmodels.api as sm
+
+    d = table()
+    X, y = sm.add_constant(d[["x", "z"]]).to_numpy(), d["y"].to_numpy()
+    k, tau = 0.7, 0.8
+    options = {"huber": {"k": 1.4, "scale": 0.5}, "expectile": {"tau": tau}}.get(loss, {})
+    given = loss
+    if loss == "own":  # log cosh
+        given = dp.IndexLoss(
+            lambda y, e: np.log(np.cosh(y - e)), lambda y, e: -np.tanh(y - e),
+            lambda y, e: 1 / np.cosh(y - e) ** 2, of_residual=True,
+        )  # fmt: skip
+    fit = dp.dp_mest(given, "y ~ x + z", d, eps=4000, delta=1e-6, bounds=BOUNDS, **options)
+
+    def score(e):
+        if loss == "huber":
+            return np.clip(e, -k, k), (np.abs(e) <= k) * 1.0
+        if loss == "expectile":
+            w = np.where(e < 0, 1 - tau, tau)
+            return w * e, w
+        return (e, np.ones_like(e)) if loss == "squared" else (np.tanh(e), 1 / np.cosh(e) ** 2)
+
+    beta = np.zeros(3)
+    for _ in range(50):
+        psi, omega = score(y - X @ beta)
+        beta = beta + np.linalg.solve((X * omega[:, None]).T @ X, X.T @ psi)
+    hc = robust(X, *score(y - X @ beta))
+    assert (np.abs(fit.params.to_numpy() - beta) < 0.08 * hc).all()
+    assert fit.bse_sampling.to_numpy() == pytest.approx(hc, rel=0.1)
+
+
+def test_a_users_loss_never_sees_a_row(quiet):
+    seen = []
+
+    def spy(y, e):
+        seen.append((np.array(y), np.array(e)))
+        return -(y - e)
+
+    loss = dp.IndexLoss(lambda y, e: 0 * y, spy, lambda y, e: np.ones_like(y), of_residual=True)
+    dp.dp_mest(loss, "y ~ x", table(500), eps=1, delta=1e-6, bounds=BOUNDS, seed=1)
+    ((grid, zero),) = seen
+    assert len(grid) == 2**15 + 1 and not zero.any()
+    assert grid == pytest.approx(np.linspace(-32, 32, 2**15 + 1))
+
+
+def test_impossible_counts_are_missing_cells(noiseless, quiet):
+    d = table()
+    bad = d.assign(c=d["c"].astype(float))
+    bad.loc[::5, "c"] = -3.0
+    bad.loc[1::5, "c"] = 1.5
+    call = dict(family="poisson", eps=4000, delta=1e-6, bounds={**BOUNDS, "c": (-5, 40)})
+    fit = dp.dp_glm("c ~ x + z", bad, **call)
+    kept = d[(np.arange(len(d)) % 5) > 1]
+    import statsmodels.api as sm
+
+    X = sm.add_constant(kept[["x", "z"]])
+    truth = sm.GLM(kept["c"], X, family=sm.families.Poisson()).fit(cov_type="HC1")
+    assert (np.abs(fit.params.to_numpy() - truth.params.to_numpy()) < 0.1 * truth.bse).all()
+    assert any("of the rows were empty" in note for note in fit.notes)
+
+
+def test_several_quantiles_share_their_passes(quiet):
+    d = table(6000)
+    fit = dp.dp_quantreg("y ~ x", d, tau=[0.9, 0.1], eps=1, delta=1e-6, bounds=BOUNDS, seed=1)
+    assert list(fit.params.index) == [
+        "Intercept [tau = 0.1]", "x [tau = 0.1]", "Intercept [tau = 0.9]", "x [tau = 0.9]",
+    ]  # fmt: skip
+    steps = fit.privacy.steps
+    assert math.fsum(s.mechanism.mu**2 for s in steps) == pytest.approx(
+        dp.plan("y ~ x", n=6000, eps=1, delta=1e-6, bounds=BOUNDS, verb="dp_ols").detail.mu ** 2
+    )
+    found = fit.predict(pd.DataFrame({"x": [-1.0, 0.0, 1.0]}))
+    assert list(found.columns) == ["tau = 0.1", "tau = 0.9"]
+    assert (found["tau = 0.9"] >= found["tau = 0.1"]).all()
+    V = fit.vcov().to_numpy()
+    assert np.linalg.eigvalsh(V).min() > 0 and V[0, 2] != 0
+
+
+def test_the_start_of_a_quantile_is_shifted_and_the_kernel_in_units_of_the_density():
+    from scipy.special import ndtri
+
+    from dpmodels.scoring.score import Quantile, Start
+    from dpmodels.scoring.state import Information, State
+
+    constant = np.array([1.0, 0.0])
+    start = Start(np.zeros(2), 0.25, np.eye(2), Information(np.eye(2), 0.0), constant)
+    state = Quantile(tau=0.9).start(start)
+    assert state.theta == pytest.approx([0.5 * ndtri(0.9), 0.0])
+    assert math.sqrt(state.phi) == pytest.approx(1.25 * 0.5)
+    # the kernel integrates to 1 over the residual, in units of f = sqrt(tau (1 - tau)/phi)
+    state = State(np.zeros(1), np.eye(1), 4.0, np.eye(1))
+    x = np.linspace(-5, 5, 200_001)
+    _, omega = Quantile(tau=0.9).evaluate(state, 2)(x, x)
+    density = 0.3 / 2.0
+    assert omega.mean() * 10 * 2.0 * density == pytest.approx(1.0, rel=1e-4)
+
+
+def test_curvature_adds_to_the_bound_of_the_bias():
+    from dataclasses import replace
+
+    from dpmodels.scoring.intervals import Inference
+
+    one = np.eye(1)
+    plain = Inference(one, one, one, 0.1, 0.0, one, one, np.zeros((1, 0)), one, np.array([0.5]))
+    bent = replace(plain, bend=0.2)
+    row = np.array([[3.0]])
+    assert bent.bias(row, 1.0) - plain.bias(row, 1.0) == pytest.approx([0.2 * 1.5])
+
+
+def test_noise_that_rules_hands_over_to_objective_perturbation(quiet):
+    d = table(3000)
+    words = {f"v{j}": (0, 1) for j in range(30)}
+    rng = np.random.default_rng(0)
+    wide = d.assign(**{k: rng.integers(0, 2, len(d)) for k in words})
+    call = dict(event=1, eps=0.2, delta=1e-6, seed=1)
+    call["bounds"] = BOUNDS
+    formula = "b ~ x + z + " + " + ".join(words)
+    fit = dp.dp_glm(formula, wide, **{**call, "bounds": {**BOUNDS, **words}})
+    assert fit.method == "objpert"
+    assert any("Method chosen: objpert" in note for note in fit.notes)
+    assert dp.dp_glm("b ~ x + z", wide, **{**call, "eps": 2.0}).method == "scoring"
+    assert dp.dp_glm("b ~ x", d, inference=False, **{**call, "eps": 2.0}).method == "objpert"
+    plan = dp.plan(
+        "b ~ x + z", n=3000, eps=2.0, delta=1e-6, verb="dp_glm", event=1,
+        bounds={**BOUNDS, "b": (0, 1)},
+    )  # fmt: skip
+    assert plan.request.method.name == "scoring" and set(plan.expected_se) == {
+        "Intercept", "x", "z"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda d: dp.dp_glm("c ~ x", d, family="poison", eps=1, delta=1e-6), "poisson"),
+        (lambda d: dp.dp_glm("c ~ x", d, family="poisson", link="logit", eps=1, delta=1e-6), "log"),
+        (lambda d: dp.dp_glm("b ~ x", d, link="probitt", eps=1, delta=1e-6), "probit"),
+        (lambda d: dp.dp_glm("c ~ x", d, family="poisson", alpha=1.0, eps=1, delta=1e-6,
+                             method="scoring"), "negative_binomial"),
+        (lambda d: dp.dp_glm("b ~ x", d, event=1, exposure="t", eps=1, delta=1e-6), "log link"),
+        (lambda d: dp.dp_glm("c ~ x", d, family="poisson", offset=d["t"], eps=1, delta=1e-6),
+         "takes a text"),
+        (lambda d: dp.dp_quantreg("y ~ x", d, tau=1.0, eps=1, delta=1e-6), "between 0 and 1"),
+        (lambda d: dp.dp_quantreg("y ~ x", d, tau=[0.5, 0.5], eps=1, delta=1e-6), "different"),
+        (lambda d: dp.dp_quantreg("y ~ x", d, h=0.1, eps=1, delta=1e-6), "'drcl'"),
+        (lambda d: dp.dp_mest("hubber", "y ~ x", d, eps=1, delta=1e-6), "huber"),
+        (lambda d: dp.dp_mest("expectile", "y ~ x", d, k=1.0, eps=1, delta=1e-6), "huber"),
+        (lambda d: dp.dp_mest(lambda y, X, b: y, "y ~ x", d, eps=1, delta=1e-6), "drcl"),
+    ],
+)  # fmt: skip
+def test_refusals_say_what_to_type(call, said):
+    with pytest.raises(ValueError, match=said):
+        call(table(50))
+
+
+def test_families_of_statsmodels_serve_as_names():
+    import statsmodels.api as sm
+
+    probit = sm.families.Binomial(sm.families.links.Probit())
+    assert family_of(probit).name == "binomial"
+    assert link_of(family_of(probit), None, probit).name == "probit"
+    assert family_of("nbinom2").name == family_of("negbin").name == "negative_binomial"
+
+
+@pytest.mark.parametrize("kind", ["separated", "zeros", "constant"])
+def test_hopeless_tables_give_wide_intervals_not_failures(quiet, kind):
+    d = table(4000)
+    if kind == "separated":
+        d["b"] = (d["x"] > 0).astype(int)
+    if kind == "zeros":
+        d["c"] = 0
+    if kind == "constant":
+        d["x"] = 0.5
+    call = dict(eps=1, delta=1e-6, bounds=BOUNDS, seed=3)
+    for fit in (
+        dp.dp_glm("b ~ x + z", d, event=1, **call),
+        dp.dp_glm("c ~ x + z", d, family="poisson", **call),
+        dp.dp_quantreg("y ~ x + z", d, **call),
+    ):
+        assert fit.released
+        assert np.isfinite(fit.params).all() and (fit.bse > 0).all()
+
+
+@pytest.mark.parametrize(("name", "link", "y"), CASES)
+def test_fit_statistics_are_those_of_statsmodels(noiseless, quiet, every_row, name, link, y):
+    import statsmodels.api as sm
+
+    d = table(4000)
+    more = {"event": 1} if name == "binomial" else {}
+    more |= {"alpha": 0.5} if name == "negative_binomial" else {}
+    fit = dp.dp_glm(
+        f"{y} ~ x + z", d, eps=4000, delta=1e-6, family=name, link=link, bounds=BOUNDS,
+        method="scoring", fit_stats=True, **more,
+    )  # fmt: skip
+    X = sm.add_constant(d[["x", "z"]]).to_numpy()
+    truth = sm.GLM(d[y].to_numpy(), X, family=sm_family(name, link)).fit()
+    stats = fit.stats
+    assert stats["null_deviance"] == pytest.approx(truth.null_deviance, rel=2e-3)
+    # a row counts up to twelve dispersions
+    assert stats["deviance"] == pytest.approx(truth.deviance, rel=4e-3)
+    ratio = 1 - truth.deviance / truth.null_deviance
+    assert stats["pseudo_r2"] == pytest.approx(ratio, abs=4e-3)
+    if name == "binomial":
+        assert stats["aic"] == pytest.approx(truth.aic, rel=2e-3)
+        assert "Null deviance" in str(fit.summary())
+        assert "nothing was spent on it: residuals" in " ".join(str(fit.summary()).split())
+
+
+def test_three_numbers_of_a_row_stay_in_the_unit_box():
+    """Hence the L2 sensitivity sqrt 3, under either relation."""
+    from dpmodels.exact.rowmap import UnitScale
+    from dpmodels.scoring.deviance import REACH, Deviance
+    from dpmodels.scoring.sums import Centre
+
+    assert math.sqrt(3) == REACH
+    centre = Centre(
+        UnitScale(np.ones(3), np.zeros(3), False), np.eye(2), np.ones(2), np.eye(2), 1.0,
+        of_residual=False,
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    for name, link in (("poisson", "log"), ("binomial", "logit"), ("gamma", "log")):
+        family = FAMILIES[name]
+        one = Deviance.of(family, LINKS[link], 0.0, 2.0, centre, (0.0, 20.0))
+        block = rng.normal(size=(3, 500)) * 10.0 ** rng.uniform(-2, 4, 500)
+        block[-1] = rng.choice([0, 1, 3, 20, 1e6, -1, 0.5, np.nan, np.inf], 500)
+        affine = (np.array([[0, 0, 0], [1.0, 1.0, 0.0]]), None, False)
+        with np.errstate(all="ignore"):
+            t = one.rows(block, affine)
+        assert t.min() >= 0 and t.max() <= 1 and np.isfinite(t).all()
+        assert not t[:, ~family.valid(block[-1])].any()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (dict(family="gaussian"), "dp_ols"),
+        (dict(family="poisson", weights="w"), "whole rows"),
+        (dict(family="poisson", bounds={"x": (-1, 1)}), "declared response"),
+    ],
+)
+def test_fit_statistics_that_cannot_be_had(call, said):
+    call = {"bounds": BOUNDS, **call}
+    with pytest.raises(ValueError, match=said):
+        dp.dp_glm("c ~ x", table(50), eps=1, delta=1e-6, fit_stats=True, method="scoring", **call)
