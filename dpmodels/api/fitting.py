@@ -9,6 +9,7 @@ from dpmodels.api.choice import Choice
 from dpmodels.api.on_moments import fit_on_moments, holds_moments
 from dpmodels.api.on_release import fit_on_release, is_release, require
 from dpmodels.api.run import execute
+from dpmodels.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +73,11 @@ def fit_formula(
     if holds_moments(data) and verb in ON_MOMENTS:
         return fit_on_moments(
             verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call
+        )
+    if holds_moments(data):
+        raise RequestError(
+            f"{verb} takes a table, got a fit. A release of second moments serves "
+            f"{', '.join(ON_MOMENTS)} and dp_iv"
         )
     check_first(formula)
     require(verb, eps, delta, call.get("options"))

@@ -289,6 +289,7 @@ def test_other_bad_input(both, m):
         (lambda: m.best_subset("w"), "no column of the release"),
         (lambda: m.partial_corr("w"), "not in the release"),
         (lambda: m.lasso_path("y", lams=[-1]), "at least 0"),
+        (lambda: dp.dp_glm("h ~ x", m, eps=1, delta=1e-6), "takes a table, got a fit"),
         (lambda: dp.dp_iv("y ~ x", m), "one bar"),
         (lambda: dp.dp_iv("y ~ x + v | v", m), "not identified"),
         (lambda: dp.dp_iv("y ~ x | z", m, eps=1, delta=1e-6), "paid for"),

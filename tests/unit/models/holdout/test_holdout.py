@@ -74,6 +74,7 @@ def test_without_noise_scores_are_those_of_the_textbook(fits, noiseless):
     assert part["rows"].sum() == len(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_errors_are_those_of_repeated_noise(fits, quiet, delta):
     """150 seeds: the sd of the scores is the stated one within 25 % (false alarm 1e-4)."""
