@@ -158,8 +158,9 @@ class Run:
             fine = _refine(sd)
             # a power of two times a float is exact, and so is its square as a fraction
             draws = self.noise.discrete_gaussian(Fraction(math.ldexp(sd, fine)) ** 2, len(index))
+            one = 1 << fine  # quotients of integers are rounded once, as those of fractions
             for j, k in zip(index, draws, strict=True):
-                out[j] = float(Fraction((flat[j] << fine) + k, 1 << fine)) * unit
+                out[j] = ((flat[j] << fine) + k) / one * unit
         return out.reshape(shape)
 
     def gaussian_real(
@@ -194,7 +195,7 @@ class Run:
         fine = _refine(scale)
         draws = self.noise.discrete_laplace(Fraction(math.ldexp(scale, fine)), len(flat))
         out = [
-            float(Fraction((v << fine) + k, 1 << fine)) * unit
+            ((v << fine) + k) / (1 << fine) * unit
             for v, k in zip(flat, draws, strict=True)
         ]
         return np.array(out).reshape(shape)

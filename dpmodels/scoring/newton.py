@@ -74,5 +74,5 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
         length, most = state.length(d), score.longest * score.unit(learnt)
         d = np.asarray(d * min(1.0, most / length)) if length > 0 else d
     theta = state.theta + state.W @ d
-    W = score.white(state, root @ safe @ root)
+    W = score.white(state, learnt, root @ safe @ root)
     return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own))

@@ -183,7 +183,7 @@ CASES = [
         "dp_glm", "scoring", schema=COUNTS, family="poisson", pairs=18, fit_stats=True, eps=40.0
     ),
     *both_guessed("dp_quantreg", "scoring", pairs=30, tau=0.2),
-    Case("dp_quantreg", "scoring", tau=[0.2, 0.7], pairs=18),
+    Case("dp_quantreg", "scoring", tau=[0.2, 0.8], pairs=60),
     Case("dp_mest", "scoring", loss="huber", pairs=30),
     Case("dp_mest", "scoring", loss="expectile", tau=0.9, pairs=30),
     *both("dp_glm", "objpert", schema=EVENT, skip=OPTIMUM, pairs=12),
