@@ -18,6 +18,7 @@ from dpmodels._version import __version__
 #: public name -> module that holds it
 _EXPORTS = {
     "dp_ols": "dpmodels.api",
+    "dp_iv": "dpmodels.api",
     "dp_moments": "dpmodels.api",
     "dp_glm": "dpmodels.api",
     "dp_gptr": "dpmodels.api",
@@ -52,6 +53,8 @@ _EXPORTS = {
     "Count": "dpmodels.variables",
     "Budget": "dpmodels.privacy.ledger",
     "load": "dpmodels.results",
+    "anova": "dpmodels.results",
+    "coef_plot": "dpmodels.results",
     "etable": "dpmodels.results",
     "modelsummary": "dpmodels.results",
     "describe": "dpmodels.formula",

@@ -112,7 +112,14 @@ _VERBS: dict[str, Verb] = {
             loss="squared",
             because="the most accurate where only ranges are known (no public data)",
             with_public="pmt",
-            absent=("R-squared", "residuals", "F test"),
+            header=(("R-squared", "r_squared"), ("Residual sd", "sigma")),
+            absent=("R-squared", "residuals"),
+        ),
+        Verb(
+            "dp_iv",
+            "two-stage least squares",
+            header=(("Residual sd", "sigma"),),
+            absent=("residuals", "overidentification test"),
         ),
         Verb(
             "dp_glm",
@@ -169,6 +176,7 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_moments",
             "second moments",
+            because="the most accurate for regressions where only ranges are known",
             design=_COLUMNS,
             predict="",
             estimates="Moment",

@@ -4,6 +4,7 @@ from dpmodels.api.bayes import dp_bayes
 from dpmodels.api.eptr import dp_eptr
 from dpmodels.api.glm import dp_glm
 from dpmodels.api.gptr import dp_gptr
+from dpmodels.api.iv import dp_iv
 from dpmodels.api.mean import dp_mean
 from dpmodels.api.mest import dp_mest
 from dpmodels.api.moments import dp_moments
@@ -23,6 +24,7 @@ __all__ = [
     "dp_eptr",
     "dp_glm",
     "dp_gptr",
+    "dp_iv",
     "dp_mean",
     "dp_mest",
     "dp_moments",

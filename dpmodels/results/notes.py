@@ -16,7 +16,7 @@ from dpmodels.verbs import verb_of
 if TYPE_CHECKING:
     from dpmodels.results.record import Record
 
-__all__ = ["no_reply_page", "notes_of"]
+__all__ = ["STARS", "no_reply_page", "notes_of"]
 
 _NA = {
     "zero-row": "rows with missing\nvalues were replaced by zero rows",
@@ -28,7 +28,7 @@ _PRIVACY_SE = {
     "released": "The privacy part is the scale of the added noise, mapped by released numbers",
     "unavailable": "The privacy part is not available for this method",
 }
-_STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
+STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
 
 
 def notes_of(record: Record, *, stars: bool) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def notes_of(record: Record, *, stars: bool) -> tuple[str, ...]:
         *(f"Warning: {w}" for w in record.estimate.warnings),
         *_promise(record),
         *_absent(record),
-        *([_STARS] if stars else []),
+        *([STARS] if stars else []),
     ]
     return tuple(" ".join(note.split()) for note in parts if note)
 

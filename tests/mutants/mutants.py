@@ -26,7 +26,24 @@ def replayed(word):
 
 
 _M = "dpmodels/models/"
+#: What is done with a fit, and new releases about one.
+HOLDOUT = ("tests/privacy/test_holdout_sensitivity.py", "-k", "attained")
+ORACLE = ("tests/unit/after/test_oracle.py",)
+AFTER = (
+    Mutant(f"{_M}holdout/sums.py", "l2, l1, unit = math.sqrt(2.0), 2.0", "l2, l1, unit = 1.0, 2.0", HOLDOUT),
+    Mutant(f"{_M}holdout/sums.py", "math.sqrt(3.0) * STEPS, 3.0", "math.sqrt(2.0) * STEPS, 3.0", HOLDOUT),
+    Mutant(f"{_M}holdout/sums.py", "return math.sqrt(self.size)", "return math.sqrt(self.size - 1)", HOLDOUT),
+    Mutant(f"{_M}holdout/sums.py", "2.0 * STEPS, 4.0 * STEPS", "math.sqrt(2.0) * STEPS, 4.0 * STEPS", HOLDOUT),
+    Mutant(f"{_M}holdout/sums.py", "np.clip((y - seen)[whole] / self.clip, -1.0, 1.0)", "(y - seen)[whole] / self.clip", HOLDOUT),
+    Mutant("dpmodels/after/regression.py", "+ float(np.sum(inverse * Cn))", "", ORACLE),
+    Mutant("dpmodels/after/moments.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
+    Mutant("dpmodels/after/regression.py", "- (1.0 - value) * np.outer(zero.r, zero.r)", "", ORACLE),
+    Mutant("dpmodels/after/wald.py", "ncx2.sf(statistic, df, moved)", "ncx2.sf(statistic, df, 0.0)", ORACLE),
+    Mutant("dpmodels/after/association.py", "S -= inside / 2.0", "S -= 0.0", ORACLE),
+    Mutant(f"{_M}moments/whitened.py", "min(max(1.0 + BALL_PART * square, quiet), 1.0 + square)", "BALL_PART * square", replayed("dp_moments-ssp")),
+)  # fmt: skip
 MUTANTS = (
+    *AFTER,
     # -- scoring: rules, sums, engine, newton, intervals, and the ending of dp_ols
     Mutant(
         "dpmodels/scoring/rules.py",

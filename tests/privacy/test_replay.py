@@ -239,6 +239,9 @@ CASES = [
     Case("dp_eptr", "bound", "a ~ 1", estimator=MEAN, safety=SAFE, alpha=TENTH, eps=8.0),
     *both("dp_gptr", "propose", "a ~ 1", **USER),
     *both("dp_gptr", "choose", "a ~ 1", choose=CHOOSE, **USER),
+    *both_guessed("dp_moments", "ssp", "a + b ~ 1"),
+    *both_guessed("dp_moments", "ssp", "a + b ~ 1", stages=2),
+    Case("dp_moments", "ssp", "a + b ~ 1", stages=1, delta=0.0),
 ]
 
 
