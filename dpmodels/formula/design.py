@@ -111,6 +111,8 @@ class Design:
     mean: bool = False
     bought: tuple[tuple[str, float, float], ...] = ()
     buy_all: bool = False
+    #: The cells of a table as they are (``build_cell_design``), not the columns of a model.
+    cells: bool = False
     program: Program | None = field(default=None, compare=False, repr=False)
 
     # -- shape -----------------------------------------------------------------------------
@@ -355,16 +357,19 @@ class Design:
             "one_sided": self.response is None and not self.mean,
             "buy_all": self.buy_all,
             "bought": [list(b) for b in self.bought],
+            **({"cells": True} if self.cells else {}),
         }
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Design:
         """Compile the design again from its text and schema."""
-        from dpmodels.formula.build import build_design, build_mean_design
+        from dpmodels.formula.build import build_cell_design, build_design, build_mean_design
 
         schema = Schema.from_dict(data["schema"])
         shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
-        if data["mean"]:
+        if data.get("cells"):
+            design = build_cell_design(data["formula"], schema, **shared)
+        elif data["mean"]:
             design = build_mean_design(data["formula"], schema, **shared)
         else:
             design = build_design(
