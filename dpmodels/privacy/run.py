@@ -7,9 +7,11 @@ is charged (the plan) and what is released (the run) cannot drift apart.
 
 from __future__ import annotations
 
+import decimal
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,41 @@ def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
 def _refine(scale: float) -> int:
     """Return the power of two by which the lattice is refined: scale 2^f >= 2^20."""
     return max(0, math.ceil(math.log2(_FINE / scale))) if scale < _FINE else 0
+
+
+#: Bits of the weights of the exponential mechanism.
+_WEIGHT_BITS = 512
+#: Candidates whose weight is below e^-80 over their number are not told apart.
+_CUT = 80.0
+
+
+@lru_cache(maxsize=64)
+def exponential_weights(
+    rate: float, candidates: int, largest: int = 1 << 62
+) -> tuple[int, ...]:
+    """Return integers proportional to ``exp(-rate k)``, k = 0, 1, ..., to where it stops mattering.
+
+    512 bits of fixed point: the last weight is at least ``2^512 e^{-80 - log candidates - rate}``,
+    above 2^300, and the relative error of each below ``2^-190`` of the number of steps.
+    """
+    last = min(math.ceil((_CUT + math.log(candidates)) / rate), largest)
+    with decimal.localcontext() as context:
+        context.prec = 180
+        ratio = int((-decimal.Decimal(rate)).exp() * (1 << _WEIGHT_BITS))
+    weights = [1 << _WEIGHT_BITS]
+    for _ in range(last):
+        weights.append((weights[-1] * ratio) >> _WEIGHT_BITS)
+    return tuple(weights)
+
+
+def _drawn_from(masses: list[int], noise: NoiseSource) -> int:
+    """Return k with probability exactly ``masses[k] / sum``."""
+    left = noise.integers_below(sum(masses), 1)[0]
+    for k, mass in enumerate(masses):
+        left -= mass
+        if left < 0:
+            return k
+    raise PrivacyBugError("a draw below the sum of the weights lies in one of them")
 
 
 class Run:
@@ -174,7 +211,14 @@ class Run:
         return self.gaussian(name, _on_grid(value, grid), 2.0**30, unit=grid)
 
     def laplace(
-        self, name: str, value: npt.ArrayLike, sensitivity_l1: float, *, unit: float = 1.0
+        self,
+        name: str,
+        value: npt.ArrayLike,
+        sensitivity_l1: float,
+        *,
+        weights: npt.ArrayLike = 1.0,
+        unit: float = 1.0,
+        whole: bool = False,
     ) -> npt.NDArray[np.float64]:
         """Release an integer vector with exact discrete Laplace noise; return it times ``unit``.
 
@@ -184,20 +228,74 @@ class Run:
             A step of kind Pure(eps).
         value : array of int
         sensitivity_l1 : float
-            L1 sensitivity in lattice units.
+            L1 sensitivity of ``weights * value``, in lattice units.
+        weights : array broadcastable to ``value``
+            Entry j gets noise of scale ``sensitivity_l1 / (eps * weights_j)``.
+        unit : float
+            Size of a lattice step in the statistic's own units.
+        whole : bool
+            The noise keeps to the lattice of the value (the geometric mechanism); else the lattice
+            is refined, and the noise looks continuous.
         """
         eps = self._take(name, Pure).eps
         flat, shape = _ints(value)
+        w = np.broadcast_to(np.asarray(weights, dtype=float), shape).ravel().tolist()
         if not (eps > 0 and math.isfinite(sensitivity_l1) and sensitivity_l1 > 0):
             raise PrivacyBugError(f"step {name!r}: eps and sensitivity must be positive and finite")
-        scale = sensitivity_l1 / eps * ROUND_UP
-        fine = _refine(scale)
-        draws = self.noise.discrete_laplace(Fraction(math.ldexp(scale, fine)), len(flat))
-        out = [
-            float(Fraction((v << fine) + k, 1 << fine)) * unit
-            for v, k in zip(flat, draws, strict=True)
-        ]
-        return np.array(out).reshape(shape)
+        if not all(wj > 0 and math.isfinite(wj) for wj in w):
+            raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
+        scales = [sensitivity_l1 / (eps * wj) * ROUND_UP for wj in w]
+        out = np.empty(len(flat))
+        for scale in sorted(set(scales)):
+            index = [j for j, scale_j in enumerate(scales) if scale_j == scale]
+            fine = 0 if whole else _refine(scale)
+            draws = self.noise.discrete_laplace(Fraction(math.ldexp(scale, fine)), len(index))
+            for j, k in zip(index, draws, strict=True):
+                out[j] = float(Fraction((flat[j] << fine) + k, 1 << fine)) * unit
+        return out.reshape(shape)
+
+    def choose(
+        self, name: str, penalties: npt.ArrayLike, *, sensitivity: int = 1, largest: int = 1 << 62
+    ) -> npt.NDArray[np.intp]:
+        """Choose one candidate a row by the exponential mechanism, with integer weights.
+
+        Parameters
+        ----------
+        name : str
+            A step of kind Pure(eps).
+        penalties : (rows, candidates) array of int, or one row
+            Minus the utilities, at least 0, in lattice steps; 0 is the best there is.
+        sensitivity : int
+            In lattice steps: one change moves the penalties of a row by at most this much, and
+            those of all rows together by at most this much where more than one row moves.
+        largest : int
+            Public bound of the penalties.
+
+        Returns
+        -------
+        (rows,) array of int
+            Candidate i has probability proportional to ``exp(-eps penalty_i / (2 sensitivity))``,
+            penalties cut at a public number: integers within 2^-80 of it, and one exact draw.
+
+        Notes
+        -----
+        Cutting is a map with slope at most 1, so the sensitivity stays. ``ROUND_UP`` pays for the
+        relative error of the weights (theory.md of ``models/table``, 2.1).
+        """
+        eps = self._take(name, Pure).eps
+        if not (eps > 0 and sensitivity > 0):
+            raise PrivacyBugError(f"step {name!r}: eps and sensitivity must be positive")
+        table = np.atleast_2d(np.asarray(penalties, dtype=np.int64))
+        weights = exponential_weights(eps / (2.0 * sensitivity) / ROUND_UP, table.shape[1], largest)
+        out = np.empty(len(table), dtype=np.intp)
+        for i, row in enumerate(table):
+            cut = np.clip(row, 0, len(weights) - 1)
+            values, counts = np.unique(cut, return_counts=True)
+            masses = [weights[v] * c for v, c in zip(values.tolist(), counts.tolist(), strict=True)]
+            k = _drawn_from(masses, self.noise)
+            place = self.noise.integers_below(int(counts[k]), 1)[0]
+            out[i] = np.flatnonzero(cut == values[k])[place]
+        return out
 
     def laplace_real(
         self, name: str, value: npt.ArrayLike, sensitivity_l1: float
