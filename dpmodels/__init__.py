@@ -39,6 +39,7 @@ _EXPORTS = {
     "IndexLoss": "dpmodels.models.noised.losses",
     "load_release": "dpmodels.api",
     "NoisyTable": "dpmodels.models.noised.table",
+    "dp_table": "dpmodels.api",
     "plan": "dpmodels.api",
     "methods": "dpmodels.registry",
     "register_method": "dpmodels.registry",

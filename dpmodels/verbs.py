@@ -52,6 +52,14 @@ class Verb:
         Things a reader of such a table looks for, on which nothing was spent.
     plot : str
         ``"package.module:function"`` of its picture, called as ``function(fit, ax, level=)``.
+    body : str
+        ``"package.module:function"`` of what its summary shows in place of a table of
+        coefficients: ``function(record, digits, level) -> (columns, rows, more tables)``. The
+        sentences about coefficients are then left out. Empty: coefficients.
+    tidy : str
+        Likewise of ``fit.tidy()``: ``function(record, conf_int, level)``, a frame with our names.
+    views : tuple of (str, str)
+        Further methods of a fit: name -> ``"package.module:function"``, called with the fit first.
     """
 
     name: str
@@ -68,6 +76,9 @@ class Verb:
     says: tuple[tuple[str, str], ...] = ()
     absent: tuple[str, ...] = ()
     plot: str = "dpmodels.results.plot:coefplot"
+    body: str = ""
+    tidy: str = ""
+    views: tuple[tuple[str, str], ...] = ()
 
     def link_name(self, options: Mapping[str, Any]) -> str:
         """Return the name of the link in force."""
@@ -83,6 +94,19 @@ class Verb:
         """Import the predict function; None if the verb has none."""
         return _function(self.predict) if self.predict else None
 
+    def load_body(self) -> Callable[..., Any] | None:
+        """Import what a summary shows in place of coefficients; None: coefficients."""
+        return _function(self.body) if self.body else None
+
+    def load_tidy(self) -> Callable[..., Any] | None:
+        """Import the tidy table; None: that of coefficients."""
+        return _function(self.tidy) if self.tidy else None
+
+    def load_view(self, name: str) -> Callable[..., Any] | None:
+        """Import a further method of the fits; None if there is none of that name."""
+        path = dict(self.views).get(name)
+        return _function(path) if path else None
+
     def load_plot(self) -> Callable[..., Any]:
         """Import the plot function."""
         return _function(self.plot)
@@ -95,6 +119,7 @@ def _function(path: str) -> Callable[..., Any]:
 
 
 _COLUMNS = "build_mean_design"
+_TABLES = "dpmodels.models.table."
 _VERBS: dict[str, Verb] = {
     verb.name: verb
     for verb in (
@@ -161,6 +186,17 @@ _VERBS: dict[str, Verb] = {
             predict="",
             estimates="Loading",
             count="Loadings",
+        ),
+        Verb(
+            "dp_table",
+            "table",
+            design="build_cell_design",
+            predict="",
+            count="Statistics",
+            plot=_TABLES + "pictures:plot_table",
+            body=_TABLES + "show:body",
+            tidy=_TABLES + "show:tidy",
+            views=(("crosstab", _TABLES + "show:crosstab"),),
         ),
         Verb("dp_eptr", "estimate by Propose-Test-Release", design=_COLUMNS, predict=""),
         Verb("dp_gptr", "release of a user's mechanism", design=_COLUMNS, predict=""),

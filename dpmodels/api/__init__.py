@@ -15,6 +15,7 @@ from dpmodels.api.planning import plan
 from dpmodels.api.quantreg import dp_quantreg
 from dpmodels.api.release import dp_release, load_release
 from dpmodels.api.select import Selection, dp_select
+from dpmodels.api.table import dp_table
 from dpmodels.api.vote import dp_vote
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "dp_quantreg",
     "dp_release",
     "dp_select",
+    "dp_table",
     "dp_vote",
     "load_release",
     "plan",

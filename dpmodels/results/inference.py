@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from dpmodels.results.record import Record
 
-__all__ = ["conf_int", "covariance", "glance", "quantile", "series", "standard_errors", "tidy"]
+__all__ = [
+    "conf_int", "covariance", "glance", "quantile", "series", "standard_errors", "styled", "tidy",
+]  # fmt: skip
 
 KINDS = ("total", "sampling", "privacy")
 TIDY = (
@@ -154,7 +156,8 @@ def privacy_share(est: Estimate) -> Array:
     return out
 
 
-def _style(frame: pd.DataFrame, style: str) -> pd.DataFrame:
+def styled(frame: pd.DataFrame, style: str) -> pd.DataFrame:
+    """Return a frame with names of Python, or of R."""
     if style not in ("python", "r"):
         raise RequestError(f"style={shown(style)} is not one of ['python', 'r']")
     return frame.rename(columns=lambda c: c.replace("_", ".")) if style == "r" else frame
@@ -180,7 +183,7 @@ def tidy(est: Estimate, *, conf_int_: bool, level: float, style: str) -> pd.Data
     frame = pd.DataFrame(dict(zip(TIDY, columns, strict=True)))
     if not conf_int_:
         frame = frame.drop(columns=["conf_low", "conf_high"])
-    return _style(frame, style)
+    return styled(frame, style)
 
 
 def glance(record: Record, *, style: str) -> pd.DataFrame:
@@ -204,4 +207,4 @@ def glance(record: Record, *, style: str) -> pd.DataFrame:
         "r_squared": np.nan,
         **dict(est.stats),
     }
-    return _style(pd.DataFrame([row]), style)
+    return styled(pd.DataFrame([row]), style)

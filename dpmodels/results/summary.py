@@ -44,7 +44,12 @@ def build(
     silent = not record.estimate.released
     no_table = silent and bool((record.estimate.params != record.estimate.params).all())
     level = record.call.level if level is None else level
-    columns, rows = ((), ()) if no_table else _table(record, kind.estimates, digits, level, stars)
+    own = None if silent else kind.load_body()
+    columns, rows, more = (), (), ()
+    if own is not None:
+        columns, rows, more = own(record, digits, level)
+    elif not no_table:
+        columns, rows = _table(record, kind.estimates, digits, level, stars)
     return Summary(
         title=f"Differentially private {kind.title}",
         facts=_header(record),
@@ -54,6 +59,7 @@ def build(
         page=no_reply_page(record) if silent else None,
         notes=notes_of(record, stars=stars) if notes and not silent else (),
         statement=greek(record.guarantee.statement()),
+        more=more,
         layout=_LAYOUT,
         fmt=fmt,
     )
@@ -107,7 +113,7 @@ def _facts(record: Record) -> tuple[tuple[str, str], ...]:
         (kind.count, str(len(record.estimate.names))),
     ]
     norm = row_norm(record.design)
-    if norm == norm:
+    if norm == norm and not kind.body:
         facts.append(("Row norm bound", f.number(norm, 4)))
     for label, key in kind.header:
         if key in record.estimate.stats:
