@@ -198,6 +198,16 @@ _VERBS: dict[str, Verb] = {
             tidy=_TABLES + "show:tidy",
             views=(("crosstab", _TABLES + "show:crosstab"),),
         ),
+        Verb(
+            "dp_quantile",
+            "quantiles",
+            design="build_cell_design",
+            predict="",
+            count="Quantiles",
+            plot=_TABLES + "pictures:plot_quantiles",
+            body=_TABLES + "quantile_show:body",
+            tidy=_TABLES + "quantile_show:tidy",
+        ),
         Verb("dp_eptr", "estimate by Propose-Test-Release", design=_COLUMNS, predict=""),
         Verb("dp_gptr", "release of a user's mechanism", design=_COLUMNS, predict=""),
     )

@@ -31,3 +31,36 @@ register_method(
         ),
     )
 )
+
+_Q = Option("q", "quantiles: a number between 0 and 1, or a list", 0.5, object)
+_POINTS = Option(
+    "points", "most points of the public grid; None: 65536 (em), 4096 (tree)", None, int,
+    lower=1, upper=(1 << 18) + 1,
+)  # fmt: skip
+
+register_method(
+    Method(
+        name="em",
+        verb="dp_quantile",
+        title="Exponential mechanism on a grid",
+        backend="dpmodels.models.table.quantile",
+        needs=("one pass",),
+        inference="intervals by two more draws",
+        privacy_se="unavailable",
+        reference="McSherry and Talwar (2007); Smith (2011)",
+        options=(_Q, _POINTS, BOUNDS_SHARE),
+    )
+)
+register_method(
+    Method(
+        name="tree",
+        verb="dp_quantile",
+        title="Noisy 4-way tree of counts",
+        backend="dpmodels.models.table.quantile_tree",
+        needs=("delta > 0", "one pass"),
+        inference="yes",
+        privacy_se="unavailable",
+        reference="Hay, Rastogi, Miklau and Suciu (2010)",
+        options=(_Q, _POINTS, BOUNDS_SHARE),
+    )
+)

@@ -7,6 +7,7 @@ rank of x alone heaps would be missed: no x of a heap has the rank that is asked
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -45,14 +46,29 @@ def fraction(q: float) -> Fraction:
 
 
 def grid_of(interval: tuple[float, float], points: int) -> Array:
-    """Return equally spaced points over a range, ends included."""
-    return np.linspace(interval[0], interval[1], points)
+    """Return at most ``points`` multiples of 1, 2 or 5 times a power of ten inside a range.
+
+    Values that people round to lie on such a grid, and heaps stay heaps.
+    """
+    lo, hi = interval
+    least = (hi - lo) / (points - 1)
+    power = math.floor(math.log10(least))
+    digit, power = next(
+        (d, p) for p in (power, power + 1) for d in (1, 2, 5)
+        if Fraction(d) * Fraction(10) ** p >= Fraction(least) * (1 - Fraction(1, 10**9))
+    )  # fmt: skip
+    step = Fraction(digit) * Fraction(10) ** power
+    first, last = math.ceil(Fraction(lo) / step), math.floor(Fraction(hi) / step)
+    if last <= first:
+        return np.linspace(lo, hi, points)
+    whole = np.arange(first, last + 1, dtype=float)
+    # over a power of ten, not times a tenth: 3.1 and not 3.1000000000000001
+    return whole * digit / 10.0**-power if power < 0 else whole * (digit * 10.0**power)
 
 
 def histogram(
-    blocks: Iterable[Array], number: int, interval: tuple[float, float], points: int,
-    group: Mapping[int, int],
-) -> npt.NDArray[np.int64]:  # fmt: skip
+    blocks: Iterable[Array], number: int, grid: Array, group: Mapping[int, int]
+) -> npt.NDArray[np.int64]:
     """Count the values nearest to each grid point, by group: (groups, points). Confidential.
 
     Parameters
@@ -60,9 +76,9 @@ def histogram(
     group : mapping
         Row of the buffer -> number of codes, the missing one included: what makes the groups.
     """
-    groups = int(np.prod([*group.values(), 1]))
+    groups, points = int(np.prod([*group.values(), 1])), len(grid)
     out = np.zeros(groups * points, dtype=np.int64)
-    lo, hi = interval
+    lo, hi = float(grid[0]), float(grid[-1])
     for block in blocks:
         with np.errstate(all="ignore"):
             place = np.rint((block[number] - lo) * ((points - 1) / (hi - lo)))
@@ -166,14 +182,11 @@ def release_quantiles(
     """
     found: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.int64]] = {}
     out = {}
+    grids = part.grids(design)
     for name, number, axes, q in part.jobs:
         if (number, axes) not in found:
-            interval = design.columns[number].interval
-            assert interval is not None
             group = {layout.axes[j].column: layout.axes[j].size for j in axes}
-            found[number, axes] = histogram(
-                rows.blocks(design), number, interval, part.points, group
-            )
+            found[number, axes] = histogram(rows.blocks(design), number, grids[number], group)
         exact = fraction(q)
         chosen = run.choose(
             name,

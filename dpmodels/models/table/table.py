@@ -114,7 +114,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         printed = {"quantiles": QUANTILE_SHARE, **printed}
     return Plan.of(
         request, design, n, steps,
-        shares={**printed, "table": rest},
+        shares={**printed, "table": rest * (1.0 - QUANTILE_SHARE if quantiles else 1.0)},
         scales=_scales(layout, noise, n),
         expected_se=_expected(layout, noise, design, n),
         purchase=purchase,
