@@ -40,6 +40,7 @@ _EXPORTS = {
     "load_release": "dpmodels.api",
     "NoisyTable": "dpmodels.models.noised.table",
     "dp_table": "dpmodels.api",
+    "dp_test": "dpmodels.api",
     "dp_quantile": "dpmodels.api",
     "plan": "dpmodels.api",
     "methods": "dpmodels.registry",

@@ -208,6 +208,20 @@ _VERBS: dict[str, Verb] = {
             body=_TABLES + "quantile_show:body",
             tidy=_TABLES + "quantile_show:tidy",
         ),
+        Verb(
+            "dp_test",
+            "test",
+            design="build_cell_design",
+            predict="",
+            count="Estimates",
+            header=(
+                ("Statistic", "statistic"),
+                ("Degrees of freedom", "df"),
+                ("P-value", "p_value"),
+            ),
+            body=_TABLES + "verdict:body",
+            tidy=_TABLES + "verdict:tidy",
+        ),
         Verb("dp_eptr", "estimate by Propose-Test-Release", design=_COLUMNS, predict=""),
         Verb("dp_gptr", "release of a user's mechanism", design=_COLUMNS, predict=""),
     )

@@ -17,6 +17,7 @@ from dpmodels.api.quantreg import dp_quantreg
 from dpmodels.api.release import dp_release, load_release
 from dpmodels.api.select import Selection, dp_select
 from dpmodels.api.table import dp_table
+from dpmodels.api.test import dp_test
 from dpmodels.api.vote import dp_vote
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "dp_release",
     "dp_select",
     "dp_table",
+    "dp_test",
     "dp_vote",
     "load_release",
     "plan",

@@ -141,6 +141,21 @@ class Effects:
             for s in subsets(margin)
         )
 
+    def noise_covariance(self, axes: Axes) -> Array:
+        """Return the noise covariance of the cells of a table, each axis without its last cell.
+
+        ``sum over S of v_S prod_{j in S} (same_j - 1/k_j) / prod_{j not in S} k_j^2``.
+        """
+        sizes = [self.sizes[j] for j in axes]
+        out = np.zeros([math.prod(k - 1 for k in sizes)] * 2)
+        for s in subsets(axes):
+            part = np.ones((1, 1))
+            for j, k in zip(axes, sizes, strict=True):
+                one = np.eye(k - 1) - 1.0 / k if j in s else np.full((k - 1, k - 1), 1.0 / k**2)
+                part = np.kron(part, one)
+            out += self._variance[s] * part
+        return out
+
     def spread(self, axes: Axes) -> Spread:
         """Return the law of the noise of a cell, up to its fourth moment."""
         variance = self.variance(axes)

@@ -64,3 +64,53 @@ register_method(
         options=(_Q, _POINTS, BOUNDS_SHARE),
     )
 )
+
+_EFFECT = Option(
+    "effect",
+    "for plans: difference of means in the units of the variable, Cohen's w, a correlation, or "
+    "the noncentrality of the public test",
+    None, float, lower=0.0,
+)  # fmt: skip
+_TEST = Option("test", "which test; None: by the variables", None, object)
+
+register_method(
+    Method(
+        name="score",
+        verb="dp_test",
+        title="Test of noisy sums",
+        backend="dpmodels.models.table.testing",
+        needs=("delta > 0", "one pass"),
+        inference="yes",
+        privacy_se="public",
+        reference="Kifer and Rogers (2017), A new class of private chi-square tests",
+        options=(
+            _TEST,
+            Option("mu0", "hypothesis of one mean", None, float),
+            Option("p", "hypothesis of one category: shares, or that of the second level", None),
+            _EFFECT,
+            Option("sd", "for plans: standard deviation; None: a quarter of the range", None, float,
+                   lower=0.0),
+            Option("shares", "for plans: shares of the groups; None: equal", None, object),
+            BOUNDS_SHARE,
+        ),
+    )
+)  # fmt: skip
+register_method(
+    Method(
+        name="subsample",
+        verb="dp_test",
+        title="Test of tests",
+        backend="dpmodels.models.table.subsample",
+        needs=("one pass", "rows in memory"),
+        inference="yes",
+        privacy_se="public",
+        reference="Kazan, Shi, Groce and Bray (2023), The test of tests",
+        options=(
+            _TEST,
+            Option("parts", "parts of the rows; None: by power", None, int, lower=1),
+            Option("a0", "level of the test in a part; None: by power", None, float, lower=0.0,
+                   upper=1.0),
+            _EFFECT,
+        ),
+    )
+)  # fmt: skip

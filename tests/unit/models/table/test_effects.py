@@ -63,6 +63,8 @@ def test_three_axes_are_least_squares(total):
     e = Effects(sizes, tables, total)
     assert e.table((0, 1, 2)) == pytest.approx(x, abs=1e-5)
     assert e.variance((0, 1, 2)) == pytest.approx(V[0, 0], rel=1e-5)
+    inner = np.arange(24).reshape(sizes)[:-1, :-1, :-1].ravel()
+    assert e.noise_covariance((0, 1, 2)) == pytest.approx(V[np.ix_(inner, inner)], abs=1e-5)
     index = np.arange(24).reshape(sizes)
     for axes in subsets((0, 1, 2)):
         gone = tuple(j for j in range(3) if j not in axes)

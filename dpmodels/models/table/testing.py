@@ -1,0 +1,456 @@
+"""Backend of ``dp_test(method="score")``: tests from one release of noisy sums.
+
+Which test it is follows from the formula and ``test=`` (:func:`kind_of`); each kind is one record:
+how its statistics are summed, and how the noisy ones are turned into a test (``nulls.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, choice, shown
+from dpmodels.estimate import Estimate
+from dpmodels.exact.gram import gram
+from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
+from dpmodels.exact.symmetric import release_symmetric
+from dpmodels.models.table import nulls
+from dpmodels.models.table.effects import Effects
+from dpmodels.models.table.layout import Axis, Layout, layout_of, program_of
+from dpmodels.models.table.noise import TableNoise, table_noise
+from dpmodels.models.table.sums import statistics
+from dpmodels.models.table.table import half_ranges
+from dpmodels.planning import Plan
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.steps import Step
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["Facts", "estimate", "kind_of", "plan", "release", "solve"]
+
+_STEP = "sums of the test"
+#: Frobenius sensitivity of ``sum w w'`` for w = (1, x, y) in the unit box, or void: |w|^2 <= 3.
+CORRELATION = 3.0 * math.sqrt(2.0)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is public about a test.
+
+    Attributes
+    ----------
+    kind : str
+        "mean", "groups", "fit", "independence" or "correlation".
+    layout : Layout or None
+        None for a correlation.
+    noise : TableNoise or None
+    mu : float
+        Of the release.
+    null : tuple of float
+        Hypothesised mean, in the user's units; or shares.
+    """
+
+    kind: str
+    layout: Layout | None
+    noise: TableNoise | None
+    mu: float
+    null: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A test with what it says of the size of the effect."""
+
+    test: nulls.Null
+    names: tuple[str, ...]
+    params: Array
+    sampling: Array
+    privacy: Array
+
+
+def _describe(design: Design) -> tuple[list[int], list[int], bool]:
+    """Return the numbers and the categories of a formula, and whether it has two sides."""
+    program = program_of(design)
+    terms = (*program.left, *program.right)
+    if any(len(t) > 1 for t in terms) or len(program.left) > 1:
+        raise RequestError(
+            f'"{design.formula}": a test takes "y ~ g", "y ~ 1", "~ g" or "~ a + b"'
+        )
+    places = [t[0] for t in terms]
+    numbers = [j for j in places if program.sources[j].levels is None]
+    return numbers, [j for j in places if j not in numbers], bool(program.left and program.right)
+
+
+def kind_of(request: Request, design: Design) -> str:
+    """Return the kind of a test by the kinds of its variables, or as ``test=`` says."""
+    numbers, categories, _ = _describe(design)
+    shape = (len(numbers), len(categories))
+    found = {
+        (1, 0): "mean", (1, 1): "groups", (0, 1): "fit", (0, 2): "independence",
+        (2, 0): "correlation",
+    }.get(shape)  # fmt: skip
+    if found is None:
+        raise RequestError(
+            f'"{design.formula}" has {len(numbers)} numbers and {len(categories)} categories: a '
+            'test takes "y ~ g" (means), "y ~ 1" (one mean), "~ g" (shares), "~ a + b" '
+            "(independence of two categories, correlation of two numbers)"
+        )
+    asked = request["test"]
+    if asked is None:
+        return found
+    serves = {
+        "mean": ("t", "mean", "paired"), "groups": ("t", "welch", "anova"),
+        "fit": ("chi2", "fit", "proportion"), "independence": ("chi2", "independence", "proportion"),
+        "correlation": ("correlation",),
+    }  # fmt: skip
+    if asked not in serves[found]:
+        fitting = ", ".join(map(repr, serves[found]))
+        raise RequestError(
+            f'test={asked!r} does not go with "{design.formula}", whose variables call for '
+            f"{fitting}. Leave test= out to have it chosen"
+        )
+    levels = len(program_of(design).sources[categories[0]].levels or ()) if categories else 0
+    if asked in ("t", "welch", "proportion") and levels > 2:
+        raise RequestError(
+            f"test={asked!r} takes two groups, and {design.columns[categories[0]].name!r} has "
+            f"{levels} declared levels. For more: test='anova', or test='chi2' for counts"
+        )
+    return found
+
+
+def _null(request: Request, design: Design, kind: str) -> tuple[float, ...]:
+    """Return the hypothesis: a mean inside the range, or shares of the levels."""
+    mu0, p = request["mu0"], request["p"]
+    if kind == "mean":
+        if p is not None:
+            raise RequestError("p= gives shares of levels; the hypothesis of a mean is mu0=")
+        value = float(mu0 or 0.0)
+        interval = design.columns[0].interval
+        if interval is not None and not interval[0] < value < interval[1]:
+            raise RequestError(
+                f"mu0={value:g} is not inside the range [{interval[0]:g}, {interval[1]:g}] of "
+                f"{design.columns[0].name!r}: no mean of clipped values could be that"
+            )
+        return (value,)
+    if mu0 is not None:
+        raise RequestError('mu0= is the hypothesis of one mean: "y ~ 1"')
+    if kind != "fit":
+        if p is not None:
+            raise RequestError('p= is the hypothesis of one category: "~ g"')
+        return ()
+    levels = program_of(design).sources[0].levels or ()
+    if p is None:
+        return (1.0 / len(levels),) * len(levels)
+    if isinstance(p, (int, float)) and not isinstance(p, bool) and len(levels) == 2:
+        p = (1.0 - p, p)  # of the second level, as everywhere
+    if isinstance(p, Mapping):
+        unknown = [k for k in p if k not in levels]
+        if unknown or len(p) != len(levels):
+            raise RequestError(f"p= must give a share to each of {list(levels)!r}")
+        p = [p[level] for level in levels]
+    shares = [float(v) for v in p] if isinstance(p, (list, tuple, np.ndarray)) else []
+    if len(shares) != len(levels) or min(shares) <= 0 or abs(math.fsum(shares) - 1.0) > 1e-9:
+        raise RequestError(
+            f"p={shown(request['p'])}: {len(levels)} positive shares that add up to 1 are needed, "
+            f"one for each of {list(levels)!r}"
+        )
+    return tuple(shares)
+
+
+def facts_of(request: Request, design: Design, mu: float) -> Facts:
+    """Return what is public about a test: its kind, layout and noise."""
+    kind = kind_of(request, design)
+    null = _null(request, design, kind)
+    if kind == "correlation":
+        return Facts(kind, None, None, mu, null)
+    layout = _layout(design, kind)
+    noise, _ = table_noise(layout, "gaussian", mu, 0.0)
+    return Facts(kind, layout, noise, mu, null)
+
+
+def _layout(design: Design, kind: str) -> Layout:
+    layout = layout_of(design, squares=True)
+    if kind != "independence":
+        return layout
+    from dpmodels.models.table.layout import Block
+
+    return Layout(layout.axes, (Block((0, 1)),), layout.sections, True)  # the cells alone
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan a test: one Gaussian release of its sums; its power. Reads no row."""
+    part = gaussian_part(request, design.unknown)
+    mu = part.mu * math.sqrt(1.0 - part.share)
+    facts = facts_of(request, design, mu)
+    scales = {"noise sd of a sum": _noise_sd(facts)}
+    if not design.unknown:
+        from dpmodels.models.table.power import power_of
+
+        scales |= power_of(request, design, facts, n)
+    steps = [*part.steps, Step(_STEP, Gaussian(mu), share=1.0 - part.share)]
+    return Plan.of(
+        request, design, n, steps,
+        shares={**part.printed, "sums": 1.0 - part.share},
+        scales=scales,
+        purchase=part.purchase,
+        detail=facts,
+        advice=_advice(facts, n),
+        passes=1 + bool(part.purchase),
+    )  # fmt: skip
+
+
+def _noise_sd(facts: Facts) -> float:
+    if facts.noise is None:
+        return CORRELATION / facts.mu / math.sqrt(2.0)
+    inner = facts.noise.inner[0]
+    return facts.noise.sd(0, inner.total or inner.count)
+
+
+def _advice(facts: Facts, n: int) -> tuple[str, ...]:
+    if facts.layout is None:
+        return ()
+    cells = math.prod(a.size - 1 for a in facts.layout.axes if a.kind == "level")
+    if cells > n:
+        return (f"{cells:,} declared groups for {n:,} rows: the noise is all there is",)
+    return ()
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release the noisy sums of a test.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. Sensitivities: ``sums.inner_weights``; of a correlation
+    :data:`CORRELATION`. A row with a missing cell is in the cell "(missing)", or void.
+    """
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
+    facts: Facts = plan.detail
+    centre, half = half_ranges(design)
+    if facts.layout is None or facts.noise is None:
+        unit = UnitScale(1.0 / half, -centre / half, False)
+        integers = gram(_voided(rows, design), WithOne(RowMap(unit, np.ones(2)))).integers()
+        value = release_symmetric(run, _STEP, integers, CORRELATION * 2.0**40, STEPS**-2)
+    else:
+        exact = statistics(rows.blocks(design), facts.layout, centre, half)
+        weights = facts.noise.weights(facts.layout)
+        value = run.gaussian(_STEP, exact, STEPS, weights=weights, unit=1.0 / STEPS)
+    return Release({"sums": value}, plan.guarantee, design, detail=(centre, half))
+
+
+def _voided(rows: Rows, design: Design) -> Any:
+    """Yield blocks whose rows with a missing number are missing throughout."""
+    for block in rows.blocks(design):
+        with np.errstate(all="ignore"):
+            block[:, np.isnan(block).any(axis=0)] = np.nan
+        yield block
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Return the test, and what it says of the effect."""
+    facts: Facts = plan.detail
+    if not release.reply:
+        return Estimate.silent(("test",))
+    assert plan.n is not None
+    design = release.design
+    solved = solve(facts, design, release.values["sums"], plan.n)
+    stats = {
+        "statistic": solved.test.statistic,
+        "df": float(solved.test.df),
+        "p_value": solved.test.p_value,
+    }
+    return Estimate(
+        solved.names,
+        solved.params,
+        vcov_sampling=np.diag(solved.sampling**2),
+        vcov_privacy=np.diag(solved.privacy**2),
+        stats=stats,
+        notes=_NOTES[facts.kind],
+    )
+
+
+_REFERENCE = (
+    "Chi-squared reference; the variance of the statistic is that of sampling and of the noise."
+)
+_NOTES = {
+    "mean": (_REFERENCE,),
+    "groups": (_REFERENCE, "Variances may differ between groups (no pooling)."),
+    "fit": (_REFERENCE,),
+    "independence": (_REFERENCE,),
+    "correlation": (
+        _REFERENCE,
+        "Under the null the two are independent: with a spread of one that follows the other the "
+        "test is not exact.",
+    ),
+}
+
+
+def solve(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    """Turn noisy sums into a test. Post-processing."""
+    return _SOLVERS[facts.kind](facts, design, noisy, n)
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Counts, sums and squares by group, and the noise on them."""
+
+    N: Array
+    T: Array
+    P: Array
+    tau2: float
+    C: Array
+    centre: float
+    half: float
+
+
+def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
+    layout, noise = facts.layout, facts.noise
+    assert layout is not None and noise is not None
+    (block,) = layout.blocks
+    cells, groups = layout.cells(block.axes), layout.cells(block.group)
+    effects = noise.measured(layout, [noisy[:cells]], float(n))
+    valid = block.axes.index(layout.valid_axis(block.number))
+    there = tuple(slice(0, -1) for _ in block.group)
+    N = np.moveaxis(effects.table(block.axes), valid, -1)[..., 0][there].ravel()
+    shape = [layout.axes[j].size for j in block.group]
+    T, P = (
+        noisy[cells + i * groups : cells + (i + 1) * groups].reshape(shape)[there].ravel()
+        for i in (0, 1)
+    )
+    # the valid axis has one cell besides the missing one: the covariance of the groups is left
+    C = effects.noise_covariance(block.axes)
+    tau2 = noise.sd(0, noise.inner[0].total) ** 2
+    centre, half = half_ranges(design)
+    return _Moments(N, T, P, tau2, C, float(centre[block.number]), float(half[block.number]))
+
+
+def _level_axis(layout: Layout) -> Axis:
+    return next(a for a in layout.axes if a.kind == "level")
+
+
+def _mean_of(m: _Moments) -> tuple[Array, Array, Array]:
+    """Return means, sampling and privacy errors, in the user's units; NaN for tiny groups."""
+    tau_n = np.sqrt(np.diag(m.C))
+    large = m.N > 3.0 * tau_n
+    safe = np.where(large, m.N, np.nan)
+    mean = np.clip(m.T / safe, -1.0, 1.0)
+    v = np.clip(m.P / safe - mean**2, np.minimum(math.sqrt(m.tau2) / safe, 1.0), 1.0)
+    privacy = np.sqrt(m.tau2 + mean**2 * np.diag(m.C)) / safe
+    return m.centre + m.half * mean, m.half * np.sqrt(v / safe), m.half * privacy
+
+
+def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    m = _moments(facts, design, noisy, n)
+    mu0 = (facts.null[0] - m.centre) / m.half
+    noise = (m.tau2, float(m.C[0, 0]))
+    test = nulls.one_mean(float(m.N[0]), float(m.T[0]), float(m.P[0]), mu0, noise)
+    return Solved(test, (f"mean({design.columns[0].name})",), *_mean_of(m))
+
+
+def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    assert facts.layout is not None
+    m = _moments(facts, design, noisy, n)
+    test = nulls.groups(m.N, m.T, m.P, m.tau2, m.C)
+    axis = _level_axis(facts.layout)
+    number = next(a.name for a in facts.layout.axes if a.kind == "valid")
+    names = [f"mean({number})[{axis.name}={label}]" for label in axis.labels[:-1]]
+    params, sampling, privacy = _mean_of(m)
+    if len(names) == 2:
+        names.append(f"difference: {axis.labels[1]} - {axis.labels[0]}")
+        params = np.append(params, params[1] - params[0])
+        sampling = np.append(sampling, math.hypot(*sampling))
+        privacy = np.append(privacy, math.hypot(*privacy))
+    return Solved(test, tuple(names), params, sampling, privacy)
+
+
+def _counted(facts: Facts, noisy: Array, n: int) -> tuple[Effects, tuple[int, ...], Array]:
+    layout, noise = facts.layout, facts.noise
+    assert layout is not None and noise is not None
+    (block,) = layout.blocks
+    effects = noise.measured(layout, [noisy], float(n))
+    there = tuple(slice(0, -1) for _ in block.axes)
+    return effects, block.axes, effects.table(block.axes)[there]
+
+
+def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    assert facts.layout is not None
+    effects, axes, X = _counted(facts, noisy, n)
+    p0 = np.array(facts.null)
+    total = max(float(X.sum()), 1.0)
+    C = effects.noise_covariance(axes)
+    off = np.eye(len(X)) - np.outer(p0, np.ones(len(X)))
+    test = nulls.fit(X, total, p0, off @ C @ off.T)
+    axis = facts.layout.axes[0]
+    share = np.clip(X / total, 0.0, 1.0)
+    turn = (np.eye(len(X)) - np.outer(share, np.ones(len(X)))) / total
+    return Solved(
+        test,
+        tuple(f"share[{axis.name}={label}]" for label in axis.labels[:-1]),
+        X / total,
+        np.sqrt(share * (1.0 - share) / total),
+        np.sqrt(np.diag(turn @ C @ turn.T)),
+    )
+
+
+def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    assert facts.layout is not None
+    effects, axes, X = _counted(facts, noisy, n)
+    C = effects.noise_covariance(axes)
+    test = nulls.independence(X, float(X.sum()), C)
+    a, b = (facts.layout.axes[j] for j in axes)
+    names = tuple(
+        f"n[{a.name}={x}, {b.name}={y}]" for x in a.labels[:-1] for y in b.labels[:-1]
+    )
+    return Solved(test, names, X.ravel(), np.zeros(X.size), np.sqrt(np.diag(C)))
+
+
+def _solve_correlation(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    s = CORRELATION / facts.mu
+    order = [2, 0, 1]  # the constant first
+    Q = noisy[np.ix_(order, order)]
+    e = np.eye(3)
+    _, _, value = nulls.score(Q, s, e[:1], e[1], e[2])
+    rho, se = nulls.correlation(Q, s, float(Q[0, 0]))
+    sampling = math.sqrt((1.0 - rho * rho) ** 2 / max(float(Q[0, 0]) - 3.0, 1.0))
+    privacy = math.sqrt(max(se * se - sampling * sampling, 0.0)) if se == se else math.nan
+    from scipy.special import chdtrc
+
+    name = f"cor({design.columns[0].name}, {design.columns[1].name})"
+    return Solved(
+        nulls.Null(value, 1, float(chdtrc(1, value))),
+        (name,), np.array([rho]), np.array([sampling]), np.array([privacy]),
+    )  # fmt: skip
+
+
+_SOLVERS: dict[str, Callable[[Facts, Any, Array, int], Solved]] = {
+    "mean": _solve_mean,
+    "groups": _solve_groups,
+    "fit": _solve_fit,
+    "independence": _solve_independence,
+    "correlation": _solve_correlation,
+}
+
+#: What ``test=`` may say.
+NAMES = (
+    "t", "mean", "paired", "welch", "anova", "proportion", "fit", "chi2", "independence",
+    "correlation",
+)  # fmt: skip
+
+
+def check_name(test: Any) -> Any:
+    """Return a known name of a test, None, or a function; else refuse it."""
+    if test is None or callable(test):
+        return test
+    return choice("test", test, NAMES)
