@@ -22,7 +22,7 @@ def with_groups(formula: Any, by: Any) -> str:
     check_first(formula)
     if by is None:
         return str(formula)
-    names = [by] if isinstance(by, str) else list(by) if isinstance(by, (list, tuple)) else [None]
+    names = [by] if isinstance(by, str) else [*by] if isinstance(by, (list, tuple)) else []
     if not names or not all(isinstance(name, str) and name.strip() for name in names):
         raise RequestError(
             f'by= takes the name of a variable, as in by="region", or a list; got {shown(by)}'

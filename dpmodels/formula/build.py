@@ -10,7 +10,7 @@ import numpy as np
 from dpmodels.errors import FormulaError, SchemaError, shown
 from dpmodels.formula import formulaic_terms as fx
 from dpmodels.formula import intervals as iv
-from dpmodels.formula.cells import CellProgram, as_cell
+from dpmodels.formula.cells import CellProgram, CellSource, as_cell
 from dpmodels.formula.columns import (
     atom_of,
     check_event,
@@ -243,7 +243,7 @@ class _Builder:
         if self.weights is not None:
             raise FormulaError("a table takes no weights=")
         places: dict[str, int] = {}
-        sources = []
+        sources: list[CellSource] = []
         sides = []
         for side in (self.parsed.lhs or (), self.parsed.rhs):
             terms = []

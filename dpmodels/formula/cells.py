@@ -125,7 +125,7 @@ def as_cell(text: str, factor: Factor, schema: Schema, formula: str) -> CellSour
         )
     if isinstance(factor, Cat):
         return CellSource(text, factor, tuple(factor.levels))
-    declared = schema[text] if text in schema else None
+    declared = schema.variables.get(text)
     if declared is not None and declared.kind == "binary":
         return CellSource(text, factor, tuple(getattr(declared, "levels", None) or (0, 1)))
     if factor.boolean:

@@ -146,7 +146,7 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         """
         level = self.level if level is None else level
         own = self.kind.load_tidy()
-        if own is not None:
+        if own is not None and self.released:
             return inference.styled(own(self._record, conf_int, level), style)
         return inference.tidy(self._record.estimate, conf_int_=conf_int, level=level, style=style)
 

@@ -45,7 +45,9 @@ def build(
     no_table = silent and bool((record.estimate.params != record.estimate.params).all())
     level = record.call.level if level is None else level
     own = None if silent else kind.load_body()
-    columns, rows, more = (), (), ()
+    columns: tuple[Column, ...] = ()
+    rows: tuple[Row, ...] = ()
+    more: tuple[Table, ...] = ()
     if own is not None:
         columns, rows, more = own(record, digits, level)
     elif not no_table:

@@ -46,8 +46,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Spread:
-    """Law of the noise of a cell: ``Laplace(scale) + N(0, variance - 2 scale^2)``, a match of
-    variance and kurtosis. ``scale`` is 0 where the noise is Gaussian.
+    """Law of the noise of a cell, by its variance and kurtosis.
+
+    ``Laplace(scale) + N(0, variance - 2 scale^2)``; ``scale`` is 0 where the noise is Gaussian.
     """
 
     variance: float
@@ -101,7 +102,7 @@ class Effects:
         return 1.0 / math.fsum(1.0 / self._margin_variance(t, s) for t in used)
 
     def effect(self, s: Axes) -> Array:
-        """Return the effect of S: a table over S whose every margin is 0 (its total for S empty)."""
+        """Return the effect of S: a table over S with margins 0; for S empty the total."""
         if s in self._effect:
             return self._effect[s]
         if not s and self.total is not None:

@@ -74,9 +74,9 @@ def groups(N: Array, T: Array, P: Array, tau2: float, C: Array) -> Null:
 
 
 def one_mean(N: float, T: float, P: float, mu0: float, noise: tuple[float, float]) -> Null:
-    """Test the mean mu0 of values in [-1, 1]: ``T - mu0 N`` has variance ``D + tau_T^2 + mu0^2 tau_N^2``.
+    """Test the mean mu0 of values in [-1, 1].
 
-    ``noise`` holds the two noise variances; D is the sum of squared deviations from mu0, cut.
+    ``T - mu0 N`` has variance ``D + tau_T^2 + mu0^2 tau_N^2``. ``noise`` holds the two noise variances; D is the sum of squared deviations from mu0, cut.
     """
     D = float(np.clip(P - 2.0 * mu0 * T + mu0 * mu0 * N, 0.0, max(N, 0.0) * (1 + abs(mu0)) ** 2))
     return _chi2(np.array([T - mu0 * N]), np.array([[D + noise[0] + mu0**2 * noise[1]]]))
@@ -133,7 +133,7 @@ def score(Q: Array, s: float, known: Array, x: Array, y: Array) -> tuple[float, 
 
 
 def residual(Q: Array, s: float, known: Array, y: Array, r: Array) -> float:
-    """Return the residual sum of squares without the bias of the noise: ``r'Qr + tr(M^{-1} Cn)``."""
+    """Return the residual sum of squares, ``r'Qr + tr(M^{-1} Cn)``: the noise does not bias it."""
     M = known @ Q @ known.T
     B_r = known @ r
     Cn = 0.5 * s * s * (float(r @ r) * known @ known.T + np.outer(B_r, B_r))

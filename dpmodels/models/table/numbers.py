@@ -195,7 +195,7 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     h, middle = float(c.half[section.number]), float(c.centre[section.number])
     safe = np.maximum(N, 1.0)
     m = np.clip(T / safe, -1.0, 1.0)
-    large = N >= _SMALL * tau_n
+    large = _SMALL * tau_n <= N
     if square is not None:
         tau_q = c.noise.sd(b, inner.square) * math.sqrt(merged)
         v = margin(square) / safe - m * m
@@ -228,7 +228,8 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
 def _sd(v: Array, n: Array, taus: tuple[float, float, float], m: Array, z: float) -> Array:
     """Return (sd, sampling se, privacy se, low, high) in half-ranges; (5, groups).
 
-    ``v = Q/N - (T/N)^2`` has noise variance ``[tau_Q^2 + (2 m tau_T)^2 + (v - m^2)^2 tau_N^2]/N^2``.
+    ``v = Q/N - (T/N)^2`` has noise variance
+    ``[tau_Q^2 + (2 m tau_T)^2 + (v - m^2)^2 tau_N^2]/N^2``.
     NaN where v is not above twice its noise.
     """
     tau_t, tau_n, tau_q = taus

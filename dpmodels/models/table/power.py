@@ -7,6 +7,7 @@ statistic itself at the expected sums, since the noise is part of the variance t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
 
 __all__ = ["expected_sums", "power_of"]
+
+Solver = Callable[[Any, Any, Array, int], Any]
 
 #: Public guess of a standard deviation: this part of the range.
 _SD = 0.25
@@ -109,32 +112,35 @@ def _expected_means(
 
 
 def _power(
-    request: Request, design: Design, facts: Facts, n: int, effect: float
+    request: Request, design: Design, facts: Facts, n: int, effect: float, solve: Solver
 ) -> float:
     from scipy.special import chdtri, chndtr
-
-    from dpmodels.models.table.testing import solve
 
     test = solve(facts, design, expected_sums(request, design, facts, n, effect), n).test
     return 1.0 - float(chndtr(chdtri(test.df, 1.0 - request.level), test.df, test.statistic))
 
 
-def power_of(request: Request, design: Design, facts: Facts, n: int) -> dict[str, float]:
-    """Return the power at ``effect=``, and the least effect with power .8: facts of a plan."""
+def power_of(
+    request: Request, design: Design, facts: Facts, n: int, solve: Solver
+) -> dict[str, float]:
+    """Return the power at ``effect=``, and the least effect with power .8: facts of a plan.
+
+    ``solve`` turns sums into a test, as :func:`dpmodels.models.table.testing.solve` does.
+    """
     alpha = 1.0 - request.level
     out = {}
     if request["effect"] is not None:
         effect = float(request["effect"])
         name = f"power against an effect of {effect:g} at level {alpha:.3g}"
-        out[name] = _power(request, design, facts, n, effect)
+        out[name] = _power(request, design, facts, n, effect, solve)
     top = _largest(design, facts)
-    if _power(request, design, facts, n, top) < 0.8:
+    if _power(request, design, facts, n, top, solve) < 0.8:
         out["least effect with power .8 (none up to here)"] = top
         return out
     low, high = 0.0, top
     for _ in range(40):
         middle = 0.5 * (low + high)
-        enough = _power(request, design, facts, n, middle) >= 0.8
+        enough = _power(request, design, facts, n, middle, solve) >= 0.8
         low, high = (low, middle) if enough else (middle, high)
     out["least effect with power .8"] = high
     return out

@@ -192,7 +192,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         return Estimate.silent(names)
     point = np.array([release.values[name][0] for name in names])
     low = high = np.full(len(names), np.nan)
-    notes = ()
+    notes: tuple[str, ...] = ()
     if plan.request.inference:
         low = np.array([release.values[f"{name} low"][0] for name in names])
         high = np.array([release.values[f"{name} high"][0] for name in names])

@@ -1,4 +1,4 @@
-"""What a table looks like: the body of its summary, tidy frames, crosstabs. Computes nothing new."""
+"""What a table looks like: its summary, tidy frame, crosstabs. Computes nothing new."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean
 from dpmodels.models.table.layout import Item, Layout, Section, layout_of
-from dpmodels.tables import Column, Layout as Look, Row, Table
+from dpmodels.tables import Column, Row, Table
+from dpmodels.tables import Layout as Look
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,9 +116,11 @@ def _listing(
     one = _number(1)
     rows = [
         Row(
-            (_cell(item),)
-            + tuple(one(float(numbers[k][i])) for k in ("estimate", "se_privacy", "low", "high"))
-            + tuple(_percent(float(numbers[k][i])) for k in ("share", "share_low", "share_high"))
+            (
+                _cell(item),
+                *(one(float(numbers[k][i])) for k in ("estimate", "se_privacy", "low", "high")),
+                *(_percent(float(numbers[k][i])) for k in ("share", "share_low", "share_high")),
+            )
         )
         for i, item in enumerate(items)
     ]
@@ -201,7 +204,7 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     if conf_int:
         _same_level(record, level)
     rows = []
-    for section, items, numbers in parts(record):
+    for _, items, numbers in parts(record):
         for i, item in enumerate(items):
             value = {k: float(v[i]) for k, v in numbers.items()}
             rows.append(

@@ -48,20 +48,21 @@ def noise_cdf(x: Array, eps: float) -> Array:
     near = np.rint(low)
     with np.errstate(over="ignore", under="ignore"):
         left = np.exp(eps * near) / (1.0 + b) * (b + (low - near + 0.5) * (1.0 - b))
-    return np.where(x <= 0, left, 1.0 - left)
+    return np.asarray(np.where(x <= 0, left, 1.0 - left), dtype=float)
 
 
 def _binomial(m: int, p: float) -> Array:
+    """Return the probabilities of 0, ..., m."""
     from scipy.special import gammaln, xlog1py, xlogy
 
     x = np.arange(m + 1)
     log = gammaln(m + 1) - gammaln(x + 1) - gammaln(m - x + 1) + xlogy(x, p) + xlog1py(m - x, -p)
-    return np.exp(log)
+    return np.asarray(np.exp(log), dtype=float)
 
 
 def p_value(z: float, m: int, a0: float, eps: float) -> float:
     """Return ``sum_x Bin(x; m, a0) F(x - z)``."""
-    return float(_binomial(m, a0) @ noise_cdf(np.arange(m + 1) - z, eps))
+    return float(np.dot(_binomial(m, a0), noise_cdf(np.arange(m + 1.0) - z, eps)))
 
 
 def critical_count(m: int, a0: float, eps: float, alpha: float) -> float:

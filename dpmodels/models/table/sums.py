@@ -51,9 +51,10 @@ def inner_weights(block: Block, *, squares: bool, l1: bool) -> Inner:
     if l1:
         count, total, square = (0.5, 1.0, 0.25) if grouped else (0.3, 1.0, 0.4)
         if not squares:
-            count, square = (0.5, 0.0) if grouped else (0.5, 0.0)
+            count, square = 0.5, 0.0
     else:
-        count, total, square = (math.sqrt(0.5), 1.0, math.sqrt(0.5)) if grouped else (1.0, 1.0, 1.0)
+        half = math.sqrt(0.5)
+        count, total, square = (half, 1.0, half) if grouped else (1.0, 1.0, 1.0)
         if not squares:
             count, square = 1.0, 0.0
     return Inner(count, total, square, _moved(count, total, square, grouped, l1))

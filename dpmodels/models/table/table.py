@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def layout_for(request: Request, design: Design) -> Layout:
     )
 
 
-def _quantiles(given: object) -> tuple[float, ...]:
+def _quantiles(given: Any) -> tuple[float, ...]:
     """Return checked quantiles, in order."""
     if given is None:
         return ()

@@ -21,8 +21,9 @@ from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
 from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.models.table import nulls
 from dpmodels.models.table.effects import Effects
-from dpmodels.models.table.layout import Axis, Layout, layout_of, program_of
+from dpmodels.models.table.layout import Axis, Block, Layout, layout_of, program_of
 from dpmodels.models.table.noise import TableNoise, table_noise
+from dpmodels.models.table.power import power_of
 from dpmodels.models.table.sums import statistics
 from dpmodels.models.table.table import half_ranges
 from dpmodels.planning import Plan
@@ -111,7 +112,8 @@ def kind_of(request: Request, design: Design) -> str:
         return found
     serves = {
         "mean": ("t", "mean", "paired"), "groups": ("t", "welch", "anova"),
-        "fit": ("chi2", "fit", "proportion"), "independence": ("chi2", "independence", "proportion"),
+        "fit": ("chi2", "fit", "proportion"),
+        "independence": ("chi2", "independence", "proportion"),
         "correlation": ("correlation",),
     }  # fmt: skip
     if asked not in serves[found]:
@@ -183,8 +185,6 @@ def _layout(design: Design, kind: str) -> Layout:
     layout = layout_of(design, squares=True)
     if kind != "independence":
         return layout
-    from dpmodels.models.table.layout import Block
-
     return Layout(layout.axes, (Block((0, 1)),), layout.sections, True)  # the cells alone
 
 
@@ -195,9 +195,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     facts = facts_of(request, design, mu)
     scales = {"noise sd of a sum": _noise_sd(facts)}
     if not design.unknown:
-        from dpmodels.models.table.power import power_of
-
-        scales |= power_of(request, design, facts, n)
+        scales |= power_of(request, design, facts, n, solve)
     steps = [*part.steps, Step(_STEP, Gaussian(mu), share=1.0 - part.share)]
     return Plan.of(
         request, design, n, steps,
@@ -343,7 +341,7 @@ def _level_axis(layout: Layout) -> Axis:
 def _mean_of(m: _Moments) -> tuple[Array, Array, Array]:
     """Return means, sampling and privacy errors, in the user's units; NaN for tiny groups."""
     tau_n = np.sqrt(np.diag(m.C))
-    large = m.N > 3.0 * tau_n
+    large = 3.0 * tau_n < m.N
     safe = np.where(large, m.N, np.nan)
     mean = np.clip(m.T / safe, -1.0, 1.0)
     v = np.clip(m.P / safe - mean**2, np.minimum(math.sqrt(m.tau2) / safe, 1.0), 1.0)

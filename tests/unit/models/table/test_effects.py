@@ -39,7 +39,7 @@ def dense(sizes, tables, total=None):
     joint = list(np.ndindex(*sizes))
     for t in tables:
         for cell in np.ndindex(*t.values.shape):
-            rows.append([float(all(j[a] == c for a, c in zip(t.axes, cell))) for j in joint])
+            rows.append([float(all(j[a] == c for a, c in zip(t.axes, cell, strict=True))) for j in joint])
             y.append(t.values[cell])
             w.append(1.0 / t.variance)
     if total is not None:
