@@ -13,7 +13,10 @@ import numpy as np
 
 from dpmodels.arrays import Array
 
-__all__ = ["Null", "contrasts", "correlation", "fit", "groups", "independence", "one_mean", "score"]
+__all__ = [
+    "Null", "contrasts", "correlation", "fit", "groups", "independence", "one_mean", "score",
+    "uncorrelated",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ def groups(N: Array, T: Array, P: Array, tau2: float, C: Array) -> Null:
 def one_mean(N: float, T: float, P: float, mu0: float, noise: tuple[float, float]) -> Null:
     """Test the mean mu0 of values in [-1, 1].
 
-    ``T - mu0 N`` has variance ``D + tau_T^2 + mu0^2 tau_N^2``. ``noise`` holds the two noise variances; D is the sum of squared deviations from mu0, cut.
+    ``T - mu0 N`` has variance ``D + tau_T^2 + mu0^2 tau_N^2``. ``noise`` holds the
+    two noise variances; D is the sum of squared deviations from mu0, cut.
     """
     D = float(np.clip(P - 2.0 * mu0 * T + mu0 * mu0 * N, 0.0, max(N, 0.0) * (1 + abs(mu0)) ** 2))
     return _chi2(np.array([T - mu0 * N]), np.array([[D + noise[0] + mu0**2 * noise[1]]]))
@@ -126,7 +130,7 @@ def score(Q: Array, s: float, known: Array, x: Array, y: Array) -> tuple[float, 
     Bt = x - (x @ Q @ known.T) @ inverse @ known
     u = float(Bt @ Q @ r0)
     n = max(float(Q[0, 0]), 1.0)
-    v0 = max(residual(Q, s, known, y, r0) / (n - len(known)), 0.0)
+    v0 = max(residual(Q, s, known, y, r0) / max(n - len(known), 1.0), 0.0)
     noise = 0.5 * s * s * (float(r0 @ r0) * float(Bt @ Bt) + float(Bt @ r0) ** 2)
     variance = v0 * max(float(Bt @ Q @ Bt), 0.0) + noise
     return u, variance, u * u / variance
@@ -138,6 +142,21 @@ def residual(Q: Array, s: float, known: Array, y: Array, r: Array) -> float:
     B_r = known @ r
     Cn = 0.5 * s * s * (float(r @ r) * known @ known.T + np.outer(B_r, B_r))
     return float(r @ Q @ r + np.trace(np.linalg.pinv(M) @ Cn))
+
+
+def uncorrelated(sums: Array, V: Array) -> Null:
+    """Test that two numbers are independent, from (N, Sx, Sy, Sxx, Sxy, Syy) of rows in the box.
+
+    ``u = Sxy - Sx Sy / N`` with variance ``N v_x v_y`` and the noise of the five sums, V (6,), the
+    product of two of them included: Sx and Sy may be noise alone.
+    """
+    N, Sx, Sy, Sxx, Sxy, Syy = (float(v) for v in sums)
+    mx, my = float(np.clip(Sx / N, -1.0, 1.0)), float(np.clip(Sy / N, -1.0, 1.0))
+    # E (m + noise)^2 = m^2 + noise^2: taken back
+    vx = float(np.clip(Sxx / N - mx * mx + V[1] / N**2, 0.0, 1.0))
+    vy = float(np.clip(Syy / N - my * my + V[2] / N**2, 0.0, 1.0))
+    noise = V[4] + my * my * V[1] + mx * mx * V[2] + (mx * my) ** 2 * V[0] + V[1] * V[2] / N**2
+    return _chi2(np.array([Sxy - Sx * Sy / N]), np.array([[N * vx * vy + noise]]))
 
 
 def correlation(Q: Array, s: float, n: float) -> tuple[float, float]:

@@ -49,8 +49,7 @@ def expected_sums(
     """
     if facts.kind == "correlation":
         v = (2.0 * _SD) ** 2
-        Q = n * np.array([[v, effect * v, 0.0], [effect * v, v, 0.0], [0.0, 0.0, 1.0]])
-        return Q
+        return n * np.array([1.0, 0.0, 0.0, v, effect * v, v])
     assert facts.layout is not None
     if facts.kind in ("fit", "independence"):
         return _expected_counts(facts, n, effect)

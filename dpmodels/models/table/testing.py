@@ -18,7 +18,6 @@ from dpmodels.errors import RequestError, choice, shown
 from dpmodels.estimate import Estimate
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
-from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.models.table import nulls
 from dpmodels.models.table.effects import Effects
 from dpmodels.models.table.layout import Axis, Block, Layout, layout_of, program_of
@@ -41,8 +40,12 @@ if TYPE_CHECKING:
 __all__ = ["Facts", "estimate", "kind_of", "plan", "release", "solve"]
 
 _STEP = "sums of the test"
-#: Frobenius sensitivity of ``sum w w'`` for w = (1, x, y) in the unit box, or void: |w|^2 <= 3.
-CORRELATION = 3.0 * math.sqrt(2.0)
+#: Of a correlation: weights of (N, Sx, Sy, Sxx, Sxy, Syy), and the L2 sensitivity of the weighted
+#: sums of rows in the unit box, or void (``theory.md``, 3.3): the count is free.
+PAIR_WEIGHTS = np.array([math.sqrt(8.0), *(math.sqrt(w) for w in (2.0, 2.0, 1.0, 2.0, 1.0))])
+CORRELATION = 4.0
+#: Where they stand in the Gram matrix of (x, y, 1).
+_PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))
 
 
 @dataclass(frozen=True)
@@ -210,7 +213,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 
 def _noise_sd(facts: Facts) -> float:
     if facts.noise is None:
-        return CORRELATION / facts.mu / math.sqrt(2.0)
+        return float(CORRELATION / facts.mu / PAIR_WEIGHTS[1])
     inner = facts.noise.inner[0]
     return facts.noise.sd(0, inner.total or inner.count)
 
@@ -240,7 +243,10 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     if facts.layout is None or facts.noise is None:
         unit = UnitScale(1.0 / half, -centre / half, False)
         integers = gram(_voided(rows, design), WithOne(RowMap(unit, np.ones(2)))).integers()
-        value = release_symmetric(run, _STEP, integers, CORRELATION * 2.0**40, STEPS**-2)
+        sums = np.array([integers[i, j] for i, j in _PLACES], dtype=object)
+        value = run.gaussian(
+            _STEP, sums, CORRELATION * 2.0**40, weights=PAIR_WEIGHTS, unit=STEPS**-2
+        )
     else:
         exact = statistics(rows.blocks(design), facts.layout, centre, half)
         weights = facts.noise.weights(facts.layout)
@@ -415,20 +421,19 @@ def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> S
 
 
 def _solve_correlation(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
-    s = CORRELATION / facts.mu
-    order = [2, 0, 1]  # the constant first
-    Q = noisy[np.ix_(order, order)]
-    e = np.eye(3)
-    _, _, value = nulls.score(Q, s, e[:1], e[1], e[2])
-    rho, se = nulls.correlation(Q, s, float(Q[0, 0]))
-    sampling = math.sqrt((1.0 - rho * rho) ** 2 / max(float(Q[0, 0]) - 3.0, 1.0))
+    V = (CORRELATION / facts.mu / PAIR_WEIGHTS) ** 2
+    sums = noisy.copy()
+    sums[0] = min(max(sums[0], n / 2.0), float(n))  # complete rows: at most n, rarely below half
+    test = nulls.uncorrelated(sums, V)
+    N, Sx, Sy, Sxx, Sxy, Syy = sums.tolist()
+    Q = np.array([[N, Sx, Sy], [Sx, Sxx, Sxy], [Sy, Sxy, Syy]])
+    s = CORRELATION / facts.mu  # of the diagonal; that of the count is smaller
+    rho, se = nulls.correlation(Q, s, N)
+    sampling = math.sqrt((1.0 - rho * rho) ** 2 / max(N - 3.0, 1.0)) if se == se else math.nan
     privacy = math.sqrt(max(se * se - sampling * sampling, 0.0)) if se == se else math.nan
-    from scipy.special import chdtrc
-
     name = f"cor({design.columns[0].name}, {design.columns[1].name})"
     return Solved(
-        nulls.Null(value, 1, float(chdtrc(1, value))),
-        (name,), np.array([rho]), np.array([sampling]), np.array([privacy]),
+        test, (name,), np.array([rho]), np.array([sampling]), np.array([privacy]),
     )  # fmt: skip
 
 
