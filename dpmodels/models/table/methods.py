@@ -110,6 +110,8 @@ register_method(
             Option("parts", "parts of the rows; None: by power", None, int, lower=1),
             Option("a0", "level of the test in a part; None: by power", None, float, lower=0.0,
                    upper=1.0),
+            Option("sides", "of the z test by whose power parts and a0 are chosen", 2, int,
+                   lower=0, upper=3),
             _EFFECT,
         ),
     )

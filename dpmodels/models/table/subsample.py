@@ -34,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 _STEP = "rejections"
-#: Noncentrality of the one-sided z test that plans take the public test to be.
+#: Noncentrality of the z test that plans take the public test to be.
 SHIFT = 5.0
 #: Fewest rows of a part, and most parts, by default.
 _ROWS, _PARTS = 20, 200
@@ -78,25 +78,30 @@ def power(theta: float, m: int, a0: float, eps: float, alpha: float) -> float:
     return p_value(critical_count(m, a0, eps, alpha), m, theta, eps)
 
 
-def _theta(shift: float, m: int, a0: float) -> float:
+def _theta(shift: float, m: int, a0: float, sides: int) -> float:
+    """Return the power in a part of a z test whose shift in all rows is ``shift``."""
     from scipy.special import ndtr, ndtri
 
-    return float(ndtr(shift / math.sqrt(m) + ndtri(a0)))
+    z, cut = shift / math.sqrt(m), float(ndtri(a0 / sides))
+    return float(ndtr(z + cut)) + (float(ndtr(cut - z)) if sides == 2 else 0.0)
 
 
 def best_split(
-    shift: float, eps: float, alpha: float, most: int, a0: float | None, m: int | None
-) -> tuple[int, float, float]:
-    """Return (m, a0, power) with the most power for a one-sided z test with that shift."""
+    shift: float, eps: float, alpha: float, most: int, a0: float | None, m: int | None,
+    sides: int = 2,
+) -> tuple[int, float, float]:  # fmt: skip
+    """Return (m, a0, power) with the most power for a z test with that shift."""
+
+    def reached(p: int, a: float) -> tuple[float, int, float]:
+        return power(_theta(shift, p, a, sides), p, a, eps, alpha), p, a
+
     parts = [m] if m else _spread(most)
     levels = [a0] if a0 else [round(0.02 * k, 2) for k in range(1, 30)]
-    best = max((power(_theta(shift, p, a), p, a, eps, alpha), p, a) for p in parts for a in levels)
+    best = max(reached(p, a) for p in parts for a in levels)
     if m is None:  # once more around the best of the sparse list
         near = range(max(2, best[1] - 8), min(most, best[1] + 8) + 1)
         some = [a0] if a0 else [best[2] - 0.01, best[2], best[2] + 0.01]
-        best = max(
-            (power(_theta(shift, p, a), p, a, eps, alpha), p, a) for p in near for a in some
-        )
+        best = max(reached(p, a) for p in near for a in some)
     return best[1], best[2], best[0]
 
 
@@ -129,7 +134,8 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     shift = SHIFT if request["effect"] is None else float(request["effect"])
     alpha = 1.0 - request.level
     most = min(_PARTS, n // _ROWS)
-    m, a0, reached = best_split(shift, request.eps, alpha, most, a0, m)
+    sides = int(request["sides"])
+    m, a0, reached = best_split(shift, request.eps, alpha, most, a0, m, sides)
     return Plan.of(
         request, design, n, (Step(_STEP, Pure(request.eps), share=1.0, label="geometric"),),
         shares={"rejections": 1.0},
@@ -137,7 +143,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
             "parts": float(m),
             "level in a part": a0,
             "rejections that are significant": critical_count(m, a0, request.eps, alpha),
-            f"power, of a one-sided z test with shift {shift:g}": reached,
+            f"power, of a z test with {sides} side{'s' * (sides > 1)} and shift {shift:g}": reached,
         },
         detail=Split(m, a0, test),
     )  # fmt: skip
