@@ -48,7 +48,6 @@ def dp_table(
     method: str | None = None,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
-    inference: bool = True,
     budget: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
@@ -75,8 +74,6 @@ def dp_table(
         Number of equal bins over the declared range of every number.
     schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_ols`. Categories need declared levels; ranges can be bought.
-    inference : bool
-        False leaves out standard deviations and pays for means alone.
     **options
         ``noise="auto"`` (the narrower at this guarantee), ``suppress=10`` (blank what rests on a
         *released* count below 10), ``bounds_share=``, ``subset=``, ``level=``.
@@ -118,7 +115,6 @@ def dp_table(
         default="joint",
         schema=schema,
         bounds=bounds,
-        inference=inference,
         seed=seed,
         progress=progress,
         options={"quantiles": quantiles, "histogram": histogram, **options},

@@ -52,7 +52,7 @@ def _weighted(formula: str, kind: str) -> tuple[Callable[[Array], Array], Layout
     from dpmodels.formula import build_cell_design, needed_variables
 
     design = build_cell_design(formula, _SCHEMA.restrict(needed_variables(formula, None)))
-    layout = layout_of(design, squares=True)
+    layout = layout_of(design)
     noise, _ = table_noise(layout, kind, 1.0, 1.0)
     centre, half = half_ranges(design)
     weights = noise.weights(layout) * 2.0**-20
@@ -69,7 +69,7 @@ def _cells(formula: str) -> Callable[[], Any]:
     columns = {axis.column: axis for axis in layout.axes}
 
     def pairs() -> Any:
-        bounds = [(-1.0, 3.0) if columns[j].kind == "valid" else (0.0, columns[j].size - 1.0)
+        bounds = [(-1.0, 3.0) if columns[j].kind == "number" else (0.0, columns[j].size - 1.0)
                   for j in sorted(columns)]  # fmt: skip
         rng = np.random.default_rng(1)
         for x, y in corner_neighbours(bounds, n=(1, 2), trials=80):

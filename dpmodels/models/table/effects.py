@@ -157,6 +157,18 @@ class Effects:
             out += self._variance[s] * part
         return out
 
+    def along(self, axes: Axes, axis: int) -> Array:
+        """Return the noise covariance of the cells along one axis, the others held fixed."""
+        k = self.sizes[axis]
+        out = np.zeros((k, k))
+        for s in subsets(axes):
+            rest = [j for j in axes if j != axis]
+            part = self._variance[s] * math.prod(
+                1.0 - 1.0 / self.sizes[j] if j in s else 1.0 / self.sizes[j] ** 2 for j in rest
+            )
+            out += part * (np.eye(k) - 1.0 / k if axis in s else np.full((k, k), 1.0 / k**2))
+        return out
+
     def spread(self, axes: Axes) -> Spread:
         """Return the law of the noise of a cell, up to its fourth moment."""
         variance = self.variance(axes)

@@ -32,7 +32,8 @@ class Axis:
     column : int
         Row of the block buffer.
     kind : str
-        "level" (a code), "valid" (a number is there or not) or "bin" (of a number's range).
+        "level" (a code), "number" (its mass lies low, in the middle, high: ``sums.py``) or "bin"
+        (of a number's range).
     labels : tuple of str
         The last one is :data:`MISSING`.
     """
@@ -50,20 +51,17 @@ class Axis:
 
 @dataclass(frozen=True)
 class Block:
-    """Counts over ``axes``; with a number, its sums (and squares) over the group's axes as well.
+    """A table that is released: one unit of mass a row.
 
     Attributes
     ----------
     axes : tuple of int
-        Increasing. The axis "valid" of the number is among them.
-    group : tuple of int
-        Axes of the sums.
+        Increasing.
     number : int
-        Row of the block buffer, -1 for counts alone.
+        Row of the block buffer whose axis "number" is among the axes, -1 for counts alone.
     """
 
     axes: tuple[int, ...]
-    group: tuple[int, ...] = ()
     number: int = -1
 
 
@@ -112,7 +110,6 @@ class Layout:
     axes: tuple[Axis, ...]
     blocks: tuple[Block, ...]
     sections: tuple[Section, ...]
-    squares: bool = True
     quantiles: tuple[float, ...] = ()
 
     @property
@@ -124,11 +121,15 @@ class Layout:
         """Return the number of cells of a table."""
         return math.prod(self.axes[j].size for j in axes)
 
-    def valid_axis(self, number: int) -> int:
-        """Return the axis that says whether a number is there."""
+    def number_axis(self, number: int) -> int:
+        """Return the axis of a number."""
         return next(
-            j for j, a in enumerate(self.axes) if a.kind == "valid" and a.column == number
+            j for j, a in enumerate(self.axes) if a.kind == "number" and a.column == number
         )
+
+    def group(self, block: Block) -> tuple[int, ...]:
+        """Return the axes of a block besides that of its number."""
+        return tuple(j for j in block.axes if self.axes[j].kind != "number")
 
     def shown(self, axes: tuple[int, ...], *, missing: bool) -> Iterator[tuple[int, ...]]:
         """Yield the cells of a table, with or without the missing levels."""
@@ -149,7 +150,7 @@ class Layout:
                 for cell in self.shown(section.axes, missing=True)
             ]
         if section.kind == "means":
-            what: tuple[str, ...] = ("n", "mean", "sd") if self.squares else ("n", "mean")
+            what: tuple[str, ...] = ("n", "mean", "sd")
         else:
             what = tuple(f"q{q:g}" for q in self.quantiles)
         return [
@@ -168,7 +169,6 @@ def program_of(design: Design) -> CellProgram:
 def layout_of(
     design: Design,
     *,
-    squares: bool,
     histogram: int | None = None,
     quantiles: tuple[float, ...] = (),
 ) -> Layout:
@@ -181,7 +181,7 @@ def layout_of(
     axes = [
         Axis(s.name, j, "level", (*map(str, s.levels), MISSING))
         if s.levels is not None
-        else Axis(s.name, j, "valid", ("present", MISSING))
+        else Axis(s.name, j, "number", ("low", "middle", "high", MISSING))
         for j, s in enumerate(program.sources)
     ]
     numbers = {j for j, s in enumerate(program.sources) if s.levels is None}
@@ -217,15 +217,14 @@ def layout_of(
             axes.append(_bins(design, number, histogram))
             blocks += [Block((*g, len(axes) - 1)) for g in largest]
             sections += [Section("counts", (*g, len(axes) - 1)) for g in largest]
-        blocks += [Block(tuple(sorted((*g, number))), g, number) for g in largest]
+        blocks += [Block(tuple(sorted((*g, number))), number) for g in largest]
         wanted = list(dict.fromkeys([*groups, ()]))
         sections += [Section("means", g, number, name) for g in wanted]
         if quantiles:
             sections += [Section("quantiles", g, number, name) for g in largest]
     layout = Layout(
-        tuple(axes), tuple(dict.fromkeys(blocks)), tuple(dict.fromkeys(sections)), squares,
-        quantiles,
-    )  # fmt: skip
+        tuple(axes), tuple(dict.fromkeys(blocks)), tuple(dict.fromkeys(sections)), quantiles
+    )
     for block in layout.blocks:
         if layout.cells(block.axes) > MOST_CELLS:
             raise RequestError(

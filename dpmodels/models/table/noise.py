@@ -11,14 +11,14 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.models.table.effects import Effects, Measured
 from dpmodels.models.table.layout import Block, Layout
-from dpmodels.models.table.sums import Inner, inner_weights
+from dpmodels.models.table.sums import L1, L2, TOTAL
 
 __all__ = ["TableNoise", "table_noise"]
 
 
 @dataclass(frozen=True)
 class TableNoise:
-    """The noise of every part of a table.
+    """The noise of every table of a call.
 
     Attributes
     ----------
@@ -27,7 +27,6 @@ class TableNoise:
         mu, or eps, of the joint release.
     shares : tuple of float
         Of the blocks; of mu^2, or of eps.
-    inner : tuple of Inner
     whole : bool
         Integer noise on integer counts (the geometric mechanism).
     """
@@ -35,66 +34,63 @@ class TableNoise:
     kind: str
     budget: float
     shares: tuple[float, ...]
-    inner: tuple[Inner, ...]
     whole: bool = False
 
-    def scale(self, block: int, weight: float) -> float:
-        """Return the noise scale of the entries of a block with that inner weight."""
-        inner, share = self.inner[block], self.shares[block]
-        spent = self.budget * (share if self.kind == "laplace" else math.sqrt(share))
-        return inner.sensitivity / (spent * weight)
+    def _weight(self, block: int) -> float:
+        """Return the weight of a block: the sensitivity of all weighted blocks together is 1."""
+        share = self.shares[block]
+        return share / L1 if self.kind == "laplace" else math.sqrt(share) / L2
 
-    def sd(self, block: int, weight: float) -> float:
-        """Return the noise sd of such entries."""
-        return self.scale(block, weight) * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
+    def scale(self, block: int) -> float:
+        """Return the noise scale of the cells of a block (sd, or the scale of Laplace noise)."""
+        return 1.0 / (self.budget * self._weight(block))
 
     def weights(self, layout: Layout) -> Array:
-        """Return a weight an entry: the sensitivity of ``weights * statistics`` is 1.
+        """Return a weight an entry of ``sums.statistics``."""
+        return np.concatenate(
+            [
+                np.full(layout.cells(block.axes), self._weight(b))
+                for b, block in enumerate(layout.blocks)
+            ]
+        )
 
-        Shares of a squared L2, or of an L1, sensitivity add up to 1.
-        """
-        out = []
-        for b, block in enumerate(layout.blocks):
-            inner, share = self.inner[b], self.shares[b]
-            unit = (share if self.kind == "laplace" else math.sqrt(share)) / inner.sensitivity
-            out.append(np.full(layout.cells(block.axes), inner.count * unit))
-            if block.number >= 0:
-                out.append(np.full(layout.cells(block.group), inner.total * unit))
-                if layout.squares:
-                    out.append(np.full(layout.cells(block.group), inner.square * unit))
-        return np.concatenate(out)
-
-    def measured(
-        self, layout: Layout, values: Sequence[Array] | None, total: float | None
-    ) -> Effects:
-        """Return the effects of the noisy counts (``values``: those of each block)."""
+    def measured(self, layout: Layout, noisy: Array | None, total: float | None) -> Effects:
+        """Return the effects of the noisy tables, flat and concatenated (None: for variances)."""
         tables = []
+        at = 0
         for b, block in enumerate(layout.blocks):
             shape = [layout.axes[j].size for j in block.axes]
-            table = np.zeros((0,) * len(shape)) if values is None else values[b].reshape(shape)
-            scale = self.scale(b, self.inner[b].count)
-            if self.kind == "laplace":
-                q = math.exp(-1.0 / scale) if self.whole and scale < 700 else 0.0
-                variance = 2.0 * q / (1.0 - q) ** 2 if self.whole else 2.0 * scale * scale
-                tables.append(Measured(block.axes, table, variance, scale))
-            else:
-                tables.append(Measured(block.axes, table, scale * scale))
+            size = math.prod(shape)
+            values = np.zeros((0,) * len(shape)) if noisy is None else noisy[at : at + size]
+            at += size
+            scale, variance = self.scale(b), self.variance(b)
+            laplace = scale if self.kind == "laplace" else 0.0
+            shaped = values if noisy is None else values.reshape(shape)
+            tables.append(Measured(block.axes, shaped, variance, laplace))
         return Effects(layout.sizes, tables, total)
 
+    def variance(self, block: int) -> float:
+        """Return the noise variance of the cells of a block."""
+        scale = self.scale(block)
+        if self.kind == "gaussian":
+            return scale * scale
+        if not self.whole:
+            return 2.0 * scale * scale
+        q = math.exp(-1.0 / scale)
+        return 2.0 * q / (1.0 - q) ** 2
+
     def loss(self, layout: Layout) -> float:
-        """Return the mean log sd of what is shown: counts after consistency, sums."""
+        """Return the mean log sd of what is shown: counts and sums, after consistency."""
         effects = self.measured(layout, None, 0.0)
-        logs = [
-            0.5 * math.log(max(effects.variance(s.axes), 1e-300))
-            for s in layout.sections
-            if s.kind == "counts"
-        ]
-        logs += [
-            math.log(self.sd(b, self.inner[b].total))
-            for b, block in enumerate(layout.blocks)
-            if block.number >= 0
-        ]
-        return math.fsum(logs) / max(1, len(logs))
+        variances = []
+        for s in layout.sections:
+            if s.kind == "counts":
+                variances.append(effects.variance(s.axes))
+            elif s.kind == "means":
+                axis = layout.number_axis(s.number)
+                K = effects.along(tuple(sorted((*s.axes, axis))), axis)
+                variances.append(float(TOTAL @ K @ TOTAL))
+        return 0.5 * math.fsum(math.log(max(v, 1e-300)) for v in variances) / len(variances)
 
 
 def _nested(blocks: Sequence[Block]) -> bool:
@@ -136,18 +132,10 @@ def table_noise(layout: Layout, kind: str, mu: float, eps: float) -> tuple[Table
     found: dict[str, TableNoise] = {}
     for name, budget in (("laplace", eps), ("gaussian", mu)):
         if budget > 0 and (kind in ("auto", name) or (kind, name) == ("geometric", "laplace")):
-            inner = tuple(
-                inner_weights(b, squares=layout.squares, l1=name == "laplace")
-                for b in layout.blocks
-            )
-
             def make(
-                shares: tuple[float, ...],
-                name: str = name,
-                budget: float = budget,
-                inner: tuple[Inner, ...] = inner,
+                shares: tuple[float, ...], name: str = name, budget: float = budget
             ) -> TableNoise:
-                return TableNoise(name, budget, shares, inner, kind == "geometric")
+                return TableNoise(name, budget, shares, kind == "geometric")
 
             found[name] = _divided(layout, make)
     losses = {name: noise.loss(layout) for name, noise in found.items()}

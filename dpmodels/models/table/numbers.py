@@ -13,6 +13,7 @@ from dpmodels.models.table.effects import Effects, Spread
 from dpmodels.models.table.intervals import critical, fieller, share_interval
 from dpmodels.models.table.layout import Layout, Section
 from dpmodels.models.table.noise import TableNoise
+from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL
 
 __all__ = ["COLUMNS", "Numbers", "shown_numbers"]
 
@@ -38,9 +39,7 @@ class _Context:
     """Everything released and public that the sections are made of."""
 
     layout: Layout
-    noise: TableNoise
     effects: Effects
-    sums: Mapping[int, tuple[Array, Array | None]]
     centre: Array
     half: Array
     n: int
@@ -76,9 +75,8 @@ def shown_numbers(
     points : mapping or None
         Grid of each number with quantiles.
     """
-    counts, sums = _unpacked(layout, released["table"])
-    effects = noise.measured(layout, counts, float(n))
-    context = _Context(layout, noise, effects, sums, *scale, n, level)
+    effects = noise.measured(layout, released["table"], float(n))
+    context = _Context(layout, effects, *scale, n, level)
     parts = []
     for section in layout.sections:
         if section.kind == "counts":
@@ -92,10 +90,10 @@ def shown_numbers(
             part[:, size < suppress] = np.nan
         parts.append(part)
     whole = np.concatenate(parts, axis=1)
-    return Numbers(dict(zip(COLUMNS, whole, strict=True)), _notes(layout, noise, suppress))
+    return Numbers(dict(zip(COLUMNS, whole, strict=True)), _notes(layout, suppress))
 
 
-def _notes(layout: Layout, noise: TableNoise, suppress: float | None) -> tuple[str, ...]:
+def _notes(layout: Layout, suppress: float | None) -> tuple[str, ...]:
     kinds = {s.kind for s in layout.sections}
     notes = [
         "Counts are those of this table: their intervals contain the noise and nothing else. "
@@ -113,27 +111,6 @@ def _notes(layout: Layout, noise: TableNoise, suppress: float | None) -> tuple[s
     if suppress is not None:
         notes.append(f"Suppressed: what rests on a released count below {suppress:g}.")
     return tuple(notes)
-
-
-def _unpacked(
-    layout: Layout, noisy: Array
-) -> tuple[list[Array], dict[int, tuple[Array, Array | None]]]:
-    """Return the counts of each block, and (sums, squares) of the blocks with a number."""
-    counts, sums = [], {}
-    at = 0
-
-    def take(size: int) -> Array:
-        nonlocal at
-        at += size
-        return noisy[at - size : at]
-
-    for b, block in enumerate(layout.blocks):
-        counts.append(take(layout.cells(block.axes)))
-        if block.number >= 0:
-            total = take(layout.cells(block.group))
-            square = take(layout.cells(block.group)) if layout.squares else None
-            sums[b] = (total, square)
-    return counts, sums
 
 
 def _counts(c: _Context, section: Section) -> tuple[Array, Array]:
@@ -163,77 +140,49 @@ def _counts(c: _Context, section: Section) -> tuple[Array, Array]:
     return out, count
 
 
-def _block_of(c: _Context, section: Section) -> int:
-    """Return the block whose sums hold those of a section: the least that contains the group."""
-    fit = [
-        b
-        for b, block in enumerate(c.layout.blocks)
-        if block.number == section.number and set(section.axes) <= set(block.group)
-    ]
-    return min(fit, key=lambda b: c.layout.cells(c.layout.blocks[b].group))
-
-
 def _means(c: _Context, section: Section) -> tuple[Array, Array]:
-    """Return n, mean and sd of every group."""
-    b = _block_of(c, section)
-    block, inner = c.layout.blocks[b], c.noise.inner[b]
-    gone = tuple(i for i, j in enumerate(block.group) if j not in section.axes)
-    shape = [c.layout.axes[j].size for j in block.group]
-    merged = math.prod(shape[i] for i in gone)
-    there = tuple(slice(0, -1) for _ in section.axes)
-
-    def margin(values: Array) -> Array:
-        return np.asarray(values.reshape(shape).sum(axis=gone)[there]).ravel()
-
-    total, square = c.sums[b]
-    T = margin(total)
-    valid = c.layout.valid_axis(section.number)
-    axes = tuple(sorted({*section.axes, valid}))
-    N = np.moveaxis(c.effects.table(axes), axes.index(valid), -1)[..., 0][there].ravel()
-    spread = c.effects.spread(axes)
-    tau_n, tau_t = spread.sd, c.noise.sd(b, inner.total) * math.sqrt(merged)
+    """Return n, mean and sd of every group, from the cells (low, middle, high) of its number."""
+    axis = c.layout.number_axis(section.number)
+    axes = tuple(sorted((*section.axes, axis)))
+    K = c.effects.along(axes, axis)
+    cells = np.moveaxis(c.effects.table(axes), axes.index(axis), -1)
+    cells = cells[tuple(slice(0, -1) for _ in section.axes)].reshape(-1, 4)
+    N, T, Q = (cells @ w for w in (COUNT, TOTAL, SQUARE))
+    tau_n, tau_t = (math.sqrt(float(w @ K @ w)) for w in (COUNT, TOTAL))
     h, middle = float(c.half[section.number]), float(c.centre[section.number])
     safe = np.maximum(N, 1.0)
     m = np.clip(T / safe, -1.0, 1.0)
+    v = Q / safe - m * m
+    # dv = (SQUARE - 2 m TOTAL - (v - m^2) COUNT)' d cells / N
+    slope = SQUARE - 2.0 * m[:, None] * TOTAL - (v - m * m)[:, None] * COUNT
+    noise_v = np.sqrt(np.einsum("gi,ij,gj->g", slope, K, slope)) / safe
+    spread_v = np.clip(v, np.minimum(noise_v, 1.0), 1.0)
     large = _SMALL * tau_n <= N
-    if square is not None:
-        tau_q = c.noise.sd(b, inner.square) * math.sqrt(merged)
-        v = margin(square) / safe - m * m
-        floor = np.minimum(tau_q / safe, 1.0)
-        spread_v = np.clip(v, floor, 1.0)
-    else:
-        tau_q, v, spread_v = math.nan, np.full(m.shape, np.nan), np.full(m.shape, np.nan)
     sampling = np.sqrt(spread_v / safe)
-    privacy = np.sqrt(tau_t**2 + m * m * tau_n**2) / safe
+    privacy = np.sqrt(tau_t**2 + m * m * tau_n**2) / safe  # T and N are uncorrelated
     z = c.z
-    low, high = m - z * np.hypot(sampling, privacy), m + z * np.hypot(sampling, privacy)
+    half = z * np.hypot(sampling, privacy)
     odd_low, odd_high = fieller(
         T, N, np.stack([tau_t**2 + safe * spread_v, np.full(m.shape, tau_n**2)]), z
     )
-    low, high = np.where(large, low, odd_low), np.where(large, high, odd_high)
-    rows = 3 if c.layout.squares else 2
-    out = np.full((len(COLUMNS), rows, m.size), np.nan)
-    half = critical(spread, c.level)
-    out[:5, 0] = N, np.zeros(m.size), np.full(m.size, tau_n), N - half, N + half
+    low, high = np.where(large, m - half, odd_low), np.where(large, m + half, odd_high)
+    out = np.full((len(COLUMNS), 3, m.size), np.nan)
+    wide = critical(Spread(tau_n**2), c.level)
+    out[:5, 0] = N, np.zeros(m.size), np.full(m.size, tau_n), N - wide, N + wide
     blank = np.where(large, 1.0, np.nan)
     out[:5, 1] = (
         (middle + h * m) * blank, h * sampling * blank, h * privacy * blank,
         np.maximum(middle + h * low, middle - h), np.minimum(middle + h * high, middle + h),
     )  # fmt: skip
-    if rows == 3:
-        out[:5, 2] = _sd(np.where(large, v, np.nan), safe, (tau_t, tau_n, tau_q), m, z) * h
-    return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, rows)
+    out[:5, 2] = _sd(np.where(large, v, np.nan), safe, noise_v, z) * h
+    return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, 3)
 
 
-def _sd(v: Array, n: Array, taus: tuple[float, float, float], m: Array, z: float) -> Array:
+def _sd(v: Array, n: Array, noise: Array, z: float) -> Array:
     """Return (sd, sampling se, privacy se, low, high) in half-ranges; (5, groups).
 
-    ``v = Q/N - (T/N)^2`` has noise variance
-    ``[tau_Q^2 + (2 m tau_T)^2 + (v - m^2)^2 tau_N^2]/N^2``.
-    NaN where v is not above twice its noise.
+    NaN where the variance is not above twice its noise.
     """
-    tau_t, tau_n, tau_q = taus
-    noise = np.sqrt(tau_q**2 + (2 * m * tau_t) ** 2 + (v - m * m) ** 2 * tau_n**2) / n
     with np.errstate(all="ignore"):
         sd = np.sqrt(np.where(v > 2.0 * noise, v, np.nan))
         sampling, privacy = sd / np.sqrt(2.0 * n), noise / (2.0 * sd)

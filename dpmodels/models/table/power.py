@@ -14,6 +14,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.models.table.sums import spread_out
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -87,7 +88,7 @@ def _expected_means(
     assert interval is not None
     half, centre = 0.5 * (interval[1] - interval[0]), 0.5 * (interval[1] + interval[0])
     sd = float(request["sd"] or 2.0 * _SD * half) / half
-    groups = [facts.layout.axes[j].size for j in block.group]
+    groups = [facts.layout.axes[j].size for j in facts.layout.group(block)]
     k = groups[0] - 1 if groups else 1
     shares = _shares(request, k) if groups else np.ones(1)
     if facts.kind == "mean":
@@ -96,18 +97,10 @@ def _expected_means(
         means = np.linspace(0.0, effect / half, k) if k > 1 else np.zeros(1)
         means = means - float(shares @ means)
     N = n * shares
-    T, P = N * means, N * (sd**2 + means**2)
-    counts = np.zeros([facts.layout.axes[j].size for j in block.axes])
-    sums = np.zeros((2, *groups))
-    if groups:
-        valid = block.axes.index(facts.layout.valid_axis(block.number))
-        index: Any = (slice(0, k), 0) if valid == 1 else (0, slice(0, k))
-        counts[index] = N
-        sums[:, :k] = T, P
-    else:
-        counts[0] = n
-        sums[:] = T[0], P[0]
-    return np.concatenate([counts.ravel(), sums[0].ravel(), sums[1].ravel()])
+    cells = np.zeros((4, *groups)) if groups else np.zeros((4, 1))
+    cells[:3, :k] = spread_out(N, N * means, N * (sd**2 + means**2))
+    first = block.axes[0] == facts.layout.number_axis(block.number)
+    return np.asarray(cells if first else cells.T).ravel()
 
 
 def _power(

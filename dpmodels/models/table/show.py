@@ -28,7 +28,6 @@ def layout_from(record: Any) -> Layout:
     options = record.call.options
     return layout_of(
         record.design,
-        squares=record.call.inference,
         histogram=options.get("histogram"),
         quantiles=_listed(options.get("quantiles")),
     )
@@ -152,17 +151,15 @@ def _groups(
     level: float,
 ) -> Table:  # fmt: skip
     """Return means by group: n, mean, error, interval, sd."""
-    per = len({item.statistic for item in items})
+    per = 3
     table = {k: numbers[k].reshape(-1, per) for k in ("estimate", "se_sampling", "se_privacy")}
     interval = f"{100 * level:g} % interval"
     columns = [
         Column(f"{section.variable} by {_head(layout, section)}" if section.axes
                else section.variable, left=True),
         Column("n"), Column("mean"), Column("Std. Error"), Column("privacy", "of which"),
-        Column("low", interval), Column("high", interval),
+        Column("low", interval), Column("high", interval), Column("sd"),
     ]  # fmt: skip
-    if per == 3:
-        columns.append(Column("sd"))
     few, one = _number(digits), _number(1)
     low, high = (numbers[k].reshape(-1, per) for k in ("low", "high"))
     rows = []
@@ -173,8 +170,7 @@ def _groups(
             few(total), few(float(table["se_privacy"][g, 1])), few(float(low[g, 1])),
             few(float(high[g, 1])),
         ]  # fmt: skip
-        if per == 3:
-            cells.append(few(float(table["estimate"][g, 2])))
+        cells.append(few(float(table["estimate"][g, 2])))
         rows.append(Row(tuple(cells)))
     return Table(columns=tuple(columns), rows=tuple(rows), layout=_LOOK)
 

@@ -1,10 +1,15 @@
-"""Exact statistics of a table on the lattice, and what one row moves (``theory.md``, 1.1, 1.2)."""
+"""Exact statistics of a table on the lattice (``theory.md``, 1.1).
+
+A row is in one cell of every table; a number is in three at once. With t in [-1, 1] it lays
+``((1-t)/2)^2, (1-t^2)/2, ((1+t)/2)^2`` into the cells "low", "middle" and "high" of its axis: they
+are not negative and add up to 1, and their sums are N, T = sum t and Q = sum t^2 in another basis:
+``N = l + m + h, T = h - l, Q = l - m + h``. So whatever a table holds, one row is one unit of mass:
+replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,143 +18,91 @@ from dpmodels.arrays import Array
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.models.table.layout import Block, Layout
 
-__all__ = ["Inner", "inner_weights", "statistics"]
+__all__ = ["COUNT", "L1", "L2", "SQUARE", "TOTAL", "masses", "spread_out", "statistics"]
 
-#: Pays for the truncation of squares: below one lattice step a row.
-TRUNCATION = 1.0 + 2.0**-18
+#: What one row, replaced, moves a table by.
+L1, L2 = 2.0, 2.0**0.5
+#: N, T and Q of the four cells of a number's axis.
+COUNT = np.array([1.0, 1.0, 1.0, 0.0])
+TOTAL = np.array([-1.0, 0.0, 1.0, 0.0])
+SQUARE = np.array([1.0, -1.0, 1.0, 0.0])
+
+Codes = npt.NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class Inner:
-    """Weights of counts, sums and squares inside a block, and the block's sensitivity.
+def masses(t: Array) -> Array:
+    """Return the lattice masses (4, m) of numbers in [-1, 1], NaN missing: integers >= 0.
 
-    Attributes
-    ----------
-    count, total, square : float
-        0 where the block has no such numbers.
-    sensitivity : float
-        Of the weighted block: L2, or L1.
+    Each column adds up to exactly 2^20: low and high are rounded down, the middle is what is left.
     """
-
-    count: float
-    total: float = 0.0
-    square: float = 0.0
-    sensitivity: float = math.sqrt(2.0)
-
-
-def inner_weights(block: Block, *, squares: bool, l1: bool) -> Inner:
-    """Return the weights of a block under one row replaced.
-
-    Counts alone: one row leaves a cell and enters another: sqrt 2, or 2 in L1. With a number t in
-    [-1, 1]: two rows of one group differ by at most ``2 total`` in t and t^2 together, as long as
-    ``square <= total`` (L1: half of it); counts and squares get what that leaves free for two rows
-    of two groups.
-    """
-    if block.number < 0:
-        return Inner(1.0, sensitivity=2.0 if l1 else math.sqrt(2.0))
-    grouped = bool(block.group)
-    if l1:
-        count, total, square = (0.5, 1.0, 0.25) if grouped else (0.3, 1.0, 0.4)
-        if not squares:
-            count, square = 0.5, 0.0
-    else:
-        half = math.sqrt(0.5)
-        count, total, square = (half, 1.0, half) if grouped else (1.0, 1.0, 1.0)
-        if not squares:
-            count, square = 1.0, 0.0
-    return Inner(count, total, square, _moved(count, total, square, grouped, l1))
-
-
-def _moved(count: float, total: float, square: float, grouped: bool, l1: bool) -> float:
-    """Return the sensitivity of the weighted (counts, sums, squares) of one number by group."""
-    rows = 2.0 if grouped else 1.0  # rows that add to the sums: both, or the one that is there
-    if l1:
-        assert square <= total / 2.0
-        return TRUNCATION * max(2.0 * total, 2.0 * count + rows * (total + square))
-    assert square <= total
-    apart = 2.0 * count**2 + rows * (total**2 + square**2)
-    return TRUNCATION * math.sqrt(max(4.0 * total**2, apart))
-
-
-def _codes(
-    layout: Layout, block: Array, unit: Mapping[int, Array]
-) -> list[npt.NDArray[np.intp]]:
-    """Return the code of each row along each axis. ``unit``: numbers in [-1, 1], NaN missing."""
-    out = []
-    for axis in layout.axes:
-        cells = block[axis.column]
-        if axis.kind == "level":
-            codes = cells
-        elif axis.kind == "valid":
-            codes = np.isnan(cells)
-        else:
-            width = axis.size - 1
-            t = (unit[axis.column] + 1.0) * (0.5 * width)
-            codes = np.where(np.isnan(t), width, np.minimum(np.floor(t), width - 1))
-        out.append(np.asarray(codes).astype(np.intp))
+    low, high = (np.floor((0.5 * (1.0 + s * t)) ** 2 * STEPS) for s in (-1.0, 1.0))
+    gone = np.isnan(t)
+    out = np.stack([low, STEPS - low - high, high, np.zeros_like(low)])
+    out[:, gone] = 0.0
+    out[3, gone] = STEPS
     return out
+
+
+def spread_out(N: Array, T: Array, Q: Array) -> Array:
+    """Return the cells (low, middle, high) of given sums, last axis first: for plans."""
+    return np.stack([(N - 2.0 * T + Q) / 4.0, (N - Q) / 2.0, (N + 2.0 * T + Q) / 4.0])
 
 
 def statistics(
     blocks: Iterable[Array], layout: Layout, centre: Array, half: Array
 ) -> npt.NDArray[np.object_]:
-    """Return the lattice statistics of all blocks of a layout, in steps of 2^-20, concatenated.
+    """Return the tables of all blocks of a layout, flat and concatenated, in steps of 2^-20.
 
-    A block is (counts) or (counts, sums of k, sums of trunc(k^2 / 2^20)) with
-    ``k = trunc(2^20 (x - centre) / half)``; counts are multiplied by 2^20. Confidential.
+    Confidential. Exact in any order: within 2^13 rows every sum is an integer below 2^53.
 
     Parameters
     ----------
     centre, half : (q,) arrays
         Of the numbers.
     """
-    totals = [_blank(layout, b) for b in layout.blocks]
-    numbers = sorted({b.number for b in layout.blocks if b.number >= 0})
-    binned = sorted({a.column for a in layout.axes if a.kind == "bin"})
+    totals = [np.zeros(layout.cells(b.axes), dtype=np.int64) for b in layout.blocks]
+    numbers = {a.column for a in layout.axes if a.kind != "level"}
     for cells in blocks:
         with np.errstate(all="ignore"):
-            unit = {
-                j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0)
-                for j in {*numbers, *binned}
-            }
-            lattice = {j: np.trunc(np.nan_to_num(unit[j]) * STEPS) for j in numbers}
+            unit = {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
+            mass = {b.number: masses(unit[b.number]) for b in layout.blocks if b.number >= 0}
         codes = _codes(layout, cells, unit)
         for block, total in zip(layout.blocks, totals, strict=True):
-            _add(layout, block, codes, lattice.get(block.number), total)
-    return np.concatenate([part.astype(object) for total in totals for part in total])
+            _add(layout, block, codes, mass.get(block.number), total)
+    return np.concatenate(totals).astype(object)
 
 
-def _blank(layout: Layout, block: Block) -> list[npt.NDArray[np.int64]]:
-    parts = [np.zeros(layout.cells(block.axes), dtype=np.int64)]
-    if block.number >= 0:
-        parts += [np.zeros(layout.cells(block.group), dtype=np.int64)]
-        if layout.squares:
-            parts.append(np.zeros(layout.cells(block.group), dtype=np.int64))
-    return parts
-
-
-def _flat(
-    layout: Layout, axes: tuple[int, ...], codes: list[npt.NDArray[np.intp]]
-) -> npt.NDArray[np.intp]:
-    place = np.zeros(len(codes[0]), dtype=np.intp)
-    for j in axes:
-        place = place * layout.axes[j].size + codes[j]
-    return place
+def _codes(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Codes]:
+    """Return the code of each row along each axis; 0 along the axis of a number."""
+    out = []
+    for axis in layout.axes:
+        if axis.kind == "level":
+            codes = block[axis.column]
+        elif axis.kind == "bin":
+            width = axis.size - 1
+            t = (unit[axis.column] + 1.0) * (0.5 * width)
+            codes = np.where(np.isnan(t), width, np.minimum(np.floor(t), width - 1))
+        else:
+            codes = np.zeros(block.shape[1])
+        out.append(codes.astype(np.intp))
+    return out
 
 
 def _add(
-    layout: Layout,
-    block: Block,
-    codes: list[npt.NDArray[np.intp]],
-    k: Array | None,
-    total: list[npt.NDArray[np.int64]],
-) -> None:
-    """Add the rows of a buffer: within 2^13 rows every sum is an integer below 2^53."""
-    cells = total[0].size
-    counts = np.bincount(_flat(layout, block.axes, codes), minlength=cells)
-    total[0] += counts * int(STEPS)
-    if k is None:
+    layout: Layout, block: Block, codes: list[Codes], mass: Array | None,
+    total: npt.NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add the rows of a buffer to a table."""
+    place: Codes = np.zeros(len(codes[0]), dtype=np.intp)
+    stride = 1
+    for j in block.axes:
+        place = place * layout.axes[j].size + codes[j]
+    if mass is None:
+        total += np.bincount(place, minlength=total.size) * int(STEPS)
         return
-    place = _flat(layout, block.group, codes)
-    for part, values in zip(total[1:], (k, np.trunc(k * k / STEPS)), strict=False):
-        part += np.bincount(place, weights=values, minlength=part.size).astype(np.int64)
+    number = block.axes.index(layout.number_axis(block.number))
+    for j in block.axes[number + 1 :]:
+        stride *= layout.axes[j].size
+    for e, part in enumerate(mass):
+        sums = np.bincount(place + e * stride, weights=part, minlength=total.size)
+        total += sums.astype(np.int64)

@@ -16,11 +16,12 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.rowmap import STEPS
-from dpmodels.models.table.layout import Layout, layout_of
+from dpmodels.models.table.effects import Effects
+from dpmodels.models.table.layout import Layout, Section, layout_of
 from dpmodels.models.table.noise import TableNoise, table_noise
 from dpmodels.models.table.numbers import shown_numbers
 from dpmodels.models.table.ranks import QuantilePart, quantile_part, release_quantiles
-from dpmodels.models.table.sums import statistics
+from dpmodels.models.table.sums import TOTAL, statistics
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
@@ -61,7 +62,6 @@ def layout_for(request: Request, design: Design) -> Layout:
     """Return the layout of a request."""
     return layout_of(
         design,
-        squares=request.inference,
         histogram=request["histogram"],
         quantiles=_quantiles(request["quantiles"]),
     )
@@ -133,23 +133,31 @@ def _scales(layout: Layout, noise: TableNoise, n: int) -> dict[str, float]:
         if s.kind == "counts":
             name = " x ".join(layout.axes[j].name for j in s.axes)
             out[f"noise sd of a count by {name}"] = math.sqrt(effects.variance(s.axes))
-    for b, block in enumerate(layout.blocks):
-        if block.number >= 0:
-            name = layout.axes[layout.valid_axis(block.number)].name
-            out[f"noise sd of a sum of {name}, in half-ranges"] = noise.sd(b, noise.inner[b].total)
+        elif s.kind == "means":
+            by = " by " + " x ".join(layout.axes[j].name for j in s.axes) if s.axes else ""
+            out[f"noise sd of a sum of {s.variable}{by}, in half-ranges"] = _sum_sd(
+                layout, effects, s
+            )
     return out
+
+
+def _sum_sd(layout: Layout, effects: Effects, section: Section) -> float:
+    axis = layout.number_axis(section.number)
+    K = effects.along(tuple(sorted((*section.axes, axis))), axis)
+    return math.sqrt(float(TOTAL @ K @ TOTAL))
 
 
 def _expected(layout: Layout, noise: TableNoise, design: Design, n: int) -> dict[str, float]:
     """Return the expected privacy error of a mean in a group of average size."""
-    out = {}
-    for b, block in enumerate(layout.blocks):
-        interval = design.columns[block.number].interval if block.number >= 0 else None
+    out: dict[str, float] = {}
+    effects = noise.measured(layout, None, float(n))
+    for s in layout.sections:
+        interval = design.columns[s.number].interval if s.kind == "means" else None
         if interval is not None:
-            groups = math.prod(layout.axes[j].size - 1 for j in block.group)
-            half = 0.5 * (interval[1] - interval[0])
-            sd = noise.sd(b, noise.inner[b].total)
-            out[design.columns[block.number].name] = half * sd * groups / n
+            groups = math.prod(layout.axes[j].size - 1 for j in s.axes)
+            error = 0.5 * (interval[1] - interval[0]) * _sum_sd(layout, effects, s) * groups / n
+            name = design.columns[s.number].name
+            out[name] = max(error, out.get(name, 0.0))
     return out
 
 
@@ -157,7 +165,7 @@ def _advice(layout: Layout, n: int) -> tuple[str, ...]:
     """Return warnings on public facts: a table with more cells than rows."""
     out = []
     for block in layout.blocks:
-        levels = [j for j in block.axes if layout.axes[j].kind != "valid"]
+        levels = layout.group(block)
         cells = math.prod(layout.axes[j].size - 1 for j in levels)
         if cells > n:
             names = " x ".join(layout.axes[j].name for j in levels)

@@ -23,7 +23,7 @@ from dpmodels.models.table.effects import Effects
 from dpmodels.models.table.layout import Axis, Block, Layout, layout_of, program_of
 from dpmodels.models.table.noise import TableNoise, table_noise
 from dpmodels.models.table.power import power_of
-from dpmodels.models.table.sums import statistics
+from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, statistics
 from dpmodels.models.table.table import half_ranges
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
@@ -185,10 +185,10 @@ def facts_of(request: Request, design: Design, mu: float) -> Facts:
 
 
 def _layout(design: Design, kind: str) -> Layout:
-    layout = layout_of(design, squares=True)
+    layout = layout_of(design)
     if kind != "independence":
         return layout
-    return Layout(layout.axes, (Block((0, 1)),), layout.sections, True)  # the cells alone
+    return Layout(layout.axes, (Block((0, 1)),), layout.sections)  # the cells alone
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
@@ -214,8 +214,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 def _noise_sd(facts: Facts) -> float:
     if facts.noise is None:
         return float(CORRELATION / facts.mu / PAIR_WEIGHTS[1])
-    inner = facts.noise.inner[0]
-    return facts.noise.sd(0, inner.total or inner.count)
+    return facts.noise.scale(0) * (2.0**0.5 if facts.kind in ("mean", "groups") else 1.0)
 
 
 def _advice(facts: Facts, n: int) -> tuple[str, ...]:
@@ -232,7 +231,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. Sensitivities: ``sums.inner_weights``; of a correlation
+    Unit: one row; replace-one, n public. Sensitivities: ``sums.L2``; of a correlation
     :data:`CORRELATION`. A row with a missing cell is in the cell "(missing)", or void.
     """
     design = ranged_design(plan, rows, run)
@@ -323,20 +322,20 @@ def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     layout, noise = facts.layout, facts.noise
     assert layout is not None and noise is not None
     (block,) = layout.blocks
-    cells, groups = layout.cells(block.axes), layout.cells(block.group)
-    effects = noise.measured(layout, [noisy[:cells]], float(n))
-    valid = block.axes.index(layout.valid_axis(block.number))
-    there = tuple(slice(0, -1) for _ in block.group)
-    N = np.moveaxis(effects.table(block.axes), valid, -1)[..., 0][there].ravel()
-    shape = [layout.axes[j].size for j in block.group]
-    T, P = (
-        noisy[cells + i * groups : cells + (i + 1) * groups].reshape(shape)[there].ravel()
-        for i in (0, 1)
-    )
-    # the valid axis has one cell besides the missing one: the covariance of the groups is left
-    C = effects.noise_covariance(block.axes)
-    tau2 = noise.sd(0, noise.inner[0].total) ** 2
+    effects = noise.measured(layout, noisy, float(n))
+    axis = layout.number_axis(block.number)
+    place = block.axes.index(axis)
+    cells = np.moveaxis(effects.table(block.axes), place, -1)
+    cells = cells[tuple(slice(0, -1) for _ in layout.group(block))].reshape(-1, 4)
+    # the covariance leaves out the last cell of every axis: of a number, the missing one
+    kept = [layout.axes[j].size - 1 for j in block.axes]
+    whole = effects.noise_covariance(block.axes).reshape(*kept, *kept)
+    C = whole.sum(axis=(place, place + len(kept)))
+    C = C.reshape(len(cells), len(cells))
+    K = effects.along(block.axes, axis)
     centre, half = half_ranges(design)
+    N, T, P = (cells @ w for w in (COUNT, TOTAL, SQUARE))
+    tau2 = float(TOTAL @ K @ TOTAL)
     return _Moments(N, T, P, tau2, C, float(centre[block.number]), float(half[block.number]))
 
 
@@ -368,7 +367,7 @@ def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     m = _moments(facts, design, noisy, n)
     test = nulls.groups(m.N, m.T, m.P, m.tau2, m.C)
     axis = _level_axis(facts.layout)
-    number = next(a.name for a in facts.layout.axes if a.kind == "valid")
+    number = next(a.name for a in facts.layout.axes if a.kind == "number")
     names = [f"mean({number})[{axis.name}={label}]" for label in axis.labels[:-1]]
     params, sampling, privacy = _mean_of(m)
     if len(names) == 2:
@@ -383,7 +382,7 @@ def _counted(facts: Facts, noisy: Array, n: int) -> tuple[Effects, tuple[int, ..
     layout, noise = facts.layout, facts.noise
     assert layout is not None and noise is not None
     (block,) = layout.blocks
-    effects = noise.measured(layout, [noisy], float(n))
+    effects = noise.measured(layout, noisy, float(n))
     there = tuple(slice(0, -1) for _ in block.axes)
     return effects, block.axes, effects.table(block.axes)[there]
 
