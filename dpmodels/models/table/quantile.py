@@ -18,7 +18,7 @@ from dpmodels.estimate import Estimate
 from dpmodels.models.table.effects import Spread
 from dpmodels.models.table.intervals import critical
 from dpmodels.models.table.layout import program_of
-from dpmodels.models.table.ranks import GRID, fraction, grid_of, histogram, penalties
+from dpmodels.models.table.ranks import GRID, fraction, grid_for, histogram, penalties
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.steps import Step
@@ -148,7 +148,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     detail: QuantileDetail = plan.detail
     request = plan.request
     numbers = dict.fromkeys(j for j, _ in detail.jobs)
-    grids = {j: _grid(design, j, detail.points) for j in numbers}
+    grids = {j: grid_for(design, j, detail.points) for j in numbers}
     counts = _counts(rows, design, grids)
     z = critical(Spread(1.0), request.level)
     values: dict[str, Array] = {}
@@ -166,12 +166,6 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
             )
             values[name + end] = grids[j][chosen]
     return Release(values, plan.guarantee, design)
-
-
-def _grid(design: Design, number: int, points: int) -> Array:
-    interval = design.columns[number].interval
-    assert interval is not None
-    return grid_of(interval, points)
 
 
 def _counts(rows: Rows, design: Design, grids: Mapping[int, Array]) -> dict[int, Any]:

@@ -19,7 +19,7 @@ from dpmodels.models.table.quantile import (
     names_of,
     numbers_of,
 )
-from dpmodels.models.table.ranks import grid_of, histogram
+from dpmodels.models.table.ranks import grid_for, histogram
 from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
@@ -84,7 +84,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         return no_ranges(plan)
     detail: TreeDetail = plan.detail
     numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
-    grids = {j: _grid(design, j, detail.points) for j in numbers}
+    grids = {j: grid_for(design, j, detail.points) for j in numbers}
     leaves = {j: np.zeros(len(grid), dtype=np.int64) for j, grid in grids.items()}
     for block in rows.blocks(design):
         for j in numbers:
@@ -99,12 +99,6 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     return Release(values, plan.guarantee, design)
 
 
-def _grid(design: Design, number: int, points: int) -> Array:
-    interval = design.columns[number].interval
-    assert interval is not None
-    return grid_of(interval, points)
-
-
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Quantiles and intervals: {x: |F(x) - n q| <= z sqrt(n q (1 - q) + tau_x^2)}."""
     detail: TreeDetail = plan.detail
@@ -115,7 +109,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     z = critical(Spread(1.0), plan.request.level)
     found = np.full((len(detail.jobs), 4), np.nan)
     for j in dict.fromkeys(j for j, _ in detail.jobs):
-        grid = _grid(release.design, j, detail.points)
+        grid = grid_for(release.design, j, detail.points)
         levels = levels_for(len(grid))
         tree = Tree(levels, 2.0 * levels / detail.mu**2)
         leaves, missing = tree.fit(release.values[_step(plan.design, j)], float(plan.n))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = [
-    "GRID", "QuantilePart", "fraction", "grid_of", "histogram", "move", "penalties",
+    "GRID", "QuantilePart", "fraction", "grid_for", "grid_of", "histogram", "move", "penalties",
     "quantile_part", "release_quantiles",
 ]  # fmt: skip
 
@@ -64,6 +64,18 @@ def grid_of(interval: tuple[float, float], points: int) -> Array:
     whole = np.arange(first, last + 1, dtype=float)
     # over a power of ten, not times a tenth: 3.1 and not 3.1000000000000001
     return whole * digit / 10.0**-power if power < 0 else whole * (digit * 10.0**power)
+
+
+def grid_for(design: Design, number: int, points: int) -> Array:
+    """Return the public grid of a column with a known range; of a declared count, its integers."""
+    column = design.columns[number]
+    assert column.interval is not None
+    variable = design.schema.variables.get(column.name)
+    if variable is not None and variable.kind == "count":
+        whole = np.arange(math.floor(column.interval[0]), math.ceil(column.interval[1]) + 1.0)
+        if 1 < len(whole) <= points:
+            return whole
+    return grid_of(column.interval, points)
 
 
 def histogram(
@@ -143,12 +155,7 @@ class QuantilePart:
 
     def grids(self, design: Design) -> dict[int, Array]:
         """Return the grid of every number."""
-        out = {}
-        for _, number, _, _ in self.jobs:
-            interval = design.columns[number].interval
-            assert interval is not None
-            out[number] = grid_of(interval, self.points)
-        return out
+        return {number: grid_for(design, number, self.points) for _, number, _, _ in self.jobs}
 
 
 def quantile_part(layout: Layout, eps: float) -> QuantilePart:

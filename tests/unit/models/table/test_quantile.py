@@ -9,7 +9,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, NotPrivateWarning
-from dpmodels.models.table.ranks import fraction, grid_of, histogram, move, penalties
+from dpmodels.models.table.ranks import fraction, grid_for, grid_of, histogram, move, penalties
 from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.noise import ExactNoise, SeededNoise
@@ -53,6 +53,12 @@ def test_the_grid_has_the_numbers_that_people_write():
     assert 0.9 * 65_536 / 2.5 < len(grid) <= 65_536
     assert grid_of((-1.0, 3.0), 64)[[0, -1]].tolist() == [-1.0, 3.0]
     assert len(grid_of((0.3, 0.30001), 11)) >= 2
+
+
+def test_counts_have_a_grid_of_integers():
+    plan = dp.plan("~ c", dp.Schema(c=dp.Count(52)), n=100, eps=1, delta=1e-6, verb="dp_quantile",
+                   method="tree")  # fmt: skip
+    assert grid_for(plan.design, 0, 4096).tolist() == list(range(53))
 
 
 def test_values_go_to_the_nearest_point_of_their_group():
