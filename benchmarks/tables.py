@@ -52,15 +52,15 @@ def exponential(values, span, q, eps, rng):
     return grid[rng.choice(len(grid), RUNS, p=p / p.sum())]
 
 
-def tree(values, span, q, eps, rng, leaves):
-    """Return RUNS quantiles of noisy trees."""
+def tree(values, span, q, eps, rng, leaves, runs):
+    """Return quantiles of noisy trees."""
     grid = grid_of(span, leaves)
     counts = tree_counts(histogram([values[None]], 0, grid, {})[0], 0)
     levels = levels_for(len(grid))
     sd = math.sqrt(2 * levels) / mu_gdp(eps, DELTA)
     fitted = Tree(levels, sd * sd)
-    out = np.empty(RUNS)
-    for r in range(RUNS):
+    out = np.empty(runs)
+    for r in range(runs):
         x, missing = fitted.fit(counts + sd * rng.normal(size=len(counts)), float(len(values)))
         cdf = isotonic(np.cumsum(x))[: len(grid)]
         at = np.searchsorted(cdf, q * (len(values) - missing))
@@ -108,8 +108,8 @@ def quantiles():
                 true = np.quantile(values, q, method="inverted_cdf")
                 found = [
                     exponential(values, span, q, eps, rng),
-                    tree(values, span, q, eps, rng, 4096),
-                    tree(values, span, q, eps, rng, 1 << 16)[: RUNS],
+                    tree(values, span, q, eps, rng, 4096, RUNS),
+                    tree(values, span, q, eps, rng, 1 << 16, max(40, RUNS // 5)),
                     smooth(values, span, q, eps, rng),
                 ]
                 errors = [float(np.quantile(np.abs(v - true), 0.95) / scale) for v in found]

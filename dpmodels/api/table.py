@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.building import check_first
@@ -14,7 +15,54 @@ if TYPE_CHECKING:
     from dpmodels.results import Fit
     from dpmodels.schema import Schema
 
-__all__ = ["dp_table", "with_groups"]
+__all__ = ["dp_table", "is_moments", "table_from_moments", "with_groups"]
+
+
+def is_moments(data: Any) -> bool:
+    """Whether ``data`` is a fit of ``dp_moments``."""
+    return getattr(data, "model", None) == "dp_moments" and hasattr(data, "_record")
+
+
+def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
+    """Return a table that is read off released moments.
+
+    Privacy
+    -------
+    Post-processing: reads no row, charges nothing. The table states the guarantee of the moments.
+    """
+    from dpmodels.api.building import build_request
+    from dpmodels.models.table.from_moments import Moments, table_of
+    from dpmodels.planning import Plan
+    from dpmodels.registry import Method
+    from dpmodels.release import Release
+    from dpmodels.results import Fit
+
+    if asked:
+        raise RequestError(
+            f"{', '.join(asked)} must not be given with moments: they were paid for when they were "
+            "released, and hold counts and means"
+        )
+    if fit.method != "joint" or fit.nobs is None or not fit.released:
+        raise RequestError(
+            "a table can be read off dp_moments(method='joint') with a public number of rows: "
+            "there rows are counted and not weighted"
+        )
+    record = fit._record
+    call = build_request(
+        "dp_table", formula, eps=fit.privacy.eps, delta=fit.privacy.delta, method="joint",
+        kinds=dict.fromkeys(record.design.schema, "numeric"), attached=record.design.schema,
+        schema=None, bounds=None, public=None, inference=True, seed=None, progress=None, options={},
+    )  # fmt: skip
+    method = Method(
+        "moments", "dp_table", "From released moments", "", privacy_se="released", options=()
+    )
+    request = replace(call.request, method=method, level=fit.level)
+    moments = Moments(
+        record.design, record.estimate.arrays["moments"], record.estimate.vcov_privacy, fit.nobs
+    )
+    estimate = table_of(call.design, moments, fit.level)
+    plan = Plan(request, call.design, fit.nobs, fit.privacy.steps, fit.privacy)
+    return Fit(plan, Release({}, fit.privacy, call.design), estimate)
 
 
 def with_groups(formula: Any, by: Any) -> str:
@@ -62,7 +110,8 @@ def dp_table(
         consistent. ``"wage ~ region"``: n, mean and standard deviation by group.
         ``"~ age + gender + region"``: all of it at once, one release.
     data : table
-        As in :func:`dpmodels.dp_ols`.
+        As in :func:`dpmodels.dp_ols`. Or moments that ``dp_moments`` released (with dummies of the
+        groups): counts, crosses of two and means by one group, at no further cost.
     eps, delta : float
         The guarantee of the whole call; ``delta=0`` gives pure differential privacy.
     by : str or list of str, optional
@@ -104,9 +153,16 @@ def dp_table(
     >>> fit.tidy()[["level", "estimate"]].round(0).values.tolist()[-1]
     ['(missing)', 4.0]
     """
+    text = with_groups(formula, by)
+    if is_moments(data):
+        given = {"quantiles": quantiles, "histogram": histogram, "budget": budget, "seed": seed,
+                 "schema": schema, "bounds": bounds, "method": method}  # fmt: skip
+        asked = [name for name, value in given.items() if value is not None] + list(options)
+        asked += [k for k, v in (("eps", eps), ("delta", delta)) if v is not REQUIRED]
+        return table_from_moments(text, data, asked)
     return fit_formula(
         "dp_table",
-        with_groups(formula, by),
+        text,
         data,
         budget=budget,
         eps=eps,

@@ -207,3 +207,31 @@ def test_more_cells_than_rows_is_said_before_the_charge(people):
     wide = dp.Schema(a=dp.Levels(range(600)), b=dp.Levels(range(600)))
     with pytest.raises(DPModelsError, match="more than 262,144"):
         dp.plan("~ a * b", wide, n=3000, eps=1, delta=1e-6, verb="dp_table")
+
+
+def test_a_table_from_released_moments(people):
+    whole = people.dropna().query("region != 'elsewhere'").reset_index(drop=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateWarning)
+        m = dp.dp_moments("wage + C(region) + C(sex) ~ 1", whole, eps=1e6, delta=1e-6,
+                          schema=SCHEMA, seed=1)  # fmt: skip
+    formulas = ("wage ~ region", "~ C(region) * C(sex)")
+    means = dp.dp_table(formulas[0], m)
+    assert means.privacy is m.privacy
+    tidy = means.tidy()
+    for region in ("north", "south", "west"):
+        wanted = whole.loc[whole["region"] == region, "wage"].clip(0, 50)
+        row = tidy[(tidy["measure"] == "mean") & (tidy["level"] == region)].iloc[0]
+        assert row["estimate"] == pytest.approx(wanted.mean(), abs=1e-2)
+        assert row["std_error_sampling"] == pytest.approx(wanted.sem(), rel=0.1)
+    cross = dp.dp_table(formulas[1], m).crosstab(margins=False)
+    assert cross.loc["north", "f"] == pytest.approx(
+        len(whole.query("region == 'north' and sex == 'f'")), abs=0.1
+    )
+    assert "From released moments" in str(means.summary())
+    with pytest.raises(DPModelsError, match="must not be given"):
+        dp.dp_table(formulas[0], m, eps=1)
+    with pytest.raises(DPModelsError, match="crosses of two variables"):
+        dp.dp_table("wage ~ C(region):C(sex)", m)
+    with pytest.raises(DPModelsError, match="is not a column"):
+        dp.dp_table("~ age", m)
