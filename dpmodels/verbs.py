@@ -52,6 +52,10 @@ class Verb:
         Things a reader of such a table looks for, on which nothing was spent.
     plot : str
         ``"package.module:function"`` of its picture, called as ``function(fit, ax, level=)``.
+    arguments : str
+        ``"package.module:function"`` for verbs whose arguments are not those of a formula fit:
+        ``function(formula, method, options, inference, delta)`` returns the (formula, method,
+        options, reasons) that the verb itself would go by, for ``plan()``.
     body : str
         ``"package.module:function"`` of what its summary shows in place of a table of
         coefficients: ``function(record, digits, level) -> (columns, rows, more tables)``. The
@@ -76,6 +80,7 @@ class Verb:
     says: tuple[tuple[str, str], ...] = ()
     absent: tuple[str, ...] = ()
     plot: str = "dpmodels.results.plot:coefplot"
+    arguments: str = ""
     body: str = ""
     tidy: str = ""
     views: tuple[tuple[str, str], ...] = ()
@@ -93,6 +98,10 @@ class Verb:
     def load_predict(self) -> Callable[..., Any] | None:
         """Import the predict function; None if the verb has none."""
         return _function(self.predict) if self.predict else None
+
+    def load_arguments(self) -> Callable[..., Any] | None:
+        """Import what turns typed arguments into those of a request; None: nothing does."""
+        return _function(self.arguments) if self.arguments else None
 
     def load_body(self) -> Callable[..., Any] | None:
         """Import what a summary shows in place of coefficients; None: coefficients."""
@@ -193,6 +202,7 @@ _VERBS: dict[str, Verb] = {
             design="build_cell_design",
             predict="",
             count="Statistics",
+            arguments="dpmodels.api.table:table_arguments",
             plot=_TABLES + "pictures:plot_table",
             body=_TABLES + "show:body",
             tidy=_TABLES + "show:tidy",
@@ -204,6 +214,7 @@ _VERBS: dict[str, Verb] = {
             design="build_cell_design",
             predict="",
             count="Quantiles",
+            arguments="dpmodels.api.quantile:quantile_arguments",
             plot=_TABLES + "pictures:plot_quantiles",
             body=_TABLES + "quantile_show:body",
             tidy=_TABLES + "quantile_show:tidy",
@@ -214,6 +225,7 @@ _VERBS: dict[str, Verb] = {
             design="build_cell_design",
             predict="",
             count="Estimates",
+            arguments="dpmodels.api.test:plan_arguments",
             header=(
                 ("Statistic", "statistic"),
                 ("Degrees of freedom", "df"),

@@ -69,7 +69,12 @@ def plan(
         family, event = options.pop("family", "binomial"), options.pop("event", None)
         default, options, design_options = glm_arguments(family, event, options)
         method = method or default
+    typed = verb_of(verb).load_arguments()
+    told: tuple[str, ...] = ()
+    if typed is not None:
+        formula, method, options, told = typed(formula, method, options, inference, delta)
     chosen, reasons = choose_method(verb, method, public)
+    reasons = (*told, *reasons)
     arguments: dict[str, Any] = {
         "delta": delta,
         "method": chosen,

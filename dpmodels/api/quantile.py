@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpmodels.results import Fit
     from dpmodels.schema import Schema
 
-__all__ = ["dp_quantile", "quantile_formula", "quantile_method"]
+__all__ = ["dp_quantile", "quantile_arguments", "quantile_formula", "quantile_method"]
 
 #: More quantiles than this come from a tree: it has all of them for one price.
 _MANY = 10
@@ -35,6 +35,16 @@ def quantile_method(q: Any, inference: bool, delta: Any) -> tuple[str, tuple[str
     if inference:
         return "tree", ("method chosen: tree, because intervals are asked for (inference=True)",)
     return "em", ("method chosen: em, the most accurate for few points without intervals",)
+
+
+def quantile_arguments(
+    formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
+) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
+    """Return what a plan of quantiles goes by: the method that the rule chooses."""
+    reasons: tuple[str, ...] = ()
+    if method is None:
+        method, reasons = quantile_method(options.get("q", 0.5), inference, delta)
+    return quantile_formula(formula), method, options, reasons
 
 
 def dp_quantile(

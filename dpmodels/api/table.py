@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpmodels.results import Fit
     from dpmodels.schema import Schema
 
-__all__ = ["dp_table", "is_moments", "table_from_moments", "with_groups"]
+__all__ = ["dp_table", "is_moments", "table_arguments", "table_from_moments", "with_groups"]
 
 
 def is_moments(data: Any) -> bool:
@@ -82,6 +82,14 @@ def with_groups(formula: Any, by: Any) -> str:
             f'"~ {left.strip()}"'
         )
     return f"{(right if tilde else left).strip()} ~ {':'.join(names)}"
+
+
+def table_arguments(
+    formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
+) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
+    """Return what a plan of a table goes by: ``by=`` is a part of the formula."""
+    rest = {k: v for k, v in options.items() if k != "by"}
+    return with_groups(formula, options.get("by")), method, rest, ()
 
 
 def dp_table(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpmodels.results import Fit
     from dpmodels.schema import Schema
 
-__all__ = ["dp_test", "test_arguments"]
+__all__ = ["dp_test", "plan_arguments", "test_arguments"]
 
 
 def test_arguments(formula: Any, test: Any) -> tuple[str, str]:
@@ -34,6 +34,14 @@ def test_arguments(formula: Any, test: Any) -> tuple[str, str]:
             )
         return f"I(({left}) - ({right})) ~ 1", "score"
     return str(formula), "score"
+
+
+def plan_arguments(
+    formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
+) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
+    """Return what a plan of a test goes by."""
+    text, by_test = test_arguments(formula, options.get("test"))
+    return text, method or by_test, options, ()
 
 
 test_arguments.__test__ = False  # type: ignore[attr-defined]

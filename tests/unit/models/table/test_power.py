@@ -52,3 +52,15 @@ def test_counts_are_covered():
         hits += (found["low"] <= truth) & (truth <= found["high"])
     assert np.mean(hits / 150) == pytest.approx(0.95, abs=0.03)
     assert (found["low"] + found["high"]) / 2 == pytest.approx(found["estimate"])
+
+
+def test_a_plan_goes_by_the_arguments_of_the_verb():
+    kw = {"n": 500, "eps": 1, "delta": 1e-6}
+    table = dp.plan("~ y + k", SCHEMA, verb="dp_table", by="g", **kw)
+    assert table.request.formula == "y + k ~ g"
+    assert dp.plan("y", SCHEMA, verb="dp_quantile", **kw).request.method.name == "tree"
+    assert dp.plan("y", SCHEMA, verb="dp_quantile", inference=False, **kw).request.method.name == "em"
+    two = SCHEMA.update(x=dp.Real(0, 10))
+    assert dp.plan("y ~ x", two, verb="dp_test", test="paired", **kw).detail.kind == "mean"
+    some = dp.plan("~ y", SCHEMA, verb="dp_test", test=lambda part: 0.5, **kw)
+    assert some.request.method.name == "subsample"
