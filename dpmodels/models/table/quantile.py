@@ -201,10 +201,12 @@ def estimate_of(
     detail: QuantileDetail, names: tuple[str, ...], point: Array, low: Array, high: Array,
     notes: tuple[str, ...], **arrays: Array,
 ) -> Estimate:  # fmt: skip
-    """Return an estimate of quantiles that do not cross."""
+    """Return an estimate of quantiles that do not cross (nor do the ends of intervals)."""
+    point, low, high = point.copy(), low.copy(), high.copy()
     for j in dict.fromkeys(j for j, _ in detail.jobs):
         mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
-        point[mine] = np.sort(point[mine])
+        for values in (point, low, high):
+            values[mine] = np.sort(values[mine])
     return Estimate(
         names, point,
         notes=(*notes, "A missing value counts for no quantile; how many there are is private."),

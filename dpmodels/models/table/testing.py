@@ -288,11 +288,15 @@ _REFERENCE = (
     "Chi-squared reference; the variance of the statistic is that of sampling and of the noise."
 )
 _NOTES = {
-    "mean": (_REFERENCE,),
-    "groups": (_REFERENCE, "Variances may differ between groups (no pooling)."),
-    "fit": (_REFERENCE,),
-    "independence": (_REFERENCE,),
+    "mean": ("Hypothesis: the mean is mu0.", _REFERENCE),
+    "groups": (
+        "Hypothesis: the groups have one mean. Their variances may differ (no pooling).",
+        _REFERENCE,
+    ),
+    "fit": ("Hypothesis: the shares are p.", _REFERENCE),
+    "independence": ("Hypothesis: the two are independent.", _REFERENCE),
     "correlation": (
+        "Hypothesis: the two are independent.",
         _REFERENCE,
         "Under the null the two are independent: with a spread of one that follows the other the "
         "test is not exact.",

@@ -97,12 +97,12 @@ def test_the_spread_of_laplace_noise_has_its_fourth_moment():
                  for t in none],
                 0.0,
             ).table((0,))[0]
-            for _ in range(4000)
+            for _ in range(1500)
         ]
     )  # fmt: skip
-    assert draws.var() == pytest.approx(spread.variance, rel=0.12)
+    assert draws.var() == pytest.approx(spread.variance, rel=0.2)
     c = critical(spread, 0.95)
-    assert np.mean(np.abs(draws) <= c) == pytest.approx(0.95, abs=4 * 0.0035)
+    assert np.mean(np.abs(draws) <= c) == pytest.approx(0.95, abs=4 * 0.0057)
     a, b = rng.laplace(0, 1, 400_000), rng.normal(0, 0.8, 400_000)
     mixed = Spread(2.0 + 0.64, 1.0)
     assert np.mean(np.abs(a + b) <= critical(mixed, 0.95)) == pytest.approx(0.95, abs=0.0015)

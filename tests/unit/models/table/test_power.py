@@ -14,7 +14,7 @@ SCHEMA = dp.Schema(y=dp.Real(0, 10), g=dp.Levels(["a", "b", "c"]), k=dp.Levels([
 
 @pytest.mark.parametrize("formula", ["y ~ g", "y ~ 1", "~ g + k"])
 def test_noise_alone_keeps_the_level(formula):
-    """400 nulls where noise is nearly all: size .05 exceeds .085 with probability below 2e-3."""
+    """250 nulls where noise is nearly all: size .05 exceeds .11 with probability below 1e-4."""
     rng = np.random.default_rng(5)
     kw = {"mu0": 5.0} if formula == "y ~ 1" else {}
     plan = dp.plan(formula, SCHEMA, n=400, eps=0.1, delta=1e-6, verb="dp_test", **kw)
@@ -23,13 +23,13 @@ def test_noise_alone_keeps_the_level(formula):
     hits = [
         solve(plan.detail, plan.design, exact + sd * rng.normal(size=exact.size), 400).test.p_value
         < 0.05
-        for _ in range(400)
+        for _ in range(250)
     ]
-    assert 0.005 <= np.mean(hits) <= 0.085
+    assert 0.005 <= np.mean(hits) <= 0.11
 
 
 def test_counts_are_covered():
-    """150 tables of 12 cells: coverage within .03 of .95, more than four sds."""
+    """60 tables of 12 cells: mean coverage within .05 of .95, more than five sds."""
     rng = np.random.default_rng(6)
     plan = dp.plan("~ g * k", SCHEMA, n=100, eps=0.5, delta=0, verb="dp_table")
     layout, noise = plan.detail.layout, plan.detail.noise
@@ -43,14 +43,14 @@ def test_counts_are_covered():
     ])  # fmt: skip
     scale = 1.0 / (noise.budget * noise.weights(layout))
     hits = np.zeros(len(truth))
-    for _ in range(150):
+    for _ in range(60):
         noisy = exact + scale * rng.laplace(size=len(exact))
         found = shown_numbers(
             layout, noise, {"table": noisy}, half_ranges(plan.design), 100, level=0.95,
             suppress=None, points=None,
         ).arrays  # fmt: skip
         hits += (found["low"] <= truth) & (truth <= found["high"])
-    assert np.mean(hits / 150) == pytest.approx(0.95, abs=0.03)
+    assert np.mean(hits / 60) == pytest.approx(0.95, abs=0.05)
     assert (found["low"] + found["high"]) / 2 == pytest.approx(found["estimate"])
 
 

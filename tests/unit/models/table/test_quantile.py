@@ -134,6 +134,9 @@ def test_quantiles_of_the_values_that_are_there(wages, method):
     assert "0.5" in str(fit.summary()) or "q0.5(wage)" in str(fit.summary())
     assert list(fit.tidy()) == ["term", "quantile", "estimate", "conf_low", "conf_high"]
     assert type(fit).from_json(fit.to_json()).tidy().equals(fit.tidy())
+    if method == "em":
+        pytest.importorskip("matplotlib")
+        assert fit.plot().get_xlabel() == "probability"
 
 
 def test_the_rule():

@@ -123,6 +123,7 @@ def test_it_prints_saves_and_loads(table):
     tidy = found.tidy()
     assert {"statistic", "p_value", "parameter", "conf_low"} <= set(tidy)
     assert "std.error" in found.tidy(style="r")
+    assert "difference" in str(dp.etable(found)) and r"\toprule" in str(found.summary("tex"))
     assert found.glance()["p_value"].iloc[0] == found.stats["p_value"]
 
 
