@@ -93,6 +93,10 @@ class TableNoise:
         return 0.5 * math.fsum(math.log(max(v, 1e-300)) for v in variances) / len(variances)
 
 
+#: More blocks than this share equally: the search would take seconds.
+_MOST = 12
+
+
 def _nested(blocks: Sequence[Block]) -> bool:
     return any(set(a.axes) < set(b.axes) for a in blocks for b in blocks)
 
@@ -101,7 +105,7 @@ def _divided(layout: Layout, make: Callable[[tuple[float, ...]], TableNoise]) ->
     """Return the noise with the least loss: equal shares, unless a block holds another."""
     m = len(layout.blocks)
     equal = make((1.0 / m,) * m)
-    if m == 1 or not _nested(layout.blocks) or m > 32:
+    if m == 1 or not _nested(layout.blocks) or m > _MOST:
         return equal
     from scipy.optimize import minimize
 

@@ -51,6 +51,8 @@ def grid_of(interval: tuple[float, float], points: int) -> Array:
     Values that people round to lie on such a grid, and heaps stay heaps.
     """
     lo, hi = interval
+    if not hi > lo:  # a bought range of one point: whatever is released, it is near that point
+        hi = lo + 1e-6 * max(abs(lo), 1.0)
     least = (hi - lo) / (points - 1)
     power = math.floor(math.log10(least))
     digit, power = next(

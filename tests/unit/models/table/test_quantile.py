@@ -52,7 +52,7 @@ def test_the_grid_has_the_numbers_that_people_write():
     assert 16.25 in grid and 3.1 in grid and 7.5 in grid
     assert 0.9 * 65_536 / 2.5 < len(grid) <= 65_536
     assert grid_of((-1.0, 3.0), 64)[[0, -1]].tolist() == [-1.0, 3.0]
-    assert len(grid_of((0.3, 0.30001), 11)) >= 2
+    assert len(grid_of((0.3, 0.30001), 11)) >= 2 and len(grid_of((5.0, 5.0), 11)) >= 2
 
 
 def test_counts_have_a_grid_of_integers():
@@ -162,3 +162,4 @@ def test_refusals(wages):
     refused("quantiles by group", "wage ~ g", bounds=None, schema=schema)
     refused("delta = 0 buys no ranges", delta=0, bounds=None)
     refused("points", points=1)
+    refused("too wide", bounds={"wage": (-1.5e308, 1.5e308)})

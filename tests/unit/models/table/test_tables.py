@@ -149,6 +149,20 @@ def test_it_prints_saves_and_loads(people):
         found.summary(level=0.9)
 
 
+@pytest.mark.parametrize("wage", [7.0, -3.0, 1e9, np.nan])
+def test_constant_columns_and_empty_ranges_are_like_any_other(people, wage):
+    """Neither an error nor a warning tells them: a pytest run turns warnings into errors."""
+    odd = people.assign(wage=wage, region="nowhere")
+    table = fit("wage ~ region", odd, eps=1)
+    assert table.tidy().shape == fit("wage ~ region", people, eps=1).tidy().shape
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateWarning)
+        kw = {"eps": 1, "delta": 1e-6, "schema": SCHEMA, "seed": 1}
+        assert 0 <= dp.dp_test("wage ~ region", odd, **kw).stats["p_value"] <= 1
+        for method in ("em", "tree"):
+            assert dp.dp_quantile("wage", odd, method=method, **kw).released
+
+
 def test_bought_ranges(people):
     schema = SCHEMA.update(wage=dp.Real())
     with warnings.catch_warnings():
