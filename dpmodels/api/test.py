@@ -19,7 +19,7 @@ __all__ = ["dp_test", "plan_arguments", "test_arguments"]
 
 def test_arguments(formula: Any, test: Any) -> tuple[str, str]:
     """Return the formula of a test and its method: a paired test is one of a difference."""
-    from dpmodels.models.table.testing import check_name
+    from dpmodels.models.table.hypotheses import check_name
 
     check_first(formula)
     check_name(test)

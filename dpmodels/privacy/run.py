@@ -7,17 +7,16 @@ is charged (the plan) and what is released (the run) cannot drift apart.
 
 from __future__ import annotations
 
-import decimal
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError
+from dpmodels.privacy.exponential import drawn_from, exponential_weights
 from dpmodels.privacy.gdp import upper_quantile
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure
 from dpmodels.privacy.noise import NoiseSource
@@ -87,41 +86,6 @@ def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
 def _refine(scale: float) -> int:
     """Return the power of two by which the lattice is refined: scale 2^f >= 2^20."""
     return max(0, math.ceil(math.log2(_FINE / scale))) if scale < _FINE else 0
-
-
-#: Bits of the weights of the exponential mechanism.
-_WEIGHT_BITS = 512
-#: Candidates whose weight is below e^-80 over their number are not told apart.
-_CUT = 80.0
-
-
-@lru_cache(maxsize=64)
-def exponential_weights(
-    rate: float, candidates: int, largest: int = 1 << 62
-) -> tuple[int, ...]:
-    """Return integers proportional to ``exp(-rate k)``, k = 0, 1, ..., to where it stops mattering.
-
-    512 bits of fixed point: the last weight is at least ``2^512 e^{-80 - log candidates - rate}``,
-    above 2^300, and the relative error of each below ``2^-190`` of the number of steps.
-    """
-    last = min(math.ceil((_CUT + math.log(candidates)) / rate), largest)
-    with decimal.localcontext() as context:
-        context.prec = 180
-        ratio = int((-decimal.Decimal(rate)).exp() * (1 << _WEIGHT_BITS))
-    weights = [1 << _WEIGHT_BITS]
-    for _ in range(last):
-        weights.append((weights[-1] * ratio) >> _WEIGHT_BITS)
-    return tuple(weights)
-
-
-def _drawn_from(masses: list[int], noise: NoiseSource) -> int:
-    """Return k with probability exactly ``masses[k] / sum``."""
-    left = noise.integers_below(sum(masses), 1)[0]
-    for k, mass in enumerate(masses):
-        left -= mass
-        if left < 0:
-            return k
-    raise PrivacyBugError("a draw below the sum of the weights lies in one of them")
 
 
 class Run:
@@ -292,7 +256,7 @@ class Run:
             cut = np.clip(row, 0, len(weights) - 1)
             values, counts = np.unique(cut, return_counts=True)
             masses = [weights[v] * c for v, c in zip(values.tolist(), counts.tolist(), strict=True)]
-            k = _drawn_from(masses, self.noise)
+            k = drawn_from(masses, self.noise)
             place = self.noise.integers_below(int(counts[k]), 1)[0]
             out[i] = np.flatnonzero(cut == values[k])[place]
         return out

@@ -11,9 +11,10 @@ import dpmodels as dp
 from dpmodels.errors import DPModelsError, NotPrivateWarning
 from dpmodels.models.table.ranks import fraction, grid_for, grid_of, histogram, move, penalties
 from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
+from dpmodels.privacy.exponential import exponential_weights
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.noise import ExactNoise, SeededNoise
-from dpmodels.privacy.run import Run, exponential_weights
+from dpmodels.privacy.run import Run
 from dpmodels.privacy.steps import Step
 
 
