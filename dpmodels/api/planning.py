@@ -69,7 +69,12 @@ def plan(
         formula, options, design_options = glm_arguments(
             formula, **{"family": "binomial", **options}
         )
+    typed = verb_of(verb).load_arguments()
+    told: tuple[str, ...] = ()
+    if typed is not None:
+        formula, method, options, told = typed(formula, method, options, inference, delta)
     chosen = choose_method(verb, method, public, inference=inference, options=options)
+    chosen = replace(chosen, reasons=(*told, *chosen.reasons))
     arguments: dict[str, Any] = {
         "delta": delta,
         "kinds": None,

@@ -238,6 +238,9 @@ class SeededNoise:
 
     def integers_below(self, n: int, size: int) -> list[int]:
         """Draw uniform integers in 0..n-1."""
+        if n > 1 << 62:  # longer than a word; 2^-128 from uniform
+            width = n.bit_length() // 8 + 17
+            return [int.from_bytes(self._rng.bytes(width), "big") % n for _ in range(size)]
         return [int(v) for v in self._rng.integers(0, n, size).tolist()]
 
     def exponentials(self, size: int) -> npt.NDArray[np.float64]:

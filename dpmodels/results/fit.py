@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -92,6 +93,9 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         return Fit._of, (self._record,)
 
     def __getattr__(self, name: str) -> Any:
+        view = None if name.startswith("_") else self.kind.load_view(name)
+        if view is not None:
+            return partial(view, self)
         if name in _NOT_RELEASED:
             raise NotReleasedError(f"{name} was not released. {_NOT_RELEASED[name]}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -159,6 +163,9 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         Post-processing: costs nothing.
         """
         level = self.level if level is None else level
+        own = self.kind.load_tidy()
+        if own is not None and self.released:
+            return inference.styled(own(self._record, conf_int, level), style)
         return inference.tidy(
             self._record.estimate, conf_int_=conf_int, level=level, style=style,
             exponentiate=exponentiate,

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from dpmodels.results.record import Record
 
-__all__ = ["conf_int", "covariance", "glance", "quantile", "series", "standard_errors", "tidy"]
+__all__ = [
+    "conf_int", "covariance", "glance", "quantile", "series", "standard_errors", "styled", "tidy",
+]  # fmt: skip
 
 KINDS = ("total", "sampling", "privacy")
 TIDY = (
@@ -142,7 +144,8 @@ def privacy_share(est: Estimate) -> Array:
     return out
 
 
-def _style(frame: pd.DataFrame, style: str) -> pd.DataFrame:
+def styled(frame: pd.DataFrame, style: str) -> pd.DataFrame:
+    """Return a frame with names of Python, or of R."""
     choice("style", style, ("python", "r"))
     return frame.rename(columns=lambda c: c.replace("_", ".")) if style == "r" else frame
 
@@ -172,7 +175,7 @@ def tidy(
     frame = pd.DataFrame(dict(zip(TIDY, columns, strict=True)))
     if not conf_int_:
         frame = frame.drop(columns=["conf_low", "conf_high"])
-    return _style(frame, style)
+    return styled(frame, style)
 
 
 def glance(record: Record, *, style: str) -> pd.DataFrame:
@@ -196,4 +199,4 @@ def glance(record: Record, *, style: str) -> pd.DataFrame:
         "r_squared": np.nan,
         **dict(est.stats),
     }
-    return _style(pd.DataFrame([row]), style)
+    return styled(pd.DataFrame([row]), style)

@@ -33,10 +33,11 @@ STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
 
 def notes_of(record: Record, *, stars: bool) -> tuple[str, ...]:
     """Return the notes of a fit with a table, in the order of printing."""
+    regression = not verb_of(record.call.verb).body
     parts = [
-        *_errors(record),
-        *_ranges(record),
-        *_largest_share(record),
+        *(_errors(record) if regression else []),
+        *(_ranges(record) if regression else _bought(record)),
+        *(_largest_share(record) if regression else []),
         *record.estimate.notes,
         *(f"Warning: {w}" for w in record.estimate.warnings),
         *_promise(record),
@@ -87,15 +88,17 @@ def _ranges(record: Record) -> list[str]:
     # a share from a released count may stand among the notes of the estimate
     counted = any("of the rows were empty" in note for note in record.estimate.notes)
     many = "How many exactly is private." if counted else "How many is private and is not reported."
-    notes = [moved + many]
-    if record.bought:
-        notes.insert(
-            0,
-            "Ranges bought from the budget (declared ones cost nothing: bounds= or schema=): "
-            + ", ".join(bought_ranges(record))
-            + ".",
-        )
-    return notes
+    return [*_bought(record), moved + many]
+
+
+def _bought(record: Record) -> list[str]:
+    if not record.bought:
+        return []
+    return [
+        "Ranges bought from the budget (declared ones cost nothing: bounds= or schema=): "
+        + ", ".join(bought_ranges(record))
+        + "."
+    ]
 
 
 def _largest_share(record: Record) -> list[str]:

@@ -49,11 +49,16 @@ def build(
     silent = not record.estimate.released
     no_table = silent and bool((record.estimate.params != record.estimate.params).all())
     level = record.call.level if level is None else level
-    columns, rows = (
-        ((), ())
-        if no_table
-        else _table(record, kind.estimates, digits, level, stars, exponentiate=exponentiate)
-    )
+    own = None if silent else kind.load_body()
+    columns: tuple[Column, ...] = ()
+    rows: tuple[Row, ...] = ()
+    more: tuple[Table, ...] = ()
+    if own is not None:
+        columns, rows, more = own(record, digits, level)
+    elif not no_table:
+        columns, rows = _table(
+            record, kind.estimates, digits, level, stars, exponentiate=exponentiate
+        )
     return Summary(
         title=f"Differentially private {kind.title}",
         facts=_header(record),
@@ -63,6 +68,7 @@ def build(
         page=no_reply_page(record) if silent else None,
         notes=_notes(record, stars, exponentiate) if notes and not silent else (),
         statement=f.greek(record.guarantee.statement()),
+        more=more,
         layout=_LAYOUT,
         fmt=fmt,
     )
@@ -114,7 +120,7 @@ def _facts(record: Record) -> tuple[tuple[str, str], ...]:
         (kind.count, str(len(record.estimate.names))),
     ]
     norm = row_norm(record.design)
-    if norm == norm:
+    if norm == norm and not kind.body:
         facts.append(("Row norm bound", f.number(norm, 4)))
     facts.append(("Reply", "released" if record.estimate.released else "NO REPLY"))
     for label, key in kind.header:
