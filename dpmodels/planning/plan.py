@@ -113,14 +113,16 @@ class Plan(Shown):
         notes, proved
             Of the guarantee.
         **facts
-            The other attributes. ``reasons`` are those of the request if not given.
+            The other attributes. ``reasons`` are those of the request if not given, ``passes``
+            one, and one for the ranges.
         """
         listed = tuple(steps)
         guarantee = Guarantee(
             listed, request.eps, request.delta, request.relation, notes=notes, proved=proved
         )
         public_n = n if request.relation == "replace" else None
-        facts = {"reasons": request.reasons, **facts}
+        once = 1 + (facts.get("purchase") is not None)  # ranges are bought in a pass of their own
+        facts = {"reasons": request.reasons, "passes": once, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)
 
     @property
