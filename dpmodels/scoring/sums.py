@@ -371,7 +371,9 @@ def _product(v: Array, length: Array, radius: float) -> Array:
 
 def _lengths(relative: Array) -> npt.NDArray[np.int64]:
     """Count lengths over C by half octaves: octaves of the square."""
-    octave = np.frexp(relative * relative)[1] - 1  # 2^octave <= square < 2^(octave + 1)
+    square = relative * relative
+    octave = np.frexp(square)[1] - 1  # 2^octave <= square < 2^(octave + 1)
+    octave[square == 0.0] = -AT_CLIP  # of zero frexp says 0
     place = np.clip(octave + AT_CLIP, 0, BINS - 1)
     return np.bincount(place, minlength=BINS).astype(np.int64)
 
