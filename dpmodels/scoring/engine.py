@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Chain", "ChainRelease", "ScoringPlan", "ScoringRelease", "plan_scoring",
-    "release_scoring", "steps",
+    "release_scoring", "steps", "within",
 ]  # fmt: skip
 
 
@@ -228,7 +228,7 @@ def release_scoring(
         befores = states
         passes = [
             ScorePass(
-                _within(one, chain.score, state, coordinates, design),
+                within(one, chain.score, state, coordinates, design),
                 _centre(chain.score, state, k, coordinates, design),
             )
             for chain, state in zip(plan.chains, states, strict=True)
@@ -279,7 +279,7 @@ def _statistics(
     return one.report(found, whole, plan.p)
 
 
-def _within(
+def within(
     one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
 ) -> PassPlan:
     """Return the pass with radii no larger than rows of the declared box can need."""

@@ -20,8 +20,16 @@ from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.deviance import SHARE, STEP
-from dpmodels.scoring.engine import Chain, ScoringPlan, plan_scoring, release_scoring, steps
+from dpmodels.scoring.engine import (
+    Chain,
+    ScoringPlan,
+    plan_scoring,
+    release_scoring,
+    steps,
+    within,
+)
 from dpmodels.scoring.guide import Guide, guide_share, guide_windows, noise_ratio
+from dpmodels.scoring.state import State, floored, roots
 from dpmodels.sources.windows import ALL_ROWS
 
 if TYPE_CHECKING:
@@ -237,18 +245,19 @@ def _expected(detail: ScoredDetail, design: Design, relation: str) -> Mapping[st
     if design.unknown or model.coordinates is not None or not model.guess:
         return {}
     coordinates = detail.coordinates(design)
-    noise = detail.scoring(coordinates.rank, relation).passes[-1].noise.score / detail.rows
+    last = detail.scoring(coordinates.rank, relation).passes[-1]
     sd = np.array([1.0 if c.kind == "intercept" else _SPREAD for c in design.columns])
-    H = coordinates.W0 @ np.diag(sd**2) @ coordinates.W0.T
+    M = floored(coordinates.W0 @ np.diag(sd**2) @ coordinates.W0.T, 1e-12)
     A, _ = coordinates.back()
-    values, vectors = np.linalg.eigh(H)
-    T = A @ (vectors / np.sqrt(np.maximum(values, 1e-12)))
-    se = (noise * model.guess * np.linalg.norm(T, axis=1)).tolist()
-    return {
-        name: value
-        for c in model.chains
-        for name, value in zip(c.named(design.names), se, strict=True)
-    }
+    W = roots(M)[1]
+    length = np.linalg.norm(A @ W, axis=1)
+    state = State(np.zeros(len(M)), W, 1.0, M)
+    out: dict[str, float] = {}
+    for chain in model.chains:
+        own = within(last, chain.score, state, coordinates, design)
+        se = (own.noise.score / detail.rows * model.guess * length).tolist()
+        out |= dict(zip(chain.named(design.names), se, strict=True))
+    return out
 
 
 def _reaching(design: Design, asked: Design) -> Design:

@@ -19,7 +19,6 @@ from dpmodels.scoring.score import LeastSquares, MeanScore, Score
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
-    from dpmodels.families import Family
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.release import Release
@@ -49,15 +48,17 @@ def score_of(request: Request) -> Score:
     return MeanScore.of(family, LINKS[request["link"] or family.link], alpha)
 
 
-def _guess(family: Family, design: Design) -> float:
+def _guess(request: Request, design: Design) -> float:
     """Return the error of a whitened coefficient times root n that a plan assumes."""
-    if family.is_event:
-        return float((_EVENTS * (1.0 - _EVENTS)) ** -0.5)
+    family = family_of(request["family"])
     interval = None if design.response is None else design.response.interval
     if family.link == "identity" or interval is None:
         return 0.5
-    mean = np.array([max(_MEAN * interval[1], 0.25)])
-    return float(np.sqrt(family.variance(mean, 1.0)[0]) / mean[0])
+    mean = _EVENTS if family.is_event else max(_MEAN * interval[1], 0.25)
+    link, alpha = LINKS[request["link"] or family.link], float(request["alpha"] or 1.0)
+    eta = np.array([link.forward(mean)])
+    _, information = family.score(np.zeros(1), eta, link, alpha)
+    return float(information[0] ** -0.5)
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
@@ -75,7 +76,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         )
     if asked and request.weights is not None:
         raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
-    model = Model((Chain(score_of(request)),), guess=_guess(family, design), statistics=asked)
+    model = Model((Chain(score_of(request)),), guess=_guess(request, design), statistics=asked)
     return plan_fit(request, design, n, model)
 
 

@@ -400,3 +400,30 @@ def test_fit_statistics_that_cannot_be_had(call, said):
     call = {"bounds": BOUNDS, **call}
     with pytest.raises(ValueError, match=said):
         dp.dp_glm("c ~ x", table(50), eps=1, delta=1e-6, fit_stats=True, method="scoring", **call)
+
+
+@pytest.mark.parametrize(
+    ("verb", "formula", "more"),
+    [
+        ("dp_glm", "b ~ x + z", {"link": "probit"}),
+        ("dp_glm", "ct ~ x + z", {"family": "poisson", "exposure": "t"}),
+        ("dp_glm", "nb ~ x + z", {"family": "negative_binomial", "weights": "w"}),
+        ("dp_quantreg", "y ~ x", {"tau": [0.2, 0.8]}),
+        ("dp_mest", "y ~ x", {"loss": "huber"}),
+    ],
+)
+def test_plans_foretell_errors_and_what_would_reach_them(verb, formula, more):
+    """Within a factor of three of what a fit of this table reports."""
+    d = table()
+    bounds = {**BOUNDS, "b": (0, 1), "y": (-1.5, 2)}  # the spread a plan assumes
+    more = {**more, "event": 1} if more.get("link") else more
+    call = dict(eps=1, delta=1e-6, bounds=bounds)
+    plan = dp.plan(formula, n=len(d), verb=verb, **call, **more)
+    name, expected = list(plan.expected_se.items())[-1]
+    advice = dp.plan(formula, n=len(d), verb=verb, want={name: expected / 2}, **call, **more).advice
+    assert advice[-1].startswith(f"{name}: the expected privacy se")
+    rest = {k: v for k, v in more.items() if k != "loss"}
+    first = ("huber",) if verb == "dp_mest" else ()
+    with pytest.warns(dp.errors.NotPrivateWarning):
+        fit = getattr(dp, verb)(*first, formula, d, seed=1, **call, **rest)
+    assert 1 / 3 < fit.bse_privacy[name] / expected < 3

@@ -203,7 +203,9 @@ def test_refusals():
     refused("quantiles= takes", "~ wage", quantiles=[1.5])
     refused("noise=", noise="cauchy")
     refused("for counts alone", "wage ~ sex", noise="geometric")
-    refused("needs it: declare the range", "wage ~ sex", delta=0, schema=SCHEMA.update(wage=dp.Real()))
+    refused(
+        "needs it: declare the range", "wage ~ sex", delta=0, schema=SCHEMA.update(wage=dp.Real())
+    )
     refused("needs eps", eps=dp.api.on_release.REQUIRED)
     refused("is not a column", "~ sexx")
     refused("histogram", "~ wage", histogram=1)
@@ -228,7 +230,7 @@ def test_a_table_from_released_moments(people):
     whole = people.dropna().query("region != 'elsewhere'").reset_index(drop=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)
-        m = dp.dp_moments("wage + C(region) + C(sex) ~ 1", whole, eps=1e6, delta=1e-6,
+        m = dp.dp_moments("wage + C(region) + C(sex) ~ 1", whole, eps=1e6, delta=1e-6, method="joint",
                           schema=SCHEMA, seed=1)  # fmt: skip
     formulas = ("wage ~ region", "~ C(region) * C(sex)")
     means = dp.dp_table(formulas[0], m)
