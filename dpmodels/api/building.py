@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
-from dpmodels.registry import Method, resolve
+from dpmodels.registry import Method, method_names, resolve
 from dpmodels.request import Request, check_eps_delta, check_n, check_seed
+from dpmodels.units.person import LEVELS, Person, person_of
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ COMMON_OPTIONS: dict[str, Any] = {
     "subset": None,
     "weights": None,
     "n": None,
+    "unit": None,
+    "units": None,
+    "rows_per_unit": None,
 }
 _CHOICES = {
     "relation": ("replace", "add-remove"),
@@ -94,6 +98,69 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     if common["n"] is not None:
         check_n(common["n"])
     return common
+
+
+def _own_unit(method: Method, options: dict[str, Any]) -> dict[str, Any]:
+    """Take ``unit=`` out of the options where it is a word of the method: a level, no column.
+
+    Noised tables protect one row ("record") or one variable of it ("attribute").
+    """
+    given = options.get("unit")
+    if given not in LEVELS:
+        return {}
+    del options["unit"]
+    if any(o.name == "unit" for o in method.options):
+        return {"unit": given}
+    if given == "attribute":
+        raise RequestError(
+            f"{method.verb}(method={method.name!r}) protects whole rows, or people "
+            '(unit="person_id"); unit="attribute" belongs to noised tables, method="drcl"'
+        )
+    return {}
+
+
+def _person(
+    method: Method,
+    common: Mapping[str, Any],
+    declared: Schema | None,
+    kinds: Mapping[str, str] | None,
+    options: Mapping[str, Any],
+) -> Person | None:
+    """Return the person of a call (``unit=``, else of the schema), or None; or refuse."""
+    unit = common["unit"]
+    if unit is None and declared is not None and options.get("unit") is None:
+        unit = declared.unit
+    levelled = (
+        ()
+        if declared is None
+        else [name for name, v in declared.items() if hasattr(v, "codes")]
+    )
+    person = person_of(
+        unit, common["units"], common["rows_per_unit"], columns=kinds, levelled=levelled
+    )
+    if person is None:
+        return None
+    if not method.people:
+        able = [m for m in method_names(method.verb) if resolve(method.verb, m).people]
+        instead = f"use method={' or '.join(map(repr, able))}" if able else (
+            "no method of this verb has one. Make a table of one row a person first (a mean, a "
+            "last visit), and leave unit= out"
+        )
+        raise RequestError(
+            f"{method.verb}(method={method.name!r}) has no proof for people "
+            f"(unit={person.column!r}): {instead}"
+        )
+    if common["n"] is not None:
+        raise RequestError(
+            "n= counts rows, and under unit= their number is private: give units=, the number of "
+            "people, or leave it out"
+        )
+    if options.get("public_order"):
+        raise RequestError(
+            "public_order=True reads rows by their place, and with unit= the rows of one person "
+            "move the others: leave it out"
+        )
+    return person
 
 
 def _relation(method: Method, asked: str | None) -> str:
@@ -203,9 +270,10 @@ def build_request(
     check_first(formula)
     entry = resolve(verb, method)
     own = dict(options)
+    level = _own_unit(entry, own)
     own.setdefault("na", entry.na)
     common = _common(own)
-    resolved = entry.resolve_options(own)
+    resolved = entry.resolve_options({**own, **level})
     eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
     relation = _relation(entry, common["relation"])
     check_seed(seed)
@@ -214,6 +282,7 @@ def build_request(
     if common["weights"] is not None and "weights" not in entry.accepts:
         raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
     declared = declared_schema(schema, attached)
+    person = _person(entry, common, declared, kinds, {**resolved, **level})
     if kinds is None:
         if declared is None and bounds is None:
             raise RequestError("planning without data needs schema= (or bounds=)")
@@ -248,6 +317,7 @@ def build_request(
         options=resolved,
         public=public,
         reasons=reasons,
+        unit=person,
     )
     record = verb_of(verb)
     design = getattr(language, record.design)(

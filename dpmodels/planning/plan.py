@@ -117,8 +117,9 @@ class Plan(Shown):
         """
         listed = tuple(steps)
         guarantee = Guarantee(
-            listed, request.eps, request.delta, request.relation, notes=notes, proved=proved
-        )
+            listed, request.eps, request.delta, request.relation, notes=notes, proved=proved,
+            unit="record" if request.unit is None else request.unit.text,
+        )  # fmt: skip
         public_n = n if request.relation == "replace" else None
         facts = {"reasons": request.reasons, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpmodels.errors import RequestError, shown
-from dpmodels.privacy.guarantee import RELATIONS
 from dpmodels.results import formats as f
 from dpmodels.results import inference
 from dpmodels.results.design_facts import event, response, row_norm, rows_used
 from dpmodels.results.notes import no_reply_page, notes_of
 from dpmodels.tables import Column, Layout, Page, Row, Table
 from dpmodels.tables.table import check_format
+from dpmodels.units.person import column_of, named
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def build(
 
 def _header(record: Record) -> tuple[tuple[str, str], ...]:
     promise = record.guarantee
-    neighbours = RELATIONS[promise.relation]
+    neighbours = promise.neighbours
     if promise.unit != "record":
-        neighbours += f"; unit: one {promise.unit}"
+        neighbours += f"; unit: {named(promise.unit)}"
     lines = [
         ("Formula", record.call.formula),
         *_model(record),
@@ -93,7 +93,7 @@ def _model(record: Record) -> list[tuple[str, str]]:
 def _facts(record: Record) -> tuple[tuple[str, str], ...]:
     kind = verb_of(record.call.verb)
     facts = [
-        ("Observations", "private" if record.n is None else str(record.n)),
+        (_counted(record), "private" if record.n is None else str(record.n)),
         (kind.count, str(len(record.estimate.names))),
     ]
     norm = row_norm(record.design)
@@ -104,6 +104,11 @@ def _facts(record: Record) -> tuple[tuple[str, str], ...]:
             facts.append((label, f.number(record.estimate.stats[key], 4)))
     facts.append(("Reply", "released" if record.estimate.released else "NO REPLY"))
     return tuple(facts)
+
+
+def _counted(record: Record) -> str:
+    """Say what n counts: the number of rows of a person is private."""
+    return "Observations" if column_of(record.guarantee.unit) is None else "People"
 
 
 def _table(

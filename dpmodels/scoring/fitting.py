@@ -97,6 +97,8 @@ class ScoredDetail:
         Rows that the passes before the last read.
     weighted : bool
         Rows have weights of their own.
+    per : float
+        Public guess of the rows of a person, where that is the unit; 0: rows.
     """
 
     model: Model
@@ -105,6 +107,7 @@ class ScoredDetail:
     rows: int
     guide: Guide
     weighted: bool = False
+    per: float = 0.0
 
     def scoring(self, rank: int, relation: str) -> ScoringPlan:
         """Return the plan of the passes for a design of this rank."""
@@ -112,7 +115,7 @@ class ScoredDetail:
         return plan_scoring(
             replace(model.rules, passes=self.shares), self.mu, self.rows, rank, relation,
             chains=model.chains, meat=model.meat, guide=self.guide, radius=model.radius,
-            weighted=self.weighted,
+            weighted=self.weighted, per=self.per,
         )  # fmt: skip
 
     def coordinates(self, design: Design) -> Coordinates:
@@ -164,6 +167,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
     model : Model
     """
     rows = enough_rows(request, design, n)
+    _check_people(request, model)
     part = gaussian_part(request, _bought(request, design, model))
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)
@@ -172,6 +176,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
     detail = ScoredDetail(
         model, mu, shares, rows, _guide(request, design, n, x),
         weighted=design.place_aside("weights") is not None,
+        per=0.0 if request.unit is None else request.unit.rows,
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
     names = pass_names(model.rules)
@@ -201,6 +206,21 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
             else ""
         ),
     )
+
+
+def _check_people(request: Request, model: Model) -> None:
+    """Refuse what has no form for people."""
+    if request.unit is None:
+        return
+    if len(model.chains) > 1:
+        raise RequestError(
+            "under unit= one quantile a call is released, for example tau=0.5: how quantiles go "
+            "together in the rows of a person is not"
+        )
+    if not model.meat:
+        raise RequestError(
+            "vcov='iid' takes rows for independent, and those of a person are not: leave vcov= out"
+        )
 
 
 def _advice(noise: float) -> tuple[str, ...]:

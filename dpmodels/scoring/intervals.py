@@ -15,7 +15,7 @@ from dpmodels.arrays import Array
 from dpmodels.scoring.newton import Step
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
-from dpmodels.scoring.state import State
+from dpmodels.scoring.state import State, shrunk
 from dpmodels.scoring.sums import AT_CLIP, Released
 
 __all__ = ["Inference", "infer", "tail_weight"]
@@ -153,7 +153,7 @@ def infer(
     phi = before.phi
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     if released.meat is not None:
-        J = _shrunk(released.meat / part, plan.noise.meat / part, r)
+        J = shrunk(released.meat / part, plan.noise.meat / part, r)
     else:
         assert released.scale is not None
         J = max(released.scale / (n * r), 0.05) * safe
@@ -179,13 +179,3 @@ def infer(
         0.0 if plan.whole else 1.0,
         score.curvature * before.length(step.d) / score.unit(before),
     )
-
-
-def _shrunk(J: Array, noise: float, r: int) -> Array:
-    """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread."""
-    tau = max(float(np.trace(J)) / r, noise, 1e-12)
-    away = J - tau * np.eye(r)
-    spread = float(np.sum(away * away))
-    lam = min(1.0, r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
-    values, vectors = np.linalg.eigh(tau * np.eye(r) + (1.0 - lam) * away)
-    return np.asarray((vectors * np.maximum(values, tau / 4.0)) @ vectors.T)

@@ -21,6 +21,8 @@ __all__ = [
     "plan_pass",
 ]
 
+#: Share of a pass before the last that releases the meat of people.
+PILOT = 0.2
 #: Enlarges the joint sensitivity: rows on a lattice are parallel up to 2^-20 sqrt p only.
 LATTICE = 1.0 + 2.0**-12
 #: Largest number of columns for which ``LATTICE`` was proved to be enough.
@@ -98,6 +100,8 @@ class PassPlan:
         Rows have weights omega: scores are rounded on a lattice of their own.
     whole : bool
         No score of the declared box is longer than C: none is clipped or softened.
+    people : bool
+        The unit is a person: sums are of people, and ``rows`` counts them.
     """
 
     p: int
@@ -115,6 +119,12 @@ class PassPlan:
     tail_rows: int
     weighted: bool = False
     whole: bool = False
+    people: bool = False
+
+    @property
+    def still(self) -> bool:
+        """Whether the image of a row may not depend on its place: rows of others move."""
+        return self.people or self.relation != "replace"
 
     @property
     def scale_cut(self) -> float:
@@ -150,7 +160,9 @@ def blocks_reach(relation: str, p: int) -> tuple[float, float]:
     return (math.sqrt(2.0) if p > 1 else 1.0), 2.0
 
 
-def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> float:
+def joint_sensitivity(
+    matrices: float, scores: float, relation: str, p: int, *, people: bool = False
+) -> float:
     """Return the sensitivity of the joint query ``(k_1 A_1, k_2 A_2, ..., k_s s)``.
 
     Every matrix part of a row is a non-negative multiple of ``e e'``, and its score a multiple of
@@ -162,6 +174,9 @@ def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> 
         ``sum_i (k_i R_i^2)^2``: squared length of the matrix parts of one row at most.
     scores : float
         ``(k_s C)^2``.
+    people : bool
+        The parts of one person are not parallel: the sum of the parts' own
+        (``units/theory.md``, 3).
 
     Notes
     -----
@@ -174,7 +189,7 @@ def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> 
         return math.sqrt(matrices + scores)
     own, _ = blocks_reach(relation, p)
     square = 4.0 * scores + own**2 * matrices
-    if 1 < p <= MOST_COLUMNS:
+    if 1 < p <= MOST_COLUMNS and not people:
         kappa = matrices / scores
         best = 4.0 + kappa
         if kappa >= 0.5:
@@ -185,7 +200,7 @@ def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> 
 
 def plan_pass(
     rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
-    weighted: bool = False,
+    weighted: bool = False, people: bool = False,
 ) -> PassPlan:  # fmt: skip
     """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
 
@@ -201,16 +216,21 @@ def plan_pass(
         Rows that meat and ordinary information of the last pass are of.
     weighted : bool
         Of the pass.
+    people : bool
+        n and ``tail`` count people; passes before the last release the meat too, which whitens
+        the scores of the next.
     """
     last = k == len(rules.passes) - 1
     share = _shares(rules, last=last, meat=meat)
+    if people and not last:
+        share = {name: (1.0 - PILOT) * one for name, one in share.items()} | {"meat": PILOT}
     mu_pass = mu * math.sqrt(rules.passes[k])
     own, twice = blocks_reach(relation, p)
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
     matrices = share["information"] + share["meat"] + share["spread"]
     total = matrices + share["score"]
-    joint = joint_sensitivity(matrices / own**2, share["score"] / twice**2, relation, p)
+    joint = joint_sensitivity(matrices / own**2, share["score"] / twice**2, relation, p, people=people)
     gain = math.sqrt(total) / joint
     worth = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
     H2 = p * max(4.0, 0.22 * (worth["information"] * n / p) ** 0.7)
@@ -230,7 +250,8 @@ def plan_pass(
     )
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
-        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
+        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted or people,
+        people=people,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -190,7 +190,11 @@ class Rows:
         yield from self._source.chunks(list(names))
 
     def sample(
-        self, design: Design, indices: Sequence[int], keep: npt.NDArray[np.intp] | None
+        self,
+        design: Design,
+        indices: Sequence[int],
+        keep: npt.NDArray[np.intp] | None,
+        draw: Callable[[int], npt.NDArray[np.intp]] | None = None,  # of people with several rows
     ) -> Array:
         """Return design columns ``indices`` of all rows, or of the rows ``keep`` (sorted).
 

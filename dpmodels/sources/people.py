@@ -1,0 +1,205 @@
+"""The rows of a call whose unit is a person: held in memory, ordered by person.
+
+Whatever the source gives (a frame, a file, parts that interleave people), the cells that the
+design needs are read once and put in the order of people; ids are compared and dropped. A stage
+gets whole people. A stage that knows only rows gets nothing: there is no ``blocks`` to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import PrivacyBugError, SourceError
+from dpmodels.formula.coerce import coerce_all
+from dpmodels.sources.adapt import Source
+from dpmodels.sources.windows import WINDOW, Coins
+from dpmodels.units.ids import Ids
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.units.person import Person
+
+__all__ = ["BlockOfPeople", "PeopleRows", "count_people"]
+
+Index = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockOfPeople:
+    """Whole people: the rows of one after the other.
+
+    Attributes
+    ----------
+    rows : (q, m) array
+        As a block of :class:`dpmodels.sources.rows.Rows`.
+    starts : (k,) array
+        First row of each.
+    counts : (k,) array
+        How many rows each has, at least one.
+    """
+
+    rows: Array
+    starts: Index
+    counts: Index
+
+
+def count_people(source: Source, person: Person) -> int:
+    """Count the different ids of a table: a public number."""
+    ids = Ids()
+    for chunk in source.chunks([person.column]):
+        ids.add(chunk[person.column])
+    return ids.codes()[1]
+
+
+class PeopleRows:
+    """The private rows of one call, person by person.
+
+    Parameters
+    ----------
+    source : Source
+    n : int
+        Number of people: public, or the guess of it (add-remove).
+    person : Person
+    public_n : bool
+        False under add-remove.
+
+    Notes
+    -----
+    **Privacy.** How many rows there are is private: no bar, no error and no block height outside
+    this stage depends on it. The number of people is public; a table with another one stops the
+    call, where it was declared (``units=``) one with more.
+    """
+
+    def __init__(self, source: Source, n: int, person: Person, *, public_n: bool = True) -> None:
+        self._source = source
+        self._person = person
+        self._public_n = public_n
+        self._cells: dict[str, Any] = {}
+        self._ends: Index | None = None
+        self.n = n
+
+    def blocks(self, *_: Any, **__: Any) -> Iterator[Array]:
+        """Refuse: a proof for rows says nothing of people."""
+        raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
+
+    raw = coded_blocks = skim = blocks
+
+    def people(
+        self, design: Design, coins: Coins | None = None, height: int = WINDOW
+    ) -> Iterator[BlockOfPeople]:
+        """Yield one pass of blocks of whole people, about ``height`` rows each.
+
+        Rows without an id are nobody's and left out. A person of more rows is a block of its own.
+        With ``coins`` only the people that they choose, one coin a person.
+        """
+        first, counts = self._spans(design.kinds)
+        if coins is not None:
+            chosen = coins.choose(len(counts))
+            first, counts = first[chosen], counts[chosen]
+        for a, b in _groups(counts, height):
+            size = counts[a:b]
+            starts = np.concatenate([[0], np.cumsum(size)[:-1]]).astype(np.intp)
+            m = int(size.sum())
+            low, high = int(first[a]), int(first[b - 1] + size[-1])
+            where: Any = slice(low, high)
+            if high - low != m:
+                where = np.repeat(first[a:b] - starts, size) + np.arange(m)
+            rows = np.empty((design.q, m))
+            design.fill({c: v[where] for c, v in self._cells.items()}, rows)
+            yield BlockOfPeople(rows, starts, size)
+
+    def sample(
+        self,
+        design: Design,
+        indices: Sequence[int],
+        keep: Index | None,
+        draw: Callable[[int], Index],
+    ) -> Array:
+        """Return design columns of one row a person, chosen by secret coins: (k, n).
+
+        Parameters
+        ----------
+        keep : array or None
+            Which places of people are wanted (sorted); None: all.
+        draw : function
+            ``draw(m)``: a secret uniform permutation.
+
+        Notes
+        -----
+        **Privacy.** The row of a person is uniform among its own, whatever the others are: one
+        person is one column of what comes back. People without rows are NaN.
+        """
+        self._spans(design.kinds)
+        index, at = list(indices), 0
+        out = np.full((len(index), self.n), np.nan)
+        for block in self.people(design):
+            rank = draw(block.rows.shape[1])
+            lowest = np.minimum.reduceat(rank, block.starts)
+            chosen = np.flatnonzero(rank == np.repeat(lowest, block.counts))
+            part = block.rows[:, chosen]
+            void = np.isnan(part[0 if design.response is None else -1])
+            part = part[index]
+            part[:, void] = np.nan
+            out[:, at : at + part.shape[1]] = part
+            at += part.shape[1]
+        return out if keep is None else out[:, keep]
+
+    def close(self) -> None:
+        """Let go of the cells."""
+        self._cells, self._ends = {}, None
+
+    def _spans(self, kinds: Mapping[str, Any]) -> tuple[Index, Index]:
+        """Return (first row, number of rows) of each person, reading the table if need be."""
+        if self._ends is None or set(kinds) - set(self._cells):
+            self._read(kinds)
+        assert self._ends is not None
+        return self._ends[:-1], np.diff(self._ends)
+
+    def _read(self, kinds: Mapping[str, Any]) -> None:
+        column = self._person.column
+        names = list(dict.fromkeys([*kinds, column]))
+        ids, parts = Ids(), []
+        for chunk in self._source.chunks(names):
+            ids.add(chunk[column])
+            cells = coerce_all({c: chunk[c] for c in kinds}, kinds)
+            # what a source hands out may be a view of a buffer that it uses again
+            parts.append({c: np.array(v) for c, v in cells.items()})
+            del chunk
+        codes, found = ids.codes()
+        self._check(found)
+        ordered = bool(np.all(codes[1:] >= codes[:-1])) and (not len(codes) or codes[0] >= 0)
+        order: Any = slice(None)
+        if not ordered:
+            order = np.argsort(codes, kind="stable")
+            codes = codes[order]
+            order = order[np.searchsorted(codes, 0) :]
+            codes = codes[len(codes) - len(order) :]
+        self._cells = {c: np.concatenate([p[c] for p in parts])[order] for c in kinds}
+        self._ends = np.searchsorted(codes, np.arange(found + 1)).astype(np.intp)
+
+    def _check(self, found: int) -> None:
+        if not self._public_n:
+            return
+        if self._person.count is not None and found > self._person.count:
+            raise SourceError("the table has more people than units= declares")
+        if self._person.count is None and found != self.n:
+            raise SourceError(
+                "this pass met another number of people than was counted before: the source must "
+                "give the same rows each time"
+            )
+
+
+def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of people with at most ``height`` rows together, or one person with more."""
+    ends = np.cumsum(counts)
+    a = done = 0
+    while a < len(counts):
+        b = max(int(np.searchsorted(ends, done + height, side="right")), a + 1)
+        yield a, b
+        a, done = b, int(ends[b - 1])
