@@ -172,8 +172,7 @@ def people_count(source: Source, person: Person, *, public_n: bool) -> int:
     found = guarded(lambda: count_people(source, person), charged=False)
     if found < 1:
         raise RequestError(
-            f"unit={person.column!r}: no cell of the column is an id. Ids are whole numbers or "
-            "text"
+            f"unit={person.column!r}: no cell of the column is an id. Ids are whole numbers or text"
         )
     return found
 

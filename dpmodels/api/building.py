@@ -131,9 +131,7 @@ def _person(
     if unit is None and declared is not None and options.get("unit") is None:
         unit = declared.unit
     levelled = (
-        ()
-        if declared is None
-        else [name for name, v in declared.items() if hasattr(v, "codes")]
+        () if declared is None else [name for name, v in declared.items() if hasattr(v, "codes")]
     )
     person = person_of(
         unit, common["units"], common["rows_per_unit"], columns=kinds, levelled=levelled
@@ -142,9 +140,13 @@ def _person(
         return None
     if not method.people:
         able = [m for m in method_names(method.verb) if resolve(method.verb, m).people]
-        instead = f"use method={' or '.join(map(repr, able))}" if able else (
-            "no method of this verb has one. Make a table of one row a person first (a mean, a "
-            "last visit), and leave unit= out"
+        instead = (
+            f"use method={' or '.join(map(repr, able))}"
+            if able
+            else (
+                "no method of this verb has one. Make a table of one row a person first (a mean, a "
+                "last visit), and leave unit= out"
+            )
         )
         raise RequestError(
             f"{method.verb}(method={method.name!r}) has no proof for people "

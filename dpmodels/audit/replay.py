@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Draw", "ReplayRun", "replay_ratios", "replay_stage"]
 
 
-
 @dataclass(frozen=True, eq=False)
 class Draw:
     """One noisy step as the stage asked for it.

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.windows import Coins
 
-__all__ = ["ROW_MOST", "TOP", "People", "into_balls", "lengths", "people_gram", "product", "sums", "void"]
+__all__ = [
+    "ROW_MOST",
+    "TOP",
+    "People",
+    "into_balls",
+    "lengths",
+    "people_gram",
+    "product",
+    "sums",
+    "void",
+]
 
 Index = npt.NDArray[np.intp]
 #: Lattice steps of a radius: pays for the float rounding of lengths, factors and products.
@@ -133,4 +143,3 @@ def void(z: Array) -> Array:
         z[:, gone] = 0.0
         length[gone] = 0.0
     return length
-

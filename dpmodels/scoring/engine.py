@@ -21,10 +21,10 @@ from dpmodels.privacy.steps import Step as LedgerStep
 from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.guide import Guide
 from dpmodels.scoring.newton import Step, newton_step
+from dpmodels.scoring.people import PersonPass, sums_of_people
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
 from dpmodels.scoring.score import LeastSquares, Score, Start, Working
 from dpmodels.scoring.state import State
-from dpmodels.scoring.people import PersonPass, sums_of_people
 from dpmodels.scoring.sums import (
     Centre,
     PassSums,
@@ -223,7 +223,7 @@ def release_scoring(
     Q = release_ball(
         rows if working is None else _Worked(rows, working), design, rowmap, run, "start",
         Gaussian(plan.start), plan.relation, guide.windows, guide.early_coins(run),
-        people=plan.people,
+        **({"people": True} if plan.people else {}),
     )  # fmt: skip
     s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start
     per = _rows_a_person(plan, Q, coordinates)
@@ -306,9 +306,7 @@ def _within(
     return one.within(row * math.sqrt(omega), row * psi) if row * psi > 0.0 else one
 
 
-def _centre(
-    score: Score, state: State, k: int, coordinates: Coordinates, design: Design
-) -> Centre:
+def _centre(score: Score, state: State, k: int, coordinates: Coordinates, design: Design) -> Centre:
     """Return where pass k looks from."""
     return Centre(
         coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,

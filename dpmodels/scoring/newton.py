@@ -78,7 +78,7 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
         d = np.asarray(d * min(1.0, most / length)) if length > 0 else d
     theta = state.theta + state.W @ d
     if plan.people and not plan.last:
-        W = _by_meat(released, plan, root * math.sqrt(state.phi / learnt.phi))
+        W = _by_meat(released, plan, np.asarray(root * math.sqrt(state.phi / learnt.phi)))
     else:
         W = score.white(state, root @ safe @ root)
     return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own))

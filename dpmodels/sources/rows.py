@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.errors import SourceError
+from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.adapt import Source, chosen_chunks
 from dpmodels.sources.progress import progress_bar
@@ -17,6 +17,7 @@ from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.sources.people import BlockOfPeople
 
 __all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 
@@ -95,6 +96,10 @@ class Rows:
                 at = 0
         if at:
             yield buffer[:, :at]
+
+    def people(self, design: Design, coins: Coins | None = None) -> Iterator[BlockOfPeople]:
+        """Refuse: nobody said whose rows these are."""
+        raise PrivacyBugError("this stage reads people, but the unit of the call is a row")
 
     def coded_blocks(
         self, design: Design, height: int = BLOCK_ROWS

@@ -21,7 +21,7 @@ _EXACT = 2.0**53
 
 
 class Ids:
-    """Collects a column of ids, part by part. **Private.**"""
+    """A column of ids, collected part by part: private."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Any, npt.NDArray[np.bool_] | None]] = []
@@ -73,7 +73,8 @@ def _canonical(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
     if module == "pyarrow":
         return _of_arrow(column)
     if isinstance(column, np.ma.MaskedArray):
-        return _of_array(column.astype(object).filled(None))
+        masked: Any = column.astype(object)
+        return _of_array(masked.filled(None))
     if not isinstance(column, np.ndarray):
         cells = np.empty(len(column), dtype=object)
         for i, cell in enumerate(column):
@@ -89,7 +90,9 @@ def _of_pandas(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
     if isinstance(dtype, pd.CategoricalDtype):
         cat = column.cat if hasattr(column, "cat") else column
         values = _objects(*_of_array(np.asarray(cat.categories, dtype=object)))
-        return np.append(values, None)[np.asarray(cat.codes)], None
+        cells = np.empty(len(values) + 1, dtype=object)  # the last for code -1: missing
+        cells[:-1] = values
+        return cells[np.asarray(cat.codes)], None
     if isinstance(dtype, np.dtype):
         return _of_array(column.to_numpy())
     if pd.api.types.is_integer_dtype(dtype) and not pd.api.types.is_unsigned_integer_dtype(dtype):
@@ -103,8 +106,11 @@ def _of_arrow(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
 
     kind = column.type
     if pa.types.is_signed_integer(kind):
-        present = ~np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool) \
-            if isinstance(column, pa.Array) else ~np.asarray(column.is_null(), dtype=bool)
+        present = (
+            ~np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+            if isinstance(column, pa.Array)
+            else ~np.asarray(column.is_null(), dtype=bool)
+        )
         cells = np.asarray(column.fill_null(0)).astype(np.int64)
         return cells, None if present.all() else present
     if pa.types.is_floating(kind):
