@@ -232,7 +232,8 @@ def _planned_columns(
 def build_chosen(verb: str, formula: Any, choice: Choice, **call: Any) -> Designed:
     """Build the call of a chosen method, with the one that may take over."""
     first = build_request(verb, formula, method=choice.method, reasons=choice.reasons, **call)
-    if not choice.second:
+    second = choice.second and resolve(verb, choice.second)
+    if not second or (first.request.unit is not None and not second.people):
         return first
     return replace(first, second=build_request(verb, formula, method=choice.second, **call))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmodels.registry import method_names, resolve
+from dpmodels.units.person import LEVELS
 from dpmodels.verbs import verb_of
 
 __all__ = ["Choice", "choose_method"]
@@ -90,6 +91,8 @@ def _serves(verb: str, method: str, name: str, value: Any) -> bool:
     """Return whether a method takes an option with this value."""
     from dpmodels.api.building import COMMON_OPTIONS
 
+    if name == "unit" and value not in LEVELS:
+        return bool(resolve(verb, method).people)
     if name in COMMON_OPTIONS:
         return name != "weights" or "weights" in resolve(verb, method).accepts
     option = _option(verb, method, name)

@@ -245,7 +245,7 @@ def release_scoring(
             for chain, state in zip(plan.chains, states, strict=True)
         ]
         taken = []
-        for i, sums in enumerate(_sums(passes, rows, design, guide, run)):
+        for i, sums in enumerate(_of_blocks(passes, rows, design, guide, run)):
             chain, own = plan.chains[i], passes[i].plan
             plans[i].append(own)
             released[i].append(release_pass(sums, own, run, chain.step(k)))
@@ -261,7 +261,7 @@ def release_scoring(
     )
 
 
-def _sums(
+def _of_blocks(
     passes: list[ScorePass], rows: Rows | PeopleRows, design: Design, guide: Guide, run: Run
 ) -> tuple[PassSums, ...]:
     """Return the exact sums of the passes of all chains, by row or by person. Confidential."""

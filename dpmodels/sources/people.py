@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.units.person import Person
 
-__all__ = ["BlockOfPeople", "PeopleRows", "count_people"]
+__all__ = ["BlockOfPeople", "PeopleRows", "count_people", "row_hashes"]
 
 Index = npt.NDArray[np.intp]
 
@@ -119,30 +119,34 @@ class PeopleRows:
         design: Design,
         indices: Sequence[int],
         keep: Index | None,
-        draw: Callable[[int], Index],
+        draw: Callable[[int], npt.NDArray[np.uint8]],
     ) -> Array:
-        """Return design columns of one row a person, chosen by secret coins: (k, n).
+        """Return design columns of one row a person, that of the smallest keyed hash: (k, n).
 
         Parameters
         ----------
         keep : array or None
             Which places of people are wanted (sorted); None: all.
         draw : function
-            ``draw(m)``: a secret uniform permutation.
+            ``draw(m)``: secret uniform bytes, for the key.
 
         Notes
         -----
-        **Privacy.** The row of a person is uniform among its own, whatever the others are: one
-        person is one column of what comes back. People without rows are NaN.
+        **Privacy.** Which row stands for a person is a function of its own rows and of the key
+        alone: one person is one column of what comes back. People without rows are NaN.
         """
         self._spans(design.kinds)
-        index, at = list(indices), 0
-        out = np.full((len(index), self.n), np.nan)
+        out = np.full((len(indices), self.n), np.nan)
+        hashes = row_hashes([self._cells[c] for c in sorted(design.kinds)], draw(8))
+        index, at, first = list(indices), 0, 0
         for block in self.people(design):
-            rank = draw(block.rows.shape[1])
-            lowest = np.minimum.reduceat(rank, block.starts)
-            chosen = np.flatnonzero(rank == np.repeat(lowest, block.counts))
-            part = block.rows[:, chosen]
+            own = hashes[first : first + block.rows.shape[1]]
+            first += len(own)
+            lowest = np.minimum.reduceat(own, block.starts)
+            rows = np.flatnonzero(own == np.repeat(lowest, block.counts))
+            # rows of equal cells have equal hashes: the first of them stands for all
+            _, one = np.unique(np.searchsorted(block.starts, rows, side="right"), return_index=True)
+            part = block.rows[:, rows[one]]
             void = np.isnan(part[0 if design.response is None else -1])
             part = part[index]
             part[:, void] = np.nan
@@ -203,3 +207,24 @@ def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
         b = max(int(np.searchsorted(ends, done + height, side="right")), a + 1)
         yield a, b
         a, done = b, int(ends[b - 1])
+
+
+def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Return a keyed number of each row, a function of its cells and of the key alone.
+
+    Cells are compared by value (0 and -0 are one, missing cells too). No proof rests on how well
+    it mixes: a key fixed for ever would do for privacy (``units/theory.md``, 5).
+    """
+    seed = np.frombuffer(np.ascontiguousarray(key[:8]).tobytes(), dtype=np.uint64)[0]
+    out = np.full(len(cells[0]) if cells else 0, seed, dtype=np.uint64)
+    for column in cells:
+        bits = np.asarray(column)
+        if bits.dtype.kind == "f":
+            bits = np.where(np.isnan(bits), -np.inf, bits + 0.0).view(np.uint64)
+        out ^= bits.astype(np.uint64)
+        out += np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            out ^= out >> np.uint64(shift)
+            out *= np.uint64(factor)
+        out ^= out >> np.uint64(31)
+    return out

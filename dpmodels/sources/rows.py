@@ -199,7 +199,7 @@ class Rows:
         design: Design,
         indices: Sequence[int],
         keep: npt.NDArray[np.intp] | None,
-        draw: Callable[[int], npt.NDArray[np.intp]] | None = None,  # of people with several rows
+        draw: Callable[[int], npt.NDArray[np.uint8]] | None = None,  # of people with several rows
     ) -> Array:
         """Return design columns ``indices`` of all rows, or of the rows ``keep`` (sorted).
 

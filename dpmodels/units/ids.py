@@ -31,7 +31,11 @@ class Ids:
         self._parts.append(_canonical(column))
 
     def codes(self) -> tuple[Codes, int]:
-        """Return (code of each row, -1 where the id is missing; number of different ids)."""
+        """Return (code of each row, -1 where the id is missing; number of different ids).
+
+        Codes follow the order of the ids, numbers before text: they do not depend on the order of
+        the rows.
+        """
         if not self._parts:
             return np.empty(0, dtype=np.int64), 0
         if all(cells.dtype == np.int64 for cells, _ in self._parts):
@@ -42,7 +46,7 @@ class Ids:
                 [np.ones(len(c), dtype=bool) if ok is None else ok for c, ok in self._parts]
             )
             out = np.full(len(cells), -1, dtype=np.int64)
-            found, values = pd.factorize(cells[present])
+            found, values = pd.factorize(cells[present], sort=True)
             out[present] = found
             return out, len(values)
         known: dict[Any, int] = {}
@@ -60,7 +64,11 @@ class Ids:
                     count=len(keys),
                 )
             )
-        return np.concatenate(parts), len(known)
+        ranked = sorted(known, key=lambda key: (isinstance(key, str), key))
+        rank = np.empty(len(known) + 1, dtype=np.int64)
+        rank[[known[key] for key in ranked]] = np.arange(len(known))
+        rank[-1] = -1
+        return rank[np.concatenate(parts)], len(known)
 
 
 def _canonical(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
