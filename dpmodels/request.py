@@ -86,6 +86,8 @@ class Request:
         The method's own options, resolved.
     unit : Person or None
         The column that names the unit of privacy; None: the row.
+    identifier : str
+        A column whose name says it is an identifier, where the unit is the row; or empty.
     """
 
     verb: str
@@ -110,6 +112,7 @@ class Request:
     public: Any = None
     reasons: tuple[str, ...] = ()
     unit: Person | None = None
+    identifier: str = ""
 
     @property
     def public_count(self) -> bool:

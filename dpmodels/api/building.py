@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
 from dpmodels.registry import Method, method_names, resolve
 from dpmodels.request import Request, check_eps_delta, check_n, check_seed
-from dpmodels.units.person import LEVELS, Person, person_of
+from dpmodels.units.person import LEVELS, Person, identifier_among, person_of
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -163,6 +163,21 @@ def _person(
             "move the others: leave it out"
         )
     return person
+
+
+def _identifier(
+    person: Person | None,
+    declared: Schema | None,
+    kinds: Mapping[str, str],
+    options: Mapping[str, Any],
+) -> str:
+    """Return a column that looks like an identifier, where nobody said whose rows these are."""
+    if person is not None or options.get("unit") == "attribute":
+        return ""
+    levels = () if declared is None else declared
+    return identifier_among(
+        [*levels, *(c for c, kind in kinds.items() if kind not in ("bool", "datetime"))]
+    )
 
 
 def _relation(method: Method, asked: str | None) -> str:
@@ -321,6 +336,7 @@ def build_request(
         public=public,
         reasons=reasons,
         unit=person,
+        identifier=_identifier(person, declared, kinds, resolved),
     )
     record = verb_of(verb)
     design = getattr(language, record.design)(

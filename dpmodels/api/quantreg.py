@@ -30,6 +30,7 @@ def dp_quantreg(
     budget: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
+    unit: str | None = None,
     **options: Any,
 ) -> Fit:
     """Fit a quantile regression with differential privacy.
@@ -49,10 +50,15 @@ def dp_quantreg(
         Integrated corrected loss (default), its one-draw forms.
     schema, bounds, public, inference, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
+    unit : str, optional
+        Column that says whose row it is: the guarantee then protects a *person* with all rows,
+        whatever their number. ``units=`` declares how many people there are (else the ids are
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one. None: a
+        row is its own unit; "attribute" (noised tables): one variable of a row.
     **options
         Options of the method (``dp.methods("drcl")``), and ``split, level, relation, na,
-        on_no_reply, engine, subset, weights, n``. ``unit="attribute"`` protects one variable of a
-        record; ``level`` is the confidence level.
+        on_no_reply, engine, subset, weights, n, units, rows_per_unit``;
+        ``level`` is the confidence level.
 
     Returns
     -------
@@ -69,7 +75,7 @@ def dp_quantreg(
 
     Privacy
     -------
-    Unit: one row (or one attribute of it). Neighbours: replace one row, n public. Charged: (eps,
+    Unit: one row, or one person (``unit=``). Neighbours: replace one row, n public. Charged: (eps,
     delta) for the noised table; everything after it is post-processing. On a release: nothing.
     """
     return fit_formula("dp_quantreg", default="scoring", **locals())

@@ -48,6 +48,7 @@ class Call:
     on_no_reply: str = "return"
     options: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    identifier: str = ""
 
     @classmethod
     def of(cls, request: Request) -> Call:
@@ -65,6 +66,7 @@ class Call:
             on_no_reply=request.on_no_reply,
             options={str(k): plain(v) for k, v in request.options.items()},
             reasons=tuple(request.reasons),
+            identifier=request.identifier,
         )
 
 

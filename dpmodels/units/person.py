@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dpmodels.errors import RequestError, did_you_mean, shown
 
-__all__ = ["LEVELS", "Person", "column_of", "named", "people_or_rows", "person_of", "unit_of"]
+__all__ = [
+    "LEVELS", "NO_PEOPLE", "Person", "column_of", "identifier_among", "named", "people_or_rows",
+    "person_of", "unit_of",
+]  # fmt: skip
 
 #: Units that are no column: a row, or one variable of a row.
 LEVELS = ("record", "attribute")
 #: Rows of a person where nothing says how many: a guess too large costs a little noise in the
 #: start, one too small shortens people there.
 ROWS = 4.0
+#: Said where a table of rows is noised as a whole.
+NO_PEOPLE = (
+    "a noised table protects one row of it ('record') or one variable of a row ('attribute'), not "
+    "the person of unit={!r} with all rows. Make a table of one row a person first (a mean, a last "
+    "visit); or fit the data itself, as in dp_ols(..., unit=...)"
+)
+#: Names that say: this is an identifier.
+_IDENTIFIER = re.compile(
+    r"(?:^|[_ .])(?:id|ids|pid|uid|uuid|guid|ssn)$|[a-z](?:Id|ID)$"
+    r"|^(?:person|patient|subject|customer|user|household|respondent|participant|member)"
+    r"(?:_?(?:no|nr|num|number|key|code))?$",
+)
 _TEXT = "one person (column {})"
 
 
@@ -45,6 +61,11 @@ class Person:
 def unit_of(column: str) -> str:
     """Return the unit of a guarantee for people: ``one person (column person_id)``."""
     return _TEXT.format(column)
+
+
+def identifier_among(names: Iterable[str]) -> str:
+    """Return the first name that says it is an identifier; empty: none does."""
+    return next((name for name in names if _IDENTIFIER.search(name)), "")
 
 
 def column_of(unit: str) -> str | None:
