@@ -76,10 +76,7 @@ LINKS: dict[str, Link] = {
     for link in (
         Link("identity", lambda eta: eta, np.ones_like, lambda mean: mean),
         Link(
-            "logit",
-            _logistic,
-            _logistic_slope,
-            lambda mean: math.log(mean / (1.0 - mean)),
+            "logit", _logistic, _logistic_slope, lambda mean: math.log(mean / (1.0 - mean)),
             (-30.0, 30.0),
         ),
         Link("probit", _normal, _normal_density, _normal_quantile, (-7.0, 7.0)),
@@ -173,7 +170,9 @@ class Family:
         """Whether the response is one of two."""
         return self.response == "event"
 
-    def score(self, y: Array, eta: Array, link: Link, alpha: float = 0.0) -> tuple[Array, Array]:
+    def score(
+        self, y: Array, eta: Array, link: Link, alpha: float = 0.0
+    ) -> tuple[Array, Array]:
         """Return ``(psi, omega)``: score and expected information of rows in eta.
 
         ``psi = (y - mu) mu'/V``, ``omega = mu'^2/V >= 0``, mu' the slope of the inverse link; (m,)

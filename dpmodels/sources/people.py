@@ -177,15 +177,8 @@ class PeopleRows:
             del chunk
         codes, found = ids.codes()
         self._check(found)
-        ordered = bool(np.all(codes[1:] >= codes[:-1])) and (not len(codes) or codes[0] >= 0)
-        order: Any = slice(None)
-        if not ordered:
-            order = np.argsort(codes, kind="stable")
-            codes = codes[order]
-            order = order[np.searchsorted(codes, 0) :]
-            codes = codes[len(codes) - len(order) :]
+        order, self._ends = _by_person(codes, found)
         self._cells = {c: np.concatenate([p[c] for p in parts])[order] for c in kinds}
-        self._ends = np.searchsorted(codes, np.arange(found + 1)).astype(np.intp)
 
     def _check(self, found: int) -> None:
         if not self._public_n:
@@ -197,6 +190,22 @@ class PeopleRows:
                 "this pass met another number of people than was counted before: the source must "
                 "give the same rows each time"
             )
+
+
+def _by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:
+    """Return (rows in the order of people, each in that of the file; ends of people).
+
+    A counting sort: rows without an id are left out.
+    """
+    from scipy.sparse import csr_matrix
+
+    missing = len(codes) > 0 and int(codes.min()) < 0
+    if not missing and bool((codes[1:] >= codes[:-1]).all()):
+        return slice(None), np.searchsorted(codes, np.arange(found + 1)).astype(np.intp)
+    rows = np.flatnonzero(codes >= 0) if missing else np.arange(len(codes))
+    m = len(rows)
+    table = csr_matrix((rows, codes[rows], np.arange(m + 1)), shape=(m, found)).tocsc()
+    return table.data, table.indptr.astype(np.intp)
 
 
 def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:

@@ -18,6 +18,8 @@ __all__ = ["Ids"]
 Codes = npt.NDArray[np.int64]
 #: Floats at or above this do not tell neighbouring integers apart.
 _EXACT = 2.0**53
+#: Ids within so many times the number of rows are ranked by a table.
+_TABLE = 4
 
 
 class Ids:
@@ -39,16 +41,15 @@ class Ids:
         if not self._parts:
             return np.empty(0, dtype=np.int64), 0
         if all(cells.dtype == np.int64 for cells, _ in self._parts):
-            import pandas as pd
-
             cells = np.concatenate([cells for cells, _ in self._parts])
             present = np.concatenate(
                 [np.ones(len(c), dtype=bool) if ok is None else ok for c, ok in self._parts]
             )
+            if present.all():
+                return _ranks(cells)
             out = np.full(len(cells), -1, dtype=np.int64)
-            found, values = pd.factorize(cells[present], sort=True)
-            out[present] = found
-            return out, len(values)
+            out[present], found = _ranks(cells[present])
+            return out, found
         known: dict[Any, int] = {}
         parts = []
         for cells, ok in self._parts:
@@ -69,6 +70,26 @@ class Ids:
         rank[[known[key] for key in ranked]] = np.arange(len(known))
         rank[-1] = -1
         return rank[np.concatenate(parts)], len(known)
+
+
+def _ranks(cells: Codes) -> tuple[Codes, int]:
+    """Return the rank of each integer among the different ones, and how many those are."""
+    if not len(cells):
+        return cells, 0
+    step = cells[1:] != cells[:-1]
+    if bool((cells[1:] >= cells[:-1]).all()):  # in order already
+        out = np.concatenate([[0], np.cumsum(step)])
+        return out, int(out[-1]) + 1
+    low, high = int(cells.min()), int(cells.max())
+    if high - low <= _TABLE * len(cells):  # a table of who is there is faster than a sort
+        there = np.zeros(high - low + 1, dtype=bool)
+        there[cells - low] = True
+        rank = np.cumsum(there) - 1
+        return rank[cells - low], int(rank[-1]) + 1
+    import pandas as pd
+
+    out, values = pd.factorize(cells, sort=True)
+    return out.astype(np.int64), len(values)
 
 
 def _canonical(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:

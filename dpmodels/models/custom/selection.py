@@ -72,7 +72,6 @@ def poisson_rdp(alpha: float, *, mu: float, mean: float) -> float:
     hat = delta_gdp(math.log1p(1.0 / (alpha - 1.0)), mu)
     return 0.5 * alpha * mu * mu + mean * hat + math.log(mean) / (alpha - 1.0)
 
-
 #: Qualification of a guarantee that rests on how many runs there are.
 RUNS_NOTE = (
     "how many runs are made, and of which candidates, comes from 53-bit float draws: the "

@@ -50,7 +50,9 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan a call of ``dp_quantreg(method="scoring")``."""
     taus = taus_of(request["tau"])
     labels = [f"tau = {tau:g}" if len(taus) > 1 else "" for tau in taus]
-    chains = tuple(Chain(Quantile(tau=tau), label) for tau, label in zip(taus, labels, strict=True))
+    chains = tuple(
+        Chain(Quantile(tau=tau), label) for tau, label in zip(taus, labels, strict=True)
+    )
     return plan_fit(request, design, n, Model(chains, guess=_GUESS))
 
 
