@@ -21,6 +21,7 @@ from dpmodels.release import Release
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.engine import Chain, ScoringPlan, plan_scoring, release_scoring, steps
 from dpmodels.scoring.guide import Guide, guide_share, guide_windows, noise_ratio
+from dpmodels.scoring.rules import of_people
 from dpmodels.sources.windows import ALL_ROWS
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def figure(scoring: ScoringPlan) -> float:
 def _shares(request: Request, rules: Rules) -> tuple[float, ...]:
     """Return the shares of the passes; ``split=`` before the rule."""
     if request.split is None:
-        return rules.passes
+        return rules.passes if request.unit is None else of_people(rules)
     names = pass_names(rules)
     if set(request.split) != set(names):
         raise RequestError(

@@ -18,13 +18,20 @@ __all__ = [
     "Rules",
     "blocks_reach",
     "joint_sensitivity",
+    "of_people",
     "plan_pass",
 ]
 
 #: Share of a pass before the last that releases the meat of people.
 PILOT = 0.2
+#: Of people, the shares of the last pass, and what of its share an earlier pass keeps: the noise
+#: of scores is what decides.
+LAST_OF_PEOPLE = {
+    "information": 0.12, "score": 0.75, "meat": 0.05, "spread": 0.03, "histogram": 0.05,
+}  # fmt: skip
+KEPT_EARLY = 0.75
 #: Factor of the clip of people's scores, in place of .36: sums of rows have lighter tails.
-SUMS = 0.3
+SUMS = 0.28
 #: Enlarges the joint sensitivity: rows on a lattice are parallel up to 2^-20 sqrt p only.
 LATTICE = 1.0 + 2.0**-12
 #: Largest number of columns for which ``LATTICE`` was proved to be enough.
@@ -155,6 +162,12 @@ class PassPlan:
         return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
 
 
+def of_people(rules: Rules) -> tuple[float, ...]:
+    """Return the shares of the start and the passes where the unit is a person."""
+    early = [KEPT_EARLY * share for share in rules.passes[:-1]]
+    return (*early, 1.0 - math.fsum(early))
+
+
 def blocks_reach(relation: str, p: int) -> tuple[float, float]:
     """Return the sensitivities of (sum v v', sum s) at unit radii, each by itself."""
     if relation != "replace":
@@ -226,6 +239,8 @@ def plan_pass(
     share = _shares(rules, last=last, meat=meat)
     if people and not last:
         share = {name: (1.0 - PILOT) * one for name, one in share.items()} | {"meat": PILOT}
+    if people and last:
+        share |= LAST_OF_PEOPLE
     mu_pass = mu * math.sqrt(rules.passes[k])
     own, twice = blocks_reach(relation, p)
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the

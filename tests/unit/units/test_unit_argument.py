@@ -1,5 +1,6 @@
 """``unit=`` through the verbs: whose guarantee, what is shown, what is refused."""
 
+import re
 import warnings
 
 import numpy as np
@@ -49,7 +50,8 @@ def test_the_guarantee_says_whom_it_protects_and_n_counts_people():
     assert "unit: one person (column pid)" in plain.privacy.statement()
     assert "the number of people is public, that of rows is not" in plain.privacy.statement()
     text = str(plain.summary()) + str(plain.ledger) + repr(plain) + plain.to_json()
-    assert "480" not in text and "cluster-robust" in text and "People:" in text
+    assert not re.search(r"(?<![.\d])480(?![.\d])", text)
+    assert "cluster-robust" in text and "People:" in text
     again = dp.Fit.from_json(plain.to_json()) if hasattr(dp, "Fit") else None
     assert again is None or again.unit == plain.unit
 
