@@ -7,6 +7,7 @@
 import sys
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -88,7 +89,7 @@ def cover(name, R, eps, seed=1, unit="pid", **more):
         fit = verb("y ~ xb + xw", data, eps=eps, delta=1e-6, unit=unit, schema=schema,
                    seed=1000 * seed + r, **options, **more)  # fmt: skip
         low, high = fit.conf_int().to_numpy().T
-        inside.append((low <= TRUTH) & (TRUTH <= high))
+        inside.append((low <= TRUTH) & (high >= TRUTH))
         error.append(fit.params.to_numpy() - TRUTH)
         if name != "median":
             ratio.append(fit.bse.to_numpy() / clustered(data, name))
@@ -126,8 +127,8 @@ def timing(N=200_000, T=5):
         ("dp_glm logit, in order", dp.dp_glm, events, {**bounds, "y": dp.Binary()}),
     ):
         call = {"eps": 1, "delta": 1e-8, "schema": schema, "seed": 1}
-        rows = seconds(lambda: verb(formula, table, **call))
-        people = seconds(lambda: verb(formula, table, unit="pid", rows_per_unit=T, **call))
+        rows = seconds(partial(verb, formula, table, **call))
+        people = seconds(partial(verb, formula, table, unit="pid", rows_per_unit=T, **call))
         print(f"{name}: rows {rows:.2f} s, people {people:.2f} s, ratio {people / rows:.2f}")
 
 

@@ -145,7 +145,7 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
 
         budget = current_budget()
     ledger = None if budget is None else (budget, budget.charge(label, guarantee))
-    return Opened(plan, guarantee, [Run(guarantee.steps, noise)], ledger)
+    return Opened(plan, guarantee, [Run(guarantee.inner or guarantee.steps, noise)], ledger)
 
 
 def people_count(source: Source, person: Person, *, public_n: bool) -> int:
@@ -177,12 +177,19 @@ def people_count(source: Source, person: Person, *, public_n: bool) -> int:
     return found
 
 
+def _apart(seed: int | None) -> int | None:
+    """Return the seed of draws that are not those of the run."""
+    return None if seed is None else seed + 1
+
+
 def rows_of(
     source: Source,
     n: int,
     progress: bool | None = False,
     *,
     person: Person | None = None,
+    kinds: Any = None,
+    seed: int | None = None,
     **reading: Any,
 ) -> Any:
     """Return the rows of a source for :func:`released`; no cell is read before the stage.
@@ -193,11 +200,18 @@ def rows_of(
         As in :class:`dpmodels.sources.rows.Rows`.
     person : Person or None
         The unit, if it is a person: the rows then come person by person
-        (:class:`dpmodels.sources.people.PeopleRows`), without a bar.
+        (:class:`dpmodels.sources.people.PeopleRows`), without a bar; or ``max_rows=`` of each, as
+        rows (:class:`dpmodels.sources.people.CappedRows`).
+    kinds : mapping
+        Variables of the design, for capped rows.
+    seed : int or None
+        Of the call: which rows are kept is drawn.
     """
-    from dpmodels.sources.people import PeopleRows
+    from dpmodels.sources.people import CappedRows, PeopleRows
     from dpmodels.sources.rows import Rows
 
+    if person is not None and person.most:
+        return CappedRows(PeopleRows(source, n, person), kinds, make_noise(_apart(seed)))
     if person is not None:
         return PeopleRows(source, n, person, public_n=reading.get("public_n", True))
     return Rows(source, n, progress, **reading)

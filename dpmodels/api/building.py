@@ -34,6 +34,7 @@ COMMON_OPTIONS: dict[str, Any] = {
     "unit": None,
     "units": None,
     "rows_per_unit": None,
+    "max_rows": None,
 }
 _CHOICES = {
     "relation": ("replace", "add-remove"),
@@ -134,24 +135,19 @@ def _person(
         () if declared is None else [name for name, v in declared.items() if hasattr(v, "codes")]
     )
     person = person_of(
-        unit, common["units"], common["rows_per_unit"], columns=kinds, levelled=levelled
+        unit,
+        common["units"],
+        common["rows_per_unit"],
+        common["max_rows"],
+        columns=kinds,
+        levelled=levelled,
     )
     if person is None:
         return None
-    if not method.people:
-        able = [m for m in method_names(method.verb) if resolve(method.verb, m).people]
-        instead = (
-            f"use method={' or '.join(map(repr, able))}"
-            if able
-            else (
-                "no method of this verb has one. Make a table of one row a person first (a mean, a "
-                "last visit), and leave unit= out"
-            )
-        )
-        raise RequestError(
-            f"{method.verb}(method={method.name!r}) has no proof for people "
-            f"(unit={person.column!r}): {instead}"
-        )
+    if not (method.people or person.most):
+        raise RequestError(_no_people(method, person))
+    if person.most:
+        _check_cap(method, person, common, options)
     if common["n"] is not None:
         raise RequestError(
             "n= counts rows, and under unit= their number is private: give units=, the number of "
@@ -163,6 +159,41 @@ def _person(
             "move the others: leave it out"
         )
     return person
+
+
+def _no_people(method: Method, person: Person) -> str:
+    """Say what to type where a method has no proof for people."""
+    able = [m for m in method_names(method.verb) if resolve(method.verb, m).people]
+    said = (
+        f"{method.verb}(method={method.name!r}) has no proof for people (unit={person.column!r}). "
+    )
+    if able:
+        said += f"Use method={' or '.join(map(repr, able))}; or keep"
+    else:
+        said += "Keep"
+    return (
+        f"{said} at most m rows a person and pay for m, for example max_rows=2; or make a table "
+        "of one row a person first (a mean, a last visit), and leave unit= out"
+    )
+
+
+def _check_cap(
+    method: Method, person: Person, common: Mapping[str, Any], options: Mapping[str, Any]
+) -> None:
+    """Refuse ``max_rows=`` where rows cannot be kept and filled up."""
+    said = f"max_rows={person.most}"
+    if "release" in method.accepts:
+        raise RequestError(
+            f"{said}: a noised table protects one row of it, and its rows are not filled up. Make "
+            "a table of one row a person first, and leave unit= out"
+        )
+    if common["relation"] == "add-remove" or "replace" not in method.relations:
+        raise RequestError(
+            f"{said} has its proof for relation='replace': people are filled up to {person.most} "
+            "rows each, so that their number is public"
+        )
+    if common["na"] != "zero-row":
+        raise RequestError(f"{said} fills people up with empty rows: leave na= out")
 
 
 def _identifier(
@@ -294,6 +325,8 @@ def build_request(
     resolved = entry.resolve_options({**own, **level})
     eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
     relation = _relation(entry, common["relation"])
+    if common["max_rows"] is not None and common["relation"] is None:
+        relation = "replace" if "replace" in entry.relations else relation
     check_seed(seed)
     if not isinstance(inference, bool):
         raise RequestError(f"inference must be True or False, got {shown(inference)}")

@@ -13,6 +13,7 @@ from dpmodels.errors import (
     SourceError,
     UtilityWarning,
 )
+from dpmodels.planning.capped import capped_plan
 from dpmodels.private import (
     checked,
     opened,
@@ -43,7 +44,12 @@ def make_plan(call: Designed, n: int) -> Plan:
     backend, reasons = request.method.chosen(request)
     _serves_people(request, backend or request.method.backend, reasons)
     request = replace(request, reasons=(*request.reasons, *reasons))
-    plan = replace(request.method.load(backend).plan(request, call.design, n), backend=backend)
+    planned = request.method.load(backend).plan
+    if request.unit is not None and request.unit.most:
+        plan = capped_plan(planned, request, call.design, n)
+    else:
+        plan = planned(request, call.design, n)
+    plan = replace(plan, backend=backend)
     if plan.purchase is not None and request.relation == "replace":
         from dpmodels.ranges.expected import purchase_advice
 
@@ -55,13 +61,22 @@ def make_plan(call: Designed, n: int) -> Plan:
 
 def _serves_people(request: Request, backend: str, reasons: tuple[str, ...]) -> None:
     """Refuse a call for people whose backend has a proof for rows only."""
-    if request.unit is None or backend in request.method.people:
+    able = backend in request.method.people
+    if request.unit is None or (able and not request.unit.most):
+        return
+    if able:
+        raise RequestError(
+            f"{request.verb}(method={request.method.name!r}) has a proof for people with any "
+            "number of rows: leave max_rows= out"
+        )
+    if request.unit.most:
         return
     why = f" ({'; '.join(reasons)})" if reasons else ""
     raise RequestError(
         f"{request.verb}(method={request.method.name!r}) has a proof for people "
         f"(unit={request.unit.column!r}) only where it ends by scoring; this call would not"
-        f"{why}. Leave out what asks for the other ending"
+        f"{why}. Leave out what asks for the other ending, or keep at most m rows a person "
+        "and pay for m: max_rows=2"
     )
 
 
@@ -103,8 +118,9 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     door = opened(_label(plan), plan, budget, request.seed, what="the fit is ")
     backend = backend_of(plan)
     rows = rows_of(
-        source, n, request.progress, public_n=public_n, passes=plan.passes, person=person
-    )
+        source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
+        kinds=plan.design.kinds, seed=request.seed,
+    )  # fmt: skip
     release: Release = released(door, backend.release, rows)
     estimate = backend.estimate(plan, release)
     door.note(release.reply)

@@ -25,7 +25,7 @@ def _head(plan: Plan) -> list[tuple[str, str]]:
         ("Neighbours", _neighbours(plan)),
         (
             "Rows" if request.unit is None else "People",
-            "private" if plan.n is None else f"{plan.n}",
+            "private" if plan.n is None else f"{plan.people or plan.n}",
         ),
         ("Coefficients", f"{plan.design.p}"),
         ("Row norm bound", _number(plan.design.row_norm())),

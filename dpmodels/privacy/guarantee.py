@@ -10,6 +10,7 @@ from typing import Any
 
 from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
 from dpmodels.privacy.composition import Parts, eps_of_curve, parts_of
+from dpmodels.privacy.group import charged
 from dpmodels.privacy.mechanisms import Approximate, mechanism_from_dict, mechanism_to_dict
 from dpmodels.privacy.steps import Step
 from dpmodels.units.person import column_of, named
@@ -56,6 +57,12 @@ class Guarantee:
         For the unit "attribute": what a whole record gets.
     proved : {"replace", "add-remove"} or None
         Relation the mechanisms are stated for, if not ``relation``: the curve is then converted.
+    inner : tuple of Step
+        Cap and pay: the steps of one row, of which ``steps`` is what ``most`` rows come to. They
+        are what is run. Empty: ``steps`` are.
+    most : int
+    row_pair : (eps, delta) or None
+        What ``inner`` composes to.
     """
 
     steps: tuple[Step, ...]
@@ -67,8 +74,18 @@ class Guarantee:
     notes: tuple[str, ...] = field(default=())
     record_pair: tuple[float, float] | None = None
     proved: str | None = None
+    inner: tuple[Step, ...] = field(default=(), compare=False)
+    most: int = 0
+    row_pair: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        if self.inner:
+            assert self.row_pair is not None
+            rules = (
+                charged(self.inner, self.most, self.row_pair, by_pair=b) for b in (False, True)
+            )
+            if self.steps not in rules:
+                raise PrivacyBugError("a person is not charged with what its rows come to")
         choice("relation", self.relation, RELATIONS)
         choice("proved", self.proved, (None, *RELATIONS))
         if self.proved == "replace" and self.relation == "add-remove":

@@ -117,7 +117,7 @@ class Record:
             design=release.design,
             guarantee=release.guarantee,
             estimate=frozen(estimate, bool(release.reply and estimate.released)),
-            n=None if plan.n is None else int(plan.n),
+            n=None if plan.n is None else int(plan.people or plan.n),
             shares={str(k): float(v) for k, v in plan.shares.items()},
             scales={str(k): float(v) for k, v in plan.scales.items()},
             bought=tuple(plan.purchase.columns) if plan.purchase is not None else (),

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
-from dpmodels.sources.adapt import Source
+from dpmodels.sources.adapt import READ_ROWS, Source
+from dpmodels.sources.rows import Rows
 from dpmodels.sources.windows import WINDOW, Coins
 from dpmodels.units.ids import Ids
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.units.person import Person
 
-__all__ = ["BlockOfPeople", "PeopleRows", "count_people", "row_hashes"]
+__all__ = ["BlockOfPeople", "CappedRows", "PeopleRows", "count_people", "row_hashes"]
 
 Index = npt.NDArray[np.intp]
 
@@ -78,7 +79,7 @@ class PeopleRows:
 
     def __init__(self, source: Source, n: int, person: Person, *, public_n: bool = True) -> None:
         self._source = source
-        self._person = person
+        self.person = person
         self._public_n = public_n
         self._cells: dict[str, Any] = {}
         self._ends: Index | None = None
@@ -154,6 +155,42 @@ class PeopleRows:
             at += part.shape[1]
         return out if keep is None else out[:, keep]
 
+    def kept(self, kinds: Mapping[str, Any], most: int, noise: Any) -> dict[str, Any]:
+        """Return the cells of exactly ``most`` rows of each of n people; missing ones fill up.
+
+        Kept are the rows of the smallest keyed hashes: of the cells, and of a running number among
+        a person's rows of equal cells. People stand in a secret uniform order.
+
+        Notes
+        -----
+        **Privacy.** One person changes ``most`` consecutive rows: which of its rows are kept is a
+        function of them and of the key, and the order of people knows nothing of cells or ids.
+        """
+        first, counts = self._spans(kinds)
+        key = noise.coins(8)
+        of = np.repeat(np.arange(len(counts)), counts)
+        cells = row_hashes([self._cells[c] for c in sorted(kinds)], key)
+        order = np.lexsort((cells, of))
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (of[order][1:] != of[order][:-1]) | (cells[order][1:] != cells[order][:-1])
+        running = np.arange(len(order)) - np.maximum.accumulate(
+            np.where(new, np.arange(len(order)), 0)
+        )
+        hashes = np.empty_like(cells)
+        hashes[order] = row_hashes([cells[order], running], key)
+        order = np.lexsort((hashes, of))
+        rank = np.arange(len(order)) - np.repeat(first, counts)
+        taken = rank < most
+        place = noise.permutation(self.n)[of[taken]] * most + rank[taken]
+        out = {}
+        for name in kinds:
+            column = self._cells[name]
+            missing: Any = np.nan if column.dtype.kind == "f" else -1
+            full = np.full(self.n * most, missing, dtype=column.dtype)
+            full[place] = column[order[taken]]
+            out[name] = full
+        return out
+
     def close(self) -> None:
         """Let go of the cells."""
         self._cells, self._ends = {}, None
@@ -166,7 +203,7 @@ class PeopleRows:
         return self._ends[:-1], np.diff(self._ends)
 
     def _read(self, kinds: Mapping[str, Any]) -> None:
-        column = self._person.column
+        column = self.person.column
         names = list(dict.fromkeys([*kinds, column]))
         ids, parts = Ids(), []
         for chunk in self._source.chunks(names):
@@ -183,9 +220,9 @@ class PeopleRows:
     def _check(self, found: int) -> None:
         if not self._public_n:
             return
-        if self._person.count is not None and found > self._person.count:
+        if self.person.count is not None and found > self.person.count:
             raise SourceError("the table has more people than units= declares")
-        if self._person.count is None and found != self.n:
+        if self.person.count is None and found != self.n:
             raise SourceError(
                 "this pass met another number of people than was counted before: the source must "
                 "give the same rows each time"
@@ -216,6 +253,49 @@ def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
         b = max(int(np.searchsorted(ends, done + height, side="right")), a + 1)
         yield a, b
         a, done = b, int(ends[b - 1])
+
+
+class _Kept:
+    """At most so many rows of each person, as a source of rows."""
+
+    rescannable = True
+    schema_attr = None
+
+    def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:
+        self._people, self._variables, self._noise = people, dict(kinds), noise
+        self._cells: dict[str, Any] = {}
+        self.most = people.person.most
+        self.n: int | None = people.n * self.most
+        self.kinds = dict.fromkeys(kinds, "numeric")
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Yield slices of coerced cells."""
+        if not self._cells:
+            self._cells = self._people.kept(self._variables, self.most, self._noise)
+            self._people.close()
+        for start in range(0, self.n or 0, READ_ROWS):
+            yield {c: self._cells[c][start : start + READ_ROWS] for c in names}
+
+
+class CappedRows(Rows):
+    """``max_rows=`` rows of each person, for a method with a proof for rows (cap and pay).
+
+    Parameters
+    ----------
+    people : PeopleRows
+    kinds : mapping
+        Variables of the design.
+    noise : Noise
+        For the key of the hashes and the order of people.
+    """
+
+    def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:
+        kept = _Kept(people, kinds, noise)
+        super().__init__(kept, people.n * kept.most, False, coerced=True)
+
+    def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Refuse: which rows are kept is private."""
+        raise PrivacyBugError("columns of kept rows are not public")
 
 
 def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

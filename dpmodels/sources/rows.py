@@ -50,6 +50,8 @@ class Rows:
         False under add/remove: the count of a pass is then not compared with n.
     passes : int
         Planned passes, a public number: the total of the one bar of a call.
+    coerced : bool
+        The cells of the source are as coercion would give them.
     """
 
     def __init__(
@@ -60,11 +62,13 @@ class Rows:
         *,
         public_n: bool = True,
         passes: int = 1,
+        coerced: bool = False,
     ) -> None:
         self._source = source
         # Where one row may be added or removed, neither a bar nor an error may show the count.
         self._progress = progress if public_n else False
         self._public_n = public_n
+        self._coerced = coerced
         self._read_once = False
         self._bar: Any = None
         self._left = self._passes = passes
@@ -123,7 +127,7 @@ class Rows:
 
     def _pieces(
         self, design: Design, height: int, windows: Windows, coins: Coins | None = None
-    ) -> Iterator[tuple[dict[str, Any], int, bool]]:
+    ) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
         """Yield coerced cells of parts of blocks, and whether a block ends there: one pass."""
         kinds = design.kinds
         names = list(kinds)
@@ -134,7 +138,7 @@ class Rows:
             seen = start + len(chunk[names[0]])
             bar.update(seen - start + skipped)
             spans = list(windows.spans(start, seen))
-            columns = coerce_all(chunk, kinds) if spans else {}
+            columns = {} if not spans else chunk if self._coerced else coerce_all(chunk, kinds)
             if coins is not None:
                 keep = coins.choose(seen - start)
                 columns = {c: v[keep] for c, v in columns.items()}

@@ -46,11 +46,15 @@ class Person:
         Declared number of people (``units=``); None: counted, a public number.
     rows : float
         Public guess of the rows of a person (``rows_per_unit=``).
+    most : int
+        Rows of a person that are kept (``max_rows=``), where a method has a proof for rows only;
+        0: all.
     """
 
     column: str
     count: int | None = None
     rows: float = ROWS
+    most: int = 0
 
     @property
     def text(self) -> str:
@@ -90,6 +94,7 @@ def person_of(
     unit: Any,
     units: Any = None,
     rows_per_unit: Any = None,
+    max_rows: Any = None,
     *,
     columns: Mapping[str, str] | None = None,
     levelled: Iterable[str] = (),
@@ -98,7 +103,7 @@ def person_of(
 
     Parameters
     ----------
-    unit, units, rows_per_unit
+    unit, units, rows_per_unit, max_rows
         As typed.
     columns : mapping or None
         Columns of the table with their public kinds; None: not known (a plan without data).
@@ -106,7 +111,8 @@ def person_of(
         Variables that the schema declares with levels.
     """
     if unit is None:
-        for name, value in (("units", units), ("rows_per_unit", rows_per_unit)):
+        given = (("units", units), ("rows_per_unit", rows_per_unit), ("max_rows", max_rows))
+        for name, value in given:
             if value is not None:
                 raise RequestError(
                     f"{name}= belongs to unit=, the column that names the person: for example "
@@ -128,7 +134,13 @@ def person_of(
         )
     if units is not None and (isinstance(units, bool) or not isinstance(units, int) or units < 1):
         raise RequestError(f"units= takes the number of people, got {shown(units)}")
-    return Person(unit, units, _guess(rows_per_unit))
+    most = 0 if max_rows is None else max_rows
+    if isinstance(most, bool) or not isinstance(most, int) or (max_rows is not None and most < 1):
+        raise RequestError(
+            "max_rows= takes the number of rows of a person that are kept, for example "
+            f"max_rows=5; got {shown(max_rows)}"
+        )
+    return Person(unit, units, _guess(rows_per_unit), most)
 
 
 def _guess(value: Any) -> float:

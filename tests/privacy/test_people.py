@@ -125,12 +125,16 @@ def images(plan, columns):
     return {name: d.value for name, d in replay_stage(plan, columns, 3).items()}
 
 
-@pytest.mark.parametrize("verb", ["dp_ols", "dp_glm", "dp_quantreg"])
+@pytest.mark.parametrize("verb", ["dp_ols", "dp_glm", "dp_quantreg", "bought"])
 def test_the_sums_depend_on_no_order_no_chunks_and_nobody_else(verb):
     """What the stage draws is the same, bit for bit, however the file is cut and ordered."""
     rng = np.random.default_rng(8)
-    ids, cells = base(rng, 40)
-    plan = plan_of(verb, EVENT if verb == "dp_glm" else XY, n=40)
+    ids, cells = base(rng, 60)
+    if verb == "bought":
+        cells[:, 0] = rng.uniform(-3, 3, len(cells))
+        plan = plan_of("dp_ols", BOUGHT, n=60, eps=60.0)
+    else:
+        plan = plan_of(verb, EVENT if verb == "dp_glm" else XY, n=60)
     order = rng.permutation(len(ids))
     first = images(plan, table(ids, cells, verb == "dp_glm"))
     again = images(plan, table(ids[order], cells[order], verb == "dp_glm"))

@@ -116,7 +116,7 @@ def test_rows_without_an_id_count_for_nothing():
         ({"units": 0}, "number of people"),
         ({"rows_per_unit": -1}, "public guess"),
         ({"n": 480}, "units="),
-        ({"method": "eptr"}, "use method='ssp'"),
+        ({"method": "eptr"}, "Use method='ssp'; or keep at most m rows"),
         ({"inference": False}, "ends by scoring"),
         ({"scoring": False}, "ends by scoring"),
         ({"vcov": "iid"}, "not: leave vcov= out"),
@@ -138,7 +138,7 @@ def test_other_refusals():
     data = panel()
     with pytest.raises(RequestError, match="one quantile a call"):
         fit(data, dp.dp_quantreg, tau=[0.25, 0.75])
-    with pytest.raises(RequestError, match="no method of this verb has one"):
+    with pytest.raises(RequestError, match="Keep at most m rows a person"):
         fit(data, dp.dp_mean, "y ~ 1")
     with pytest.raises(RequestError, match="no cell of the column is an id"):
         fit(data.assign(pid=np.nan))
@@ -250,3 +250,100 @@ def test_a_failing_source_says_nothing():
     with pytest.raises((PrivateStageError, SourceError)) as caught:
         fit(parts)
     assert "3.14159" not in str(caught.value)
+
+
+# -- cap and pay
+
+
+def test_what_m_rows_come_to():
+    """The table of units.md 3."""
+    from dpmodels.privacy.gdp import eps_gdp, mu_gdp
+    from dpmodels.privacy.group import gaussian_rows, pair_of_people, pair_of_rows
+
+    assert mu_gdp(*gaussian_rows(1.0, 1e-6, 5)) == pytest.approx(0.0473409, abs=5e-8)
+    assert eps_gdp(5 * mu_gdp(1.0, 1e-6), 1e-6) == pytest.approx(5.9262, abs=5e-5)
+    assert pair_of_people(1.0, 1e-6, 5) == pytest.approx((5.0, 8.579e-5), rel=1e-4)
+    assert pair_of_rows(1.0, 1e-6, 5) == pytest.approx((0.2, 1.2885e-7), rel=1e-4)
+    assert pair_of_rows(1.0, 0.0, 4) == (0.25, 0.0)
+    for eps, delta, m in ((0.5, 1e-5, 3), (3.0, 1e-8, 12)):
+        assert pair_of_people(*pair_of_rows(eps, delta, m), m) == pytest.approx((eps, delta))
+
+
+CAPPED = {
+    "mean": (dp.dp_mean, "y + x ~ 1", {}),
+    "adassp": (dp.dp_ols, "y ~ x", {"method": "adassp"}),
+    "moments only": (dp.dp_ols, "y ~ x", {"inference": False}),
+    "functional": (dp.dp_ols, "y ~ x", {"method": "functional", "delta": 0.0}),
+    "eptr": (dp.dp_ols, "y ~ x", {"method": "eptr"}),
+    "objpert": (dp.dp_glm, "{y > 0} ~ x", {"method": "objpert"}),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "objpert")) for n in CAPPED]
+)
+def test_methods_of_rows_serve_capped_people(name):
+    verb, formula, more = CAPPED[name]
+    data = panel(400)
+    found = fit(data, verb, formula, eps=40.0, max_rows=3, **more)
+    assert found.nobs == 400 and found.unit == "one person (column pid)"
+    said = " ".join(str(found.summary()).split())
+    assert "cap and pay: at most 3 rows a person are kept" in said
+    assert found.privacy.most == 3 and found.privacy.eps == 40.0
+    again = fit(data.sample(frac=1, random_state=1), verb, formula, eps=40.0, max_rows=3, **more)
+    assert np.allclose(found.params, again.params, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"max_rows": 0, "method": "adassp"}, "number of rows of a person"),
+        ({"max_rows": 3}, "leave max_rows= out"),
+        ({"max_rows": 3, "unit": None}, "max_rows= belongs to unit="),
+        ({"max_rows": 3, "method": "drcl"}, "noised table"),
+        ({"max_rows": 3, "method": "adassp", "relation": "add-remove"}, "relation='replace'"),
+        ({"max_rows": 3, "method": "adassp", "na": "impute-midpoint"}, "leave na= out"),
+    ],
+)
+def test_caps_that_cannot_be(more, said):
+    with pytest.raises(RequestError, match=said):
+        fit(panel(), **more)
+
+
+def test_kept_rows_are_chosen_by_cells_and_key_not_by_place():
+    from dpmodels.privacy.noise import SeededNoise
+    from dpmodels.variables import Real
+
+    kinds = {"x": Real(), "y": Real()}
+    data = panel(30, 9)
+    data.loc[::3, ["x", "y"]] = 0.25  # duplicates
+    few = data[data["pid"] != 4]
+    short = pd.concat([few, data[data["pid"] == 4].iloc[:2]])
+    tables = []
+    for table in (data, data.sample(frac=1, random_state=3), short):
+        rows = PeopleRows(as_source(table), 30, Person("pid", most=4))
+        tables.append(rows.kept(kinds, 4, SeededNoise(5)))
+    first, mixed, other = (np.column_stack([t["x"], t["y"]]).reshape(30, 8) for t in tables)
+    assert np.array_equal(first, mixed) and first.shape == (30, 8)
+    moved = [i for i in range(30) if not np.array_equal(first[i], other[i], equal_nan=True)]
+    assert len(moved) == 1 and np.isnan(other[moved[0]]).sum() == 4  # filled up to exactly m
+
+
+def test_capped_people_move_m_rows_at_most():
+    """Seed 1: the production stage; every draw within m times what one row may move."""
+    from dpmodels.audit.replay import replay_ratios
+
+    plan = dp.plan(
+        "y ~ x", BOUNDS, n=10, eps=4, delta=1e-4, unit="pid", method="adassp", max_rows=3
+    )
+    rng = np.random.default_rng(1)
+    base = panel(10, 5)
+    others = []
+    for m in (1, 3, 200):
+        rows = pd.DataFrame(
+            {"pid": 4, "x": rng.choice([-1.0, 1.0], m), "y": rng.choice([-3.0, 3.0], m)}
+        )
+        others.append(pd.concat([base[base["pid"] != 4], rows]))
+    columns = [{c: t[c].to_numpy(float) for c in t} for t in (base, *others)]
+    ratios = replay_ratios(plan, columns[0], columns[1:], seed=2)
+    assert 1.0 < max(ratios.values()) <= 3.0 * (1 + 1e-9), ratios
