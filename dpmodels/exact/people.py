@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import Gram, Words
+from dpmodels.exact.gram import Gram, LatticeMap, Words
 from dpmodels.exact.products import cross_product, squares
 from dpmodels.exact.rowmap import STEPS, RowMap
 from dpmodels.sources.windows import WINDOW
@@ -25,16 +25,9 @@ if TYPE_CHECKING:
     from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "ROW_MOST",
-    "TOP",
-    "People",
-    "into_balls",
-    "lengths",
-    "people_gram",
-    "product",
-    "sums",
-    "void",
-]
+    "ROW_MOST", "TOP", "People", "averages", "averages_gram", "into_balls", "lengths",
+    "people_gram", "product", "sums", "void",
+]  # fmt: skip
 
 Index = npt.NDArray[np.intp]
 #: Lattice steps of a radius: pays for the float rounding of lengths, factors and products.
@@ -132,6 +125,39 @@ def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap) -> Gram:
             length = void(z)
             (lattice,) = into_balls(z, length, block, STEPS)
             product(lattice, total)
+    return Gram(*total.words(), 0, "")
+
+
+def averages(block: BlockOfPeople, rowmap: LatticeMap) -> Array:
+    """Return one lattice row a person: the mean of its rows, and the share of complete ones.
+
+    Returns
+    -------
+    (k + 1, people) array
+        Integers, rounded towards zero: no entry is larger than the last.
+    """
+    z = rowmap.integers(block.rows)
+    gone = np.isnan(z).any(axis=0)
+    z[:, gone] = 0.0
+    whole = np.where(gone, 0.0, STEPS)
+    out = sums(np.vstack([z, whole]), block.starts) / block.counts
+    return np.asarray(np.trunc(out, out=out))
+
+
+def averages_gram(blocks: Iterable[BlockOfPeople], rowmap: LatticeMap) -> Gram:
+    """Accumulate the Gram matrix of ``(mean of a person's rows, share of complete ones, 1)``.
+
+    Privacy
+    -------
+    The return value is confidential. One person contributes one row, in the convex hull of what
+    one row can be (``units/theory.md``, 8).
+    """
+    k = len(rowmap.box) + 2
+    total = Words(k)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            own = averages(block, rowmap)
+            product(np.vstack([own, np.full((1, own.shape[1]), STEPS)]), total)
     return Gram(*total.words(), 0, "")
 
 

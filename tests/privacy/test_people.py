@@ -86,6 +86,7 @@ CASES = {
     "median": ("dp_quantreg", {"tau": 0.3}, XY),
     "huber": ("dp_mest", {"loss": "huber"}, XY),
     "bought": ("dp_ols", {}, BOUGHT),
+    "mean": ("dp_mean", {}, XY),
 }
 
 
@@ -93,7 +94,8 @@ def plan_of(verb, schema, *, eps=4.0, n=N, delta=1e-4, **options):
     people = {} if options.get("relation") == "add-remove" else {"units": n}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPModelsWarning)
-        return dp.plan("y ~ a + b", schema, n=n, eps=eps, delta=delta, verb=verb, unit="id",
+        formula = "y + a ~ 1" if verb == "dp_mean" else "y ~ a + b"
+        return dp.plan(formula, schema, n=n, eps=eps, delta=delta, verb=verb, unit="id",
                        **people, rows_per_unit=3, **options)  # fmt: skip
 
 
@@ -115,7 +117,7 @@ def test_all_rows_of_a_person_move_no_more_than_is_charged(name):
         others = [table(ids[ids != p], cells[ids != p]) for p in range(N)]
     ratios = replay_ratios(plan, table(ids, cells, event), others, seed=3)
     assert max(ratios.values()) <= 1.0 + 1e-9, ratios
-    told = [v for k, v in ratios.items() if k.startswith(("start", "information"))]
+    told = [v for k, v in ratios.items() if k.startswith(("start", "information", "means"))]
     assert max(told) > 0.5, ratios  # the neighbours are bad enough to tell
     if name == "bought":
         assert max(v for k, v in ratios.items() if k.startswith(("scale of", "range of"))) > 0.5

@@ -138,8 +138,10 @@ def test_other_refusals():
     data = panel()
     with pytest.raises(RequestError, match="one quantile a call"):
         fit(data, dp.dp_quantreg, tau=[0.25, 0.75])
+    with pytest.raises(RequestError, match="Use method='clipped'; or keep at most m rows"):
+        fit(data, dp.dp_mean, "y ~ 1", method="ptr", width=3.0)
     with pytest.raises(RequestError, match="Keep at most m rows a person"):
-        fit(data, dp.dp_mean, "y ~ 1")
+        fit(data, dp.dp_npreg, "y ~ x")
     with pytest.raises(RequestError, match="no cell of the column is an id"):
         fit(data.assign(pid=np.nan))
     with pytest.raises(RequestError, match="units="):
@@ -270,7 +272,7 @@ def test_what_m_rows_come_to():
 
 
 CAPPED = {
-    "mean": (dp.dp_mean, "y + x ~ 1", {}),
+    "ptr": (dp.dp_mean, "y ~ 1", {"method": "ptr", "width": 3.0}),
     "adassp": (dp.dp_ols, "y ~ x", {"method": "adassp"}),
     "moments only": (dp.dp_ols, "y ~ x", {"inference": False}),
     "functional": (dp.dp_ols, "y ~ x", {"method": "functional", "delta": 0.0}),
@@ -347,3 +349,17 @@ def test_capped_people_move_m_rows_at_most():
     columns = [{c: t[c].to_numpy(float) for c in t} for t in (base, *others)]
     ratios = replay_ratios(plan, columns[0], columns[1:], seed=2)
     assert 1.0 < max(ratios.values()) <= 3.0 * (1 + 1e-9), ratios
+
+
+def test_a_mean_of_people_counts_each_once():
+    data = panel(200)
+    data["y"] = data["pid"] % 2  # half of the people, whatever their rows
+    more = data[data["pid"] % 2 == 1]
+    data = pd.concat([data, more, more, more])
+    call = {"eps": 4000.0, "bounds": {"y": (-1, 2)}}
+    found = fit(data, dp.dp_mean, "y ~ 1", **call)
+    rows = fit(data, dp.dp_mean, "y ~ 1", unit=None, **call)
+    assert found.params.iloc[0] == pytest.approx(0.5, abs=0.01)
+    assert rows.params.iloc[0] == pytest.approx(0.8, abs=0.01)
+    assert found.bse_sampling.iloc[0] == pytest.approx(0.5 / np.sqrt(200), rel=0.05)
+    assert "Every person (pid) counts once" in " ".join(str(found.summary()).split())
