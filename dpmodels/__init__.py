@@ -18,6 +18,7 @@ from dpmodels._version import __version__
 #: public name -> module that holds it
 _EXPORTS = {
     "dp_ols": "dpmodels.api",
+    "dp_iv": "dpmodels.api",
     "dp_moments": "dpmodels.api",
     "dp_glm": "dpmodels.api",
     "dp_gptr": "dpmodels.api",
@@ -39,6 +40,9 @@ _EXPORTS = {
     "IndexLoss": "dpmodels.models.noised.losses",
     "load_release": "dpmodels.api",
     "NoisyTable": "dpmodels.models.noised.table",
+    "dp_table": "dpmodels.api",
+    "dp_test": "dpmodels.api",
+    "dp_quantile": "dpmodels.api",
     "plan": "dpmodels.api",
     "methods": "dpmodels.registry",
     "register_method": "dpmodels.registry",
@@ -52,6 +56,8 @@ _EXPORTS = {
     "Count": "dpmodels.variables",
     "Budget": "dpmodels.privacy.ledger",
     "load": "dpmodels.results",
+    "anova": "dpmodels.results",
+    "coef_plot": "dpmodels.results",
     "etable": "dpmodels.results",
     "modelsummary": "dpmodels.results",
     "describe": "dpmodels.formula",

@@ -112,6 +112,19 @@ def _positive(y: Array) -> npt.NDArray[np.bool_]:
     return np.asarray((y > 0.0) & np.isfinite(y))
 
 
+def _xlogx(y: Array) -> Array:
+    from scipy.special import xlogy
+
+    return np.asarray(xlogy(y, y))
+
+
+def _counted(y: Array, alpha: float) -> Array:
+    """Return phi of counts: Poisson at alpha = 0, else negative binomial."""
+    if alpha == 0.0:
+        return _xlogx(y) - y
+    return _xlogx(y) - (y + 1.0 / alpha) * np.log1p(alpha * y)
+
+
 @dataclass(frozen=True)
 class Family:
     """A response family.
@@ -144,6 +157,8 @@ class Family:
         Name of its corrected loss on a noised table; empty: there is none.
     aliases : tuple of str
         What else it is called, in lower case.
+    convex, convex_slope : functions of (y, alpha)
+        phi and phi' of the unit deviance ``2 (phi(y) - phi(mu) - phi'(mu) (y - mu))``.
     """
 
     name: str
@@ -159,6 +174,8 @@ class Family:
     small: float = 0.5
     loss: str = ""
     aliases: tuple[str, ...] = ()
+    convex: Callable[[Array, float], Array] = lambda y, _: 0.5 * y * y
+    convex_slope: Callable[[Array, float], Array] = lambda mu, _: mu
 
     @property
     def link(self) -> str:
@@ -195,23 +212,29 @@ FAMILIES: dict[str, Family] = {
             "binomial", ("logit", "probit", "cloglog"), "event",
             lambda mu, _: mu * (1.0 - mu), _event, "an event (0 or 1)", canonical="logit",
             loss="logistic",
+            convex=lambda y, _: _xlogx(y) + _xlogx(1.0 - y),
+            convex_slope=lambda mu, _: np.log(mu / (1.0 - mu)),
             aliases=("logistic", "logit", "bernoulli", "quasibinomial"),
         ),
         Family(
             "poisson", ("log",), "real", lambda mu, _: mu, _counts, "whole numbers from 0",
             canonical="log", dispersion="free", loss="poisson",
+            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "quasipoisson", ("log",), "real", lambda mu, _: mu, _nonnegative, "numbers from 0",
             canonical="log", dispersion="free", aliases=("quasi-poisson",),
+            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "gamma", ("log",), "real", lambda mu, _: mu * mu, _positive, "numbers above 0",
             dispersion="free", least=1e-3, small=1e-3,
+            convex=lambda y, _: -np.log(y), convex_slope=lambda mu, _: -1.0 / mu,
         ),
         Family(
             "negative_binomial", ("log",), "real", lambda mu, alpha: mu * (1.0 + alpha * mu),
             _counts, "whole numbers from 0", dispersion="alpha",
+            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
             aliases=(
                 "negativebinomial", "negative binomial", "negative.binomial", "negbin", "nb",
                 "nbinom", "nbinom2",
@@ -220,6 +243,7 @@ FAMILIES: dict[str, Family] = {
         Family(
             "geometric", ("log",), "real", lambda mu, _: mu * (1.0 + mu), _counts,
             "whole numbers from 0", dispersion="free", alpha=1.0, loss="geometric",
+            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "gaussian", ("identity",), "real", lambda mu, _: np.ones_like(mu), _any, "numbers",

@@ -262,6 +262,7 @@ _ROOMS: tuple[str, ...] = (
     "dpmodels.models.kernel.methods",
     "dpmodels.models.moments.methods",
     "dpmodels.models.components.methods",
+    "dpmodels.models.table.methods",
     "dpmodels.models.custom.methods",
 )
 _loaded = False

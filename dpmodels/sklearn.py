@@ -224,8 +224,8 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
     classes : pair
         The two classes, public: never learnt from ``y``. The second is the event. Any other cell
         of ``y`` is missing.
-    method : str
-        A method of ``dp_glm``.
+    method : str, optional
+        A method of ``dp_glm``; None: by its public rule.
     x_bounds : (lower, upper) or array of shape (n_features, 2)
         Declared range of the features. None: bought, where the method can.
     fit_intercept : bool
@@ -256,7 +256,7 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         eps: float = 1.0,
         delta: float = 1e-6,
         classes: Any = (0, 1),
-        method: str = "scoring",
+        method: str | None = None,
         x_bounds: Any = None,
         fit_intercept: bool = True,
         budget: Any = None,

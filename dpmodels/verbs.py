@@ -57,6 +57,18 @@ class Verb:
         Things a reader of such a table looks for, on which nothing was spent.
     plot : str
         ``"package.module:function"`` of its picture, called as ``function(fit, ax, level=)``.
+    arguments : str
+        ``"package.module:function"`` for verbs whose arguments are not those of a formula fit:
+        ``function(formula, method, options, inference, delta)`` returns the (formula, method,
+        options, reasons) that the verb itself would go by, for ``plan()``.
+    body : str
+        ``"package.module:function"`` of what its summary shows in place of a table of
+        coefficients: ``function(record, digits, level) -> (columns, rows, more tables)``. The
+        sentences about coefficients are then left out. Empty: coefficients.
+    tidy : str
+        Likewise of ``fit.tidy()``: ``function(record, conf_int, level)``, a frame with our names.
+    views : tuple of (str, str)
+        Further methods of a fit: name -> ``"package.module:function"``, called with the fit first.
     """
 
     name: str
@@ -75,6 +87,10 @@ class Verb:
     says: tuple[tuple[str, str], ...] = ()
     absent: tuple[str, ...] = ()
     plot: str = "dpmodels.results.plot:coefplot"
+    arguments: str = ""
+    body: str = ""
+    tidy: str = ""
+    views: tuple[tuple[str, str], ...] = ()
 
     def link_name(self, options: Mapping[str, Any]) -> str:
         """Return the name of the link in force."""
@@ -90,6 +106,23 @@ class Verb:
         """Import the predict function; None if the verb has none."""
         return function_of(self.predict) if self.predict else None
 
+    def load_arguments(self) -> Callable[..., Any] | None:
+        """Import what turns typed arguments into those of a request; None: nothing does."""
+        return function_of(self.arguments) if self.arguments else None
+
+    def load_body(self) -> Callable[..., Any] | None:
+        """Import what a summary shows in place of coefficients; None: coefficients."""
+        return function_of(self.body) if self.body else None
+
+    def load_tidy(self) -> Callable[..., Any] | None:
+        """Import the tidy table; None: that of coefficients."""
+        return function_of(self.tidy) if self.tidy else None
+
+    def load_view(self, name: str) -> Callable[..., Any] | None:
+        """Import a further method of the fits; None if there is none of that name."""
+        path = dict(self.views).get(name)
+        return function_of(path) if path else None
+
     def load_plot(self) -> Callable[..., Any]:
         """Import the plot function."""
         return function_of(self.plot)
@@ -103,6 +136,7 @@ def function_of(path: str) -> Callable[..., Any]:
 
 
 _COLUMNS = "build_mean_design"
+_TABLES = "dpmodels.models.table."
 _VERBS: dict[str, Verb] = {
     verb.name: verb
     for verb in (
@@ -112,7 +146,14 @@ _VERBS: dict[str, Verb] = {
             loss="squared",
             because="the most accurate where only ranges are known (no public data)",
             with_public="pmt",
-            absent=("R-squared", "residuals", "F test"),
+            header=(("R-squared", "r_squared"), ("Residual sd", "sigma")),
+            absent=("R-squared", "residuals"),
+        ),
+        Verb(
+            "dp_iv",
+            "two-stage least squares",
+            header=(("Residual sd", "sigma"),),
+            absent=("residuals", "overidentification test"),
         ),
         Verb(
             "dp_glm",
@@ -123,8 +164,16 @@ _VERBS: dict[str, Verb] = {
             with_public="objpert",
             instead="objpert",
             link="logit",
-            says=(("Family", "family"),),
-            absent=("deviance", "residuals", "pseudo R-squared"),
+            says=(("Family", "family"), ("Link", "link")),
+            header=(
+                ("Dispersion", "dispersion"),
+                ("Alpha", "alpha"),
+                ("Deviance", "deviance"),
+                ("Null deviance", "null_deviance"),
+                ("Pseudo R-squared", "pseudo_r2"),
+                ("AIC", "aic"),
+            ),
+            absent=("deviance", "pseudo R-squared", "residuals"),
         ),
         Verb(
             "dp_quantreg",
@@ -161,6 +210,7 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_moments",
             "second moments",
+            because="the most accurate for regressions where only ranges are known",
             design=_COLUMNS,
             predict="",
             estimates="Moment",
@@ -175,6 +225,44 @@ _VERBS: dict[str, Verb] = {
             predict="",
             estimates="Loading",
             count="Loadings",
+        ),
+        Verb(
+            "dp_table",
+            "table",
+            design="build_cell_design",
+            predict="",
+            count="Statistics",
+            arguments="dpmodels.api.table:table_arguments",
+            plot=_TABLES + "pictures:plot_table",
+            body=_TABLES + "show:body",
+            tidy=_TABLES + "show:tidy",
+            views=(("crosstab", _TABLES + "show:crosstab"),),
+        ),
+        Verb(
+            "dp_quantile",
+            "quantiles",
+            design="build_cell_design",
+            predict="",
+            count="Quantiles",
+            arguments="dpmodels.api.quantile:quantile_arguments",
+            plot=_TABLES + "pictures:plot_quantiles",
+            body=_TABLES + "quantile_show:body",
+            tidy=_TABLES + "quantile_show:tidy",
+        ),
+        Verb(
+            "dp_test",
+            "test",
+            design="build_cell_design",
+            predict="",
+            count="Estimates",
+            arguments="dpmodels.api.test:plan_arguments",
+            header=(
+                ("Statistic", "statistic"),
+                ("Degrees of freedom", "df"),
+                ("P-value", "p_value"),
+            ),
+            body=_TABLES + "verdict:body",
+            tidy=_TABLES + "verdict:tidy",
         ),
         Verb("dp_eptr", "estimate by Propose-Test-Release", design=_COLUMNS, predict=""),
         Verb("dp_gptr", "release of a user's mechanism", design=_COLUMNS, predict=""),

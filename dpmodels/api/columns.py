@@ -10,10 +10,12 @@ __all__ = ["columns_formula"]
 
 
 def columns_formula(given: Any) -> str:
-    """Return ``"x1 + x2 ~ 1"`` for that text, for ``"~ x1 + x2"`` or for a list of names."""
+    """Return ``"x1 + x2 ~ 1"`` for that text, with or without its ``~``, or for a list of names."""
     if isinstance(given, str):
         text = given.strip()
-        return f"{text[1:].strip()} ~ 1" if text.startswith("~") else given
+        if text.startswith("~"):
+            return f"{text[1:].strip()} ~ 1"
+        return given if "~" in text or not text else f"{text} ~ 1"
     names = list(given) if hasattr(given, "__iter__") else []
     if not names or not all(isinstance(c, str) for c in names):
         raise RequestError(

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.building import build_chosen
 from dpmodels.api.choice import Choice
+from dpmodels.api.on_moments import fit_on_moments, holds_moments
 from dpmodels.api.on_release import fit_on_release, is_release, require
 from dpmodels.api.run import execute
+from dpmodels.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fit_formula"]
 
+#: Verbs that a release of second moments serves in a table's place.
+ON_MOMENTS = ("dp_ols",)
 _BLANK: dict[str, Any] = {
     "schema": None,
     "bounds": None,
@@ -67,6 +71,15 @@ def fit_formula(
     if is_release(data) and "drcl" in method_names(verb):
         return fit_on_release(
             verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call
+        )
+    if holds_moments(data) and verb in ON_MOMENTS:
+        return fit_on_moments(
+            verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call
+        )
+    if holds_moments(data):
+        raise RequestError(
+            f"{verb} takes a table, got a fit. A release of second moments serves "
+            f"{', '.join(ON_MOMENTS)} and dp_iv"
         )
     check_first(formula)
     require(verb, eps, delta, call.get("options"))

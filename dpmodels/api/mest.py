@@ -38,19 +38,23 @@ def dp_mest(
     Parameters
     ----------
     loss : str, IndexLoss or callable
-        "squared", "logistic", "poisson", "geometric", "quantile" (with ``tau=``), "median",
-        "huber" (with ``k=``), "hinge" (public response); ``dp.IndexLoss(value, d1, d2, ...)``,
-        functions of (y, eta); or any function ``loss(y, X, theta)`` that returns one number a
-        row (noise in one block: ``noise="sl"``).
+        "huber" (``k=`` corners in units of the scale, ``scale=`` a given scale), "expectile" and
+        "quantile" (``tau=``), "median", "squared", "logistic", "poisson", "geometric"; or
+        ``dp.IndexLoss(value, d1, d2, of_residual=True)``, functions of (y, eta), which are put
+        into a table before any row is read. With ``method="drcl"`` and its kin also "hinge"
+        (public response), other index losses, and any function ``loss(y, X, theta)`` that returns
+        one number a row (noise in one block: ``noise="sl"``); there ``k=`` is in units of the
+        response.
     formula : str
         R-style: ``"y ~ x1 + x2"``.
     data : table or NoisyTable
         Any table, or a release (``dp_release``): then ``eps`` and ``delta`` must not be given and
         the fit costs nothing.
     eps, delta : float
-        The guarantee of the whole call: the noised table that is made, kept as ``fit.release``.
-    method : {"drcl", "sdrcl", "sl"}, optional
-        Integrated corrected loss (default), its one-draw forms.
+        The guarantee of the whole call.
+    method : {"scoring", "drcl", "sdrcl", "sl"}, optional
+        On data "scoring" (private Fisher scoring); on a release "drcl" (integrated corrected
+        loss) or its one-draw forms.
     schema, bounds, public, inference, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
     unit : str, optional
@@ -59,15 +63,15 @@ def dp_mest(
         counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one. None: a
         row is its own unit; "attribute" (noised tables): one variable of a row.
     **options
-        Options of the method (``dp.methods("drcl")``), and ``split, level, relation, na,
-        on_no_reply, engine, subset, weights, n, units, rows_per_unit``;
-        ``level`` is the confidence level.
+        Options of the method (``dp.methods("scoring")``, ``dp.methods("drcl")``), and ``split,
+        level, relation, na, on_no_reply, engine, subset, weights, n,
+        units, rows_per_unit, max_rows``.
 
     Returns
     -------
     Fit
-        Without standard errors for "quantile", "median" and "hinge" where the data have no clear
-        records (``clear_prob=0``): see :func:`dpmodels.dp_quantreg`.
+        On a noised table without standard errors for "quantile", "median" and "hinge" where the
+        data have no clear records (``clear_prob=0``): see :func:`dpmodels.dp_quantreg`.
 
     Raises
     ------
@@ -76,7 +80,9 @@ def dp_mest(
 
     Privacy
     -------
-    Unit: one row, or one person (``unit=``). Neighbours: replace one row, n public. Charged: (eps,
-    delta) for the noised table; everything after it is post-processing. On a release: nothing.
+    Unit: one row, or one person (``unit="person_id"``); ``method="drcl"`` with
+    ``unit="attribute"``: one attribute of a row. Neighbours: replace one, n public (or
+    ``relation="add-remove"``). Charged: (eps, delta), before noise is drawn. On a release:
+    nothing. A user's loss never sees a row with ``method="scoring"``.
     """
     return fit_formula("dp_mest", default="scoring", **locals())

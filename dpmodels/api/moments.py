@@ -34,18 +34,20 @@ def dp_moments(
     """Release the second-moment matrix of (1, x) with differential privacy.
 
     One release; means, covariances, correlations, and regressions of any column on any others,
-    are then functions of it and cost nothing more.
+    are then functions of it and cost nothing more: ``m.corr()``, ``dp_ols("y ~ x1", m)``,
+    ``dp_iv("y ~ x | z", m)``, ``dp.anova(...)`` of such fits, ``m.best_subset("y")``.
 
     Parameters
     ----------
     columns : str or sequence of str
-        ``"x1 + x2 ~ 1"``, ``"~ x1 + x2"``, or the names of the columns.
+        ``"y + x1 + C(g)"``, ``"~ x1 + x2"``, or the names of the columns.
     data, eps, delta, schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_ols`; ``delta=0`` gives pure differential privacy.
     method : str, optional
         None: "pmt" with public data (rows are whitened by their second moment and scaled into a
-        ball: no ranges are needed or bought), else "joint" (rows in declared or bought ranges).
-        "pmt_paper": the published algorithm, for comparison.
+        ball: no ranges are needed or bought), else "ssp" (a first release from declared or bought
+        ranges whitens the rows of a second). "joint": rows in their ranges, none weighed down,
+        at more noise in regressions. "pmt_paper": the published algorithm, for comparison.
     public : table or PublicMoments, optional
         Public rows, or public second moments of (x, 1) in the layout of ``arrays["moments"]``
         (``{"moments": C, "m": 100}``). Used without noise; rows that need protection must not be
@@ -59,9 +61,9 @@ def dp_moments(
     Fit
         ``params``: mean products, means, and the share of complete rows; ``arrays["moments"]``:
         the matrix itself, the constant last, in the user's units and per row; ``bse_privacy`` and
-        ``vcov("privacy")``: what the noise adds to each entry. Rows that "pmt" scales into its
-        ball count less, so its moments are over the released mean weight of a row (the last of
-        ``params``); ``arrays["moments_per_row"]`` are not.
+        ``vcov("privacy")``: what the noise adds to each entry. Rows that "ssp" and "pmt" scale
+        into a ball count less, so their moments are over the released mean weight of a row
+        (the last of ``params``); ``arrays["moments_per_row"]`` are not.
 
     Privacy
     -------

@@ -42,8 +42,9 @@ def dp_ols(
     data : table
         A pandas or polars frame, an Arrow table, a DuckDB relation, a path to a Parquet or CSV
         file (or a list of paths), a dictionary of arrays, a list of frames, or a function that
-        returns an iterator of frames. Or a release (``dp_release``): the fit then costs nothing,
-        and ``eps`` and ``delta`` must not be given.
+        returns an iterator of frames. Or a release (``dp_release``), or second moments
+        (``m = dp_moments("y + x1 + x2", ...)``): the fit then costs nothing, and ``eps`` and
+        ``delta`` must not be given.
     eps, delta : float
         The guarantee of the whole call: ranges, tests, coefficients and standard errors together.
     method : str, optional

@@ -69,7 +69,12 @@ def plan(
         formula, options, design_options = glm_arguments(
             formula, **{"family": "binomial", **options}
         )
+    typed = verb_of(verb).load_arguments()
+    told: tuple[str, ...] = ()
+    if typed is not None:
+        formula, method, options, told = typed(formula, method, options, inference, delta)
     chosen = choose_method(verb, method, public, inference=inference, options=options)
+    chosen = replace(chosen, reasons=(*told, *chosen.reasons))
     arguments: dict[str, Any] = {
         "delta": delta,
         "kinds": None,
@@ -95,12 +100,13 @@ def plan(
             f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}; got "
             f"{shown(want)}"
         )
-    unknown = [c for c in want if c not in result.design.names]
+    columns = list(dict.fromkeys([*result.expected_se, *result.design.names]))
+    unknown = [c for c in want if c not in columns]
     if unknown:
         raise RequestError(
             f"want= names {unknown[0]!r}, which is not a column of this design."
-            + did_you_mean(unknown[0], result.design.names)
-            + f" Columns: {', '.join(result.design.names)}"
+            + did_you_mean(unknown[0], columns)
+            + f" Columns: {', '.join(columns)}"
         )
     from dpmodels.planning.reach import reach
 

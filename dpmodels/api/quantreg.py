@@ -21,7 +21,7 @@ def dp_quantreg(
     *,
     eps: float = REQUIRED,
     delta: float = REQUIRED,
-    tau: float = 0.5,
+    tau: Any = 0.5,
     method: str | None = None,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
@@ -43,11 +43,13 @@ def dp_quantreg(
         Any table, or a release (``dp_release``): then ``eps`` and ``delta`` must not be given and
         the fit costs nothing.
     eps, delta : float
-        The guarantee of the whole call: the noised table that is made, kept as ``fit.release``.
-    tau : float
-        Quantile, strictly between 0 and 1.
-    method : {"drcl", "sdrcl", "sl"}, optional
-        Integrated corrected loss (default), its one-draw forms.
+        The guarantee of the whole call.
+    tau : float or list of float
+        Quantiles, strictly between 0 and 1. Several share their start and read the rows together;
+        coefficients are then called ``"x [tau = 0.25]"``.
+    method : {"scoring", "drcl", "sdrcl", "sl"}, optional
+        On data "scoring" (private Fisher scoring); on a release "drcl" (integrated corrected
+        loss) or its one-draw forms.
     schema, bounds, public, inference, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
     unit : str, optional
@@ -56,17 +58,17 @@ def dp_quantreg(
         counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one. None: a
         row is its own unit; "attribute" (noised tables): one variable of a row.
     **options
-        Options of the method (``dp.methods("drcl")``), and ``split, level, relation, na,
-        on_no_reply, engine, subset, weights, n, units, rows_per_unit``;
-        ``level`` is the confidence level.
+        Options of the method (``dp.methods("scoring")``, ``dp.methods("drcl")``), and ``split,
+        level, relation, na, on_no_reply, engine, subset, weights, n,
+        units, rows_per_unit, max_rows``.
 
     Returns
     -------
     Fit
-        Without clear records (``clear_prob=0``, the default) no standard errors: the loss is
-        smoothed over a width as large as the residuals, which moves every quantile but the median
-        of symmetric errors by more than an error would say. ``clear_prob > 0`` (below delta) has
-        errors.
+        ``predict(new)`` gives the quantile; of several, a column each, rearranged so that they do
+        not cross. On a noised table without clear records (``clear_prob=0``) there are no standard
+        errors: the loss is smoothed there, which moves every quantile but the median of symmetric
+        errors by more than an error would say.
 
     Raises
     ------
@@ -75,7 +77,8 @@ def dp_quantreg(
 
     Privacy
     -------
-    Unit: one row, or one person (``unit=``). Neighbours: replace one row, n public. Charged: (eps,
-    delta) for the noised table; everything after it is post-processing. On a release: nothing.
+    Unit: one row, or one person (``unit="person_id"``); ``method="drcl"`` with
+    ``unit="attribute"``: one attribute of a row. Neighbours: replace one, n public (or
+    ``relation="add-remove"``). Charged: (eps, delta), before noise is drawn. On a release: nothing.
     """
     return fit_formula("dp_quantreg", default="scoring", **locals())

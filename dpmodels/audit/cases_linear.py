@@ -254,6 +254,20 @@ register_case(
     ),
 )
 
+register_case(
+    "ssp",
+    "dp_moments",
+    AuditCase(
+        sensitivity=(_BALL,),
+        release=(
+            _check(
+                "moments", "ssp", ("Q1",), _ENDS, verb="dp_moments", formula="a + b + y ~ 1",
+                stages=1,
+            ),
+        ),
+    ),
+)  # fmt: skip
+
 #: (1, a, b) at right angles on the unit sphere; and nearly so in the published map.
 OPPOSITE = (columns(1, 0, 0), columns(-1, 0, 0))
 SECOND: dict[str, Any] = {
@@ -320,6 +334,7 @@ for _method, _options in _WITH_PUBLIC:
 
 
 _SECOND: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("ssp", {"bounds": {"a": (-1, 1), "b": (-1, 1)}}),
     ("joint", {"bounds": {"a": (-1, 1), "b": (-1, 1)}}),
     ("pmt", {"public": {"moments": np.diag([1 / 3, 1 / 3, 1.0]), "m": 20}}),
     ("pmt_paper", {"public": {"moments": np.diag([1 / 3, 1 / 3, 1.0]), "m": 20}}),

@@ -12,28 +12,32 @@ from dpmodels.exact.rowmap import UnitScale
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.run import Run
-from dpmodels.scoring.engine import plan_scoring, steps
+from dpmodels.scoring.engine import Chain, plan_scoring, steps
 from dpmodels.scoring.rules import LINEAR, PassPlan
+from dpmodels.scoring.score import Expectile, LeastSquares, Score
+from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, ScorePass, release_pass
 
-__all__ = ["PASSES", "release_of"]
+__all__ = ["PASSES", "WEIGHTED", "release_of"]
+
+LEAST_SQUARES = LeastSquares()
 
 _P = 2
-_PLAN = plan_scoring(LINEAR, 1.0, 400, _P, "replace")
-_CENTRE = Centre(
-    UnitScale(np.ones(_P + 1), np.zeros(_P + 1), False),
-    np.eye(_P),
-    np.zeros(_P),
-    np.eye(_P),
-    1.0,
-)
 
 
-def release_of(plan: PassPlan, k: int) -> Any:
+def _centre(score: Score) -> Centre:
+    """Return a centre at which rows are their own coordinates."""
+    state = State(np.zeros(_P), np.eye(_P), 1.0, np.eye(_P))
+    unit = UnitScale(np.ones(_P + 1), np.zeros(_P + 1), False)
+    return Centre(unit, np.eye(_P), state.theta, state.W, 1.0, score.evaluate(state, 1))
+
+
+def release_of(plan: PassPlan, k: int, score: Score = LEAST_SQUARES) -> Any:
     """Return release(rows, run) -> every number of pass k, rows (n, p + 1)."""
+    centre = _centre(score)
 
     def release(rows: Array, run: Run) -> Array:
-        sums = ScorePass(plan, _CENTRE).sums([np.asarray(rows).T.copy()])
+        sums = ScorePass(plan, centre).sums([np.asarray(rows).T.copy()])
         out = release_pass(sums, plan, run, str(k))
         # a matrix by its upper triangle: below it stands the same noise once more
         matrices = [m for m in (out.information, out.meat, out.spread) if m is not None]
@@ -45,10 +49,11 @@ def release_of(plan: PassPlan, k: int) -> Any:
     return release
 
 
-def _pass(k: int) -> ReleaseCheck:
+def _pass(k: int, score: Score) -> ReleaseCheck:
     """Return the check of pass k: one row at its radius and clip, the other short and opposite."""
-    plan = _PLAN.passes[k - 1]
-    own = tuple(s for s in steps(_PLAN) if s.name.endswith(f" {k}"))
+    whole = plan_scoring(LINEAR, 1.0, 400, _P, "replace", chains=(Chain(score),))
+    plan = whole.passes[k - 1]
+    own = tuple(s for s in steps(whole) if s.name.endswith(f" {k}"))
     mu = float(np.sqrt(sum(s.mechanism.mu**2 for s in own)))
     guarantee = Guarantee(own, eps_gdp(mu, 1e-6) * (1 + 1e-9), 1e-6)
     R, C = plan.information, plan.clip
@@ -56,8 +61,10 @@ def _pass(k: int) -> ReleaseCheck:
     # in the middle pass the scale counts, so both are long there
     length = 0.3 if plan.last else 0.3 * R
     other = np.array([[length, 0.0, -10.0 * C / length]])
-    return ReleaseCheck(f"scoring pass {k}", release_of(plan, k), (full, other), guarantee)
+    title = f"scoring pass {k}" + (", rows with weights" if score.weighted else "")
+    return ReleaseCheck(title, release_of(plan, k, score), (full, other), guarantee)
 
 
-#: One check a pass.
-PASSES = tuple(_pass(k) for k in range(1, len(_PLAN.passes) + 1))
+#: One check a pass: least squares; a model whose rows have weights (here all 1).
+PASSES = tuple(_pass(k, LEAST_SQUARES) for k in (1, 2))
+WEIGHTED = tuple(_pass(k, Expectile(tau=0.5)) for k in (1, 2))

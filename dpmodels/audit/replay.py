@@ -43,7 +43,8 @@ class Draw:
     ----------
     name : str
     kind : str
-        "gaussian", "histogram", "laplace", "normals", "coin", "table", "laplace table" or "inner".
+        "gaussian", "histogram", "laplace", "choice", "normals", "coin", "table",
+        "laplace table" or "inner".
     value : array or dict
         Before noise: integers (objects), floats for "normals", "coin" and tables; counts by bin.
     weights : array
@@ -83,6 +84,8 @@ class Draw:
         moved = np.asarray(self.value - other.value, dtype=float) * self.weights
         if self.kind == "laplace":
             return float(np.abs(moved).sum())
+        if self.kind == "choice":  # utilities: the worst candidate of each row, rows added up
+            return float(np.abs(moved).max(axis=1).sum())
         if self.kind == "table":
             return float(np.sqrt((moved**2).sum(axis=0)).max())
         if self.kind == "laplace table":
@@ -138,7 +141,8 @@ class ReplayRun(Run):
             self._take(name, object)
             earlier = self.first.get(name)
             # a step that the first run never reached: the comparison of names will tell
-            output = np.zeros(np.shape(value)) if earlier is None else earlier.output
+            shape = np.shape(value)[:1] if kind == "choice" else np.shape(value)
+            output = np.zeros(shape) if earlier is None else earlier.output
         self.drawn[name] = Draw(name, kind, value, weights, sensitivity, output, probability)
         return output
 
@@ -164,15 +168,31 @@ class ReplayRun(Run):
         self.drawn[name] = replace(self.drawn[name], unit=unit)
         return np.array(out)
 
-    def laplace(self, name: str, value: Any, sensitivity_l1: float, *, unit: float = 1.0) -> Array:
+    def laplace(
+        self, name: str, value: Any, sensitivity_l1: float, *, weights: Any = 1.0,
+        unit: float = 1.0, whole: bool = False,
+    ) -> Array:  # fmt: skip
         """Record, draw or replay."""
         exact = np.array(np.asarray(value, dtype=object))
+        w = np.broadcast_to(np.asarray(weights, dtype=float), exact.shape).copy()
         base = super().laplace
         out: Array = self._keep(
-            name, "laplace", exact, 1.0, sensitivity_l1,
-            lambda: base(name, value, sensitivity_l1, unit=unit),
+            name, "laplace", exact, w, sensitivity_l1,
+            lambda: base(name, value, sensitivity_l1, weights=weights, unit=unit, whole=whole),
         )  # fmt: skip
         return np.array(out)
+
+    def choose(
+        self, name: str, penalties: Any, *, sensitivity: int = 1, largest: int = 1 << 62
+    ) -> Any:
+        """Record, draw or replay."""
+        exact = np.atleast_2d(np.array(penalties, dtype=np.int64))
+        base = super().choose
+        out = self._keep(
+            name, "choice", exact, 1.0, float(sensitivity),
+            lambda: base(name, penalties, sensitivity=sensitivity, largest=largest),
+        )  # fmt: skip
+        return np.array(out, dtype=np.intp)
 
     def float_normals(self, name: str, value: Any, sensitivity: float) -> Array:
         """Record, draw or replay."""

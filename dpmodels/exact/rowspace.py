@@ -23,14 +23,15 @@ def identity_scale(q: int) -> UnitScale:
     return UnitScale(np.ones(q), np.zeros(q), False)
 
 
-def unit_rows(design: Design) -> tuple[UnitScale, float]:
+def unit_rows(design: Design, centred: bool | None = None) -> tuple[UnitScale, float]:
     """Return (map to unit rows, bound on the squared norm of a row's slopes).
 
     With an intercept (and no weights) numeric columns are centred at the middle of their range and
     scaled to half of it; the L dummies of a factor are centred at 1/(L + 1), which brings
     their squared norm from 1 to ``1 - 1/k - 1/k^2``, k = L + 1. Columns of one term whose joint
     norm is known from its coding (a factor in an interaction, a spline basis) are only scaled.
-    Without an intercept, or with weights, nothing is centred. The intercept's own cell is not
+    Without an intercept, or with weights, nothing is centred (``centred=True``: rows that get a
+    constant of their own). The intercept's own cell is not
     counted.
 
     Notes
@@ -42,7 +43,8 @@ def unit_rows(design: Design) -> tuple[UnitScale, float]:
     lo, hi = intervals[:, 0], intervals[:, 1]
     top = np.maximum(np.abs(lo), np.abs(hi))
     q, p = design.q, design.p
-    centred = design.has_intercept and not design.scaled
+    if centred is None:
+        centred = design.has_intercept and not design.scaled
     scale = np.where(top > 0, 1.0 / np.where(top > 0, top, 1.0), 1.0)
     shift = np.zeros(q)
 

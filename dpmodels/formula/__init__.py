@@ -7,7 +7,7 @@ that buys.
 
 from __future__ import annotations
 
-from dpmodels.formula.build import build_design, build_mean_design
+from dpmodels.formula.build import build_cell_design, build_design, build_mean_design
 from dpmodels.formula.coerce import coerce
 from dpmodels.formula.describe import Description, describe
 from dpmodels.formula.design import Column, Design, TermInfo
@@ -19,6 +19,7 @@ __all__ = [
     "Description",
     "Design",
     "TermInfo",
+    "build_cell_design",
     "build_design",
     "build_mean_design",
     "coerce",

@@ -11,6 +11,7 @@ import numpy as np
 from dpmodels.errors import FormulaError, SchemaError, choice, shown
 from dpmodels.formula import formulaic_terms as fx
 from dpmodels.formula import intervals as iv
+from dpmodels.formula.cells import CellProgram, CellSource, as_cell
 from dpmodels.formula.columns import (
     atom_of,
     check_event,
@@ -32,7 +33,7 @@ from dpmodels.formula.schema import Schema
 from dpmodels.formula.syntax import Context, parse_expression
 from dpmodels.formula.walk import needed_variables
 
-__all__ = ["build_design", "build_mean_design", "design_from"]
+__all__ = ["build_cell_design", "build_design", "build_mean_design", "design_from"]
 
 _NA = ("zero-row", "declared", "impute-midpoint")
 
@@ -111,7 +112,9 @@ def design_from(data: Mapping[str, Any]) -> Design:
     """Compile the design again from its text and schema."""
     schema = Schema.from_dict(data["schema"])
     shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
-    if data["mean"]:
+    if data.get("cells"):
+        design = build_cell_design(data["formula"], schema, **shared)
+    elif data["mean"]:
         design = build_mean_design(data["formula"], schema, **shared)
     else:
         design = build_design(
@@ -136,6 +139,26 @@ def _reduced(design: Design) -> Any:
 
 # A design is pickled as its text and schema: what it compiled to are functions.
 copyreg.pickle(Design, _reduced)
+
+
+def build_cell_design(
+    formula: str,
+    schema: Schema,
+    *,
+    na: str = "zero-row",
+    engine: str = "formulaic",
+    subset: str | None = None,
+    weights: str | None = None,
+) -> Design:
+    """Compile the formula of a table: one column a variable, numbers as they are, levels as codes.
+
+    ``"~ a * b"`` and ``"x + b ~ g"``; which terms stand on which side is ``design.program``.
+
+    Notes
+    -----
+    **Privacy.** Takes no data.
+    """
+    return _Builder(formula, schema, na, engine, None, subset, weights).cell_design()
 
 
 class _Builder:
@@ -254,6 +277,44 @@ class _Builder:
             )
         products, columns, infos = self.products(self.parsed.lhs)
         return self.finish(products, columns, infos, None, None, None, {"mean": True})
+
+    def cell_design(self) -> Design:
+        """Compile the formula of a table."""
+        if self.weights is not None:
+            raise FormulaError("a table takes no weights=")
+        places: dict[str, int] = {}
+        sources: list[CellSource] = []
+        sides = []
+        for side in (self.parsed.lhs or (), self.parsed.rhs):
+            terms = []
+            for term in side:
+                texts = [text for text, literal in term if not literal]
+                for text in texts:
+                    if text not in places:
+                        places[text] = len(sources)
+                        sources.append(as_cell(text, self.factor(text), self.schema, self.formula))
+                if texts:
+                    terms.append(tuple(places[text] for text in texts))
+            sides.append(tuple(dict.fromkeys(terms)))
+        if not sources:
+            raise FormulaError(
+                f'"{self.formula}" names no variable. For example "~ region", "wage ~ region"'
+            )
+        columns = tuple(
+            column_of(s.name, s.interval, s.name, "numeric" if s.levels is None else "level")
+            for s in sources
+        )
+        program = CellProgram(
+            tuple(sources), rules(self.schema, self.na), sides[0], sides[1], self.schema,
+            self._subset(),
+        )  # fmt: skip
+        made: Any = program  # fills blocks as a Program does
+        terms_of = tuple(TermInfo(c.name, slice(j, j + 1), None) for j, c in enumerate(columns))
+        return Design(
+            formula=self.formula, response=None, columns=columns, schema=self.schema,
+            variables=self.variables, terms=terms_of, na=self.na, engine=self.engine,
+            subset=self.subset, cells=True, program=made,
+        )  # fmt: skip
 
     def _split_offset(self) -> tuple[str | None, tuple[fx.TermText, ...]]:
         offsets, terms = [], []

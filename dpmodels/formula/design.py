@@ -116,6 +116,8 @@ class Design:
     mean: bool = False
     bought: tuple[tuple[str, float, float], ...] = ()
     buy_all: bool = False
+    #: The cells of a table as they are (``build_cell_design``), not the columns of a model.
+    cells: bool = False
     program: Program | None = field(default=None, compare=False, repr=False)
 
     # -- shape -----------------------------------------------------------------------------
@@ -372,6 +374,7 @@ class Design:
             "buy_all": self.buy_all,
             "bought": [list(b) for b in self.bought],
             **({"aside": True} if self.aside else {}),
+            **({"cells": True} if self.cells else {}),
         }
 
     @property

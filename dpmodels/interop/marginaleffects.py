@@ -8,6 +8,7 @@ to register another, so it is always ``as_model(fit)``.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import DPModelsError, RequestError
 from dpmodels.results import inference
+from dpmodels.results.contrasts import predictors
 from dpmodels.results.summary import response_of
 
 if TYPE_CHECKING:
@@ -46,10 +48,7 @@ def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
 
     axes: dict[str, Any] = {}
     design = fit.design
-    skip = {response_of(fit._record)}
-    for name in design.variables:
-        if name in skip:
-            continue
+    for name in predictors(fit):
         variable = design.schema[name]
         ends = variable.interval or interval_of(design, name)
         if variable.codes:
@@ -111,11 +110,24 @@ def as_model(fit: Fit, grid: Any = None) -> Any:
             self.validate_coef()
             self.validate_response_name()
             self.validate_formula()
-            self.validate_modeldata()
+            if _polars_1(pl):  # its look at columns of text refuses what polars 2 needs (_polars)
+                self.validate_modeldata()
             self.vault.variables_type = {c: _type(data[c]) for c in data.columns}
 
         def get_vcov(self, vcov: Any = True) -> Any:
             return None if vcov is False else inference.covariance(fit._record.estimate)
+
+        def find_predictors(self) -> Any:
+            # Its joint tests look for names of coefficients among the predictors, and so fail
+            # for every model with a factor, a spline or an interaction, its own included.
+            if sys._getframe(1).f_code.co_name == "joint_hypotheses":
+                return list(fit._record.estimate.names)
+            return super().find_predictors()
+
+        def get_df(self) -> float:
+            # the reference of a fit is normal unless it says t
+            free = fit._record.estimate.use_t
+            return 1e12 if free is None else float(free)
 
         def get_exog(self, newdata: Any) -> Array:
             rows = {name: newdata[name].to_list() for name in newdata.columns}
@@ -152,6 +164,10 @@ def _type(column: Any) -> str:
     return "integer" if all(isinstance(cell, int) for cell in cells) else "numeric"
 
 
+def _polars_1(pl: Any) -> bool:
+    return int(pl.__version__.split(".")[0]) < 2
+
+
 def _polars(fit: Fit, frame: Any, response: str, pl: Any) -> Any:
     """Return the grid as polars, declared levels as Enum, with an empty response column."""
     columns = {}
@@ -160,6 +176,9 @@ def _polars(fit: Fit, frame: Any, response: str, pl: Any) -> Any:
         variable = fit.design.schema.get(name)
         levels = [str(code) for code in variable.codes] if variable is not None else []
         text = bool(levels) and all(isinstance(cell, str) for cell in cells)
-        columns[name] = pl.Series(cells, dtype=pl.Enum(levels)) if text else pl.Series(cells)
+        # marginaleffects 0.6 asks an Enum for its levels by a name that polars 2 has not any more;
+        # of a column of text it takes the levels that occur in the grid.
+        kind = pl.Enum(levels) if _polars_1(pl) else pl.String
+        columns[name] = pl.Series(cells, dtype=kind) if text else pl.Series(cells)
     columns[response] = pl.Series([0.0] * len(frame))
     return pl.DataFrame(columns)

@@ -116,7 +116,8 @@ class Plan(Shown):
         notes, proved
             Of the guarantee.
         **facts
-            The other attributes. ``reasons`` are those of the request if not given.
+            The other attributes. ``reasons`` are those of the request if not given, ``passes``
+            one, and one for the ranges.
         """
         listed = tuple(steps)
         guarantee = Guarantee(
@@ -124,7 +125,8 @@ class Plan(Shown):
             unit="record" if request.unit is None else request.unit.text,
         )  # fmt: skip
         public_n = n if request.relation == "replace" else None
-        facts = {"reasons": request.reasons, **facts}
+        once = 1 + (facts.get("purchase") is not None)  # ranges are bought in a pass of their own
+        facts = {"reasons": request.reasons, "passes": once, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)
 
     @property

@@ -27,9 +27,12 @@ def _head(plan: Plan) -> list[tuple[str, str]]:
             "Rows" if request.unit is None else "People",
             "private" if plan.n is None else f"{plan.people or plan.n}",
         ),
-        ("Coefficients", f"{plan.design.p}"),
-        ("Row norm bound", _number(plan.design.row_norm())),
     ]
+    if plan.design.cells:
+        rows.append(("Variables", f"{plan.design.p}"))
+    else:
+        rows.append(("Coefficients", f"{plan.design.p}"))
+        rows.append(("Row norm bound", _number(plan.design.row_norm())))
     if shares:
         rows.append(("Budget", shares))
     if plan.purchase is not None:
@@ -115,6 +118,8 @@ def plan_table(plan: Plan) -> Table:
 def _assumption(plan: Plan) -> tuple[str, ...]:
     if not plan.expected_se:
         return ()
+    if plan.design.cells:
+        return ("expected privacy se: public; of a mean, in a group of average size",)
     return (
         "expected privacy se: public, for uncorrelated predictors (and, where rows are scaled by a "
         "released fit, residuals) with an sd of a quarter of their declared range; narrower "

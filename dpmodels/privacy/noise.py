@@ -15,9 +15,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.privacy import bulk
 from dpmodels.privacy.chance import Chance
 
 __all__ = ["ExactNoise", "NoiseSource", "SeededNoise", "make_noise"]
+
+
+#: So many draws are made at once; fewer one by one.
+_MANY = 12
 
 
 class NoiseSource(Protocol):
@@ -155,6 +160,8 @@ class ExactNoise:
         """Draw ``size`` integers with P(k) proportional to exp(-k^2 / (2 sigma2))."""
         if sigma2 <= 0:
             raise ValueError("the variance must be positive")
+        if size >= _MANY and sigma2 <= bulk.LARGEST**2:
+            return bulk.gaussians(sigma2, size)
         return [self._gaussian(sigma2) for _ in range(size)]
 
     def discrete_laplace(self, scale: Fraction, size: int) -> list[int]:
@@ -162,6 +169,8 @@ class ExactNoise:
         if scale <= 0:
             raise ValueError("the scale must be positive")
         num, den = scale.numerator, scale.denominator
+        if size >= _MANY and max(num, den) <= bulk.LARGEST:
+            return bulk.laplaces(scale, size)
         return [self._laplace_rational(num, den) for _ in range(size)]
 
     def integers_below(self, n: int, size: int) -> list[int]:
@@ -229,6 +238,9 @@ class SeededNoise:
 
     def integers_below(self, n: int, size: int) -> list[int]:
         """Draw uniform integers in 0..n-1."""
+        if n > 1 << 62:  # longer than a word; 2^-128 from uniform
+            width = n.bit_length() // 8 + 17
+            return [int.from_bytes(self._rng.bytes(width), "big") % n for _ in range(size)]
         return [int(v) for v in self._rng.integers(0, n, size).tolist()]
 
     def exponentials(self, size: int) -> npt.NDArray[np.float64]:

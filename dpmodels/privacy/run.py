@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError
+from dpmodels.privacy.exponential import drawn_from, exponential_weights
 from dpmodels.privacy.gdp import upper_quantile
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure
 from dpmodels.privacy.noise import NoiseSource
@@ -158,8 +159,9 @@ class Run:
             fine = _refine(sd)
             # a power of two times a float is exact, and so is its square as a fraction
             draws = self.noise.discrete_gaussian(Fraction(math.ldexp(sd, fine)) ** 2, len(index))
+            one = 1 << fine  # quotients of integers are rounded once, as those of fractions
             for j, k in zip(index, draws, strict=True):
-                out[j] = float(Fraction((flat[j] << fine) + k, 1 << fine)) * unit
+                out[j] = ((flat[j] << fine) + k) / one * unit
         return out.reshape(shape)
 
     def gaussian_real(
@@ -174,7 +176,14 @@ class Run:
         return self.gaussian(name, _on_grid(value, grid), 2.0**30, unit=grid)
 
     def laplace(
-        self, name: str, value: npt.ArrayLike, sensitivity_l1: float, *, unit: float = 1.0
+        self,
+        name: str,
+        value: npt.ArrayLike,
+        sensitivity_l1: float,
+        *,
+        weights: npt.ArrayLike = 1.0,
+        unit: float = 1.0,
+        whole: bool = False,
     ) -> npt.NDArray[np.float64]:
         """Release an integer vector with exact discrete Laplace noise; return it times ``unit``.
 
@@ -184,20 +193,74 @@ class Run:
             A step of kind Pure(eps).
         value : array of int
         sensitivity_l1 : float
-            L1 sensitivity in lattice units.
+            L1 sensitivity of ``weights * value``, in lattice units.
+        weights : array broadcastable to ``value``
+            Entry j gets noise of scale ``sensitivity_l1 / (eps * weights_j)``.
+        unit : float
+            Size of a lattice step in the statistic's own units.
+        whole : bool
+            The noise keeps to the lattice of the value (the geometric mechanism); else the lattice
+            is refined, and the noise looks continuous.
         """
         eps = self._take(name, Pure).eps
         flat, shape = _ints(value)
+        w = np.broadcast_to(np.asarray(weights, dtype=float), shape).ravel().tolist()
         if not (eps > 0 and math.isfinite(sensitivity_l1) and sensitivity_l1 > 0):
             raise PrivacyBugError(f"step {name!r}: eps and sensitivity must be positive and finite")
-        scale = sensitivity_l1 / eps * ROUND_UP
-        fine = _refine(scale)
-        draws = self.noise.discrete_laplace(Fraction(math.ldexp(scale, fine)), len(flat))
-        out = [
-            float(Fraction((v << fine) + k, 1 << fine)) * unit
-            for v, k in zip(flat, draws, strict=True)
-        ]
-        return np.array(out).reshape(shape)
+        if not all(wj > 0 and math.isfinite(wj) for wj in w):
+            raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
+        scales = [sensitivity_l1 / (eps * wj) * ROUND_UP for wj in w]
+        out = np.empty(len(flat))
+        for scale in sorted(set(scales)):
+            index = [j for j, scale_j in enumerate(scales) if scale_j == scale]
+            fine = 0 if whole else _refine(scale)
+            draws = self.noise.discrete_laplace(Fraction(math.ldexp(scale, fine)), len(index))
+            for j, k in zip(index, draws, strict=True):
+                out[j] = ((flat[j] << fine) + k) / (1 << fine) * unit
+        return out.reshape(shape)
+
+    def choose(
+        self, name: str, penalties: npt.ArrayLike, *, sensitivity: int = 1, largest: int = 1 << 62
+    ) -> npt.NDArray[np.intp]:
+        """Choose one candidate a row by the exponential mechanism, with integer weights.
+
+        Parameters
+        ----------
+        name : str
+            A step of kind Pure(eps).
+        penalties : (rows, candidates) array of int, or one row
+            Minus the utilities, at least 0, in lattice steps; 0 is the best there is.
+        sensitivity : int
+            In lattice steps: one change moves the penalties of a row by at most this much, and
+            those of all rows together by at most this much where more than one row moves.
+        largest : int
+            Public bound of the penalties.
+
+        Returns
+        -------
+        (rows,) array of int
+            Candidate i has probability proportional to ``exp(-eps penalty_i / (2 sensitivity))``,
+            penalties cut at a public number: integers within 2^-80 of it, and one exact draw.
+
+        Notes
+        -----
+        Cutting is a map with slope at most 1, so the sensitivity stays. ``ROUND_UP`` pays for the
+        relative error of the weights (theory.md of ``models/table``, 2.1).
+        """
+        eps = self._take(name, Pure).eps
+        if not (eps > 0 and sensitivity > 0):
+            raise PrivacyBugError(f"step {name!r}: eps and sensitivity must be positive")
+        table = np.atleast_2d(np.asarray(penalties, dtype=np.int64))
+        weights = exponential_weights(eps / (2.0 * sensitivity) / ROUND_UP, table.shape[1], largest)
+        out = np.empty(len(table), dtype=np.intp)
+        for i, row in enumerate(table):
+            cut = np.clip(row, 0, len(weights) - 1)
+            values, counts = np.unique(cut, return_counts=True)
+            masses = [weights[v] * c for v, c in zip(values.tolist(), counts.tolist(), strict=True)]
+            k = drawn_from(masses, self.noise)
+            place = self.noise.integers_below(int(counts[k]), 1)[0]
+            out[i] = np.flatnonzero(cut == values[k])[place]
+        return out
 
     def laplace_real(
         self, name: str, value: npt.ArrayLike, sensitivity_l1: float

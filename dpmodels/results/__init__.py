@@ -9,9 +9,11 @@ import importlib
 from typing import Any
 
 _EXPORTS = {
+    "anova": "dpmodels.results.nested",
     "Fit": "dpmodels.results.fit",
     "load": "dpmodels.results.fit",
     "Summary": "dpmodels.results.summary",
+    "coef_plot": "dpmodels.results.plot",
     "etable": "dpmodels.results.side_by_side",
     "modelsummary": "dpmodels.results.side_by_side",
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpmodels.errors import NotReleasedError
 from dpmodels.results import inference
+from dpmodels.results.analysis import Analysis, NewReleases, OnMoments
 from dpmodels.results.plugin import MaketablesPlugin, register
 from dpmodels.results.record import Record
 from dpmodels.results.views import Estimates, PublicFacts
@@ -23,15 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Fit", "load"]
 
+_MOMENTS = (
+    "R-squared is a function of released second moments, which linear models with an intercept "
+    "hold by method='ssp' or 'pmt', or on m = dp_moments('y + x1 + x2', ...): dp_ols(formula, m)."
+)
 #: Names that readers of statsmodels or R try, and what each would take.
 _NOT_RELEASED = {
     "resid": "Residuals are one number a row; no budget makes them private.",
     "residuals": "Residuals are one number a row; no budget makes them private.",
     "fittedvalues": "Fitted values are one number a row. Use predict(new) on public rows.",
-    "rsquared": "R-squared is a function of the data; it would need a release of its own.",
-    "rsquared_adj": "R-squared is a function of the data; it would need a release of its own.",
-    "fvalue": "The F statistic is a function of the data; it would need a release of its own.",
-    "f_pvalue": "The F statistic is a function of the data; it would need a release of its own.",
+    **dict.fromkeys(("rsquared", "rsquared_adj", "rsquared_se"), _MOMENTS),
+    **dict.fromkeys(("fvalue", "f_pvalue"), "F needs total standard errors: inference=True."),
     "llf": "The log-likelihood is a function of the data; it would need a release of its own.",
     "aic": "The log-likelihood is a function of the data; it would need a release of its own.",
     "bic": "The log-likelihood is a function of the data; it would need a release of its own.",
@@ -42,7 +46,7 @@ _NOT_RELEASED = {
 }
 
 
-class Fit(PublicFacts, Estimates, MaketablesPlugin):
+class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPlugin):
     """A differentially private fit.
 
     Frozen; holds released numbers, public facts and the guarantee, and no row of the data: its
@@ -61,8 +65,9 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
 
     Notes
     -----
-    Residuals, fitted values, R-squared and influence measures are absent: they are functions of
-    private rows on which nothing was spent. Asking for one raises ``NotReleasedError``.
+    Residuals, fitted values and influence measures are absent: they are functions of private rows
+    on which nothing was spent. Asking for one raises ``NotReleasedError``; so does R-squared of a
+    fit without released second moments.
     """
 
     __slots__ = ("_record",)
@@ -88,6 +93,9 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         return Fit._of, (self._record,)
 
     def __getattr__(self, name: str) -> Any:
+        view = None if name.startswith("_") else self.kind.load_view(name)
+        if view is not None:
+            return partial(view, self)
         if name in _NOT_RELEASED:
             raise NotReleasedError(f"{name} was not released. {_NOT_RELEASED[name]}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -100,6 +108,7 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         *,
         notes: bool = True,
         level: float | None = None,
+        exponentiate: bool = False,
     ) -> Summary:
         """Summary table; ``print`` it, or ask it for HTML, LaTeX, markdown or typst.
 
@@ -113,6 +122,9 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
             Significance stars (off by default, with their legend); the notes.
         level : float, optional
             Confidence level; default: that of the fit.
+        exponentiate : bool
+            Show exp of estimates and of ends of intervals (odds or rate ratios); standard errors
+            and tests stay on the scale of the coefficients.
 
         Privacy
         -------
@@ -120,10 +132,18 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
         """
         from dpmodels.results.summary import build
 
-        return build(self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, level=level)
+        return build(
+            self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, level=level,
+            exponentiate=exponentiate,
+        )  # fmt: skip
 
     def tidy(
-        self, conf_int: bool = True, level: float | None = None, style: str = "python"
+        self,
+        conf_int: bool = True,
+        level: float | None = None,
+        style: str = "python",
+        *,
+        exponentiate: bool = False,
     ) -> pd.DataFrame:
         """One row a coefficient, with the column names of R's broom.
 
@@ -135,13 +155,21 @@ class Fit(PublicFacts, Estimates, MaketablesPlugin):
             Confidence level; default: that of the fit.
         style : {"python", "r"}
             ``"r"`` writes ``std.error`` for ``std_error``.
+        exponentiate : bool
+            Exp of estimates and of ends of intervals, as broom does it; standard errors stay.
 
         Privacy
         -------
         Post-processing: costs nothing.
         """
         level = self.level if level is None else level
-        return inference.tidy(self._record.estimate, conf_int_=conf_int, level=level, style=style)
+        own = self.kind.load_tidy()
+        if own is not None and self.released:
+            return inference.styled(own(self._record, conf_int, level), style)
+        return inference.tidy(
+            self._record.estimate, conf_int_=conf_int, level=level, style=style,
+            exponentiate=exponentiate,
+        )  # fmt: skip
 
     def glance(self, style: str = "python") -> pd.DataFrame:
         """One row: public facts, the guarantee and released statistics (NaN if not released).

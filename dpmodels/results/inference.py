@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpmodels.after.wald import critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, shown
 from dpmodels.estimate import Estimate
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from dpmodels.results.record import Record
 
-__all__ = ["conf_int", "covariance", "glance", "quantile", "series", "standard_errors", "tidy"]
+__all__ = [
+    "conf_int", "covariance", "glance", "quantile", "series", "standard_errors", "styled", "tidy",
+]  # fmt: skip
 
 KINDS = ("total", "sampling", "privacy")
 TIDY = (
@@ -127,19 +130,6 @@ def half_width(se: Array, bias: Array | None, level: float, use_t: float | None 
     return np.asarray(critical_value(a, level) * se)
 
 
-def critical_value(a: Array, level: float) -> Array:
-    """Return the ``level`` quantile of |N(a, 1)|, a >= 0, by bisection."""
-    from scipy.special import ndtr, ndtri
-
-    low = a + ndtri(level)
-    high = a + ndtri((1.0 + level) / 2.0)
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        under = ndtr(middle - a) - ndtr(-middle - a) < level
-        low, high = np.where(under, middle, low), np.where(under, high, middle)
-    return np.asarray((low + high) / 2.0)
-
-
 def conf_int(est: Estimate, level: float) -> tuple[Array, Array]:
     """Return lower and upper ends, estimate -+ half width."""
     half = half_width(standard_errors(est), est.bias, level, est.use_t)
@@ -154,19 +144,25 @@ def privacy_share(est: Estimate) -> Array:
     return out
 
 
-def _style(frame: pd.DataFrame, style: str) -> pd.DataFrame:
+def styled(frame: pd.DataFrame, style: str) -> pd.DataFrame:
+    """Return a frame with names of Python, or of R."""
     choice("style", style, ("python", "r"))
     return frame.rename(columns=lambda c: c.replace("_", ".")) if style == "r" else frame
 
 
-def tidy(est: Estimate, *, conf_int_: bool, level: float, style: str) -> pd.DataFrame:
+def tidy(
+    est: Estimate, *, conf_int_: bool, level: float, style: str, exponentiate: bool = False
+) -> pd.DataFrame:
     """Return one row a coefficient, with broom's column names."""
     import pandas as pd
 
     low, high = conf_int(est, level)
+    params = np.array(est.params)
+    if exponentiate:
+        params, low, high = np.exp(params), np.exp(low), np.exp(high)
     columns = (
         list(est.names),
-        np.array(est.params),
+        params,
         standard_errors(est),
         standard_errors(est, "sampling"),
         standard_errors(est, "privacy"),
@@ -179,7 +175,7 @@ def tidy(est: Estimate, *, conf_int_: bool, level: float, style: str) -> pd.Data
     frame = pd.DataFrame(dict(zip(TIDY, columns, strict=True)))
     if not conf_int_:
         frame = frame.drop(columns=["conf_low", "conf_high"])
-    return _style(frame, style)
+    return styled(frame, style)
 
 
 def glance(record: Record, *, style: str) -> pd.DataFrame:
@@ -203,4 +199,4 @@ def glance(record: Record, *, style: str) -> pd.DataFrame:
         "r_squared": np.nan,
         **dict(est.stats),
     }
-    return _style(pd.DataFrame([row]), style)
+    return styled(pd.DataFrame([row]), style)

@@ -16,7 +16,7 @@ from dpmodels.verbs import verb_of
 if TYPE_CHECKING:
     from dpmodels.results.record import Record
 
-__all__ = ["no_reply_page", "notes_of"]
+__all__ = ["STARS", "no_reply_page", "notes_of"]
 
 _NA = {
     "zero-row": "rows with missing\nvalues were replaced by zero rows",
@@ -28,20 +28,21 @@ _PRIVACY_SE = {
     "released": "The privacy part is the scale of the added noise, mapped by released numbers",
     "unavailable": "The privacy part is not available for this method",
 }
-_STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
+STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
 
 
 def notes_of(record: Record, *, stars: bool) -> tuple[str, ...]:
     """Return the notes of a fit with a table, in the order of printing."""
+    regression = not verb_of(record.call.verb).body
     parts = [
-        *_errors(record),
-        *_ranges(record),
-        *_largest_share(record),
+        *(_errors(record) if regression else []),
+        *(_ranges(record) if regression else _bought(record)),
+        *(_largest_share(record) if regression else []),
         *record.estimate.notes,
         *(f"Warning: {w}" for w in record.estimate.warnings),
         *_promise(record),
         *_absent(record),
-        *([_STARS] if stars else []),
+        *([STARS] if stars else []),
     ]
     return tuple(" ".join(note.split()) for note in parts if note)
 
@@ -87,15 +88,17 @@ def _ranges(record: Record) -> list[str]:
     # a share from a released count may stand among the notes of the estimate
     counted = any("of the rows were empty" in note for note in record.estimate.notes)
     many = "How many exactly is private." if counted else "How many is private and is not reported."
-    notes = [moved + many]
-    if record.bought:
-        notes.insert(
-            0,
-            "Ranges bought from the budget (declared ones cost nothing: bounds= or schema=): "
-            + ", ".join(bought_ranges(record))
-            + ".",
-        )
-    return notes
+    return [*_bought(record), moved + many]
+
+
+def _bought(record: Record) -> list[str]:
+    if not record.bought:
+        return []
+    return [
+        "Ranges bought from the budget (declared ones cost nothing: bounds= or schema=): "
+        + ", ".join(bought_ranges(record))
+        + "."
+    ]
 
 
 def _largest_share(record: Record) -> list[str]:
@@ -140,7 +143,9 @@ def _promise(record: Record) -> list[str]:
 
 
 def _absent(record: Record) -> list[str]:
-    words = verb_of(record.call.verb).absent
+    verb, stats = verb_of(record.call.verb), record.estimate.stats
+    given = {label.lower() for label, key in verb.header if key in stats}
+    words = [w for w in verb.absent if w.lower() not in given]
     return [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
 
 

@@ -6,17 +6,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from dpmodels.errors import DPModelsError
+from dpmodels.errors import DPModelsError, RequestError
+from dpmodels.results.choose import chosen, labelled
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from matplotlib.axes import Axes
 
     from dpmodels.results.fit import Fit
 
-__all__ = ["coefplot"]
+__all__ = ["coef_plot", "coefplot"]
 
 #: Rows between the marks of two fits in one plot.
 _APART = 0.2
+#: Signs of a line of a label, and of a title.
+_WRAP, _TITLE = 26, 70
 
 
 @dataclass
@@ -37,6 +42,8 @@ def coefplot(
     level: float = 0.95,
     intercept: bool = False,
     color: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Axes:
     """Draw estimates with two nested error bars: inner sampling error only, outer total.
 
@@ -51,6 +58,10 @@ def coefplot(
         Show the intercept too.
     color : str, optional
         Default: the next colour of the axes.
+    labels : mapping, optional
+        Coefficient -> what is printed.
+    names : sequence of str, optional
+        Coefficients to show, in this order.
 
     Privacy
     -------
@@ -68,31 +79,41 @@ def coefplot(
 
     estimates: Any = fit.params
     shown = [name for name in estimates.index if intercept or name != "Intercept"]
+    if names is not None:
+        shown = [name for name in names if name in estimates.index]
     z = quantile(level, fit._record.estimate.use_t)
+    ends = fit.conf_int(level)
+    half = (ends.iloc[:, 1] - ends.iloc[:, 0]) / 2.0  # with the allowance for bias
     if ax is None:
-        _, ax = plt.subplots(figsize=(6, 0.6 + 0.45 * len(shown)), layout="constrained")
+        rows = len(shown if names is None else names)
+        lines = sum(_wrapped(labelled(n, labels)).count("\n") for n in names or shown)
+        size = (7.0, 1.1 + 0.45 * rows + 0.15 * lines)
+        _, ax = plt.subplots(figsize=size, layout="constrained")
     drawn = _DRAWN.setdefault(ax, _Drawn())
-    drawn.names += [name for name in shown if name not in drawn.names]
+    drawn.names += [name for name in names or shown if name not in drawn.names]
     k = len(drawn.titles)
     color = color or f"C{k}"
     at = [drawn.names.index(name) + _APART * k for name in shown]
-    drawn.titles.append(f"{fit.formula}\n{fit.privacy.statement().partition(';')[0]}")
+    drawn.titles.append(
+        f"{_wrapped(fit.formula, _TITLE)}\n{fit.privacy.statement().partition(';')[0]}"
+    )
     tag = f"({k + 1}) " if k else ""
-    for half, width, label in (
-        (fit.bse, 1.2, f"{tag}{100 * level:g} % interval, total error"),
-        (fit.bse_sampling, 4.0, f"{tag}sampling error alone"),
+    for length, width, label in (
+        (half, 1.2, f"{tag}{100 * level:g} % interval, total error"),
+        (z * fit.bse_sampling, 4.0, f"{tag}sampling error alone"),
     ):
         ax.errorbar(
             estimates[shown],
             at,
-            xerr=z * half[shown],
+            xerr=length[shown],
             fmt="none",
             ecolor=color,
             elinewidth=width,
             label=label,
         )
     ax.plot(estimates[shown], at, "o", color="white", markeredgecolor=color, zorder=3)
-    ax.set_yticks(list(range(len(drawn.names))), drawn.names)
+    ticks = [_wrapped(labelled(name, labels)) for name in drawn.names]
+    ax.set_yticks(list(range(len(drawn.names))), ticks)
     if not k:
         ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
         ax.invert_yaxis()
@@ -102,4 +123,58 @@ def coefplot(
         title = "\n".join(f"({i + 1}) {t}" for i, t in enumerate(drawn.titles))
     ax.set_title(title, fontsize="small")
     ax.legend(fontsize="small", frameon=False)
+    return ax
+
+
+def _wrapped(text: str, width: int = _WRAP) -> str:
+    """Break a long label at its own joints, so that it leaves room for the picture."""
+    import re
+    import textwrap
+
+    if len(text) <= width:
+        return text
+    spaced = re.sub(r"(?<=[\w)\]])([:\[])", r" \1", text)
+    return "\n".join(textwrap.wrap(spaced, width)) or text
+
+
+def coef_plot(
+    *fits: Fit,
+    labels: Mapping[str, str] | None = None,
+    order: Any = None,
+    keep: Any = None,
+    drop: Any = None,
+    intercept: bool = False,
+    level: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the coefficients of several fits in one picture, aligned by name.
+
+    Parameters
+    ----------
+    *fits : Fit
+    labels, order, keep, drop
+        As in ``dp.etable``.
+    intercept : bool
+        Show the intercept too.
+    level : float, optional
+        Default: that of the first fit.
+    ax : matplotlib Axes, optional
+
+    Privacy
+    -------
+    Draws released numbers: costs nothing.
+    """
+    from dpmodels.results.fit import Fit as AnyFit
+
+    if not fits or not all(isinstance(fit, AnyFit) for fit in fits):
+        raise RequestError("coef_plot takes fits: coef_plot(m1, m2)")
+    every = dict.fromkeys(n for fit in fits for n in fit._record.estimate.names)
+    if not intercept and len(every) > 1:
+        every.pop("Intercept", None)
+    names = chosen(every, order=order, keep=keep, drop=drop)
+    for fit in fits:
+        ax = coefplot(
+            fit, ax, level=fits[0].level if level is None else level, labels=labels, names=names
+        )
+    assert ax is not None
     return ax

@@ -31,6 +31,9 @@ _LABELS = {
     "relation": "Neighbours",
     "reply": "Reply",
     "row_norm": "Row norm bound",
+    "r2": "R2",
+    "adj_r2": "Adjusted R2",
+    "rmse": "Residual sd",
 }
 
 
@@ -78,6 +81,9 @@ class MaketablesPlugin:
             "relation": promise.relation,
             "reply": "released" if record.estimate.released else "no reply",
             "row_norm": row_norm(record.design),
+            "r2": record.estimate.stats.get("r_squared"),
+            "adj_r2": record.estimate.stats.get("adj_r_squared"),
+            "rmse": record.estimate.stats.get("sigma"),
         }
         return values.get(key)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.results import formats as f
+from dpmodels.results.choose import chosen, labelled
 from dpmodels.results.fit import Fit
 from dpmodels.results.formats import greek, pair
+from dpmodels.results.notes import STARS
 from dpmodels.results.summary import response_of
 from dpmodels.tables import RULE, Column, Layout, Row, Shown, Table
+from dpmodels.tables.files import check_file, write_file
 from dpmodels.tables.text import ascii_text
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ _LABELS = {
     "level": "Level",
     "formula": "Formula",
     "sigma": "Residual std. dev.",
+    "r_squared": "R²",
+    "adj_r_squared": "Adjusted R²",
 }
 
 
@@ -53,15 +58,19 @@ class Etable(Shown):
         The last is the guarantee of the table.
     """
 
-    def __init__(self, fits: Sequence[str], rows: Iterable[Row], notes: tuple[str, ...]) -> None:
-        self.fits, self.rows, self.notes = tuple(fits), tuple(rows), notes
+    def __init__(
+        self, fits: Sequence[str], rows: Iterable[Row], notes: tuple[str, ...], title: str = ""
+    ) -> None:
+        self.fits, self.rows, self.notes, self.title = tuple(fits), tuple(rows), notes, title
 
     def table(self) -> Table:
-        """Return the table: a bare one, without title and facts."""
+        """Return the table: a bare one unless it has a title."""
         longest = max(len(ascii_text(row.cells[0])) for row in self.rows if row.cells)
         names = Column(left=True, width=max(16, longest + 1))
         columns = (names, *(Column(label, width=14) for label in self.fits))
-        return Table(columns=columns, rows=self.rows, notes=self.notes, layout=_LAYOUT)
+        return Table(
+            title=self.title, columns=columns, rows=self.rows, notes=self.notes, layout=_LAYOUT
+        )
 
     def to_frame(self) -> Any:
         """Return the table as a DataFrame of text; the notes are in ``attrs["notes"]``."""
@@ -85,6 +94,13 @@ def etable(
     se: str = "total",
     stats: Sequence[str] | None = None,
     digits: int = 3,
+    labels: Mapping[str, str] | None = None,
+    order: Any = None,
+    keep: Any = None,
+    drop: Any = None,
+    stars: bool = False,
+    title: str = "",
+    file: Any = None,
 ) -> Any:
     """Show several fits side by side.
 
@@ -101,6 +117,16 @@ def etable(
         or any column of ``fit.glance()``.
     digits : int
         Decimals.
+    labels : mapping, optional
+        Coefficient (or part of an interaction, or response) -> what is printed.
+    order, keep, drop : str or list of str, optional
+        Coefficients, or regular expressions of them: these first, only these, all but these.
+    stars : bool
+        Significance stars, with their legend. After a search over models they mean little.
+    title : str
+    file : path, optional
+        Write the table there: ``.tex``, ``.html``, ``.md``, ``.typ``, ``.txt`` or ``.docx`` (needs
+        python-docx).
 
     Returns
     -------
@@ -122,22 +148,32 @@ def etable(
         raise RequestError("etable needs at least one fit")
     choice("se", se, ("total", "split"))
     choice("type", type or "text", TYPES)
-    names = list(dict.fromkeys(n for fit in fits for n in fit._record.estimate.names))
-    columns = [_cells(fit, se, digits) for fit in fits]
+    path = None if file is None else check_file(file)
+    names = chosen(
+        dict.fromkeys(n for fit in fits for n in fit._record.estimate.names),
+        order=order, keep=keep, drop=drop,
+    )  # fmt: skip
+    columns = [_cells(fit, se, digits, stars) for fit in fits]
     rows = [
         Row((text, *(column.get(name, ("-", ""))[k] for column in columns)))
         for name in names
-        for k, text in enumerate((name, ""))
+        for k, text in enumerate((labelled(name, labels), ""))
     ]
     facts = [
         Row((_LABELS.get(key, key), *(_stat(fit, key, digits) for fit in fits)))
         for key in (_DEFAULT_STATS if stats is None else stats)
     ]
     table = Etable(
-        [f"({k}) {fit.method}\n{response_of(fit._record)}" for k, fit in enumerate(fits, 1)],
+        [
+            f"({k}) {fit.method}\n{labelled(response_of(fit._record), labels)}"
+            for k, fit in enumerate(fits, 1)
+        ],
         [*rows, RULE, *facts],
-        (_legend(se), joint_line(fits)),
+        (_legend(se), *((STARS,) if stars else ()), *_about(fits), joint_line(fits)),
+        str(title),
     )
+    if path is not None:
+        write_file(table, path)
     if type is None:
         return table
     return table.to_frame() if type == "df" else table.render(type)
@@ -151,11 +187,20 @@ def _legend(se: str) -> str:
     return f"Std. errors in brackets: {what}."
 
 
-def _cells(fit: Fit, se: str, digits: int) -> dict[str, tuple[str, str]]:
+def _about(fits: Sequence[Fit]) -> tuple[str, ...]:
+    """Say what stars and intervals rest on where it is not the standard error alone."""
+    if all(fit._record.estimate.bias is None for fit in fits):
+        return ()
+    return ("P-values and intervals also allow for the bias bound of clipping (fit.bias_bound).",)
+
+
+def _cells(fit: Fit, se: str, digits: int, stars: bool) -> dict[str, tuple[str, str]]:
     """Coefficient name -> (estimate, bracket)."""
     parts = (fit.bse,) if se == "total" else (fit.bse_sampling, fit.bse_privacy)
     inside = zip(*(f.column(part, digits) for part in parts), strict=True)
     shown = f.column(fit.params, digits)
+    if stars:
+        shown = [a + f.stars(p) for a, p in zip(shown, fit.pvalues, strict=True)]
     return {
         name: (number, f"({'|'.join(words)})")
         for name, number, words in zip(fit._record.estimate.names, shown, inside, strict=True)
@@ -191,7 +236,7 @@ def joint_line(fits: Sequence[Fit]) -> str:
     The sum of the pairs holds however the calls were chosen. The exact composition of the
     mechanisms is smaller, but holds only for parameters fixed before the first output.
     """
-    promises = list({id(fit._record): fit.privacy for fit in fits}.values())
+    promises = list({id(fit.privacy): fit.privacy for fit in fits}.values())
     seeded = [str(k) for k, fit in enumerate(fits, 1) if fit.privacy.seeded]
     if seeded:
         return f"NOT PRIVATE: the noise of fit {', '.join(seeded)} was seeded."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpmodels.errors import RequestError, shown
 from dpmodels.results import formats as f
 from dpmodels.results import inference
@@ -15,6 +17,8 @@ from dpmodels.units.person import column_of, named
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dpmodels.arrays import Array
     from dpmodels.results.record import Record
 
@@ -33,6 +37,7 @@ def build(
     stars: bool = False,
     notes: bool = True,
     level: float | None = None,
+    exponentiate: bool = False,
 ) -> Summary:
     """Write the numbers of a record into a summary."""
     fmt = check_format(fmt)
@@ -44,7 +49,16 @@ def build(
     silent = not record.estimate.released
     no_table = silent and bool((record.estimate.params != record.estimate.params).all())
     level = record.call.level if level is None else level
-    columns, rows = ((), ()) if no_table else _table(record, kind.estimates, digits, level, stars)
+    own = None if silent else kind.load_body()
+    columns: tuple[Column, ...] = ()
+    rows: tuple[Row, ...] = ()
+    more: tuple[Table, ...] = ()
+    if own is not None:
+        columns, rows, more = own(record, digits, level)
+    elif not no_table:
+        columns, rows = _table(
+            record, kind.estimates, digits, level, stars, exponentiate=exponentiate
+        )
     return Summary(
         title=f"Differentially private {kind.title}",
         facts=_header(record),
@@ -52,11 +66,20 @@ def build(
         columns=columns,
         rows=rows,
         page=no_reply_page(record) if silent else None,
-        notes=notes_of(record, stars=stars) if notes and not silent else (),
+        notes=_notes(record, stars, exponentiate) if notes and not silent else (),
         statement=f.greek(record.guarantee.statement()),
+        more=more,
         layout=_LAYOUT,
         fmt=fmt,
     )
+
+
+def _notes(record: Record, stars: bool, exponentiate: bool) -> tuple[str, ...]:
+    said = (
+        "Exponentiated: estimates and ends of intervals; standard errors and tests are those of "
+        "the coefficients."
+    )
+    return (*((said,) if exponentiate else ()), *notes_of(record, stars=stars))
 
 
 def _header(record: Record) -> tuple[tuple[str, str], ...]:
@@ -97,12 +120,12 @@ def _facts(record: Record) -> tuple[tuple[str, str], ...]:
         (kind.count, str(len(record.estimate.names))),
     ]
     norm = row_norm(record.design)
-    if norm == norm:
+    if norm == norm and not kind.body:
         facts.append(("Row norm bound", f.number(norm, 4)))
+    facts.append(("Reply", "released" if record.estimate.released else "NO REPLY"))
     for label, key in kind.header:
         if key in record.estimate.stats:
-            facts.append((label, f.number(record.estimate.stats[key], 4)))
-    facts.append(("Reply", "released" if record.estimate.released else "NO REPLY"))
+            facts.append((label, _with_error(record.estimate.stats, key)))
     return tuple(facts)
 
 
@@ -111,12 +134,33 @@ def _counted(record: Record) -> str:
     return "Observations" if column_of(record.guarantee.unit) is None else "People"
 
 
+def _with_error(stats: Mapping[str, float], key: str) -> str:
+    """Return ``0.2531 (0.0110)``; an R-squared is cut to [0, 1] here, in print, only."""
+    value, error = stats[key], stats.get(f"{key}_se")
+    shown = min(max(value, 0.0), 1.0) if key == "r_squared" else value
+    return f.number(shown, 4) + (f" ({f.number(error, 4)})" if error is not None else "")
+
+
 def _table(
-    record: Record, estimates: str, digits: int, level: float, stars: bool
+    record: Record,
+    estimates: str,
+    digits: int,
+    level: float,
+    stars: bool,
+    *,
+    exponentiate: bool = False,
 ) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
     """Return columns and rows of the coefficient table; ``n/a`` where nothing was released."""
     est = record.estimate
     low, high = inference.conf_int(est, level)
+    params = np.asarray(est.params)
+    if exponentiate:
+        params, low, high, estimates = (
+            np.exp(params),
+            np.exp(low),
+            np.exp(high),
+            f"exp({estimates})",
+        )
     low_name, high_name = inference.bound_names(level)
     p = inference.p_values(est)
     letter = "z" if est.use_t is None else "t"
@@ -127,7 +171,7 @@ def _table(
     errors = "Std. Error"
     spec = (
         (Column(left=True, width=8, stretch=_LAYOUT.width, over=True, blocks=(0, 1)), est.names),
-        (Column(estimates, width=10), f.column(est.params, digits)),
+        (Column(estimates, width=10), f.column(params, digits)),
         (
             Column("total", errors, width=8, blocks=(0, 1), alone=errors),
             f.column(inference.standard_errors(est), digits),

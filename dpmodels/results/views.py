@@ -220,7 +220,12 @@ class Estimates:
             raise RequestError(f"method={method!r}: this fit knows method='normal' only")
         level = self._record.call.level if level is None else level
         est = self._record.estimate
-        low, high = inference.conf_int(est, level)
+        own = verb_of(self._record.call.verb).load_tidy() if est.released else None
+        if own is None:
+            low, high = inference.conf_int(est, level)
+        else:  # intervals that are not estimate -+ multiple of an error
+            made = own(self._record, True, level)
+            low, high = made["conf_low"].to_numpy(), made["conf_high"].to_numpy()
         names = inference.bound_names(level)
         table: pd.DataFrame = pd.DataFrame(
             {names[0]: low, names[1]: high}, index=pd.Index(list(est.names))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +19,12 @@ from dpmodels.exact.sensitivity import gram_sensitivity
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step as LedgerStep
 from dpmodels.scoring.coordinates import Coordinates, longest_row
+from dpmodels.scoring.deviance import SHARE, STEP, Deviance
 from dpmodels.scoring.guide import Guide
 from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.people import PersonPass, sums_of_people
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
-from dpmodels.scoring.score import LeastSquares, Score, Start, Working
+from dpmodels.scoring.score import LeastSquares, MeanScore, Score, Start, Working
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import (
     Centre,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Chain", "ChainRelease", "ScoringPlan", "ScoringRelease", "plan_scoring",
-    "release_scoring", "steps",
+    "release_scoring", "steps", "within",
 ]  # fmt: skip
 
 
@@ -90,6 +91,8 @@ class ScoringPlan:
         pass.
     per : float
         Public guess of the rows of a person, where that is the unit (n counts people); 0: rows.
+    statistics : float
+        mu of the fit statistics; 0: none.
     """
 
     p: int
@@ -101,6 +104,7 @@ class ScoringPlan:
     passes: tuple[PassPlan, ...]
     guide: Guide
     chains: tuple[Chain, ...]
+    statistics: float = 0.0
     per: float = 0.0
 
     @property
@@ -144,11 +148,14 @@ class ScoringRelease:
     Q : (r + 1, r + 1) array
         The start.
     chains : tuple of ChainRelease
+    statistics : dict
+        Deviance and its kin, with errors; empty unless asked for.
     """
 
     coordinates: Coordinates
     Q: Array
     chains: tuple[ChainRelease, ...]
+    statistics: dict[str, float] = field(default_factory=dict)
 
 
 def plan_scoring(
@@ -163,6 +170,7 @@ def plan_scoring(
     guide: Guide | None = None,
     radius: float = 0.0,
     weighted: bool = False,
+    statistics: bool = False,
     per: float = 0.0,
 ) -> ScoringPlan:
     """Plan a scoring fit from public numbers.
@@ -175,7 +183,11 @@ def plan_scoring(
         Rows have weights of their own.
     per : float
         Of the plan.
+    statistics : bool
+        Release fit statistics.
     """
+    own = mu * math.sqrt(SHARE) if statistics else 0.0
+    whole, mu = mu, math.sqrt(mu * mu - own * own)
     last = len(rules.passes) - 1
     guide = Guide() if guide is None else guide
     part = mu / math.sqrt(len(chains))
@@ -189,7 +201,7 @@ def plan_scoring(
     )  # fmt: skip
     start = mu * math.sqrt(rules.passes[0])
     radius = (radius or math.sqrt(p + 1.0)) * math.sqrt(per or 1.0)
-    return ScoringPlan(p, n, mu, start, radius, relation, passes, guide, chains, per)
+    return ScoringPlan(p, n, whole, start, radius, relation, passes, guide, chains, own, per)
 
 
 def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
@@ -201,6 +213,7 @@ def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
             out.append((f"information and scores {label}", one.mu_joint))
             out += [(f"scale {label}", one.mu_scale)] if one.mu_scale else []
             out += [(f"score lengths {label}", one.mu_histogram)] if one.mu_histogram else []
+    out += [(STEP, plan.statistics)] if plan.statistics else []
     return tuple(LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2) for name, mu in out)
 
 
@@ -239,7 +252,7 @@ def release_scoring(
         befores = states
         passes = [
             (PersonPass if plan.people else ScorePass)(
-                _within(one, chain.score, state, coordinates, design),
+                within(one, chain.score, state, coordinates, design),
                 _centre(chain.score, state, k, coordinates, design),
             )
             for chain, state in zip(plan.chains, states, strict=True)
@@ -251,6 +264,9 @@ def release_scoring(
             released[i].append(release_pass(sums, own, run, chain.step(k)))
             taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
         states = [step.state for step in taken]
+    statistics: dict[str, float] = {}
+    if plan.statistics and not isinstance(rows, PeopleRows):
+        statistics = _statistics(plan, released[0][-1], states[0], coordinates, design, rows, run)
     return ScoringRelease(
         coordinates,
         Q,
@@ -258,6 +274,7 @@ def release_scoring(
             ChainRelease(tuple(ran), tuple(out), before, step)
             for ran, out, before, step in zip(plans, released, befores, taken, strict=True)
         ),
+        statistics,
     )
 
 
@@ -290,7 +307,27 @@ def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> flo
     return max(float(a @ Q[:r, :r] @ a) / plan.guide.early(plan.n), 0.1)
 
 
-def _within(
+def _statistics(
+    plan: ScoringPlan, last: Released, state: State, coordinates: Coordinates, design: Design,
+    rows: Rows, run: Run,
+) -> dict[str, float]:  # fmt: skip
+    """Release the fit statistics of the first chain at the final fit."""
+    score = plan.chains[0].score
+    assert isinstance(score, MeanScore) and design.response is not None
+    assert score.family is not None and score.link is not None and last.bins is not None
+    interval = design.response.interval
+    assert interval is not None
+    centre = _centre(score, state, 1, coordinates, design)
+    whole = max(float(np.sum(last.bins)), 1.0)
+    one = Deviance.of(
+        score.family, score.link, state.nuisance, state.phi, centre, interval
+    )
+    affine = ScorePass(plan.passes[-1], centre).affine
+    found = one.release(rows.blocks(design), affine, run, plan.statistics, whole)
+    return one.report(found, whole, plan.p)
+
+
+def within(
     one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
 ) -> PassPlan:
     """Return the pass with radii no larger than rows of the declared box can need."""

@@ -19,9 +19,18 @@ from dpmodels.planning.rows import enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
-from dpmodels.scoring.engine import Chain, ScoringPlan, plan_scoring, release_scoring, steps
+from dpmodels.scoring.deviance import SHARE, STEP
+from dpmodels.scoring.engine import (
+    Chain,
+    ScoringPlan,
+    plan_scoring,
+    release_scoring,
+    steps,
+    within,
+)
 from dpmodels.scoring.guide import Guide, guide_share, guide_windows, noise_ratio
 from dpmodels.scoring.rules import of_people
+from dpmodels.scoring.state import State, floored, roots
 from dpmodels.sources.windows import ALL_ROWS
 
 if TYPE_CHECKING:
@@ -62,6 +71,8 @@ class Model:
     guess : float
         Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
         whitened by the second moments. 0: none.
+    statistics : bool
+        Release deviance and its kin in one more pass.
     """
 
     chains: tuple[Chain, ...]
@@ -69,6 +80,7 @@ class Model:
     radius: float = 0.0
     meat: bool = True
     guess: float = 0.5
+    statistics: bool = False
 
     @property
     def rules(self) -> Rules:
@@ -116,7 +128,7 @@ class ScoredDetail:
         return plan_scoring(
             replace(model.rules, passes=self.shares), self.mu, self.rows, rank, relation,
             chains=model.chains, meat=model.meat, guide=self.guide, radius=model.radius,
-            weighted=self.weighted, per=self.per,
+            weighted=self.weighted, statistics=model.statistics, per=self.per,
         )  # fmt: skip
 
     def coordinates(self, design: Design) -> Coordinates:
@@ -181,6 +193,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
     names = pass_names(model.rules)
+    left = share * (1.0 - SHARE * model.statistics)
     return Plan.of(
         request,
         design,
@@ -188,7 +201,8 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
         [*part.steps, *(replace(s, share=(s.share or 0.0) * share) for s in steps(scoring))],
         shares={
             **part.printed,
-            **{name: one * share for name, one in zip(names, shares, strict=True)},
+            **{name: one * left for name, one in zip(names, shares, strict=True)},
+            **({STEP: SHARE * share} if model.statistics else {}),
         },
         scales={
             "public noise ratio": x,
@@ -199,7 +213,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
         purchase=part.purchase,
         detail=detail,
         advice=_advice(figure(scoring)),
-        passes=len(shares) + (part.purchase is not None),
+        passes=len(shares) + (part.purchase is not None) + model.statistics,
         outdone=(
             f"the noise of the information would be {figure(scoring):.2g} of its size (above "
             f"{LOUD:g})"
@@ -217,6 +231,11 @@ def _check_people(request: Request, model: Model) -> None:
         raise RequestError(
             "under unit= one quantile a call is released, for example tau=0.5: how quantiles go "
             "together in the rows of a person is not"
+        )
+    if model.statistics:
+        raise RequestError(
+            "under unit= no fit statistics are released (their proof is for rows): leave "
+            "fit_stats= out"
         )
     if not model.meat:
         raise RequestError(
@@ -252,18 +271,19 @@ def _expected(detail: ScoredDetail, design: Design, relation: str) -> Mapping[st
     if design.unknown or model.coordinates is not None or not model.guess:
         return {}
     coordinates = detail.coordinates(design)
-    noise = detail.scoring(coordinates.rank, relation).passes[-1].noise.score / detail.rows
+    last = detail.scoring(coordinates.rank, relation).passes[-1]
     sd = np.array([1.0 if c.kind == "intercept" else _SPREAD for c in design.columns])
-    H = coordinates.W0 @ np.diag(sd**2) @ coordinates.W0.T
+    M = floored(coordinates.W0 @ np.diag(sd**2) @ coordinates.W0.T, 1e-12)
     A, _ = coordinates.back()
-    values, vectors = np.linalg.eigh(H)
-    T = A @ (vectors / np.sqrt(np.maximum(values, 1e-12)))
-    se = (noise * model.guess * np.linalg.norm(T, axis=1)).tolist()
-    return {
-        name: value
-        for c in model.chains
-        for name, value in zip(c.named(design.names), se, strict=True)
-    }
+    W = roots(M)[1]
+    length = np.linalg.norm(A @ W, axis=1)
+    state = State(np.zeros(len(M)), W, 1.0, M)
+    out: dict[str, float] = {}
+    for chain in model.chains:
+        own = within(last, chain.score, state, coordinates, design)
+        se = (own.noise.score / detail.rows * model.guess * length).tolist()
+        out |= dict(zip(chain.named(design.names), se, strict=True))
+    return out
 
 
 def _reaching(design: Design, asked: Design) -> Design:

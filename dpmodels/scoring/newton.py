@@ -80,7 +80,7 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
     if plan.people and not plan.last:
         W = _by_meat(released, plan, np.asarray(root * math.sqrt(state.phi / learnt.phi)))
     else:
-        W = score.white(state, root @ safe @ root)
+        W = score.white(state, learnt, root @ safe @ root)
     return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own))
 
 

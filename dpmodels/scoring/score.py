@@ -213,8 +213,16 @@ class Score:
         """Return the largest ``|psi|`` and omega that a row can have; inf: no bound."""
         return math.inf, math.inf
 
-    def white(self, state: State, H: Array) -> Array:
-        """Return W of the next pass; H (r, r): floored information per row in u."""
+    def white(self, before: State, after: State, H: Array) -> Array:
+        """Return W of the next pass.
+
+        Parameters
+        ----------
+        before, after : State
+            Where the pass looked from; with what it taught.
+        H : (r, r) array
+            Floored information per row in u, as of ``before``.
+        """
         return roots(H)[1]
 
     def common(self, other: Score) -> float:
@@ -292,9 +300,9 @@ class Quantile(Score):
         local = max(min(state.nuisance, old / density), _FALL * old)
         return replace(state, phi=(_NORMAL * local) ** 2)
 
-    def white(self, state: State, H: Array) -> Array:
+    def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u: rows and scores stay parallel."""
-        return state.W
+        return before.W
 
     def common(self, other: Score) -> float:
         """Return ``(min(tau, tau') - tau tau')`` over its value at tau = tau', both roots."""
@@ -510,6 +518,15 @@ class MeanScore(Score):
         mean = self._typical(state)
         alpha = ((1.0 + state.nuisance * mean) * scaled_up(1.0, ratio) - 1.0) / mean
         return replace(state, nuisance=min(max(alpha, _ALPHA[0]), _ALPHA[1]))
+
+    def white(self, before: State, after: State, H: Array) -> Array:
+        """Return the root of the information, moved to the new alpha at a typical mean."""
+        W = roots(H)[1]
+        if after.nuisance == before.nuisance:
+            return W
+        mean = self._typical(before)
+        moved = (1.0 + after.nuisance * mean) / (1.0 + before.nuisance * mean)
+        return np.asarray(W * math.sqrt(moved))
 
     def _typical(self, state: State) -> float:
         """Return the mean response at the average row."""

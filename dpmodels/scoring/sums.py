@@ -240,7 +240,7 @@ class ScorePass:
     def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
         """Return (w in lattice steps, psi, omega, |w|^2, rows not missing); zero where missing."""
         centre = self.centre
-        matrix, shift, still = self._affine
+        matrix, shift, still = self.affine
         image = mapped(matrix, block, still)
         if shift is not None:
             image += shift
@@ -300,7 +300,7 @@ class ScorePass:
         return out
 
     @functools.cached_property
-    def _affine(self) -> tuple[Array, Array | None, bool]:
+    def affine(self) -> tuple[Array, Array | None, bool]:
         """Return the affine map of a block to w in lattice steps and to what the model sees.
 
         Matrix, shift, and whether the image of a row may not depend on its place.
@@ -371,7 +371,9 @@ def scaled(v: Array, length: Array, radius: float) -> Array:
 
 def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:
     """Count lengths over C by half octaves: octaves of the square."""
-    octave = np.frexp(relative * relative)[1] - 1  # 2^octave <= square < 2^(octave + 1)
+    square = relative * relative
+    octave = np.frexp(square)[1] - 1  # 2^octave <= square < 2^(octave + 1)
+    octave[square == 0.0] = -AT_CLIP  # of zero frexp says 0
     place = np.clip(octave + AT_CLIP, 0, BINS - 1)
     return np.bincount(place, minlength=BINS).astype(np.int64)
 

@@ -182,7 +182,7 @@ def _row(
         for c, cell, w in zip(columns, cells, widths, strict=True)
     ]
     lines = list(zip_longest(*texts, fillvalue=""))
-    if not columns[0].over:
+    if not columns or not columns[0].over:
         return [_line(columns, line, widths, gap) for line in lines]
     # The first column is wider than its texts as a rule: a long name may reach into it.
     name = cells[0]

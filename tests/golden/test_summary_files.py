@@ -45,7 +45,7 @@ def test_stars_and_digits(make_fit, golden):
 def test_the_layout_line_by_line(make_fit):
     """The header and the table of a fit with a reply, as they were designed."""
     lines = make_fit().summary().as_text(88).splitlines()
-    assert lines[:15] == [
+    assert lines[:16] == [
         "                        Differentially private linear regression",
         "=" * 88,
         "Formula:      quality ~ alcohol + volatile_acidity + sulphates + pH",
@@ -53,6 +53,7 @@ def test_the_layout_line_by_line(make_fit):
         "Privacy:      (eps = 1, delta = 1e-06)-DP               Coefficients:                  5",
         lines[5],  # the row norm bound is that of the real design
         "Budget:       scale .20 bound .12 coef .60 variance .08 Reply:                  released",
+        " " * 56 + "Residual sd:              0.6500",
         "-" * 88,
         "                             ------ Std. Error ------",
         "                    Estimate    total sampling privacy       z    P>|z|   2.5 %   97.5 %",

@@ -27,7 +27,24 @@ def replayed(word):
 
 _M = "dpmodels/models/"
 _PEOPLE = ("tests/privacy/test_people.py",)
+#: What is done with a fit, and new releases about one.
+HOLDOUT = ("tests/privacy/test_holdout_sensitivity.py", "-k", "attained")
+ORACLE = ("tests/unit/after/test_oracle.py",)
+AFTER = (
+    Mutant(f"{_M}holdout/sums.py", "l2, l1, unit = math.sqrt(2.0), 2.0", "l2, l1, unit = 1.0, 2.0", HOLDOUT),
+    Mutant(f"{_M}holdout/sums.py", "math.sqrt(3.0) * STEPS, 3.0", "math.sqrt(2.0) * STEPS, 3.0", HOLDOUT),
+    Mutant(f"{_M}holdout/sums.py", "return math.sqrt(self.size)", "return math.sqrt(self.size - 1)", HOLDOUT),
+    Mutant(f"{_M}holdout/sums.py", "2.0 * STEPS, 4.0 * STEPS", "math.sqrt(2.0) * STEPS, 4.0 * STEPS", HOLDOUT),
+    Mutant(f"{_M}holdout/sums.py", "np.clip((y - seen)[whole] / self.clip, -1.0, 1.0)", "(y - seen)[whole] / self.clip", HOLDOUT),
+    Mutant("dpmodels/after/regression.py", "+ float(np.sum(inverse * Cn))", "", ORACLE),
+    Mutant("dpmodels/after/moments.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
+    Mutant("dpmodels/after/regression.py", "- (1.0 - value) * np.outer(zero.r, zero.r)", "", ORACLE),
+    Mutant("dpmodels/after/wald.py", "ncx2.sf(statistic, df, moved)", "ncx2.sf(statistic, df, 0.0)", ORACLE),
+    Mutant("dpmodels/after/association.py", "S -= inside / 2.0", "S -= 0.0", ORACLE),
+    Mutant(f"{_M}moments/whitened.py", "min(max(1.0 + BALL_PART * square, quiet), 1.0 + square)", "BALL_PART * square", replayed("dp_moments-ssp")),
+)  # fmt: skip
 MUTANTS = (
+    *AFTER,
     # -- people as units
     Mutant(
         "dpmodels/exact/people.py",
@@ -134,7 +151,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/rules.py",
-        "if 1 < p <= MOST_COLUMNS:",
+        "if 1 < p <= MOST_COLUMNS and not people:",
         "if 1 < p:",
         ("tests/unit/scoring/test_pins.py",),
     ),
@@ -195,7 +212,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/engine.py",
-        'still=plan.relation != "replace"',
+        'still=plan.people or plan.relation != "replace"',
         "still=False",
         ("tests/privacy/test_scoring_sensitivity.py", "tests/unit/scoring/test_pins.py"),
     ),
@@ -304,8 +321,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/sums.py",
-        "factor *= STEPS / self.plan.clip * _SHRINK\n        out: npt",
-        "factor *= 2.0 * STEPS / self.plan.clip * _SHRINK\n        out: npt",
+        "factor *= STEPS / self.plan.clip * SHRINK\n        out: npt",
+        "factor *= 2.0 * STEPS / self.plan.clip * SHRINK\n        out: npt",
         ("tests/privacy/test_family_sensitivity.py",),
     ),
     Mutant(
@@ -890,5 +907,102 @@ MUTANTS = (
         "return Cat(levels, lambda env: table",
         "return Cat(cat.levels, lambda env: table",
         ("tests/unit/formula/test_listed_levels.py",),
+    ),
+    # -- tables, quantiles, tests
+    Mutant(
+        _M + "table/sums.py",
+        "L1, L2 = 2.0, 2.0**0.5",
+        "L1, L2 = 1.0, 2.0**0.5",
+        (REPLAY, "-k", "dp_table",),
+    ),
+    Mutant(
+        _M + "table/sums.py",
+        "L1, L2 = 2.0, 2.0**0.5",
+        "L1, L2 = 2.0, 1.0",
+        (REPLAY, "-k", "dp_table",),
+    ),
+    Mutant(
+        _M + "table/sums.py",
+        "STEPS - low - high, high",
+        "STEPS - low, high",
+        (REPLAY, "-k", "dp_table",),
+    ),
+    Mutant(
+        _M + "table/noise.py",
+        "return share / L1 if",
+        "return 1.0 / L1 if",
+        (REPLAY, "-k", "dp_table",),
+    ),
+    Mutant(
+        _M + "table/ranks.py",
+        "2 * max(q.numerator",
+        "1 * max(q.numerator",
+        (REPLAY, "-k", "dp_table",),
+    ),
+    Mutant(
+        _M + "table/ranks.py",
+        "return np.maximum(np.maximum(below, above), 0)",
+        "return 2 * np.maximum(np.maximum(below, above), 0)",
+        (REPLAY, "-k", "dp_quantile",),
+    ),
+    Mutant(
+        _M + "table/quantile_tree.py",
+        "run.gaussian(\n            _step(plan.design, j), counts, math.sqrt(2.0 * levels)",
+        "run.gaussian(\n            _step(plan.design, j), counts, math.sqrt(levels)",
+        (REPLAY, "-k", "dp_quantile",),
+    ),
+    Mutant(
+        _M + "table/testing.py",
+        "CORRELATION = 4.0",
+        "CORRELATION = 3.0",
+        (REPLAY, "-k", "dp_test",),
+    ),
+    Mutant(
+        _M + "table/subsample.py",
+        "run.laplace(_STEP, [rejected], 1.0",
+        "run.laplace(_STEP, [rejected], 0.5",
+        (REPLAY, "-k", "dp_test",),
+    ),
+    Mutant(
+        "dpmodels/privacy/run.py",
+        "eps / (2.0 * sensitivity) / ROUND_UP",
+        "eps / sensitivity / ROUND_UP",
+        ("tests/unit/models/table/test_quantile.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/run.py",
+        "weights[v] * c for v, c",
+        "weights[v] for v, c",
+        ("tests/unit/models/table/test_quantile.py",),
+    ),
+    Mutant(
+        _M + "table/effects.py",
+        "1.0 - 1.0 / self.sizes[j] for j in s",
+        "1.0 for j in s",
+        ("tests/unit/models/table/test_effects.py",),
+    ),
+    Mutant(
+        _M + "table/tree.py",
+        "below / (below + self.variance)",
+        "self.variance / (below + self.variance)",
+        ("tests/unit/models/table/test_quantile.py",),
+    ),
+    Mutant(
+        _M + "table/nulls.py",
+        "tau2 * np.eye(k) + m * m * C",
+        "m * m * C",
+        ("tests/unit/models/table/test_power.py",),
+    ),
+    Mutant(
+        _M + "table/nulls.py",
+        "A, B = contrasts(p_r), contrasts(p_c)",
+        "A, B = contrasts(p_c), contrasts(p_r)",
+        ("tests/unit/models/table/test_nulls.py",),
+    ),
+    Mutant(
+        _M + "table/numbers.py",
+        "count - half, count + half",
+        "count - half / 2, count + half",
+        ("tests/unit/models/table/test_power.py",),
     ),
 )

@@ -31,6 +31,8 @@ EVENT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Levels(["no", "yes"]))
 COUNTS = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6))
 WEIGHED = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6), w=Real(0, 3))
 CLASSES = Schema(a=Real(-1, 1), b=Real(-2, 1), k=Levels(["u", "v"]))
+CLASSES_BOUGHT = Schema(a=Real(), k=Levels(["u", "v"]))
+TWO_CLASSES = Schema(k=Levels(["u", "v"]), k2=Levels(["u", "v"]))
 BOUGHT = Schema(a=Real(), b=Real(-2, 1), y=Real(-3, 3))
 #: Steps that no table here brings above half of their bound, and why.
 LOOSE = {
@@ -69,6 +71,10 @@ def MECHANISM(Z, *rest):
 
 def CHOOSE(bound, eps, delta):
     return 1.0
+
+
+def SOME_TEST(table):
+    return abs(float(np.nansum(np.clip(table["a"], -1, 1)))) / 2
 
 
 USER = {"mechanism": MECHANISM, "privacy_loss": LOSS, "sensitivity": 0.2, "size": 1}
@@ -179,8 +185,11 @@ CASES = [
         "dp_glm", "scoring", schema=WEIGHED, family="negative_binomial", pairs=30, weights="w",
         offset="b",
     ),
+    *both_guessed(
+        "dp_glm", "scoring", schema=COUNTS, family="poisson", pairs=18, fit_stats=True, eps=40.0
+    ),
     *both_guessed("dp_quantreg", "scoring", pairs=30, tau=0.2),
-    Case("dp_quantreg", "scoring", tau=[0.2, 0.7], pairs=18),
+    Case("dp_quantreg", "scoring", tau=[0.2, 0.8], pairs=60),
     Case("dp_mest", "scoring", loss="huber", pairs=30),
     Case("dp_mest", "scoring", loss="expectile", tau=0.9, pairs=30),
     *both("dp_glm", "objpert", schema=EVENT, skip=OPTIMUM, pairs=12),
@@ -236,6 +245,28 @@ CASES = [
     Case("dp_eptr", "bound", "a ~ 1", estimator=MEAN, safety=SAFE, alpha=TENTH, eps=8.0),
     *both("dp_gptr", "propose", "a ~ 1", **USER),
     *both("dp_gptr", "choose", "a ~ 1", choose=CHOOSE, **USER),
+    *both_guessed("dp_moments", "ssp", "a + b ~ 1"),
+    *both_guessed("dp_moments", "ssp", "a + b ~ 1", stages=2),
+    Case("dp_moments", "ssp", "a + b ~ 1", stages=1, delta=0.0),
+    # counts, one way and crossed, means by group and alone, in both norms
+    *[
+        Case("dp_table", "joint", f, CLASSES, delta=d, noise=k)
+        for f in ("~ k", "a ~ k", "~ a + b", "a + k ~ 1")
+        for d, k in ((1e-4, "gaussian"), (0.0, "laplace"))
+    ],
+    Case("dp_table", "joint", "~ k", CLASSES, delta=0.0, noise="geometric"),
+    Case("dp_table", "joint", "~ k * k2", TWO_CLASSES),
+    Case("dp_table", "joint", "a ~ k", CLASSES, quantiles=[0.2, 0.5], histogram=3),
+    Case("dp_table", "joint", "a ~ k", CLASSES_BOUGHT, n=60, eps=60.0, table="uniform"),
+    Case("dp_quantile", "em", "a ~ 1", q=[0.1, 0.5]),
+    Case("dp_quantile", "em", "~ a + b", inference=False, delta=0.0, table="uniform"),
+    Case("dp_quantile", "tree", "a ~ 1", q=[0.1, 0.5], points=64),
+    Case("dp_test", "score", "a ~ 1"),
+    Case("dp_test", "score", "a ~ k", CLASSES),
+    Case("dp_test", "score", "~ k", CLASSES),
+    Case("dp_test", "score", "~ k + k2", TWO_CLASSES),
+    Case("dp_test", "score", "~ a + b"),
+    Case("dp_test", "subsample", "~ a", test=SOME_TEST, parts=3, a0=0.4),
 ]
 
 
@@ -347,7 +378,17 @@ def worst_ratios(case):
 
 
 STORED = Path(__file__).with_name("replay_ratios.json")
-NAMES = [f"{i:02d}-{c.name}" for i, c in enumerate(CASES)]
+
+
+def numbered(names):
+    """Tell equal names apart: the second is called "name#2"."""
+    seen = {}
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        yield name if seen[name] == 1 else f"{name}#{seen[name]}"
+
+
+NAMES = list(numbered(c.name for c in CASES))
 
 
 @pytest.mark.parametrize("place", range(len(CASES)), ids=NAMES)

@@ -206,12 +206,12 @@ def test_under_add_remove_a_row_does_not_depend_on_its_place():
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("kind", ["PASSES", "WEIGHTED"])
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("factor", [1.0, 1 / math.sqrt(2), 0.5])
-def test_too_little_noise_of_a_whole_pass_is_flagged(k, factor):
+def test_too_little_noise_of_a_whole_pass_is_flagged(k, factor, kind):
     """Seed 3; the honest pass fails with probability at most 1 %."""
-    from dpmodels.audit import ReleaseCheck
-    from dpmodels.audit.cases_scoring import PASSES
+    from dpmodels.audit import ReleaseCheck, cases_scoring
 
     class Quieter:
         def __init__(self, run):
@@ -220,7 +220,7 @@ def test_too_little_noise_of_a_whole_pass_is_flagged(k, factor):
         def gaussian(self, name, value, sensitivity, **kw):
             return self._run.gaussian(name, value, sensitivity * factor, **kw)
 
-    honest = PASSES[k - 1]
+    honest = getattr(cases_scoring, kind)[k - 1]
     check = ReleaseCheck(
         "pass", lambda rows, run: honest.release(rows, Quieter(run)), honest.pair, honest.guarantee
     )

@@ -18,6 +18,10 @@ FORBIDDEN = {
         ("errors", "schema", "variables", "request", "release", "estimate"),
         ("sources", "api", "results", "models", "scoring", "exact", "ranges", "planning", "audit"),
     ),
+    "after": (
+        "sources", "api", "results", "formula", "privacy", "models", "ranges", "exact", "scoring",
+        "planning", "audit", "interop",
+    ),
     "results": (
         "sources", "api", "ranges", "models", "audit", "exact", "scoring", "interop",
     ),

@@ -43,6 +43,11 @@ register_method(
                 "alpha", "dispersion of the negative binomial; None: by moments", None, float,
                 lower=0.0,
             ),
+            Option(
+                "fit_stats",
+                "release deviance, null deviance, pseudo R-squared (events: AIC): a tenth of mu^2",
+                False, bool,
+            ),
             PUBLIC_ORDER,
             GUESS,
             BOUNDS_SHARE,
@@ -73,9 +78,9 @@ register_method(
             _LAM,
             Option(
                 "rescale",
-                "learn centres and scales of the columns first (a tenth of the budget); False may "
-                "do better with a hundred dummies at small eps",
-                True,
+                "learn centres and scales of the columns first (a tenth of the budget); None: not "
+                "where most columns are dummies and noise is loud",
+                None,
                 bool,
             ),
             WORKING_RADIUS,

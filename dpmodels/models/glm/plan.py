@@ -23,6 +23,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Profile
 from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase
+from dpmodels.scoring.guide import noise_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +54,8 @@ _THETA2, _WEIGHT, _MEAN, _UNIT_VARIANCE = 0.1, 0.15, 1.0, 1.0 / 12.0
 #: beyond it is advised against.
 _HEAVY = 0.05
 
+#: Public noise ratio above which a design of dummies is left in half-ranges.
+NOISY = 8e-3
 SCALE_STEP, COEF_STEP = "centres and scales", "coefficients"
 OUT_STEP, INFO_STEP = "inexactness of the optimum", "information matrix"
 
@@ -271,6 +274,19 @@ def _strength(
     return root
 
 
+def rescales(request: Request, design: Design, n: int) -> bool:
+    """Return whether centres and scales are learnt first: the user's word, or a public rule.
+
+    Not where most columns are dummies (their half-ranges are their scale) and noise is loud:
+    ``sqrt(16 p)/(mu n)`` above ``NOISY``. Otherwise it was the better of the two.
+    """
+    if request["rescale"] is not None:
+        return bool(request["rescale"])
+    dummies = sum(c.kind == "dummy" for c in design.columns)
+    loud = noise_ratio(mu_gdp(request.eps, request.delta), design.p, n) > NOISY
+    return not (loud and 2 * dummies > design.p)
+
+
 def _shares(request: Request, rescale: bool, inference: bool) -> dict[str, float]:
     default = {SCALE_STEP: SCALE_SHARE} if rescale else {}
     default[COEF_STEP] = 1.0 - SCALE_SHARE * rescale - INFO_SHARE * inference
@@ -293,7 +309,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     loss = glm_loss(request, design)
     relation = request.relation
     public_n = n if relation == "replace" else None
-    rescale = bool(request["rescale"])
+    rescale = rescales(request, design, n)
     to_buy = design.unknown
     bought = bounds_share(request, to_buy)
     failure = FAILURE_SHARE * request.delta if to_buy else 0.0

@@ -19,7 +19,6 @@ from dpmodels.scoring.score import LeastSquares, MeanScore, Score
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
-    from dpmodels.families import Family
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.release import Release
@@ -49,21 +48,35 @@ def score_of(request: Request) -> Score:
     return MeanScore.of(family, LINKS[request["link"] or family.link], alpha)
 
 
-def _guess(family: Family, design: Design) -> float:
+def _guess(request: Request, design: Design) -> float:
     """Return the error of a whitened coefficient times root n that a plan assumes."""
-    if family.is_event:
-        return float((_EVENTS * (1.0 - _EVENTS)) ** -0.5)
+    family = family_of(request["family"])
     interval = None if design.response is None else design.response.interval
     if family.link == "identity" or interval is None:
         return 0.5
-    mean = np.array([max(_MEAN * interval[1], 0.25)])
-    return float(np.sqrt(family.variance(mean, 1.0)[0]) / mean[0])
+    mean = _EVENTS if family.is_event else max(_MEAN * interval[1], 0.25)
+    link, alpha = LINKS[request["link"] or family.link], float(request["alpha"] or 1.0)
+    eta = np.array([link.forward(mean)])
+    _, information = family.score(np.zeros(1), eta, link, alpha)
+    return float(information[0] ** -0.5)
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
     """Plan a call of ``dp_glm(method="scoring")``."""
     family = family_of(request["family"])
-    model = Model((Chain(score_of(request)),), guess=_guess(family, design))
+    asked = bool(request["fit_stats"])
+    if asked and family.link == "identity":
+        raise RequestError(
+            "fit_stats=True is for families with a deviance of their own: for family='gaussian' "
+            "use dp_ols, or fit.rsquared of a fit by moments"
+        )
+    if asked and (design.response is None or design.response.interval is None):
+        raise RequestError(
+            "fit_stats=True needs a declared response, for example bounds={'visits': (0, 50)}"
+        )
+    if asked and request.weights is not None:
+        raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
+    model = Model((Chain(score_of(request)),), guess=_guess(request, design), statistics=asked)
     return plan_fit(request, design, n, model)
 
 
@@ -74,6 +87,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
         last, before = part.release.plans[-1], part.release.before
         out = {"score_clip": last.clip, "score_noise": last.noise.score}
+        out |= release.detail.statistics
         if family.dispersion == "alpha":
             return {"alpha": before.nuisance, **out}
         if family.dispersion == "free" and not family.is_event:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.after.moments import SecondMoments
+from dpmodels.after.statistics import fit_statistics, kept_moments
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.models.linear.bootstrap import DRAWS, bootstrap, rescaled
@@ -32,6 +34,7 @@ __all__ = [
     "no_reply",
     "report",
     "shrink_report",
+    "unit_back",
 ]
 
 
@@ -372,6 +375,7 @@ def _finish(
         if facts.scores.outside is not None:
             out["scores_outside"] = facts.scores.outside
     out["moments"] = stage.Q
+    stats |= _about_moments(facts, stage, out)
     out["moment_coordinates"] = stage.L
     if len(facts.stages) > 1:
         out["first_moments"] = facts.stages[0].Q
@@ -385,6 +389,25 @@ def _finish(
         warnings=tuple(warnings),
         arrays=out,
     )
+
+
+def unit_back(unit: UnitScale) -> Array:
+    """Return the (q, q) map from unit rows (response last) to the columns of the design."""
+    S = np.diag(unit.scale)
+    if unit.intercept:
+        S[:, 0] += unit.shift  # the intercept cell of a complete row is 1
+    return np.asarray(np.linalg.inv(S))
+
+
+def _about_moments(facts: Report, stage: Stage, out: dict[str, Any]) -> dict[str, float]:
+    """Keep the last release for what is done with a fit; return R-squared where it means one."""
+    back = unit_back(facts.unit) @ stage.L
+    constant = back[0] if facts.known else None
+    m = SecondMoments(stage.Q, stage.V, float(facts.rows), constant)
+    out |= kept_moments(m, back)
+    if stage.radius < math.inf:
+        out["released_weighted"] = np.ones(1)
+    return fit_statistics(m, back[:-1], back[-1]) if facts.known else {}
 
 
 def no_reply(release: Release) -> Estimate:

@@ -7,15 +7,17 @@ Least squares by :mod:`dpmodels.scoring`. ``ssp`` starts from the declared (or b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpmodels.after.moments import SecondMoments
+from dpmodels.after.statistics import fit_statistics
 from dpmodels.errors import RequestError
 from dpmodels.exact.queries import ball_sd, joint_noise
 from dpmodels.exact.rowmap import UnitScale
-from dpmodels.models.linear.inference import Stage
+from dpmodels.models.linear.inference import Stage, unit_back
 from dpmodels.models.linear.public import public_radius
 from dpmodels.planning.rows import enough_rows
 from dpmodels.privacy.gdp import mu_gdp
@@ -101,6 +103,12 @@ def _white_coordinates(white: PublicWhitening, design: Design) -> Coordinates:
     )  # fmt: skip
 
 
+_ROUGH = (
+    "R-squared is from the first pass alone, whose long rows were scaled down: a rough figure. "
+    "dp_moments() and dp_ols(formula, m), or scoring=False, give a closer one."
+)
+
+
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware errors."""
 
@@ -114,7 +122,25 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "score_noise": last.noise.score,
         }
 
-    return estimate_fit(plan, release, stats)
+    found = estimate_fit(plan, release, stats)
+    about = _r_squared(plan, release) if release.reply else {}
+    if not about:
+        return found
+    return replace(found, stats={**about, **found.stats}, notes=(*found.notes, _ROUGH))
+
+
+def _r_squared(plan: Plan, release: Release) -> dict[str, float]:
+    """Return R-squared and its errors from the start; nothing without an intercept or full rank."""
+    c, design = release.detail.coordinates, release.design
+    if not design.has_intercept or design.scaled or c.rank < design.p:
+        return {}
+    stage = start_stage(plan, release)
+    back = unit_back(c.unit) @ np.linalg.inv(c.start)
+    read = plan.detail.guide.early(plan.detail.rows)
+    m = SecondMoments(stage.Q, stage.V, float(read), back[0])
+    found = fit_statistics(m, back[:-1], back[-1])
+    found.pop("sigma_se", None)  # sigma is that of the last pass
+    return found
 
 
 def start_stage(plan: Plan, release: Release) -> Stage:

@@ -14,6 +14,22 @@ from dpmodels.registry import Method, register_method
 
 register_method(
     Method(
+        name="ssp",
+        verb="dp_moments",
+        title="second moments, whitened by a first release",
+        backend="dpmodels.models.moments.whitened",
+        needs=("ranges", "two passes"),
+        relations=("replace", "add-remove"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="Vu and Slavkovic 2009; two stages: dpmodels/models/linear/theory.md",
+        options=(BOUNDS_SHARE, STAGES, PHI, GUESS),
+    )
+)
+
+
+register_method(
+    Method(
         name="joint",
         verb="dp_moments",
         title="noisy second moments",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpmodels.after.moments import SecondMoments
+from dpmodels.after.statistics import kept_moments
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 
@@ -109,6 +111,9 @@ def moment_estimate(
     C = (C + C.T) / 2.0
     cov = covariance(back.T, V) / back.rows**2
     kept = {"moments": C, **(arrays or {})}
+    kept |= kept_moments(SecondMoments(Q, V, float(back.rows)), back.T)
+    if weighted:
+        kept["released_weighted"] = np.ones(1)
     upper = np.triu_indices(len(C))
     params = C[upper]
     if weighted:

@@ -67,6 +67,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         detail=made,
         reasons=(*request.reasons, *expected.sentences),
         advice=made.advice,
+        passes=1 + (made.purchase is not None),
     )
 
 

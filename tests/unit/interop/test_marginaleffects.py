@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dpmodels as dp
 from dpmodels.errors import DPModelsError, RequestError
 from dpmodels.interop.marginaleffects import as_model, public_grid
 
@@ -40,3 +42,26 @@ def test_slopes_and_predictions(make_fit):
     np.testing.assert_allclose(predicted, fit.predict(public_grid(fit, points=2)), rtol=1e-9)
     with pytest.raises(RequestError):
         as_model(make_fit(reply=False))
+
+
+def test_a_log_response_a_factor_and_a_spline(quiet):
+    """Slopes, joint tests and a picture: the response is no predictor, joint tests find names."""
+    me = pytest.importorskip("marginaleffects")
+    rng = np.random.default_rng(0)
+    n = 4000
+    data = pd.DataFrame({"w": 0.0, "x": rng.uniform(0, 10, n), "g": rng.choice(list("abc"), n)})
+    data["w"] = np.exp(1 + 0.05 * data["x"] + 0.2 * (data["g"] == "b") + rng.normal(0, 0.5, n))
+    schema = dp.Schema(w=dp.Real(0.1, 50), x=dp.Real(0, 10), g=dp.Levels(list("abc")))
+    fit = dp.dp_ols("log(w) ~ bs(x, knots=[3, 6]) + C(g)", data, eps=4, delta=1e-6, schema=schema,
+                    seed=1)  # fmt: skip
+    model = as_model(fit)
+    slopes = me.avg_slopes(model)
+    assert set(slopes["term"].to_list()) == {"g", "x"}
+    b = dict(zip(slopes["contrast"].to_list(), slopes["estimate"].to_list(), strict=True))
+    assert b["b - a"] == pytest.approx(fit.params["C(g)[T.b]"], abs=1e-8)
+    names = ["C(g)[T.b]", "C(g)[T.c]"]
+    joint = me.hypotheses(model, joint=names, joint_test="chisq")
+    plain = fit.wald_test("g")
+    shown = joint.data if hasattr(joint, "data") else joint
+    assert float(shown["statistic"][0]) == pytest.approx(plain.statistic, rel=1e-6)
+    assert me.plot_predictions(model, condition=["x", "g"]) is not None

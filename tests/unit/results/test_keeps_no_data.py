@@ -55,7 +55,7 @@ def test_no_array_or_sequence_of_length_n_is_reachable(parts):
             assert thing.size < 1000 and thing.base is None
     names = [name for name in dir(fit) if not name.startswith("__")]
     for name in names:
-        value = getattr(fit, name)
+        value = getattr(fit, name, None)  # R-squared is not there in every fit
         if hasattr(value, "__len__") and not isinstance(value, str):
             assert len(value) < 1000, name
 

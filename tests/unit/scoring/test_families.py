@@ -337,3 +337,93 @@ def test_hopeless_tables_give_wide_intervals_not_failures(quiet, kind):
     ):
         assert fit.released
         assert np.isfinite(fit.params).all() and (fit.bse > 0).all()
+
+
+@pytest.mark.parametrize(("name", "link", "y"), CASES)
+def test_fit_statistics_are_those_of_statsmodels(noiseless, quiet, every_row, name, link, y):
+    import statsmodels.api as sm
+
+    d = table(4000)
+    more = {"event": 1} if name == "binomial" else {}
+    more |= {"alpha": 0.5} if name == "negative_binomial" else {}
+    fit = dp.dp_glm(
+        f"{y} ~ x + z", d, eps=4000, delta=1e-6, family=name, link=link, bounds=BOUNDS,
+        method="scoring", fit_stats=True, **more,
+    )  # fmt: skip
+    X = sm.add_constant(d[["x", "z"]]).to_numpy()
+    truth = sm.GLM(d[y].to_numpy(), X, family=sm_family(name, link)).fit()
+    stats = fit.stats
+    assert stats["null_deviance"] == pytest.approx(truth.null_deviance, rel=2e-3)
+    # a row counts up to twelve dispersions
+    assert stats["deviance"] == pytest.approx(truth.deviance, rel=4e-3)
+    ratio = 1 - truth.deviance / truth.null_deviance
+    assert stats["pseudo_r2"] == pytest.approx(ratio, abs=4e-3)
+    if name == "binomial":
+        assert stats["aic"] == pytest.approx(truth.aic, rel=2e-3)
+        assert "Null deviance" in str(fit.summary())
+        assert "nothing was spent on it: residuals" in " ".join(str(fit.summary()).split())
+
+
+def test_three_numbers_of_a_row_stay_in_the_unit_box():
+    """Hence the L2 sensitivity sqrt 3, under either relation."""
+    from dpmodels.exact.rowmap import UnitScale
+    from dpmodels.scoring.deviance import REACH, Deviance
+    from dpmodels.scoring.sums import Centre
+
+    assert math.sqrt(3) == REACH
+    centre = Centre(
+        UnitScale(np.ones(3), np.zeros(3), False), np.eye(2), np.ones(2), np.eye(2), 1.0,
+        of_residual=False,
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    for name, link in (("poisson", "log"), ("binomial", "logit"), ("gamma", "log")):
+        family = FAMILIES[name]
+        one = Deviance.of(family, LINKS[link], 0.0, 2.0, centre, (0.0, 20.0))
+        block = rng.normal(size=(3, 500)) * 10.0 ** rng.uniform(-2, 4, 500)
+        block[-1] = rng.choice([0, 1, 3, 20, 1e6, -1, 0.5, np.nan, np.inf], 500)
+        affine = (np.array([[0, 0, 0], [1.0, 1.0, 0.0]]), None, False)
+        with np.errstate(all="ignore"):
+            t = one.rows(block, affine)
+        assert t.min() >= 0 and t.max() <= 1 and np.isfinite(t).all()
+        assert not t[:, ~family.valid(block[-1])].any()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (dict(family="gaussian"), "dp_ols"),
+        (dict(family="poisson", weights="w"), "whole rows"),
+        (dict(family="poisson", bounds={"x": (-1, 1)}), "declared response"),
+    ],
+)
+def test_fit_statistics_that_cannot_be_had(call, said):
+    call = {"bounds": BOUNDS, **call}
+    with pytest.raises(ValueError, match=said):
+        dp.dp_glm("c ~ x", table(50), eps=1, delta=1e-6, fit_stats=True, method="scoring", **call)
+
+
+@pytest.mark.parametrize(
+    ("verb", "formula", "more"),
+    [
+        ("dp_glm", "b ~ x + z", {"link": "probit"}),
+        ("dp_glm", "ct ~ x + z", {"family": "poisson", "exposure": "t"}),
+        ("dp_glm", "nb ~ x + z", {"family": "negative_binomial", "weights": "w"}),
+        ("dp_quantreg", "y ~ x", {"tau": [0.2, 0.8]}),
+        ("dp_mest", "y ~ x", {"loss": "huber"}),
+    ],
+)
+def test_plans_foretell_errors_and_what_would_reach_them(verb, formula, more):
+    """Within a factor of three of what a fit of this table reports."""
+    d = table()
+    bounds = {**BOUNDS, "b": (0, 1), "y": (-1.5, 2)}  # the spread a plan assumes
+    more = {**more, "event": 1} if more.get("link") else more
+    call = dict(eps=1, delta=1e-6, bounds=bounds)
+    plan = dp.plan(formula, n=len(d), verb=verb, **call, **more)
+    name, expected = list(plan.expected_se.items())[-1]
+    advice = dp.plan(formula, n=len(d), verb=verb, want={name: expected / 2}, **call, **more).advice
+    assert advice[-1].startswith(f"{name}: the expected privacy se")
+    rest = {k: v for k, v in more.items() if k != "loss"}
+    first = ("huber",) if verb == "dp_mest" else ()
+    with pytest.warns(dp.errors.NotPrivateWarning):
+        fit = getattr(dp, verb)(*first, formula, d, seed=1, **call, **rest)
+    assert 1 / 3 < fit.bse_privacy[name] / expected < 3

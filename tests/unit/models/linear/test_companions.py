@@ -135,7 +135,9 @@ def test_stein_ridge_shrinks_noise_to_nothing():
 
 def test_second_moments(noiseless, table):
     frame = table(5000)
-    fit = dp.dp_moments(["a", "b", "y"], frame, eps=1, delta=1e-6, bounds=BOUNDS)
+    fit = dp.dp_moments(
+        ["a", "b", "y"], frame, eps=1, delta=1e-6, bounds=BOUNDS, method="joint"
+    )
     Z = np.column_stack([frame[["a", "b", "y"]], np.ones(5000)])
     assert fit.arrays["moments"] == pytest.approx(Z.T @ Z / 5000, abs=1e-4)
     assert fit.params["a*b"] == pytest.approx((frame["a"] * frame["b"]).mean(), abs=1e-4)
@@ -155,7 +157,7 @@ def test_second_moments_state_their_noise(quiet, table, delta, relation):
     for seed in range(40):
         fit = dp.dp_moments(
             "a + b ~ 1", frame, eps=1, delta=delta, bounds={"a": (-1, 3), "b": (-1, 1)}, seed=seed,
-            **more,
+            method="joint", **more,
         )  # fmt: skip
         z.append((fit.params.to_numpy() - C) / fit.bse_privacy.to_numpy())
     assert np.mean(np.square(z)) == pytest.approx(1.0, abs=0.6)

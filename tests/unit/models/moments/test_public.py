@@ -80,7 +80,7 @@ def test_default_with_public_data_buys_no_ranges(quiet, table):
     assert C[:3, 3] == pytest.approx(moments(frame)[:3, 3], rel=0.01)
     assert C[:3, :3] - np.outer(C[:3, 3], C[:3, 3]) == pytest.approx(frame.cov().to_numpy(), rel=0.15, abs=25)  # fmt: skip
     assert np.array_equal(C, C.T) and C[3, 3] == 1.0
-    assert dp.dp_moments(XY, frame, bounds={v: (0, 2000) for v in XY}, **CALL).method == "joint"
+    assert dp.dp_moments(XY, frame, bounds={v: (0, 2000) for v in XY}, **CALL).method == "ssp"
 
 
 def test_equivariance_under_affine_triangular_maps(quiet, table):

@@ -1,0 +1,44 @@
+"""What a release of second moments adds to any fit that is made from one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpmodels.after.moments import SecondMoments
+from dpmodels.after.regression import UNUSABLE, r_squared, regress
+from dpmodels.arrays import Array
+
+__all__ = ["fit_statistics", "kept_moments"]
+
+
+def kept_moments(m: SecondMoments, back: Array) -> dict[str, Array]:
+    """Return the arrays that later analyses read: the release, its noise, its map, its rows."""
+    return {
+        "released_moments": m.Q,
+        "released_noise": m.V,
+        "released_map": back,
+        "released_rows": np.array([m.rows]),
+    }
+
+
+def fit_statistics(m: SecondMoments, B: Array, a: Array) -> dict[str, float]:
+    """Return R-squared of the regression of ``a'w`` on ``B w``, its errors, that of sigma.
+
+    ``sigma_se``: of the residual standard deviation; both sampling parts are those of normal rows.
+    """
+    assert m.constant is not None
+    fit = regress(m, B, a)
+    if fit.trust < UNUSABLE:
+        return {}  # noise rules: the errors of R-squared would mislead (coverage .76 [N])
+    found = r_squared(m, fit, m.constant)
+    noise = m.form_variance(np.outer(fit.r, fit.r)) / fit.free**2
+    spread = noise + 2.0 * fit.v**2 / fit.free
+    return {
+        "sigma_se": math.sqrt(spread / fit.v) / 2.0,
+        "r_squared": found.value,
+        "adj_r_squared": found.adjusted,
+        "r_squared_se": found.se,
+        "r_squared_se_privacy": found.se_privacy,
+    }

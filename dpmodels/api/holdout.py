@@ -1,0 +1,180 @@
+"""``fit.score`` and ``fit.diagnose``: new releases about a fit, on rows that are handed over."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
+from dpmodels.private import checked, opened, released, row_count, rows_of
+from dpmodels.request import check_eps_delta
+from dpmodels.units.person import column_of
+
+if TYPE_CHECKING:
+    from dpmodels.arrays import Array
+    from dpmodels.models.holdout.release import HoldoutPlan
+    from dpmodels.models.holdout.report import Diagnosis, Score
+    from dpmodels.models.holdout.sums import Predictor, Sums
+    from dpmodels.results import Fit
+
+__all__ = ["diagnose", "score"]
+
+METRICS = ("auc", "logloss", "rmse")
+#: Least probability of a prediction in a log loss.
+_LEAST = 0.01
+#: Squared errors are kept up to so many residual sds; residuals of a diagnosis too.
+_SDS = 4.0
+
+
+def score(
+    fit: Fit, holdout: Any, *, eps: Any, delta: Any, metric: str | None, bins: int, clip: Any,
+    budget: Any, seed: int | None,
+) -> Score:  # fmt: skip
+    """Release the performance of a fit on held-out rows; see ``Fit.score``."""
+    from dpmodels.models.holdout.report import auc_score, loss_score
+    from dpmodels.models.holdout.sums import ClassCounts, LossSums
+
+    eps, delta = check_eps_delta(eps, delta, allow_pure=True)
+    event = _checked_fit(fit)
+    metric = choice("metric", metric or ("auc" if event else "rmse"), METRICS)
+    if metric != "rmse" and not event:
+        raise RequestError(
+            f"metric={metric!r} is for responses that are one of two (dp_glm, family='binomial'); "
+            "this fit has a number: metric='rmse'"
+        )
+    predictor = _predictor(fit)
+    what: Sums
+    if metric == "auc":
+        edges = _edges(fit, predictor, bins)
+        what = ClassCounts(predictor, edges)
+    else:
+        what = LossSums(predictor, "log" if metric == "logloss" else "squared",
+                        _clip(fit, metric, clip))  # fmt: skip
+    plan, (sums,) = _released(
+        fit, holdout, {"score": (what, 1.0)}, eps, delta, f"score, metric={metric!r}", budget, seed
+    )
+    from dpmodels.models.holdout.release import noise_sd
+
+    tau = noise_sd(plan, 0)
+    if isinstance(what, ClassCounts):
+        return auc_score(plan.guarantee, sums, what.edges, tau)
+    return loss_score(metric, plan.guarantee, sums, what.clip, tau)
+
+
+def diagnose(
+    fit: Fit, data: Any, *, eps: Any, delta: Any, bins: int, budget: Any, seed: int | None
+) -> Diagnosis:
+    """Release diagnostics of a fit on rows; see ``Fit.diagnose``."""
+    from dpmodels.models.holdout.release import noise_sd
+    from dpmodels.models.holdout.report import diagnosis
+    from dpmodels.models.holdout.sums import AtBounds, BinnedResiduals
+
+    eps, delta = check_eps_delta(eps, delta, allow_pure=True)
+    event = _checked_fit(fit)
+    predictor = _predictor(fit)
+    columns = [
+        (j, c)
+        for j, c in enumerate(fit.design.z)
+        if c.interval is not None and c.kind not in ("intercept", "dummy", "contrast", "event")
+    ]
+    low, high = (np.array([c.interval[k] for _, c in columns]) for k in (0, 1))
+    at = AtBounds(low, high, np.array([j for j, _ in columns], dtype=np.intp))
+    edges = _edges(fit, predictor, bins)
+    sigma = 0.5 if event else float(fit.stats.get("sigma") or _width(fit) / 4.0)
+    clip = 1.0 if event else min(_SDS * sigma, _width(fit))
+    residuals = BinnedResiduals(predictor, edges, clip)
+    parts: dict[str, tuple[Sums, float]] = {
+        "cells at their bounds": (at, 0.3), "residuals by prediction": (residuals, 0.7),
+    }  # fmt: skip
+    plan, (counts, sums) = _released(fit, data, parts, eps, delta, "diagnose", budget, seed)
+    return diagnosis(
+        plan.guarantee, plan.n, tuple(c.name for _, c in columns), counts, noise_sd(plan, 0),
+        sums, edges, clip, noise_sd(plan, 1), sigma,
+    )  # fmt: skip
+
+
+def _released(
+    fit: Fit, data: Any, parts: dict[str, tuple[Sums, float]], eps: float, delta: float,
+    label: str, budget: Any, seed: int | None,
+) -> tuple[HoldoutPlan, tuple[Array, ...]]:  # fmt: skip
+    """Check the table, charge, and call the one stage."""
+    from dataclasses import replace
+
+    from dpmodels.models.holdout.release import plan_holdout, release
+    from dpmodels.sources.adapt import as_source
+
+    checked(budget, seed)
+    if column_of(fit.privacy.unit) is not None:
+        raise RequestError(
+            f"the fit protects {fit.privacy.unit}, and a held-out table would be scored row by "
+            "row: keep one row of each of its people, and score a fit without unit= on it"
+        )
+    source = as_source(data)
+    for name in fit.design.variables:
+        if name not in source.kinds:
+            raise RequestError(
+                f"the held-out table has no column {name!r}."
+                f"{did_you_mean(name, source.kinds)} It needs {', '.join(fit.design.variables)}"
+            )
+    n = row_count(source, None, fit.design.variables[0], asks_n=False)
+    if n < 1:
+        raise RequestError("the held-out table has no rows")
+    plan = plan_holdout(fit.design, n, parts, eps, delta)
+    door = opened(f"{fit.model}({fit.formula!r}).{label}", plan, budget, seed, what="the score is ")
+    plan = replace(plan, guarantee=door.guarantee)
+    return plan, released(door, release, rows_of(source, n))
+
+
+def _checked_fit(fit: Fit) -> bool:
+    """Refuse fits that do not predict a mean; return whether the response is an event."""
+    design = fit.design
+    if not fit.released:
+        raise NotReleasedError("this fit got no reply: it predicts nothing")
+    if design.response is None or fit.kind.predict != "dpmodels.results.predict:regression":
+        raise RequestError(f"{fit.model} has no predictions of a mean to be scored")
+    if design.offset is not None or design.weights is not None:
+        raise RequestError("fits with offset() or weights= are not scored")
+    if not np.isfinite(np.asarray(fit.params)).all():
+        raise NotReleasedError("some coefficients of this fit are not known: it predicts nothing")
+    return bool(design.response.kind == "event")
+
+
+def _predictor(fit: Fit) -> Predictor:
+    from dpmodels.families import LINKS
+    from dpmodels.models.holdout.sums import Predictor
+
+    inverse = LINKS[fit.kind.link_name(fit.options)].inverse
+    return Predictor(np.asarray(fit.params, dtype=float), inverse)
+
+
+def _edges(fit: Fit, predictor: Predictor, bins: Any) -> Array:
+    """Return edges between bins: quantiles of predictions over the public box."""
+    from dpmodels.formula.span import public_points
+
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= 1000:
+        raise RequestError("bins= is a whole number from 2 to 1000")
+    X = np.asarray(fit.design.matrix(public_points(fit.design, 8192)), dtype=float)
+    X = X[np.isfinite(X).all(axis=1)]
+    seen = predictor.mean(X @ predictor.params)
+    return np.unique(np.quantile(seen, np.arange(1, bins) / bins))
+
+
+def _width(fit: Fit) -> float:
+    ends = fit.design.response.interval
+    if ends is None:
+        raise RequestError("the range of the response is not known: give clip=")
+    return float(ends[1] - ends[0])
+
+
+def _clip(fit: Fit, metric: str, given: Any) -> float:
+    """Return the largest loss of a row."""
+    if given is not None:
+        if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < 1e300:
+            raise RequestError("clip= is the largest loss of a row, a positive number")
+        return float(given)
+    if metric == "logloss":
+        return -math.log(_LEAST)
+    width, sigma = _width(fit), fit.stats.get("sigma")
+    return width**2 if not sigma else min((_SDS * float(sigma)) ** 2, width**2)

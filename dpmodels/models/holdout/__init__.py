@@ -1,0 +1,1 @@
+"""New releases about a fit that exists: its performance on held-out rows, its diagnostics."""

@@ -1,0 +1,226 @@
+"""What a score or a diagnosis shows. Sees no row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.after.holdout import auc, noisy_mean, roc
+from dpmodels.arrays import Array
+from dpmodels.errors import NotReleasedError
+from dpmodels.tables import Column, Layout, Row, Shown, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.privacy.guarantee import Guarantee
+
+__all__ = ["Diagnosis", "Score", "auc_score", "diagnosis", "loss_score"]
+
+_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
+
+
+@dataclass(frozen=True, eq=False)
+class Score(Shown):
+    """Performance on held-out rows, a release of its own.
+
+    Attributes
+    ----------
+    metric : {"auc", "logloss", "rmse"}
+    value, se, se_privacy, se_sampling : float
+        NaN where the held-out rows are too few for the budget.
+    privacy : Guarantee
+    edges, n1, n0 : arrays
+        AUC: edges of the bins of the prediction, released counts of events and others.
+    tau : float
+        Noise sd of a count.
+    """
+
+    metric: str
+    value: float
+    se: float
+    se_privacy: float
+    se_sampling: float
+    privacy: Guarantee
+    edges: Array = field(default_factory=lambda: np.zeros(0))
+    n1: Array = field(default_factory=lambda: np.zeros(0))
+    n0: Array = field(default_factory=lambda: np.zeros(0))
+    tau: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def conf_int(self, level: float = 0.95) -> tuple[float, float]:
+        """Return value -+ normal quantile times the total standard error."""
+        from scipy.special import ndtri
+
+        half = -float(ndtri((1.0 - level) / 2.0)) * self.se
+        return self.value - half, self.value + half
+
+    def _counted(self) -> None:
+        if not len(self.n1):
+            raise NotReleasedError(f"metric={self.metric!r} released no counts: use metric='auc'")
+
+    def roc(self) -> pd.DataFrame:
+        """Return the ROC curve: columns ``threshold, fpr, tpr``, made monotone."""
+        import pandas as pd
+
+        self._counted()
+        false, true = roc(self.n1, self.n0)
+        thresholds = np.append(math.inf, np.append(self.edges[::-1], -math.inf))
+        return pd.DataFrame({"threshold": thresholds, "fpr": false, "tpr": true})
+
+    def calibration(self) -> pd.DataFrame:
+        """Return the share of events by bin of the prediction, with its error."""
+        import pandas as pd
+
+        self._counted()
+        total = self.n1 + self.n0
+        rows = []
+        for k, (events, all_) in enumerate(zip(self.n1, total, strict=True)):
+            low = self.edges[k - 1] if k else 0.0
+            high = self.edges[k] if k < len(self.edges) else 1.0
+            share, error = math.nan, math.nan
+            if all_ > 3.0 * math.sqrt(2.0) * self.tau:
+                share = float(np.clip(events / all_, 0.0, 1.0))
+                noise = self.tau**2 * ((1 - share) ** 2 + share**2)
+                error = math.sqrt(noise / all_**2 + share * (1 - share) / all_)
+            rows.append((low, high, share, error, all_))
+        return pd.DataFrame(rows, columns=["low", "high", "share", "std_error", "rows"])
+
+    def table(self) -> Table:
+        """Return the table."""
+        low, high = self.conf_int()
+        cells = (
+            f"{x:.4f}" if math.isfinite(x) else "n/a"
+            for x in (self.value, self.se, self.se_sampling, self.se_privacy, low, high)
+        )
+        heads = ("Value", "Std. Error", "sampling", "privacy", "2.5 %", "97.5 %")
+        return Table(
+            columns=(Column(left=True, width=9), *(Column(h, width=9) for h in heads)),
+            rows=(Row((self.metric, *cells)),),
+            notes=(*self.notes, f"Privacy: {self.privacy.statement()}."),
+            layout=_LAYOUT,
+        )
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+
+_SAME = "Rows that were in the fit too are protected by the sum of both budgets."
+_FEW = "Too few rows of some class for this budget: no value."
+
+
+def auc_score(promise: Guarantee, counts: Array, edges: Array, tau: float) -> Score:
+    """Return the AUC from released counts (others first)."""
+    k = len(edges) + 1
+    n0, n1 = counts[:k], counts[k:]
+    found = auc(n1, n0, tau)
+    notes = [f"Predictions in {k} bins; ties within a bin count one half.", _SAME]
+    notes += [_FEW] if math.isnan(found.value) else []
+    return Score("auc", found.value, found.se, found.se_privacy, found.se_sampling, promise,
+                 edges, n1, n0, tau, tuple(notes))  # fmt: skip
+
+
+def loss_score(metric: str, promise: Guarantee, sums: Array, clip: float, tau: float) -> Score:
+    """Return a mean loss (its root for "rmse") from released sums."""
+    count, total, square = (float(s) for s in sums)
+    one = noisy_mean(count, total, square, tau)
+    value, factor = one.value * clip, clip
+    if metric == "rmse" and not math.isnan(value):
+        value = math.sqrt(max(value, 0.0))
+        factor = clip / max(2.0 * value, 1e-12)
+    what = "Squared errors" if metric == "rmse" else "Losses"
+    notes = [f"{what} beyond {clip:.4g} count as that (clip=).", _SAME]
+    notes += ["Too few rows for this budget: no value."] if math.isnan(value) else []
+    return Score(metric, value, one.se * factor, one.se_privacy * factor,
+                 one.se_sampling * factor, promise, tau=tau, notes=tuple(notes))  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis(Shown):
+    """Shares at the bounds and missing, and residual means by bin of the prediction.
+
+    Attributes
+    ----------
+    complete, complete_se : float
+        Share of complete rows.
+    bounds : DataFrame
+        Per column: share of complete rows at an end of the range (clipped, or exactly there).
+    residuals : DataFrame
+        Per bin of the prediction: rows, mean residual, its noise and total error, z.
+    privacy : Guarantee
+    """
+
+    complete: float
+    complete_se: float
+    bounds: Any
+    residuals: Any
+    privacy: Guarantee
+    notes: tuple[str, ...] = ()
+
+    def table(self) -> Table:
+        """Return both tables."""
+
+        def cell(x: float) -> str:
+            return f"{x:.4f}" if math.isfinite(x) else "" if math.isinf(x) else "n/a"
+
+        first = Table(
+            facts=(("Complete rows", f"{self.complete:.1%} (std. error {self.complete_se:.1%})"),),
+            columns=(Column("column", left=True, width=20), Column("at its bounds", width=14),
+                     Column("Std. Error", width=11)),
+            rows=tuple(Row((str(r.column), cell(r.share), cell(r.std_error)))
+                       for r in self.bounds.itertuples()),
+        )  # fmt: skip
+        heads = ("from", "to", "rows", "mean residual", "Std. Error", "z")
+        second = Table(
+            columns=tuple(Column(h, left=k == 0, width=11) for k, h in enumerate(heads)),
+            rows=tuple(
+                Row((cell(r.low), cell(r.high), f"{r.rows:.0f}", cell(r.mean), cell(r.std_error),
+                     cell(r.z)))
+                for r in self.residuals.itertuples()
+            ),
+        )  # fmt: skip
+        from dataclasses import replace
+
+        notes = (*self.notes, f"Privacy: {self.privacy.statement()}.")
+        return replace(first, more=(second,), notes=notes, layout=_LAYOUT)
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+
+def diagnosis(
+    promise: Guarantee, n: int, names: tuple[str, ...], at: Array, tau_at: float,
+    binned: Array, edges: Array, clip: float, tau: float, sigma: float,
+) -> Diagnosis:  # fmt: skip
+    """Return a diagnosis from released counts and sums."""
+    import pandas as pd
+
+    complete = max(float(at[-1]), 1.0)
+    shares = []
+    for name, count in zip(names, at[:-1], strict=True):
+        share = min(max(float(count) / complete, 0.0), 1.0)
+        shares.append((name, share, tau_at * math.sqrt(1.0 + share**2) / complete))
+    k = len(edges) + 1
+    rows = []
+    for j in range(k):
+        count, total = float(binned[j]), float(binned[k + j])
+        low = edges[j - 1] if j else -math.inf
+        high = edges[j] if j < len(edges) else math.inf
+        one = noisy_mean(count, total, 0.0, tau)
+        mean, noise = one.value * clip, one.se_privacy * clip
+        sampling = sigma / math.sqrt(count) if count > 0 else math.nan
+        error = math.hypot(noise, sampling)
+        rows.append((low, high, count, mean, noise, error, mean / error))
+    heads = ["low", "high", "rows", "mean", "std_error_privacy", "std_error", "z"]
+    notes = (
+        "At its bounds: cells that were moved to an end of their range, or lie exactly there.",
+        f"Residuals beyond {clip:.4g} count as that. A bin far from zero says that the mean is "
+        "misspecified there; bins within 3 noise sds of empty have no value.",
+    )
+    return Diagnosis(
+        complete / n, tau_at / n, pd.DataFrame(shares, columns=["column", "share", "std_error"]),
+        pd.DataFrame(rows, columns=heads), promise, notes,
+    )  # fmt: skip

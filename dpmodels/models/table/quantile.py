@@ -1,0 +1,218 @@
+"""Backends of ``dp_quantile``: what "em" and "tree" share, and "em" itself.
+
+``ranks.py`` has the exponential mechanism, ``tree.py`` the tree; ``theory.md``, 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.estimate import Estimate
+from dpmodels.models.table.effects import Spread
+from dpmodels.models.table.intervals import critical
+from dpmodels.models.table.layout import program_of
+from dpmodels.models.table.ranks import GRID, fraction, grid_for, histogram, penalties
+from dpmodels.planning import Plan
+from dpmodels.privacy.mechanisms import Pure
+from dpmodels.privacy.steps import Step
+from dpmodels.ranges import no_ranges, pair_part, ranged_design
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = [
+    "QuantileDetail", "checked", "estimate", "estimate_of", "names_of", "numbers_of", "plan",
+    "probabilities", "release",
+]  # fmt: skip
+
+#: The best candidate is within ``(2 / eps) log(points / FAILS)`` ranks but with this probability.
+FAILS = 0.005
+
+
+@dataclass(frozen=True)
+class QuantileDetail:
+    """What is asked for.
+
+    Attributes
+    ----------
+    jobs : tuple of (column, quantile)
+    each : float
+        eps of one draw ("em").
+    points : int
+        Most points of a grid.
+    """
+
+    jobs: tuple[tuple[int, float], ...]
+    each: float
+    points: int
+
+
+def probabilities(given: Any) -> tuple[float, ...]:
+    """Return checked quantiles, in order."""
+    listed = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
+    for q in listed:
+        if isinstance(q, bool) or not isinstance(q, (int, float, np.number)) or not 0 < q < 1:
+            raise RequestError("q= takes numbers between 0 and 1, for example q=[0.25, 0.5, 0.75]")
+    if not listed:
+        raise RequestError("q= is empty. For example q=0.5")
+    return tuple(sorted({float(q) for q in listed}))
+
+
+def numbers_of(design: Design) -> tuple[int, ...]:
+    """Return the columns whose quantiles are asked for; refuse categories and groups."""
+    program = program_of(design)
+    if program.left and program.right:
+        raise RequestError(
+            f'"{design.formula}": quantiles by group are dp_table("{design.formula}", '
+            "quantiles=[...])"
+        )
+    found = []
+    for term in program.left or program.right:
+        names = ":".join(program.sources[j].name for j in term)
+        if len(term) > 1 or program.sources[term[0]].levels is not None:
+            raise RequestError(f"{names!r} is not a number: it has no quantiles")
+        found.append(term[0])
+    return tuple(found)
+
+
+def checked(request: Request, design: Design) -> tuple[tuple[int, float], ...]:
+    """Return the jobs of a call: every quantile of every number."""
+    q = probabilities(request["q"])
+    for j in numbers_of(design):
+        interval = design.columns[j].interval
+        if interval is not None and not math.isfinite(interval[1] - interval[0]):
+            raise RequestError(f"the range of {design.columns[j].name!r} is too wide for a grid")
+    return tuple((j, p) for j in numbers_of(design) for p in q)
+
+
+def names_of(design: Design, jobs: tuple[tuple[int, float], ...]) -> tuple[str, ...]:
+    """Return ``q0.5(wage)``."""
+    return tuple(f"q{q:g}({design.columns[j].name})" for j, q in jobs)
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan one draw a quantile, three with intervals. Reads no row."""
+    jobs = checked(request, design)
+    steps, shares, purchase, eps = _purchase(request, design)
+    ends = ("", " low", " high") if request.inference else ("",)
+    each = eps / (len(jobs) * len(ends))
+    names = names_of(design, jobs)
+    steps += [
+        Step(name + end, Pure(each), share=each / request.eps, label="exponential mechanism")
+        for name in names
+        for end in ends
+    ]
+    points = int(request["points"] or GRID)
+    return Plan.of(
+        request, design, n, steps, shares=shares,
+        scales={"rank error with probability 0.995": 2.0 / each * math.log(points / FAILS)},
+        purchase=purchase,
+        detail=QuantileDetail(jobs, each, points),
+        passes=1 + bool(purchase),
+    )  # fmt: skip
+
+
+def _purchase(request: Request, design: Design) -> tuple[list[Step], dict[str, float], Any, float]:
+    """Return (steps, shares, purchase, eps left): ranges take their part of the pair."""
+    if not design.unknown:
+        return [], {"quantiles": 1.0}, None, request.eps
+    if request.delta == 0:
+        name = design.unknown[0]
+        raise RequestError(
+            f"delta = 0 buys no ranges: declare them, for example bounds={{{name!r}: "
+            "(lower, upper)}"
+        )
+    part = pair_part(request, design.unknown)
+    shares = {**part.printed, "quantiles": 1.0 - part.share}
+    return list(part.steps), shares, part.purchase, part.eps
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release grid points by the exponential mechanism.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. Each draw is pure eps-DP: one row moves a penalty by at
+    most 1 (``ranks.penalties``). A missing value counts for no rank.
+    """
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
+    detail: QuantileDetail = plan.detail
+    request = plan.request
+    numbers = dict.fromkeys(j for j, _ in detail.jobs)
+    grids = {j: grid_for(design, j, detail.points) for j in numbers}
+    counts = _counts(rows, design, grids)
+    z = critical(Spread(1.0), request.level)
+    values: dict[str, Array] = {}
+    for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
+        exact = fraction(q)
+        slack = z * math.sqrt(rows.n * q * (1.0 - q))
+        slack += 2.0 / detail.each * math.log(len(grids[j]) / FAILS)
+        ends = {"": 0, " low": -math.ceil(slack), " high": math.ceil(slack)}
+        for end, offset in ends.items() if request.inference else [("", 0)]:
+            chosen = run.choose(
+                name + end,
+                penalties(counts[j], exact, offset),
+                sensitivity=exact.denominator,
+                largest=exact.denominator * rows.n,
+            )
+            values[name + end] = grids[j][chosen]
+    return Release(values, plan.guarantee, design)
+
+
+def _counts(rows: Rows, design: Design, grids: Mapping[int, Array]) -> dict[int, Any]:
+    """Count the values at the points of every grid, in one pass. Confidential."""
+    out: dict[int, Any] = {}
+    for block in rows.blocks(design):
+        for j, grid in grids.items():
+            part = histogram([block], j, grid, {})
+            out[j] = part if j not in out else out[j] + part
+    return out
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Quantiles, and the ends of their intervals."""
+    detail: QuantileDetail = plan.detail
+    names = names_of(plan.design, detail.jobs)
+    if not release.reply:
+        return Estimate.silent(names)
+    point = np.array([release.values[name][0] for name in names])
+    low = high = np.full(len(names), np.nan)
+    notes: tuple[str, ...] = ()
+    if plan.request.inference:
+        low = np.array([release.values[f"{name} low"][0] for name in names])
+        high = np.array([release.values[f"{name} high"][0] for name in names])
+        notes = (
+            "Intervals by two draws of the exponential mechanism at ranks moved outwards by its "
+            "own error: they cover at least as often as they say.",
+        )
+    return estimate_of(detail, names, point, np.minimum(low, point), np.maximum(high, point), notes)
+
+
+def estimate_of(
+    detail: QuantileDetail, names: tuple[str, ...], point: Array, low: Array, high: Array,
+    notes: tuple[str, ...], **arrays: Array,
+) -> Estimate:  # fmt: skip
+    """Return an estimate of quantiles that do not cross (nor do the ends of intervals)."""
+    point, low, high = point.copy(), low.copy(), high.copy()
+    for j in dict.fromkeys(j for j, _ in detail.jobs):
+        mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
+        for values in (point, low, high):
+            values[mine] = np.sort(values[mine])
+    return Estimate(
+        names, point,
+        notes=(*notes, "A missing value counts for no quantile; how many there are is private."),
+        arrays={"q": np.array([q for _, q in detail.jobs]), "low": low, "high": high, **arrays},
+    )  # fmt: skip

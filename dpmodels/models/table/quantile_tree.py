@@ -1,0 +1,154 @@
+"""Backend of ``dp_quantile(method="tree")``: a noisy tree of counts, all quantiles, intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.estimate import Estimate
+from dpmodels.models.table.effects import Spread
+from dpmodels.models.table.intervals import critical
+from dpmodels.models.table.quantile import (
+    QuantileDetail,
+    checked,
+    estimate_of,
+    names_of,
+    numbers_of,
+)
+from dpmodels.models.table.ranks import grid_for, histogram
+from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
+from dpmodels.planning import Plan
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.steps import Step
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.release import Release
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.request import Request
+    from dpmodels.sources.rows import Rows
+
+__all__ = ["estimate", "plan", "release"]
+
+#: Leaves of a tree where the call does not say: noise is drawn for every one of them.
+LEAVES = 4096
+#: Noise sd of a rank over 1 / mu, for plans (4 ways, 6 levels; 7.3 at 8).
+RANK_SD = 6.4
+
+
+@dataclass(frozen=True)
+class TreeDetail(QuantileDetail):
+    """The same, with the part of mu that each number's tree gets."""
+
+    mu: float = 0.0
+
+
+def _step(design: Design, number: int) -> str:
+    return f"tree of {design.columns[number].name}"
+
+
+def plan(request: Request, design: Design, n: int) -> Plan:
+    """Plan one tree a number. Reads no row."""
+    jobs = checked(request, design)
+    numbers = numbers_of(design)
+    part = gaussian_part(request, design.unknown)
+    share = (1.0 - part.share) / len(numbers)
+    mu = part.mu * math.sqrt(share)
+    steps = [*part.steps, *(Step(_step(design, j), Gaussian(mu), share=share) for j in numbers)]
+    points = int(request["points"] or LEAVES)
+    return Plan.of(
+        request, design, n, steps,
+        shares={**part.printed, "trees": 1.0 - part.share},
+        scales={"noise sd of a rank, about": RANK_SD / mu},
+        purchase=part.purchase,
+        detail=TreeDetail(jobs, 0.0, points, mu),
+        passes=1 + bool(part.purchase),
+    )  # fmt: skip
+
+
+def release(plan: Plan, rows: Rows, run: Run) -> Release:
+    """Release the noisy counts of a tree over each number.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. L2 sensitivity ``sqrt(2 levels)``
+    (``tree.tree_counts``). A missing value is a cell of the first level.
+    """
+    design = ranged_design(plan, rows, run)
+    if design is None:
+        return no_ranges(plan)
+    detail: TreeDetail = plan.detail
+    numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
+    grids = {j: grid_for(design, j, detail.points) for j in numbers}
+    leaves = {j: np.zeros(len(grid), dtype=np.int64) for j, grid in grids.items()}
+    for block in rows.blocks(design):
+        for j in numbers:
+            leaves[j] += histogram([block], j, grids[j], {})[0]
+    values = {}
+    for j in numbers:
+        counts = tree_counts(leaves[j], rows.n - int(leaves[j].sum()))
+        levels = levels_for(len(grids[j]))
+        values[_step(plan.design, j)] = run.gaussian(
+            _step(plan.design, j), counts, math.sqrt(2.0 * levels)
+        )
+    return Release(values, plan.guarantee, design)
+
+
+def estimate(plan: Plan, release: Release) -> Estimate:
+    """Quantiles and intervals: {x: |F(x) - n q| <= z sqrt(n q (1 - q) + tau_x^2)}."""
+    detail: TreeDetail = plan.detail
+    names = names_of(plan.design, detail.jobs)
+    if not release.reply:
+        return Estimate.silent(names)
+    assert plan.n is not None
+    z = critical(Spread(1.0), plan.request.level)
+    found = np.full((len(detail.jobs), 4), np.nan)
+    for j in dict.fromkeys(j for j, _ in detail.jobs):
+        grid = grid_for(release.design, j, detail.points)
+        levels = levels_for(len(grid))
+        tree = Tree(levels, 2.0 * levels / detail.mu**2)
+        leaves, missing = tree.fit(release.values[_step(plan.design, j)], float(plan.n))
+        cdf = isotonic(np.cumsum(leaves))[: len(grid)]
+        m = max(plan.n - float(missing), 1.0)
+        mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
+        q = np.array([detail.jobs[i][1] for i in mine])
+        found[mine] = _read_off(tree, cdf, grid, m, q, z)
+    point, low, high, rank = found.T.copy()
+    if not plan.request.inference:
+        low = high = np.full(len(names), np.nan)
+    return estimate_of(
+        detail, names, point, low, high,
+        ("Intervals invert the noisy distribution function, with its noise and the sampling "
+         "error of a share; heaps make them wider, never too narrow.",)
+        if plan.request.inference else (),
+        rank_noise=rank,
+    )  # fmt: skip
+
+
+def _read_off(tree: Tree, cdf: Array, grid: Array, m: float, q: Array, z: float) -> Array:
+    """Return (point, low, high, noise sd of the rank) of every quantile of one number."""
+    last = len(grid) - 1
+
+    def first(rank: Array) -> Array:
+        return np.minimum(np.searchsorted(cdf, rank, side="left"), last)
+
+    def noise(at: Array) -> Array:
+        """Noise sd of F(x) - q m at grid places."""
+        weights = np.arange(WAYS**tree.levels) <= at[:, None]
+        return np.sqrt(tree.functional_variance(weights - q[:, None]))
+
+    target = q * m
+    sampling = m * q * (1.0 - q)
+    at = first(target)
+    tau = noise(at)
+    half = z * np.sqrt(sampling + tau**2)
+    # once more with the noise where the ends came to lie
+    low = first(target - z * np.sqrt(sampling + noise(first(target - half)) ** 2))
+    up = z * np.sqrt(sampling + noise(first(target + half)) ** 2)
+    high = np.minimum(np.searchsorted(cdf, target + up, side="right"), last)
+    return np.column_stack([grid[at], grid[low], grid[high], tau])

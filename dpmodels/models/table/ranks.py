@@ -1,0 +1,207 @@
+"""Quantiles by the exponential mechanism on a public grid (``theory.md``, 2.1).
+
+Candidates are grid points; the utility of x is minus the distance of the rank ``q m`` from the
+*interval* of ranks ``[#{< x}, #{<= x}]`` of x, where m counts the values that are there. With the
+rank of x alone heaps would be missed: no x of a heap has the rank that is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.models.table.layout import Layout
+from dpmodels.privacy.mechanisms import Pure
+from dpmodels.privacy.steps import Step
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import Run
+    from dpmodels.sources.rows import Rows
+
+__all__ = [
+    "GRID", "QuantilePart", "fraction", "grid_for", "grid_of", "histogram", "move", "penalties",
+    "quantile_part", "release_quantiles",
+]  # fmt: skip
+
+#: Points of the grid.
+GRID = 1 << 16
+#: Cells of all groups together.
+_MOST = 1 << 22
+#: Largest denominator of a quantile: penalties are integers over it.
+_DENOMINATOR = 10_000
+
+
+def fraction(q: float) -> Fraction:
+    """Return q as a fraction with a denominator of at most 10 000, inside (0, 1)."""
+    near = Fraction(q).limit_denominator(_DENOMINATOR)
+    return min(max(near, Fraction(1, _DENOMINATOR)), Fraction(_DENOMINATOR - 1, _DENOMINATOR))
+
+
+def grid_of(interval: tuple[float, float], points: int) -> Array:
+    """Return at most ``points`` multiples of 1, 2 or 5 times a power of ten inside a range.
+
+    Values that people round to lie on such a grid, and heaps stay heaps.
+    """
+    lo, hi = interval
+    if not hi > lo:  # a bought range of one point: whatever is released, it is near that point
+        hi = lo + 1e-6 * max(abs(lo), 1.0)
+    least = (hi - lo) / (points - 1)
+    power = math.floor(math.log10(least))
+    digit, power = next(
+        (d, p) for p in (power, power + 1) for d in (1, 2, 5)
+        if Fraction(d) * Fraction(10) ** p >= Fraction(least) * (1 - Fraction(1, 10**9))
+    )  # fmt: skip
+    step = Fraction(digit) * Fraction(10) ** power
+    first, last = math.ceil(Fraction(lo) / step), math.floor(Fraction(hi) / step)
+    if last <= first:
+        return np.linspace(lo, hi, points)
+    whole = np.arange(first, last + 1, dtype=float)
+    # over a power of ten, not times a tenth: 3.1 and not 3.1000000000000001
+    return whole * digit / 10.0**-power if power < 0 else whole * (digit * 10.0**power)
+
+
+def grid_for(design: Design, number: int, points: int) -> Array:
+    """Return the public grid of a column with a known range; of a declared count, its integers."""
+    column = design.columns[number]
+    assert column.interval is not None
+    variable = design.schema.variables.get(column.name)
+    if variable is not None and variable.kind == "count":
+        whole = np.arange(math.floor(column.interval[0]), math.ceil(column.interval[1]) + 1.0)
+        if 1 < len(whole) <= points:
+            return whole
+    return grid_of(column.interval, points)
+
+
+def histogram(
+    blocks: Iterable[Array], number: int, grid: Array, group: Mapping[int, int]
+) -> npt.NDArray[np.int64]:
+    """Count the values nearest to each grid point, by group: (groups, points). Confidential.
+
+    Parameters
+    ----------
+    group : mapping
+        Row of the buffer -> number of codes, the missing one included: what makes the groups.
+    """
+    groups, points = int(np.prod([*group.values(), 1])), len(grid)
+    out = np.zeros(groups * points, dtype=np.int64)
+    lo, hi = float(grid[0]), float(grid[-1])
+    for block in blocks:
+        with np.errstate(all="ignore"):
+            place = np.rint((block[number] - lo) * ((points - 1) / (hi - lo)))
+        keep = ~np.isnan(place)
+        at = np.zeros(block.shape[1], dtype=np.int64)
+        for j, size in group.items():
+            at = at * size + block[j].astype(np.int64)
+        cells = at[keep] * points + np.clip(place[keep], 0, points - 1).astype(np.int64)
+        out += np.bincount(cells, minlength=out.size)
+    return out.reshape(groups, points)
+
+
+def penalties(
+    counts: npt.NDArray[np.int64], q: Fraction, offset: int = 0
+) -> npt.NDArray[np.int64]:
+    """Return minus the utilities of every grid point, in steps of 1/denominator of q.
+
+    ``max(0, L - r, r - E)`` with the ranks L below and E up to the point and the target
+    ``r = q m + offset`` cut to [0, m]. Valid and missing values alike move it by at most 1 in one
+    group, by ``max(q, 1 - q)`` where a row only enters or only leaves (and offset is 0).
+
+    Parameters
+    ----------
+    counts : (groups, points) array
+    offset : int
+        Ranks.
+    """
+    up_to = counts.cumsum(axis=1)
+    m = up_to[:, -1:]
+    target = np.clip(q.numerator * m + q.denominator * offset, 0, q.denominator * m)
+    below = q.denominator * (up_to - counts) - target
+    above = target - q.denominator * up_to
+    return np.maximum(np.maximum(below, above), 0)
+
+
+def move(q: Fraction, *, grouped: bool) -> int:
+    """Return what one row moves the penalties of all groups by, in steps of 1/denominator.
+
+    One group: 1. Several: also ``max(q, 1 - q)`` in each of the two groups of a row that changes
+    its group.
+    """
+    if not grouped:
+        return q.denominator
+    return max(q.denominator, 2 * max(q.numerator, q.denominator - q.numerator))
+
+
+@dataclass(frozen=True)
+class QuantilePart:
+    """The quantiles of a table.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+    jobs : tuple of (step name, column, group axes, quantile)
+    points : int
+        Of the grid.
+    """
+
+    steps: tuple[Step, ...]
+    jobs: tuple[tuple[str, int, tuple[int, ...], float], ...]
+    points: int
+
+    def grids(self, design: Design) -> dict[int, Array]:
+        """Return the grid of every number."""
+        return {number: grid_for(design, number, self.points) for _, number, _, _ in self.jobs}
+
+
+def quantile_part(layout: Layout, eps: float) -> QuantilePart:
+    """Plan the quantiles of a table: an equal part of ``eps`` for each."""
+    sections = [s for s in layout.sections if s.kind == "quantiles"]
+    jobs = []
+    for s in sections:
+        by = " by " + " x ".join(layout.axes[j].name for j in s.axes) if s.axes else ""
+        jobs += [
+            (f"{q:g} quantile of {s.variable}{by}", s.number, s.axes, q) for q in layout.quantiles
+        ]
+    each = eps / len(jobs)
+    cells = max(layout.cells(s.axes) for s in sections)
+    points = GRID
+    while points * cells > _MOST and points > 1024:
+        points //= 2
+    steps = tuple(
+        Step(name, Pure(each), label="exponential mechanism") for name, _, _, _ in jobs
+    )
+    return QuantilePart(steps, tuple(jobs), points)
+
+
+def release_quantiles(
+    part: QuantilePart, layout: Layout, design: Design, rows: Rows, run: Run
+) -> dict[str, Array]:
+    """Release the place in the grid of every quantile of every group, by step name.
+
+    Privacy
+    -------
+    Unit: one row; replace-one. Each step is pure eps-DP: :func:`move`.
+    """
+    found: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.int64]] = {}
+    out = {}
+    grids = part.grids(design)
+    for name, number, axes, q in part.jobs:
+        if (number, axes) not in found:
+            group = {layout.axes[j].column: layout.axes[j].size for j in axes}
+            found[number, axes] = histogram(rows.blocks(design), number, grids[number], group)
+        exact = fraction(q)
+        chosen = run.choose(
+            name,
+            penalties(found[number, axes], exact),
+            sensitivity=move(exact, grouped=bool(axes)),
+            largest=exact.denominator * rows.n,
+        )
+        out[name] = chosen.astype(float)
+    return out

@@ -1,0 +1,278 @@
+"""What a table looks like: its summary, tidy frame, crosstabs. Computes nothing new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.models.table.layout import Item, Layout, Section, layout_of
+from dpmodels.tables import Column, Row, Table
+from dpmodels.tables import Layout as Look
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["body", "crosstab", "parts", "tidy"]
+
+_LOOK = Look(gap=2)
+#: What a released number that is none is printed as.
+_NONE = "."
+
+
+def layout_from(record: Any) -> Layout:
+    """Return the layout of a saved table: a function of its formula, schema and options."""
+    options = record.call.options
+    return layout_of(
+        record.design,
+        histogram=options.get("histogram"),
+        quantiles=_listed(options.get("quantiles")),
+    )
+
+
+def _listed(given: Any) -> tuple[float, ...]:
+    if given is None:
+        return ()
+    return tuple(sorted({float(q) for q in (given if isinstance(given, list) else [given])}))
+
+
+def parts(record: Any) -> list[tuple[Section, list[Item], dict[str, Array]]]:
+    """Return the sections of a table: what they show, its items, and their numbers."""
+    layout = layout_from(record)
+    arrays = record.estimate.arrays
+    out = []
+    at = 0
+    for section in layout.sections:
+        items = layout.items(section)
+        here = slice(at, at + len(items))
+        at += len(items)
+        out.append((section, items, {name: values[here] for name, values in arrays.items()}))
+    return out
+
+
+def _number(decimals: int) -> Callable[[float], str]:
+    from dpmodels.models.table.text import number
+
+    return lambda x: _NONE if x != x else number(x, decimals)
+
+
+def _percent(x: float) -> str:
+    return _NONE if x != x else f"{100.0 * x:.1f} %"
+
+
+def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table, ...]]:
+    """Return (columns, rows, more tables) of the summary: a table a section."""
+    _same_level(record, level)
+    layout = layout_from(record)
+    tables = []
+    for section, items, numbers in parts(record):
+        if section.kind == "counts" and len(section.axes) == 2:
+            tables.append(_crossed(layout, section, numbers))
+        elif section.kind == "counts":
+            tables.append(_listing(layout, section, items, numbers, level))
+        elif section.kind == "means":
+            tables.append(_groups(layout, section, items, numbers, digits, level))
+        else:
+            tables.append(_points(layout, section, items, numbers, digits))
+    first, *rest = tables
+    return first.columns, first.rows, tuple(rest)
+
+
+def _same_level(record: Any, level: float) -> None:
+    if abs(level - record.call.level) > 1e-12:
+        raise RequestError(
+            f"the intervals of a table are made at the level= of the call ({record.call.level:g}): "
+            "some of them are not estimate -+ multiple of an error"
+        )
+
+
+def _head(layout: Layout, section: Section) -> str:
+    return " x ".join(layout.axes[j].name for j in section.axes) or "all rows"
+
+
+def _cell(item: Item) -> str:
+    return ", ".join(label for _, label in item.cell) or "all"
+
+
+def _listing(
+    layout: Layout, section: Section, items: list[Item], numbers: dict[str, Array], level: float
+) -> Table:
+    """Return a one-way table (or a long one of many ways): count, noise, interval, share."""
+    names = (f"{100 * level:g} % interval",) * 2
+    columns = (
+        Column(_head(layout, section), left=True, over=False),
+        Column("Count"),
+        Column("noise sd"),
+        Column("low", names[0]),
+        Column("high", names[1]),
+        Column("Share"),
+        Column("low", names[0] + " "),
+        Column("high", names[1] + " "),
+    )
+    one = _number(1)
+    rows = [
+        Row(
+            (
+                _cell(item),
+                *(one(float(numbers[k][i])) for k in ("estimate", "se_privacy", "low", "high")),
+                *(_percent(float(numbers[k][i])) for k in ("share", "share_low", "share_high")),
+            )
+        )
+        for i, item in enumerate(items)
+    ]
+    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+
+
+def _crossed(layout: Layout, section: Section, numbers: dict[str, Array]) -> Table:
+    """Return a crosstab of counts with its margins."""
+    rows_axis, columns_axis = (layout.axes[j] for j in section.axes)
+    matrix = numbers["estimate"].reshape(rows_axis.size, columns_axis.size)
+    one = _number(1)
+    columns = (
+        Column(f"{rows_axis.name} \\ {columns_axis.name}", left=True),
+        *(Column(label) for label in (*columns_axis.labels, "Total")),
+    )
+    rows = [
+        Row((label, *(one(float(v)) for v in (*row, row.sum()))))
+        for label, row in zip(rows_axis.labels, matrix, strict=True)
+    ]
+    down = matrix.sum(axis=0)
+    rows.append(Row(("Total", *(one(float(v)) for v in (*down, down.sum())))))
+    noise = float(np.nanmax(numbers["se_privacy"])) if numbers["se_privacy"].size else 0.0
+    rows.append(Row(("noise sd of a cell", f"{noise:.3g}", *("",) * (len(columns) - 2))))
+    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+
+
+def _groups(
+    layout: Layout, section: Section, items: list[Item], numbers: dict[str, Array], digits: int,
+    level: float,
+) -> Table:  # fmt: skip
+    """Return means by group: n, mean, error, interval, sd."""
+    per = 3
+    table = {k: numbers[k].reshape(-1, per) for k in ("estimate", "se_sampling", "se_privacy")}
+    interval = f"{100 * level:g} % interval"
+    columns = [
+        Column(f"{section.variable} by {_head(layout, section)}" if section.axes
+               else section.variable, left=True),
+        Column("n"), Column("mean"), Column("Std. Error"), Column("privacy", "of which"),
+        Column("low", interval), Column("high", interval), Column("sd"),
+    ]  # fmt: skip
+    few, one = _number(digits), _number(1)
+    low, high = (numbers[k].reshape(-1, per) for k in ("low", "high"))
+    rows = []
+    for g, item in enumerate(items[::per]):
+        total = float(np.hypot(table["se_sampling"][g, 1], table["se_privacy"][g, 1]))
+        cells = [
+            _cell(item), one(float(table["estimate"][g, 0])), few(float(table["estimate"][g, 1])),
+            few(total), few(float(table["se_privacy"][g, 1])), few(float(low[g, 1])),
+            few(float(high[g, 1])),
+        ]  # fmt: skip
+        cells.append(few(float(table["estimate"][g, 2])))
+        rows.append(Row(tuple(cells)))
+    return Table(columns=tuple(columns), rows=tuple(rows), layout=_LOOK)
+
+
+def _points(
+    layout: Layout, section: Section, items: list[Item], numbers: dict[str, Array], digits: int
+) -> Table:
+    """Return quantiles by group."""
+    per = len(layout.quantiles)
+    few = _number(digits)
+    head = f"{section.variable} by {_head(layout, section)}" if section.axes else section.variable
+    columns = (
+        Column(head, left=True),
+        *(Column(f"{100 * q:g} %", "quantile") for q in layout.quantiles),
+    )
+    values = numbers["estimate"].reshape(-1, per)
+    rows = [
+        Row((_cell(items[g * per]), *(few(float(v)) for v in row))) for g, row in enumerate(values)
+    ]
+    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+
+
+def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
+    """Return one row a statistic: term, what it is, its group, estimate, errors, share."""
+    import pandas as pd
+
+    if conf_int:
+        _same_level(record, level)
+    rows = []
+    for _, items, numbers in parts(record):
+        for i, item in enumerate(items):
+            value = {k: float(v[i]) for k, v in numbers.items()}
+            rows.append(
+                {
+                    "term": item.name,
+                    "measure": item.statistic,
+                    "variable": item.variable or _head_of(item),
+                    "level": _cell(item),
+                    "estimate": value["estimate"],
+                    "std_error": float(np.hypot(value["se_sampling"], value["se_privacy"])),
+                    "std_error_sampling": value["se_sampling"],
+                    "std_error_privacy": value["se_privacy"],
+                    "conf_low": value["low"],
+                    "conf_high": value["high"],
+                    "share": value["share"],
+                    "share_std_error": value["share_se"],
+                    "share_conf_low": value["share_low"],
+                    "share_conf_high": value["share_high"],
+                }
+            )
+    frame = pd.DataFrame(rows)
+    if not conf_int:
+        frame = frame.drop(columns=[c for c in frame if "conf_" in c])
+    return frame
+
+
+def _head_of(item: Item) -> str:
+    return " x ".join(axis for axis, _ in item.cell)
+
+
+def crosstab(
+    fit: Any, rows: str | None = None, columns: str | None = None, *, margins: bool = True
+) -> pd.DataFrame:
+    """Return the released counts of two variables as a frame, with margins.
+
+    Parameters
+    ----------
+    rows, columns : str, optional
+        Names of two variables that were crossed; default: the first pair.
+    margins : bool
+
+    Privacy
+    -------
+    Post-processing: costs nothing.
+    """
+    import pandas as pd
+
+    layout = layout_from(fit._record)
+    found = {
+        tuple(layout.axes[j].name for j in section.axes): (section, numbers)
+        for section, _, numbers in parts(fit._record)
+        if section.kind == "counts" and len(section.axes) == 2
+    }
+    if not found:
+        raise RequestError('this table crosses no two variables: ask for "~ a * b"')
+    wanted = (rows, columns) if rows and columns else next(iter(found))
+    turned = (wanted[1], wanted[0])
+    key = wanted if wanted in found else turned
+    if key not in found:
+        raise RequestError(
+            f"{wanted[0]!r} and {wanted[1]!r} were not crossed."
+            + did_you_mean(str(wanted[0]), [n for pair in found for n in pair])
+            + f" Crossed: {', '.join(' x '.join(pair) for pair in found)}"
+        )
+    section, numbers = found[key]
+    first, second = (layout.axes[j] for j in section.axes)
+    table: pd.DataFrame = pd.DataFrame(
+        numbers["estimate"].reshape(first.size, second.size),
+        index=pd.Index(first.labels, name=first.name),
+        columns=pd.Index(second.labels, name=second.name),
+    )
+    if margins:
+        table["Total"] = table.sum(axis=1)
+        table.loc["Total"] = table.sum(axis=0)
+    return table if key == wanted else table.T

@@ -1,0 +1,108 @@
+"""Exact statistics of a table on the lattice (``theory.md``, 1.1).
+
+A row is in one cell of every table; a number is in three at once. With t in [-1, 1] it lays
+``((1-t)/2)^2, (1-t^2)/2, ((1+t)/2)^2`` into the cells "low", "middle" and "high" of its axis: they
+are not negative and add up to 1, and their sums are N, T = sum t and Q = sum t^2 in another basis:
+``N = l + m + h, T = h - l, Q = l - m + h``. So whatever a table holds, one row is one unit of mass:
+replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.exact.rowmap import STEPS
+from dpmodels.models.table.layout import Block, Layout
+
+__all__ = ["COUNT", "L1", "L2", "SQUARE", "TOTAL", "masses", "spread_out", "statistics"]
+
+#: What one row, replaced, moves a table by.
+L1, L2 = 2.0, 2.0**0.5
+#: N, T and Q of the four cells of a number's axis.
+COUNT = np.array([1.0, 1.0, 1.0, 0.0])
+TOTAL = np.array([-1.0, 0.0, 1.0, 0.0])
+SQUARE = np.array([1.0, -1.0, 1.0, 0.0])
+
+Codes = npt.NDArray[np.intp]
+
+
+def masses(t: Array) -> Array:
+    """Return the lattice masses (4, m) of numbers in [-1, 1], NaN missing: integers >= 0.
+
+    Each column adds up to exactly 2^20: low and high are rounded down, the middle is what is left.
+    """
+    low, high = (np.floor((0.5 * (1.0 + s * t)) ** 2 * STEPS) for s in (-1.0, 1.0))
+    gone = np.isnan(t)
+    out = np.stack([low, STEPS - low - high, high, np.zeros_like(low)])
+    out[:, gone] = 0.0
+    out[3, gone] = STEPS
+    return out
+
+
+def spread_out(N: Array, T: Array, Q: Array) -> Array:
+    """Return the cells (low, middle, high) of given sums, last axis first: for plans."""
+    return np.stack([(N - 2.0 * T + Q) / 4.0, (N - Q) / 2.0, (N + 2.0 * T + Q) / 4.0])
+
+
+def statistics(
+    blocks: Iterable[Array], layout: Layout, centre: Array, half: Array
+) -> npt.NDArray[np.object_]:
+    """Return the tables of all blocks of a layout, flat and concatenated, in steps of 2^-20.
+
+    Confidential. Exact in any order: within 2^13 rows every sum is an integer below 2^53.
+
+    Parameters
+    ----------
+    centre, half : (q,) arrays
+        Of the numbers.
+    """
+    totals = [np.zeros(layout.cells(b.axes), dtype=np.int64) for b in layout.blocks]
+    numbers = {a.column for a in layout.axes if a.kind != "level"}
+    for cells in blocks:
+        with np.errstate(all="ignore"):
+            unit = {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
+            mass = {b.number: masses(unit[b.number]) for b in layout.blocks if b.number >= 0}
+        codes = _codes(layout, cells, unit)
+        for block, total in zip(layout.blocks, totals, strict=True):
+            _add(layout, block, codes, mass.get(block.number), total)
+    return np.concatenate(totals).astype(object)
+
+
+def _codes(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Codes]:
+    """Return the code of each row along each axis; 0 along the axis of a number."""
+    out = []
+    for axis in layout.axes:
+        if axis.kind == "level":
+            codes = block[axis.column]
+        elif axis.kind == "bin":
+            width = axis.size - 1
+            t = (unit[axis.column] + 1.0) * (0.5 * width)
+            codes = np.where(np.isnan(t), width, np.minimum(np.floor(t), width - 1))
+        else:
+            codes = np.zeros(block.shape[1])
+        out.append(codes.astype(np.intp))
+    return out
+
+
+def _add(
+    layout: Layout, block: Block, codes: list[Codes], mass: Array | None,
+    total: npt.NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add the rows of a buffer to a table."""
+    place: Codes = np.zeros(len(codes[0]), dtype=np.intp)
+    stride = 1
+    for j in block.axes:
+        place = place * layout.axes[j].size + codes[j]
+    if mass is None:
+        total += np.bincount(place, minlength=total.size) * int(STEPS)
+        return
+    number = block.axes.index(layout.number_axis(block.number))
+    for j in block.axes[number + 1 :]:
+        stride *= layout.axes[j].size
+    for e, part in enumerate(mass):
+        sums = np.bincount(place + e * stride, weights=part, minlength=total.size)
+        total += sums.astype(np.int64)

@@ -1,0 +1,247 @@
+"""Joint tests of a fit: Wald, F, term-wise tables. From coefficients and their covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.after.hypotheses import Hypothesis, read_hypothesis
+from dpmodels.after.wald import Wald, wald
+from dpmodels.arrays import Array
+from dpmodels.errors import NotReleasedError, RequestError, choice
+from dpmodels.results import formats as f
+from dpmodels.results import inference
+from dpmodels.tables import Column, Layout, Row, Shown, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.results.record import Record
+
+__all__ = ["AnovaTable", "JointTest", "anova_table", "hypothesis_of", "joint_test", "terms_of"]
+
+_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
+_WIDE = Layout(width=76, wrap=True)
+
+
+def terms_of(record: Record) -> dict[str, tuple[int, ...]]:
+    """Return term -> places of its coefficients, under its name and that of its factor alone."""
+    names = record.estimate.names
+    out: dict[str, tuple[int, ...]] = {}
+    for term in record.design.terms:
+        places = tuple(range(len(names)))[term.columns]
+        if not places or term.name in ("1", "Intercept"):
+            continue
+        out[term.name] = places
+        inside = term.name.removeprefix("C(").removesuffix(")").partition(",")[0]
+        if term.name.startswith("C(") and ":" not in term.name:
+            out.setdefault(inside, places)
+    return out
+
+
+def checked_errors(record: Record) -> None:
+    """Refuse what needs a covariance where none was released."""
+    est = record.estimate
+    if not est.released:
+        raise NotReleasedError("this fit got no reply: there is nothing to test")
+    if est.vcov_sampling is None or est.vcov_privacy is None:
+        raise NotReleasedError(
+            "tests need total standard errors, which this fit does not have. Fit with "
+            "inference=True, by a method that gives them (dp.methods(), column 'inference')"
+        )
+
+
+def hypothesis_of(record: Record, given: Any) -> Hypothesis:
+    """Read a hypothesis, and refuse one that touches a coefficient without errors."""
+    checked_errors(record)
+    names = record.estimate.names
+    found = read_hypothesis(given, names, terms_of(record))
+    lost = np.isnan(np.diag(inference.covariance(record.estimate)))
+    touched = [
+        n for n, bad, w in zip(names, lost, np.abs(found.L).max(0), strict=True) if bad & (w > 0)
+    ]
+    if touched:
+        raise RequestError(
+            f"{', '.join(touched)}: not determined in this fit, so no combination with it is "
+            "either (the notes of fit.summary() say why). Drop it from the hypothesis"
+        )
+    return found
+
+
+def _known(record: Record) -> tuple[Array, Array | None]:
+    """Return (covariance, bias) with zeros where a coefficient has none."""
+    est = record.estimate
+    bias = None if est.bias is None else np.nan_to_num(np.asarray(est.bias))
+    return np.nan_to_num(inference.covariance(est)), bias
+
+
+@dataclass(frozen=True)
+class JointTest(Shown):
+    """A joint test of linear hypotheses.
+
+    Attributes
+    ----------
+    statistic, df, pvalue : float, int, float
+        chi2, or F if ``use_f``.
+    use_f : bool
+        ``statistic`` is divided by ``df``.
+    df_denom : float or None
+        Of an F reference with finite degrees of freedom.
+    noncentrality : float
+        What bounded bias may add (``fit.bias_bound``); the p-value allows for it.
+    hypotheses : tuple of str
+    """
+
+    statistic: float
+    df: int
+    pvalue: float
+    use_f: bool
+    df_denom: float | None
+    noncentrality: float
+    hypotheses: tuple[str, ...]
+
+    def table(self) -> Table:
+        """Return the test as a table."""
+        letter = "F" if self.use_f else "chi2"
+        note = (
+            "The p-value allows for the bias bound of the fit: reference noncentral chi2, "
+            f"noncentrality {self.noncentrality:.3g}."
+        )
+        cells = ("Wald", f.number(self.statistic, 4), str(self.df), f.p_value(self.pvalue))
+        return Table(
+            facts=tuple(("" if k else "Hypothesis", h) for k, h in enumerate(self.hypotheses)),
+            columns=(Column(left=True, width=8), Column(letter, width=10), Column("df", width=4),
+                     Column(f"P>{letter}", width=9)),
+            rows=(Row(cells),),
+            notes=(note,) if self.noncentrality else (),
+            layout=_WIDE,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+
+def _joint(record: Record, L: Array, q: Array) -> Wald:
+    V, bias = _known(record)
+    est = record.estimate
+    return wald(L, np.nan_to_num(est.params), V, q, bias=bias, free=est.use_t)
+
+
+def joint_test(record: Record, given: Any, *, use_f: bool) -> JointTest:
+    """Return the Wald test of a hypothesis."""
+    found = hypothesis_of(record, given)
+    one = _joint(record, found.L, found.q)
+    if one.df < len(found.L):
+        raise RequestError(
+            f"the {len(found.L)} parts of this hypothesis are {one.df} different ones: drop those "
+            "that follow from the others"
+        )
+    return JointTest(
+        one.statistic / one.df if use_f else one.statistic, one.df, one.pvalue, use_f,
+        record.estimate.use_t, one.noncentrality, found.labels,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AnovaTable(Shown):
+    """A table of tests, one row a term (or a comparison).
+
+    Attributes
+    ----------
+    title : str
+    rows_ : tuple of (str, float, int, float)
+        Name, chi2, degrees of freedom, p-value.
+    notes : tuple of str
+    """
+
+    title: str
+    rows_: tuple[tuple[str, float, int, float], ...]
+    notes: tuple[str, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table as a DataFrame with columns ``df, chi2, F, p_value``."""
+        import pandas as pd
+
+        rows = [(df, x, x / df, p) for _, x, df, p in self.rows_]
+        index = pd.Index([name for name, *_ in self.rows_], name="term")
+        return pd.DataFrame(rows, columns=["df", "chi2", "F", "p_value"], index=index)
+
+    def table(self) -> Table:
+        """Return the table."""
+        rows = [
+            Row((name, str(df), f.number(x, 4), f.number(x / df, 4), f.p_value(p)))
+            for name, x, df, p in self.rows_
+        ]
+        width = max([16, *(len(name) + 1 for name, *_ in self.rows_)])
+        columns = (Column(left=True, width=width), Column("df", width=4), Column("chi2", width=10),
+                   Column("F", width=10), Column("P>chi2", width=9))  # fmt: skip
+        return Table(
+            title=self.title, columns=columns, rows=tuple(rows), notes=self.notes, layout=_LAYOUT
+        )
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+
+def _factors(term: str) -> set[str]:
+    return {part.strip() for part in term.split(":")}
+
+
+def _later(record: Record, kind: int) -> Mapping[str, list[int]]:
+    """Return term -> coefficients that its test leaves out.
+
+    None (III), those of terms that contain it (II), all after it (I).
+    """
+    terms = [
+        (t.name, tuple(range(len(record.estimate.names)))[t.columns])
+        for t in record.design.terms
+        if t.name not in ("1", "Intercept")
+    ]
+    out = {}
+    for k, (name, _) in enumerate(terms):
+        if kind == 1:
+            others = [places for _, places in terms[k + 1 :]]
+        elif kind == 2:
+            others = [p for other, p in terms if _factors(name) < _factors(other)]
+        else:
+            others = []
+        out[name] = [j for places in others for j in places]
+    return out
+
+
+def anova_table(record: Record, kind: int = 3) -> AnovaTable:
+    """Return a Wald test a term."""
+    checked_errors(record)
+    choice("typ", {1: "1", 2: "2", 3: "3"}.get(kind, kind), ("1", "2", "3"))
+    V, _ = _known(record)
+    nan = np.isnan(np.diag(inference.covariance(record.estimate)))
+    p, rows, lost = len(record.estimate.names), [], []
+    own = terms_of(record)
+    for name, later in _later(record, kind).items():
+        L = np.eye(p)[list(own[name])]
+        if nan[list(own[name])].any():
+            lost.append(name)
+            continue
+        if later:
+            K = np.eye(p)[later]
+            L = L - (L @ V @ K.T) @ np.linalg.pinv(K @ V @ K.T, hermitian=True) @ K
+        one = _joint(record, L, np.zeros(len(L)))
+        rows.append((name, one.statistic, one.df, one.pvalue))
+    roman = {1: "I", 2: "II", 3: "III"}[kind]
+    notes = [
+        f"Type {roman}, by Wald tests from coefficients and their total covariance: privacy noise "
+        "is inside. Sums of squares are not compared: their noise would make F invalid."
+    ]
+    if kind == 3 and any(":" in name for name, *_ in rows):
+        notes.append(
+            "With interactions, type III depends on the coding of factors: C(g, Sum) makes main "
+            "effects averages over the other factor."
+        )
+    if record.estimate.bias is not None:
+        notes.append("P-values allow for the bias bound of the fit.")
+    if lost:
+        notes.append(f"Not determined at this budget, so not tested: {', '.join(lost)}.")
+    return AnovaTable("Analysis of variance", tuple(rows), tuple(notes))

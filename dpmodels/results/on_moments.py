@@ -1,0 +1,217 @@
+"""Correlations, paths, subsets and components of a release of second moments, as tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.after.association import correlation
+from dpmodels.after.selection import best_subset, components, lasso, slopes
+from dpmodels.arrays import Array
+from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
+from dpmodels.formula.span import outside_span, public_points, response_column
+from dpmodels.results.released_moments import MomentFacts, moments_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.results.record import Record
+
+__all__ = ["correlations", "path", "principal", "subsets"]
+
+#: All subsets of so many terms are compared at most.
+MOST_TERMS = 14
+_PATH = 40
+AFTER_SELECTION = (
+    "Chosen by the release itself: p-values and intervals of the chosen model are conditional on "
+    "the choice and too optimistic. A model fixed before has honest ones."
+)
+
+
+def _facts(record: Record) -> tuple[MomentFacts, Array]:
+    """Return the release and its constant."""
+    facts = moments_of(record)
+    if facts.moments.constant is None:
+        raise NotReleasedError("this release holds no constant: fit it with an intercept")
+    return facts, facts.moments.constant
+
+
+def _columns(facts: MomentFacts) -> dict[str, Array]:
+    """Return the columns that vary, as functionals."""
+    return {n: b for n, b in zip(facts.names, facts.back, strict=False) if n != "Intercept"}
+
+
+def _terms(record: Record, facts: MomentFacts) -> dict[str, list[str]]:
+    """Return term -> its columns."""
+    design, out = record.design, {}
+    for term in design.terms:
+        names = [design.columns[j].name for j in range(design.p)[term.columns]]
+        out[term.name] = [n for n in names if n != "Intercept"]
+    if design.response is not None:
+        out[design.response.name] = [design.response.name]
+    return {k: v for k, v in out.items() if v}
+
+
+def _free(record: Record, facts: MomentFacts, listed: list[str]) -> list[str]:
+    """Leave out columns that follow from the constant and those before them, as one dummy does.
+
+    Looked up at public points, so no noise is in it.
+    """
+    design = record.design
+    rows = public_points(design, 64 * (len(facts.names) + 1), (1.0, 2.0))
+    X = np.asarray(design.matrix(rows), dtype=float)
+    cells = dict(zip(design.names, X.T, strict=True))
+    if design.response is not None:
+        cells[design.response.name] = response_column(design, rows, design.schema)
+    kept, basis = [], np.ones((len(X), 1))
+    for name in listed:
+        if outside_span(cells[name][:, None], basis)[1][0] > 1e-8:
+            kept.append(name)
+            basis = np.column_stack([basis, cells[name]])
+    return kept
+
+
+def _chosen(given: Any, record: Record, facts: MomentFacts) -> list[str]:
+    """Return the columns that names of columns or terms stand for."""
+    listed = [given] if isinstance(given, str) else list(given)
+    terms, columns = _terms(record, facts), _columns(facts)
+    out: list[str] = []
+    for name in listed:
+        factor = f"C({name})"
+        if name in columns:
+            out.append(name)
+        elif name in terms or factor in terms:
+            out += terms.get(name, terms.get(factor, []))
+        else:
+            raise RequestError(
+                f"{shown(name)} is not in the release.{did_you_mean(name, [*columns, *terms])} "
+                f"It holds {', '.join(columns)}"
+            )
+    return _free(record, facts, out)
+
+
+def correlations(record: Record, given: Any, level: float) -> pd.DataFrame:
+    """Return (partial) correlations of all pairs of columns."""
+    import pandas as pd
+
+    facts, constant = _facts(record)
+    columns = _columns(facts)
+    held = _chosen(given, record, facts)
+    controls = np.vstack([constant, *(columns[n] for n in held)])
+    names = [n for n in columns if n not in held]
+    whole = [t for t in _terms(record, facts).values() if set(t) & set(held)]
+    names = [n for n in names if not any(n in t for t in whole)]
+    matrix = np.eye(len(names))
+    rows = []
+    for i, j in itertools.combinations(range(len(names)), 2):
+        one = correlation(facts.moments, columns[names[i]], columns[names[j]], controls, level)
+        matrix[i, j] = matrix[j, i] = one.value
+        rows.append((names[i], names[j], one.value, one.se, one.se_privacy, one.low, one.high))
+    heads = ["x", "y", "correlation", "std_error", "std_error_privacy", "conf_low", "conf_high"]
+    frame = pd.DataFrame(rows, columns=heads)
+    frame.attrs["matrix"] = pd.DataFrame(matrix, index=names, columns=names)
+    frame.attrs["given"] = held
+    return frame
+
+
+def _problem(
+    record: Record, response: str
+) -> tuple[MomentFacts, Array, Array, dict[str, list[str]]]:
+    """Return release, constant, response functional and the terms of the others."""
+    facts, constant = _facts(record)
+    columns = _columns(facts)
+    if response not in columns:
+        raise RequestError(
+            f"{shown(response)} is no column of the release.{did_you_mean(response, columns)} "
+            f"It holds {', '.join(columns)}"
+        )
+    others = {t: cols for t, cols in _terms(record, facts).items() if response not in cols}
+    free = _free(record, facts, [n for cols in others.values() for n in cols])
+    terms = {t: [n for n in cols if n in free] for t, cols in others.items()}
+    terms = {t: cols for t, cols in terms.items() if cols}
+    if not terms:
+        raise RequestError("the release holds no column beside the response")
+    return facts, constant, columns[response], terms
+
+
+def path(record: Record, response: str, lams: Any, *, lasso_: bool) -> pd.DataFrame:
+    """Return the coefficients of a ridge or lasso path, in the units of the columns."""
+    import pandas as pd
+
+    facts, constant, a, terms = _problem(record, response)
+    names = [n for cols in terms.values() for n in cols]
+    columns = _columns(facts)
+    one = slopes(facts.moments, np.array([columns[n] for n in names]), a, constant)
+    if lams is None:
+        top = float(np.abs(one.h).max())
+        least = max(top * 1e-3, min(one.noise, top)) if lasso_ else max(one.noise, 1e-4)
+        end = top if lasso_ else 1e2
+        listed = np.geomspace(max(least, 1e-12), max(end, least * 2), _PATH)[::-1]
+    else:
+        listed = np.atleast_1d(np.asarray(lams, dtype=float))
+        if not (np.isfinite(listed).all() and (listed >= 0).all()):
+            raise RequestError("lams= takes numbers, at least 0")
+    rows, b = [], None
+    for lam in listed:
+        b = lasso(one.M, one.h, float(lam), b) if lasso_ else one.ridge(float(lam))
+        rows.append(one.user(b))
+    index = pd.Index(listed, name="lam")
+    frame = pd.DataFrame(rows, columns=["Intercept", *names], index=index)
+    frame.attrs |= {
+        "penalty": one.penalty,
+        "noise": one.noise,
+        "notes": [
+            "Penalties are per row, for columns of variance one. The moments carry noise "
+            f"{one.noise:.2g} on this scale; their eigenvalues are floored at it.",
+            "Shrunk coefficients are biased: no intervals.",
+        ],
+    }
+    return frame
+
+
+def subsets(record: Record, response: str, top: int) -> pd.DataFrame:
+    """Return the best subsets of terms."""
+    import pandas as pd
+
+    facts, constant, a, terms = _problem(record, response)
+    if len(terms) > MOST_TERMS:
+        raise RequestError(
+            f"{len(terms)} terms have more than 2^{MOST_TERMS} subsets: use lasso_path(), or a "
+            "release with fewer terms"
+        )
+    columns, listed = _columns(facts), list(terms)
+    blocks = [np.array([columns[n] for n in terms[t]]) for t in listed]
+    found = best_subset(facts.moments, constant, blocks, a)
+    best = found[0][1]
+    rows = [
+        (" + ".join(listed[j] for j in chosen) or "1", bic, bic - best, len(fit.b),
+         math.sqrt(fit.v), fit.trust)
+        for chosen, bic, fit in found[: max(int(top), 1)]
+    ]  # fmt: skip
+    heads = ["terms", "bic", "delta_bic", "coefficients", "sigma", "noise_margin"]
+    frame = pd.DataFrame(rows, columns=heads)
+    frame.attrs["notes"] = [AFTER_SELECTION]
+    return frame
+
+
+def principal(record: Record, standardised: bool) -> pd.DataFrame:
+    """Return principal components of the columns."""
+    import pandas as pd
+
+    facts, constant = _facts(record)
+    columns = _columns(facts)
+    found = components(
+        facts.moments, np.array(list(columns.values())), constant, standardised=standardised
+    )
+    index = [f"PC{k}" for k in range(1, len(columns) + 1)]
+    frame = pd.DataFrame(found.vectors.T, columns=list(columns), index=index)
+    frame.insert(0, "eigenvalue", found.values)
+    frame.insert(1, "share", found.values / found.values.sum())
+    gaps = np.abs(np.diff(found.values, append=-np.inf))
+    gaps = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))
+    frame.insert(2, "determined", (found.values > found.noise) & (gaps > found.noise))
+    frame.attrs["noise"] = found.noise
+    return frame

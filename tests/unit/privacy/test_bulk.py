@@ -1,0 +1,128 @@
+"""Exact draws in bulk: every decision that of the real numbers, and the law of the integers."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpmodels.privacy import bulk
+from dpmodels.privacy.noise import ExactNoise
+
+
+def gaussian_law(sigma2, k):
+    weights = np.exp(-(np.arange(-200, 201) ** 2) / (2.0 * float(sigma2)))
+    return np.exp(-(np.asarray(k) ** 2) / (2.0 * float(sigma2))) / weights.sum()
+
+
+def laplace_law(scale, k):
+    weights = np.exp(-np.abs(np.arange(-800, 801)) / float(scale))
+    return np.exp(-np.abs(np.asarray(k)) / float(scale)) / weights.sum()
+
+
+def chi2_of(draws, law):
+    """Pearson's statistic of the cells with at least 30 expected, and its degrees of freedom."""
+    n = len(draws)
+    cells = [k for k in range(-60, 61) if n * law(k) >= 30]
+    seen = np.array([np.sum(draws == k) for k in cells], dtype=float)
+    expected = np.array([n * law(k) for k in cells])
+    rest = n - expected.sum()
+    statistic = ((seen - expected) ** 2 / expected).sum()
+    if rest >= 30:
+        statistic += (n - seen.sum() - rest) ** 2 / rest
+    return statistic, len(cells)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sigma2", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(50)])
+def test_the_law_of_the_gaussian(sigma2):
+    """Fresh entropy; each fails with probability below 1e-6."""
+    from scipy.stats import chi2
+
+    draws = np.array(bulk.gaussians(sigma2, 60_000))
+    statistic, df = chi2_of(draws, lambda k: gaussian_law(sigma2, k))
+    assert chi2.sf(statistic, df) > 1e-6
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(5, 4), Fraction(6)])
+def test_the_law_of_the_laplace(scale):
+    """Fresh entropy; each fails with probability below 1e-6."""
+    from scipy.stats import chi2
+
+    draws = np.array(bulk.laplaces(scale, 60_000))
+    statistic, df = chi2_of(draws, lambda k: laplace_law(scale, k))
+    assert chi2.sf(statistic, df) > 1e-6
+
+
+@pytest.mark.statistical
+def test_the_law_is_the_same_if_nothing_is_decided_by_floats(monkeypatch):
+    """A margin of 1/2 leaves most events open: all go the exact way. Fails below 1e-6."""
+    from scipy.stats import chi2
+
+    monkeypatch.setattr(bulk, "MARGIN", 0.5)
+    sigma2 = Fraction(2)
+    draws = np.array(bulk.gaussians(sigma2, 3000))
+    statistic, df = chi2_of(draws, lambda k: gaussian_law(sigma2, k))
+    assert chi2.sf(statistic, df) > 1e-6
+
+
+@pytest.mark.statistical
+def test_large_scales():
+    """sd of 1e5 draws within six of its errors (1 in 1e9)."""
+    sigma2 = Fraction(3 << 100, 7)
+    draws = np.array(bulk.gaussians(sigma2, 100_000), dtype=float) / math.sqrt(sigma2)
+    assert abs(np.mean(draws)) < 6 / math.sqrt(1e5)
+    assert abs(np.mean(draws**2) - 1) < 6 * math.sqrt(2 / 1e5)
+    assert abs(np.mean(draws**4) - 3) < 6 * math.sqrt(96 / 1e5)
+
+
+def test_decisions_are_those_of_the_real_numbers():
+    """Words next to exp(-x) 2^64, where no float can tell: against 80 digits."""
+    from decimal import Decimal, localcontext
+
+    with localcontext() as context:
+        context.prec = 80
+        for num, den in ((1, 3), (5, 7), (1, 10**12), (44, 1), (1, 1), (123456789, 10**7)):
+            target = int((-(Decimal(num) / Decimal(den))).exp() * 2**64)
+            p = np.array([math.exp(-num / den)])
+            for shift in (-3, -1, 1, 3):
+                if target + shift < 0:
+                    continue
+                word = np.array([target + shift], dtype=np.uint64)
+                got = bulk._decided(word, p, lambda _, num=num, den=den: (num, den))
+                assert got[0] == (shift < 0)
+
+
+def test_more_bits_are_drawn_where_a_word_straddles():
+    asked = []
+
+    def more(k, fill):
+        asked.append(k)
+        return fill
+
+    # exp(-1) = .3678794..., its word: the next bits decide
+    word = bulk._E1
+    assert bulk.exact_below_exp(word, 1, 1, lambda k: more(k, 0))
+    assert not bulk.exact_below_exp(word, 1, 1, lambda k: more(k, 2**64 - 1))
+    assert asked and set(asked) == {64}
+
+
+def test_a_float_that_underflows_decides_nothing_at_word_zero():
+    word = np.zeros(1, dtype=np.uint64)
+    seen = []
+
+    def exact(i):
+        seen.append(i)
+        return 3000, 1
+
+    assert not bulk._decided(word, np.array([0.0]), exact)[0] and seen == [0]
+
+
+def test_the_source_draws_in_bulk_and_one_by_one():
+    """Both ways are taken; the value of a release is on the lattice either way."""
+    noise = ExactNoise()
+    assert len(noise.discrete_gaussian(Fraction(10), 5)) == 5
+    assert len(noise.discrete_gaussian(Fraction(10), 500)) == 500
+    assert len(noise.discrete_laplace(Fraction(10**20, 3), 40)) == 40  # beyond 64 bits
+    assert all(isinstance(k, int) for k in noise.discrete_laplace(Fraction(7, 3), 40))
