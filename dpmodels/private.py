@@ -26,13 +26,17 @@ from dpmodels.errors import (
 from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import Run
 from dpmodels.request import check_seed
+from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.sources.adapt import Source
-    from dpmodels.sources.rows import Rows
+    from dpmodels.units.person import Person
 
-__all__ = ["Opened", "Planned", "checked", "opened", "released", "row_count", "rows_of", "tell"]
+__all__ = [
+    "Opened", "Planned", "checked", "opened", "people_count", "released", "row_count", "rows_of",
+    "tell",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -90,6 +94,11 @@ def tell(*found: Warning) -> None:
         warnings.warn(warning, stacklevel=level)
 
 
+def what_is_lost(unit: str) -> str:
+    """Return what a unit is called in a warning."""
+    return "record" if column_of(unit) is None else "person"
+
+
 def checked(budget: Any, seed: Any) -> None:
     """Refuse a budget or a seed that is none. Call it before anything is read."""
     check_seed(seed)
@@ -126,7 +135,8 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
         tell(
             UtilityWarning(
                 f"delta = {guarantee.delta:g} is not below 1/n = {1 / plan.n:.3g}: it allows a "
-                "record to be published outright. A usual choice is well below 1/n"
+                f"{what_is_lost(guarantee.unit)} to be published outright. A usual choice is well "
+                "below 1/n"
             )
         )
     tell(*map(UtilityWarning, plan.advice))
@@ -135,19 +145,75 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
 
         budget = current_budget()
     ledger = None if budget is None else (budget, budget.charge(label, guarantee))
-    return Opened(plan, guarantee, [Run(guarantee.steps, noise)], ledger)
+    return Opened(plan, guarantee, [Run(guarantee.inner or guarantee.steps, noise)], ledger)
 
 
-def rows_of(source: Source, n: int, progress: bool | None = False, **reading: Any) -> Rows:
+def people_count(source: Source, person: Person, *, public_n: bool) -> int:
+    """Return the public number of people: as declared, or the number of different ids.
+
+    Under add-remove it is private: nothing is read, and 0 returned.
+    """
+    if not public_n:
+        if person.count is not None:
+            raise RequestError(
+                "under relation='add-remove' the number of people is private: give a public guess "
+                f"of it, n_guess={person.count}, instead of units="
+            )
+        return 0
+    if person.count is not None:
+        return person.count
+    if not source.rescannable:
+        raise RequestError(
+            "an iterator of tables gives its rows only once, so people cannot be counted before "
+            "the fit: add units=<number of people>"
+        )
+    from dpmodels.sources.people import count_people
+
+    found = guarded(lambda: count_people(source, person), charged=False)
+    if found < 1:
+        raise RequestError(
+            f"unit={person.column!r}: no cell of the column is an id. Ids are whole numbers or text"
+        )
+    return found
+
+
+def _apart(seed: int | None) -> int | None:
+    """Return the seed of draws that are not those of the run."""
+    return None if seed is None else seed + 1
+
+
+def rows_of(
+    source: Source,
+    n: int,
+    progress: bool | None = False,
+    *,
+    person: Person | None = None,
+    kinds: Any = None,
+    seed: int | None = None,
+    **reading: Any,
+) -> Any:
     """Return the rows of a source for :func:`released`; no cell is read before the stage.
 
     Parameters
     ----------
     source, n, progress, **reading
         As in :class:`dpmodels.sources.rows.Rows`.
+    person : Person or None
+        The unit, if it is a person: the rows then come person by person
+        (:class:`dpmodels.sources.people.PeopleRows`), without a bar; or ``max_rows=`` of each, as
+        rows (:class:`dpmodels.sources.people.CappedRows`).
+    kinds : mapping
+        Variables of the design, for capped rows.
+    seed : int or None
+        Of the call: which rows are kept is drawn.
     """
+    from dpmodels.sources.people import CappedRows, PeopleRows
     from dpmodels.sources.rows import Rows
 
+    if person is not None and person.most:
+        return CappedRows(PeopleRows(source, n, person), kinds, make_noise(_apart(seed)))
+    if person is not None:
+        return PeopleRows(source, n, person, public_n=reading.get("public_n", True))
     return Rows(source, n, progress, **reading)
 
 
@@ -166,6 +232,7 @@ def released(door: Opened, stage: Callable[[Any, Any, Run], T], rows: Any) -> T:
     Under the guard: no warning gets out, and an exception says nothing of the rows. A second
     stage for one charge is refused.
     """
+    from dpmodels.sources.people import PeopleRows
     from dpmodels.sources.rows import Rows
 
     if not door._runs:
@@ -174,7 +241,7 @@ def released(door: Opened, stage: Callable[[Any, Any, Run], T], rows: Any) -> T:
     try:
         return guarded(lambda: stage(door.plan, rows, run))
     finally:
-        if isinstance(rows, Rows):
+        if isinstance(rows, (Rows, PeopleRows)):
             rows.close()
 
 

@@ -197,6 +197,8 @@ class Method:
     #: Offset and weight of a row stand beside it, instead of being worked into it.
     aside: bool = False
     endings: tuple[Ending, ...] = ()
+    #: Backends (of the method or of an ending) with a proof for people (``units/theory.md``).
+    people: tuple[str, ...] = ()
 
     def load(self, backend: str = "") -> Backend:
         """Import the backend, or the one of an ending."""

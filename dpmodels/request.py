@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, shown
+from dpmodels.units.person import Person
 
 if TYPE_CHECKING:
     from dpmodels.registry import Method
@@ -83,6 +84,10 @@ class Request:
         "all" is ``bounds="private"``.
     options : mapping
         The method's own options, resolved.
+    unit : Person or None
+        The column that names the unit of privacy; None: the row.
+    identifier : str
+        A column whose name says it is an identifier, where the unit is the row; or empty.
     """
 
     verb: str
@@ -106,6 +111,13 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     public: Any = None
     reasons: tuple[str, ...] = ()
+    unit: Person | None = None
+    identifier: str = ""
+
+    @property
+    def public_count(self) -> bool:
+        """Whether the number of units is public: of rows, or of people."""
+        return self.relation == "replace"
 
     def __getitem__(self, option: str) -> Any:
         """Return the value of a method option."""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.choice import COMMON_OPTIONS, Choice
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
-from dpmodels.registry import Method, resolve
+from dpmodels.registry import Method, method_names, resolve
 from dpmodels.request import Request, check_eps_delta, check_n, check_seed
+from dpmodels.units.person import LEVELS, Person, identifier_among, person_of
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -84,6 +85,116 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     return common
 
 
+def _own_unit(method: Method, options: dict[str, Any]) -> dict[str, Any]:
+    """Take ``unit=`` out of the options where it is a word of the method: a level, no column.
+
+    Noised tables protect one row ("record") or one variable of it ("attribute").
+    """
+    given = options.get("unit")
+    if given not in LEVELS:
+        return {}
+    del options["unit"]
+    if any(o.name == "unit" for o in method.options):
+        return {"unit": given}
+    if given == "attribute":
+        raise RequestError(
+            f"{method.verb}(method={method.name!r}) protects whole rows, or people "
+            '(unit="person_id"); unit="attribute" belongs to noised tables, method="drcl"'
+        )
+    return {}
+
+
+def _person(
+    method: Method,
+    common: Mapping[str, Any],
+    declared: Schema | None,
+    kinds: Mapping[str, str] | None,
+    options: Mapping[str, Any],
+) -> Person | None:
+    """Return the person of a call (``unit=``, else of the schema), or None; or refuse."""
+    unit = common["unit"]
+    if unit is None and declared is not None and options.get("unit") is None:
+        unit = declared.unit
+    levelled = (
+        () if declared is None else [name for name, v in declared.items() if hasattr(v, "codes")]
+    )
+    person = person_of(
+        unit,
+        common["units"],
+        common["rows_per_unit"],
+        common["max_rows"],
+        columns=kinds,
+        levelled=levelled,
+    )
+    if person is None:
+        return None
+    if not (method.people or person.most):
+        raise RequestError(_no_people(method, person))
+    if person.most:
+        _check_cap(method, person, common, options)
+    if common["n"] is not None:
+        raise RequestError(
+            "n= counts rows, and under unit= their number is private: give units=, the number of "
+            "people, or leave it out"
+        )
+    if options.get("public_order"):
+        raise RequestError(
+            "public_order=True reads rows by their place, and with unit= the rows of one person "
+            "move the others: leave it out"
+        )
+    return person
+
+
+def _no_people(method: Method, person: Person) -> str:
+    """Say what to type where a method has no proof for people."""
+    able = [m for m in method_names(method.verb) if resolve(method.verb, m).people]
+    said = (
+        f"{method.verb}(method={method.name!r}) has no proof for people (unit={person.column!r}). "
+    )
+    if able:
+        said += f"Use method={' or '.join(map(repr, able))}; or keep"
+    else:
+        said += "Keep"
+    return (
+        f"{said} at most m rows a person and pay for m, for example max_rows=2; or make a table "
+        "of one row a person first (a mean, a last visit), and leave unit= out"
+    )
+
+
+def _check_cap(
+    method: Method, person: Person, common: Mapping[str, Any], options: Mapping[str, Any]
+) -> None:
+    """Refuse ``max_rows=`` where rows cannot be kept and filled up."""
+    said = f"max_rows={person.most}"
+    if "release" in method.accepts:
+        raise RequestError(
+            f"{said}: a noised table protects one row of it, and its rows are not filled up. Make "
+            "a table of one row a person first, and leave unit= out"
+        )
+    if common["relation"] == "add-remove" or "replace" not in method.relations:
+        raise RequestError(
+            f"{said} has its proof for relation='replace': people are filled up to {person.most} "
+            "rows each, so that their number is public"
+        )
+    if common["na"] != "zero-row":
+        raise RequestError(f"{said} fills people up with empty rows: leave na= out")
+
+
+def _identifier(
+    person: Person | None,
+    declared: Schema | None,
+    kinds: Mapping[str, str],
+    options: Mapping[str, Any],
+) -> str:
+    """Return a column that looks like an identifier, where nobody said whose rows these are."""
+    if person is not None or options.get("unit") == "attribute":
+        return ""
+    levels = () if declared is None else declared
+    return identifier_among(
+        [*levels, *(c for c, kind in kinds.items() if kind not in ("bool", "datetime"))]
+    )
+
+
 def _relation(method: Method, asked: str | None) -> str:
     if asked is None:
         return method.relations[0]
@@ -151,7 +262,8 @@ def _planned_columns(
 def build_chosen(verb: str, formula: Any, choice: Choice, **call: Any) -> Designed:
     """Build the call of a chosen method, with the one that may take over."""
     first = build_request(verb, formula, method=choice.method, reasons=choice.reasons, **call)
-    if not choice.second:
+    second = choice.second and resolve(verb, choice.second)
+    if not second or (first.request.unit is not None and not second.people):
         return first
     return replace(first, second=build_request(verb, formula, method=choice.second, **call))
 
@@ -191,17 +303,21 @@ def build_request(
     check_first(formula)
     entry = resolve(verb, method)
     own = dict(options)
+    level = _own_unit(entry, own)
     own.setdefault("na", entry.na)
     common = _common(own)
-    resolved = entry.resolve_options(own)
+    resolved = entry.resolve_options({**own, **level})
     eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
     relation = _relation(entry, common["relation"])
+    if common["max_rows"] is not None and common["relation"] is None:
+        relation = "replace" if "replace" in entry.relations else relation
     check_seed(seed)
     if not isinstance(inference, bool):
         raise RequestError(f"inference must be True or False, got {shown(inference)}")
     if common["weights"] is not None and "weights" not in entry.accepts:
         raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
     declared = declared_schema(schema, attached)
+    person = _person(entry, common, declared, kinds, {**resolved, **level})
     if kinds is None:
         if declared is None and bounds is None:
             raise RequestError("planning without data needs schema= (or bounds=)")
@@ -236,6 +352,8 @@ def build_request(
         options=resolved,
         public=public,
         reasons=reasons,
+        unit=person,
+        identifier=_identifier(person, declared, kinds, resolved),
     )
     record = verb_of(verb)
     design = getattr(language, record.design)(

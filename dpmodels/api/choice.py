@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmodels.registry import method_names, resolve
+from dpmodels.units.person import LEVELS
 from dpmodels.verbs import verb_of
 
 __all__ = ["COMMON_OPTIONS", "Choice", "choose_method"]
@@ -22,6 +23,10 @@ COMMON_OPTIONS: dict[str, Any] = {
     "subset": None,
     "weights": None,
     "n": None,
+    "unit": None,
+    "units": None,
+    "rows_per_unit": None,
+    "max_rows": None,
 }
 
 
@@ -100,6 +105,8 @@ def _knows(verb: str, method: str, name: str) -> bool:
 
 def _serves(verb: str, method: str, name: str, value: Any) -> bool:
     """Return whether a method takes an option with this value."""
+    if name == "unit" and value not in LEVELS:
+        return bool(resolve(verb, method).people)
     if name in COMMON_OPTIONS:
         return name != "weights" or "weights" in resolve(verb, method).accepts
     option = _option(verb, method, name)

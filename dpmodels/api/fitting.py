@@ -65,6 +65,8 @@ def fit_formula(
     from dpmodels.sources.adapt import as_source
 
     own = {name: call.pop(name) for name in [*call] if name not in _CALL}
+    if own.get("unit") is None:
+        own.pop("unit", None)  # a word of some methods: not given is not said
     call = {**_BLANK, **call, "options": {**call.get("options", {}), **own}}
     if is_release(data) and "drcl" in method_names(verb):
         return fit_on_release(

@@ -37,6 +37,7 @@ def dp_glm(
     budget: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
+    unit: str | None = None,
     **options: Any,
 ) -> Fit:
     """Fit a generalised linear model with differential privacy.
@@ -68,9 +69,15 @@ def dp_glm(
         Column (or expression) that is added to the linear predictor, as it is or as its logarithm
         (log links); the same as ``offset(z)`` in the formula. Its range must be known as any
         other's.
+    unit : str, optional
+        Column that says whose row it is: the guarantee then protects a *person* with all rows,
+        whatever their number. ``units=`` declares how many people there are (else the ids are
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one. None: a
+        row is its own unit.
     **options
         Options of the method (``dp.methods("scoring")``), and ``split, level, relation, na,
-        on_no_reply, engine, subset, weights, n``. ``weights="w"``: a declared column that
+        on_no_reply, engine, subset, weights, n, units,
+        rows_per_unit``. ``weights="w"``: a declared column that
         multiplies a row's share of the likelihood.
 
     Returns
@@ -86,9 +93,9 @@ def dp_glm(
 
     Privacy
     -------
-    Unit: one row. Neighbours: replace one row, n public (or ``relation="add-remove"``). Charged:
-    (eps, delta), before noise is drawn. Public: the formula, schema, column names and dtypes, n,
-    the method and its options.
+    Unit: one row, or one person (``unit=``). Neighbours: replace one row, n public (or
+    ``relation="add-remove"``). Charged: (eps, delta), before noise is drawn. Public: the formula,
+    schema, column names and dtypes, n, the method and its options.
 
     Examples
     --------
@@ -107,6 +114,7 @@ def dp_glm(
     formula, options, design_options = glm_arguments(
         formula, family=family, event=event, link=link, offset=offset, exposure=exposure, **options
     )
+    options |= {} if unit is None else {"unit": unit}
     return fit_formula(
         "dp_glm",
         formula,

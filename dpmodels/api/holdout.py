@@ -10,6 +10,7 @@ import numpy as np
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.private import checked, opened, released, row_count, rows_of
 from dpmodels.request import check_eps_delta
+from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
@@ -105,6 +106,11 @@ def _released(
     from dpmodels.sources.adapt import as_source
 
     checked(budget, seed)
+    if column_of(fit.privacy.unit) is not None:
+        raise RequestError(
+            f"the fit protects {fit.privacy.unit}, and a held-out table would be scored row by "
+            "row: keep one row of each of its people, and score a fit without unit= on it"
+        )
     source = as_source(data)
     for name in fit.design.variables:
         if name not in source.kinds:

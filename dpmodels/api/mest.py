@@ -30,6 +30,7 @@ def dp_mest(
     budget: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
+    unit: str | None = None,
     **options: Any,
 ) -> Fit:
     """Fit an M-estimator with differential privacy.
@@ -56,9 +57,15 @@ def dp_mest(
         loss) or its one-draw forms.
     schema, bounds, public, inference, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
+    unit : str, optional
+        Column that says whose row it is: the guarantee then protects a *person* with all rows,
+        whatever their number. ``units=`` declares how many people there are (else the ids are
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one. None: a
+        row is its own unit; "attribute" (noised tables): one variable of a row.
     **options
         Options of the method (``dp.methods("scoring")``, ``dp.methods("drcl")``), and ``split,
-        level, relation, na, on_no_reply, engine, subset, weights, n``.
+        level, relation, na, on_no_reply, engine, subset, weights, n,
+        units, rows_per_unit, max_rows``.
 
     Returns
     -------
@@ -73,8 +80,9 @@ def dp_mest(
 
     Privacy
     -------
-    Unit: one row (``method="drcl"`` with ``unit="attribute"``: one attribute of it). Neighbours:
-    replace one row, n public (or ``relation="add-remove"``). Charged: (eps, delta), before noise
-    is drawn. On a release: nothing. A user's loss never sees a row with ``method="scoring"``.
+    Unit: one row, or one person (``unit="person_id"``); ``method="drcl"`` with
+    ``unit="attribute"``: one attribute of a row. Neighbours: replace one, n public (or
+    ``relation="add-remove"``). Charged: (eps, delta), before noise is drawn. On a release:
+    nothing. A user's loss never sees a row with ``method="scoring"``.
     """
     return fit_formula("dp_mest", default="scoring", **locals())

@@ -30,6 +30,7 @@ def dp_ols(
     budget: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
+    unit: str | None = None,
     **options: Any,
 ) -> Fit:
     """Fit a linear regression with differential privacy.
@@ -65,9 +66,15 @@ def dp_ols(
         For tests and vignettes: the result is then NOT PRIVATE.
     progress : bool, optional
         Show a progress bar (None: when the work is long).
+    unit : str, optional
+        Column that says whose row it is: the guarantee then protects a *person* with all rows,
+        whatever their number. ``units=`` declares how many people there are (else the ids are
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one. None: a
+        row is its own unit.
     **options
         Options of the method (``dp.methods("eptr")``), and ``split, level, relation, na,
-        on_no_reply, engine, subset, weights, n``. With "ssp" and "pmt", ``vcov="hetero"`` gives
+        on_no_reply, engine, subset, weights, n, units,
+        rows_per_unit``. With "ssp" and "pmt", ``vcov="hetero"`` gives
         standard errors that allow unequal variances, for a tenth of the budget (``split=``
         changes it) and one more pass over the rows; the default, "iid", assumes one variance. They
         are not conservative: 95 % intervals covered .92 to .96 with some thousand rows.
@@ -85,9 +92,9 @@ def dp_ols(
 
     Privacy
     -------
-    Unit: one row. Neighbours: replace one row, n public (or as ``relation=`` says). Charged: the
-    pair (eps, delta), before any noise is drawn, also if there is no reply. Public: the formula,
-    schema, column names and dtypes, n, the method and its options.
+    Unit: one row, or one person (``unit=``). Neighbours: replace one row, n public (or as
+    ``relation=`` says). Charged: the pair (eps, delta), before any noise is drawn, also if there is
+    no reply. Public: the formula, schema, column names and dtypes, n, the method and its options.
 
     Examples
     --------
@@ -115,5 +122,6 @@ def dp_ols(
         inference=inference,
         seed=seed,
         progress=progress,
+        unit=unit,
         options=options,
     )

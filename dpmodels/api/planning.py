@@ -45,7 +45,7 @@ def plan(
         Or ``bounds=``. The variables of the formula must be declared; those without a range are
         planned as bought.
     n : int
-        Number of rows the study will have.
+        Number of rows the study will have; of people, with ``unit=``.
     eps, delta, method, bounds, public, inference, **options
         As in the verb.
     verb : str

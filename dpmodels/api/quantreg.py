@@ -30,6 +30,7 @@ def dp_quantreg(
     budget: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
+    unit: str | None = None,
     **options: Any,
 ) -> Fit:
     """Fit a quantile regression with differential privacy.
@@ -51,9 +52,15 @@ def dp_quantreg(
         loss) or its one-draw forms.
     schema, bounds, public, inference, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
+    unit : str, optional
+        Column that says whose row it is: the guarantee then protects a *person* with all rows,
+        whatever their number. ``units=`` declares how many people there are (else the ids are
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one. None: a
+        row is its own unit; "attribute" (noised tables): one variable of a row.
     **options
         Options of the method (``dp.methods("scoring")``, ``dp.methods("drcl")``), and ``split,
-        level, relation, na, on_no_reply, engine, subset, weights, n``.
+        level, relation, na, on_no_reply, engine, subset, weights, n,
+        units, rows_per_unit, max_rows``.
 
     Returns
     -------
@@ -70,8 +77,8 @@ def dp_quantreg(
 
     Privacy
     -------
-    Unit: one row (``method="drcl"`` with ``unit="attribute"``: one attribute of it). Neighbours:
-    replace one row, n public (or ``relation="add-remove"``). Charged: (eps, delta), before noise
-    is drawn. On a release: nothing.
+    Unit: one row, or one person (``unit="person_id"``); ``method="drcl"`` with
+    ``unit="attribute"``: one attribute of a row. Neighbours: replace one, n public (or
+    ``relation="add-remove"``). Charged: (eps, delta), before noise is drawn. On a release: nothing.
     """
     return fit_formula("dp_quantreg", default="scoring", **locals())

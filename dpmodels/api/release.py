@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import NoReplyError, RequestError, shown
 from dpmodels.private import checked, opened, released, row_count, rows_of
 from dpmodels.request import check_eps_delta, check_n
+from dpmodels.units.person import LEVELS, NO_PEOPLE
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.stage import TablePlan
@@ -68,6 +69,8 @@ def _plan(
 
     settings = Settings.of(options)
     declared = declared_schema(schema, source.schema_attr)
+    if declared is not None and declared.unit is not None:
+        raise RequestError(NO_PEOPLE.format(declared.unit))
     public = settings.public_columns
     for name in public:
         if name not in source.kinds:
@@ -169,6 +172,8 @@ def dp_release(
         raise RequestError("the data is a release already: releasing it again is post-processing")
     if level is not None and unit is not None and level != unit:
         raise RequestError("level= and unit= are synonyms; give one of them")
+    if unit is not None and unit not in LEVELS:
+        raise RequestError(NO_PEOPLE.format(unit))
     eps, delta = check_eps_delta(eps, delta, allow_pure=True)
     checked(budget, seed)
     if n is not None:

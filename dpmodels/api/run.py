@@ -13,7 +13,16 @@ from dpmodels.errors import (
     SourceError,
     UtilityWarning,
 )
-from dpmodels.private import checked, opened, released, row_count, rows_of, tell
+from dpmodels.planning.capped import capped_plan
+from dpmodels.private import (
+    checked,
+    opened,
+    people_count,
+    released,
+    row_count,
+    rows_of,
+    tell,
+)
 from dpmodels.registry import backend_of
 
 if TYPE_CHECKING:
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
     from dpmodels.planning import Plan
     from dpmodels.release import Release
+    from dpmodels.request import Request
     from dpmodels.sources.adapt import Source
 
 __all__ = ["execute", "make_plan", "settled"]
@@ -32,8 +42,14 @@ def make_plan(call: Designed, n: int) -> Plan:
     if n < 1 and request.relation == "replace":  # under add-remove the count is private
         raise RequestError("the table has no rows")
     backend, reasons = request.method.chosen(request)
+    _serves_people(request, backend or request.method.backend, reasons)
     request = replace(request, reasons=(*request.reasons, *reasons))
-    plan = replace(request.method.load(backend).plan(request, call.design, n), backend=backend)
+    planned = request.method.load(backend).plan
+    if request.unit is not None and request.unit.most:
+        plan = capped_plan(planned, request, call.design, n)
+    else:
+        plan = planned(request, call.design, n)
+    plan = replace(plan, backend=backend)
     if plan.purchase is not None and request.relation == "replace":
         from dpmodels.ranges.expected import purchase_advice
 
@@ -41,6 +57,27 @@ def make_plan(call: Designed, n: int) -> Plan:
     if request.seed is not None or _testing.NOISE.get() is not None:
         plan = replace(plan, guarantee=replace(plan.guarantee, seeded=True))
     return plan
+
+
+def _serves_people(request: Request, backend: str, reasons: tuple[str, ...]) -> None:
+    """Refuse a call for people whose backend has a proof for rows only."""
+    able = backend in request.method.people
+    if request.unit is None or (able and not request.unit.most):
+        return
+    if able:
+        raise RequestError(
+            f"{request.verb}(method={request.method.name!r}) has a proof for people with any "
+            "number of rows: leave max_rows= out"
+        )
+    if request.unit.most:
+        return
+    why = f" ({'; '.join(reasons)})" if reasons else ""
+    raise RequestError(
+        f"{request.verb}(method={request.method.name!r}) has a proof for people "
+        f"(unit={request.unit.column!r}) only where it ends by scoring; this call would not"
+        f"{why}. Leave out what asks for the other ending, or keep at most m rows a person "
+        "and pay for m: max_rows=2"
+    )
 
 
 def settled(call: Designed, n: int) -> tuple[Designed, Plan]:
@@ -67,17 +104,23 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     from dpmodels.sources.rows import READ_ONCE
 
     checked(budget, call.request.seed)
-    public_n = call.request.relation == "replace"
-    n = row_count(
-        source, call.n if public_n or source.n is None else None, next(iter(call.design.kinds))
-    )
+    public_n, person = call.request.relation == "replace", call.request.unit
+    if person is not None:
+        n = people_count(source, person, public_n=public_n)
+    else:
+        n = row_count(
+            source, call.n if public_n or source.n is None else None, next(iter(call.design.kinds))
+        )
     call, plan = settled(call, n)
     request = call.request
-    if plan.passes > 1 and not source.rescannable:
+    if plan.passes > 1 and not source.rescannable and person is None:
         raise SourceError(READ_ONCE)
     door = opened(_label(plan), plan, budget, request.seed, what="the fit is ")
     backend = backend_of(plan)
-    rows = rows_of(source, n, request.progress, public_n=public_n, passes=plan.passes)
+    rows = rows_of(
+        source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
+        kinds=plan.design.kinds, seed=request.seed,
+    )  # fmt: skip
     release: Release = released(door, backend.release, rows)
     estimate = backend.estimate(plan, release)
     door.note(release.reply)

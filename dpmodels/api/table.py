@@ -10,6 +10,7 @@ from dpmodels.api.building import check_first
 from dpmodels.api.fitting import fit_formula
 from dpmodels.api.on_release import REQUIRED
 from dpmodels.errors import RequestError, shown
+from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -42,6 +43,8 @@ def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
             f"{', '.join(asked)} must not be given with moments: they were paid for when they were "
             "released, and hold counts and means"
         )
+    if column_of(fit.privacy.unit) is not None:
+        raise RequestError("a table is read off moments of rows, and these are of people")
     if fit.method != "joint" or fit.nobs is None or not fit.released:
         raise RequestError(
             "a table can be read off dp_moments(method='joint') with a public number of rows: "

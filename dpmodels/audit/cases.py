@@ -48,7 +48,7 @@ class AuditReport:
 
 
 #: Modules ``cases_*`` of this room: the cases of the methods that come with the package.
-ROOMS = ("linear", "families", "propose", "posterior", "noised", "holdout", "tables")
+ROOMS = ("linear", "families", "propose", "posterior", "noised", "holdout", "tables", "people")
 _CASES: dict[tuple[str, str], list[AuditCase]] = {}
 
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Draw", "ReplayRun", "replay_ratios", "replay_stage"]
 
 
-
 @dataclass(frozen=True, eq=False)
 class Draw:
     """One noisy step as the stage asked for it.
@@ -279,11 +278,18 @@ def replay_stage(
     from dpmodels.ranges import buy
     from dpmodels.registry import backend_of
     from dpmodels.sources.adapt import DictSource
+    from dpmodels.sources.people import CappedRows, PeopleRows
     from dpmodels.sources.rows import Rows
 
     run = ReplayRun(plan.steps, seed, first)
     n = len(next(iter(data.values())))
-    rows = Rows(DictSource(data), n, public_n=plan.n is not None)
+    person, public_n = plan.request.unit, plan.n is not None
+    rows: Any = Rows(DictSource(data), n, public_n=public_n)
+    if person is not None and person.most:
+        people = PeopleRows(DictSource(data), plan.people or 0, person)
+        rows = CappedRows(people, plan.design.kinds, SeededNoise(seed))
+    elif person is not None:
+        rows = PeopleRows(DictSource(data), plan.n or n, person, public_n=public_n)
     told = _telling_bins(buy._noisy_bins)
     with (
         mock.patch.object(buy, "_noisy_bins", told),

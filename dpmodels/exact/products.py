@@ -12,7 +12,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.sources.windows import ROW_PAD
 
-__all__ = ["cross_product", "mapped"]
+__all__ = ["cross_product", "mapped", "squares"]
 
 
 #: Multiplications up to which a product is small for OpenBLAS.
@@ -59,6 +59,14 @@ def mapped(matrix: Array, block: Array, still: bool = False) -> Array:
     for a in range(0, m, width or 1):
         np.matmul(matrix, block[:, a : a + width], out=out[:, a : a + width])
     return out
+
+
+def squares(z: Array) -> Array:
+    """Return the squared lengths of rows (columns of z), each by itself, (m,)."""
+    total = z[0] * z[0]
+    for cells in z[1:]:
+        total += cells * cells
+    return np.asarray(total)
 
 
 def cross_product(z: Array) -> Array:

@@ -18,6 +18,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.gram import LatticeMap, gram
+from dpmodels.exact.people import People, people_gram
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.exact.sensitivity import (
     INTERCEPT_WEIGHTS,
@@ -43,7 +44,7 @@ __all__ = ["Bounded", "ball_map", "ball_sd", "bounded_plan", "joint_noise", "rel
 Mechanism = Gaussian | Pure
 
 
-class Blocks(Protocol):
+class Blocks(People, Protocol):
     """Whatever yields passes of blocks: rows, or rows with a working response."""
 
     def blocks(
@@ -100,8 +101,15 @@ def release_ball(
     relation: str,
     windows: Windows = ALL_ROWS,
     coins: Coins | None = None,
+    *,
+    people: bool = False,
 ) -> Array:
     """Release ``Q = sum z z' + noise``, shape (q, q), over the chosen windows or rows.
+
+    Parameters
+    ----------
+    people : bool
+        Rows come by person, and the ball is that of a person's trace (``units/theory.md``, 2).
 
     Privacy
     -------
@@ -111,7 +119,11 @@ def release_ball(
     Coins are secret and independent of everything: for any outcome at most one row of the sample
     changes, and mixtures keep the curve (``models/linear/theory.md`` 3.2).
     """
-    integers = gram(rows.blocks(design, windows=windows, coins=coins), rowmap).integers()
+    if people:
+        assert isinstance(rowmap, RowMap) and rowmap.still  # others' rows move
+        integers = people_gram(rows.people(design, coins), rowmap).integers()
+    else:
+        integers = gram(rows.blocks(design, windows=windows, coins=coins), rowmap).integers()
     q = len(integers)
     unit = (rowmap.radius / STEPS) ** 2
     if isinstance(mechanism, Gaussian):

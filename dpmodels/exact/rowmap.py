@@ -157,6 +157,10 @@ class RowMap:
                 return M, None
         return M, shift[:, None] if shift.any() else None
 
+    def image(self, block: Array) -> Array:
+        """Return ``2^20 w / box`` (k, m) before any bound; NaN in a row with a missing cell."""
+        return self._affine(block, STEPS)
+
     def normalised(self, block: Array, steps: float = 1.0) -> Array:
         """Return ``steps * w / box`` (k, m), bounded; NaN in a row that must become a zero row.
 

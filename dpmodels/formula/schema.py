@@ -31,6 +31,7 @@ class Schema(Mapping[str, Variable]):
     ----------
     **variables
         ``name=Real(0, 10)`` and so on. For other names: ``Schema(**{"pH value": Real(0, 14)})``.
+        ``unit="person_id"`` names the column of the person whom the calls protect.
 
     Notes
     -----
@@ -46,8 +47,9 @@ class Schema(Mapping[str, Variable]):
     True
     """
 
-    __slots__ = ("_hash", "_items")
+    __slots__ = ("_hash", "_items", "_unit")
     _items: dict[str, Variable]
+    _unit: str | None
     _hash: int
 
     def __init__(self, /, *unnamed: Any, **variables: Any) -> None:
@@ -57,7 +59,10 @@ class Schema(Mapping[str, Variable]):
                 "cannot write, a mapping with two stars: Schema(**{'hours per week': Real(1, 99)})"
             )
         items: dict[str, Variable] = {}
+        object.__setattr__(self, "_unit", _unit(variables))
         for name, spec in variables.items():
+            if name == "unit" and self._unit is not None:
+                continue
             failed: SchemaError | None = None
             try:
                 items[name] = as_variable(name, spec)
@@ -67,7 +72,7 @@ class Schema(Mapping[str, Variable]):
                 text = str(failed)
                 raise SchemaError(text if repr(name) in text else f"variable {name!r}: {text}")
         object.__setattr__(self, "_items", items)
-        object.__setattr__(self, "_hash", hash(frozenset(items.items())))
+        object.__setattr__(self, "_hash", hash((frozenset(items.items()), self._unit)))
 
     # -- mapping ---------------------------------------------------------------------------
     def __getitem__(self, name: str) -> Variable:
@@ -89,7 +94,8 @@ class Schema(Mapping[str, Variable]):
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and dict(self) == dict(other)
+        same = isinstance(other, Schema) and self._unit == other._unit
+        return same and dict(self) == dict(other)  # type: ignore[call-overload, no-any-return]
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a Schema is frozen; use schema.update(name=...)")
@@ -98,8 +104,14 @@ class Schema(Mapping[str, Variable]):
         return (Schema.from_dict, (self.to_dict(),))
 
     def __repr__(self) -> str:
-        inside = "".join(f"    {_key(k)} = {v!r},\n" for k, v in self.items())
+        inside = "" if self._unit is None else f"    unit = {self._unit!r},\n"
+        inside += "".join(f"    {_key(k)} = {v!r},\n" for k, v in self.items())
         return f"Schema(\n{inside})" if inside else "Schema()"
+
+    @property
+    def unit(self) -> str | None:
+        """The column that says whose row it is; None: a row is its own unit of privacy."""
+        return self._unit
 
     @property
     def variables(self) -> Mapping[str, Variable]:
@@ -109,7 +121,8 @@ class Schema(Mapping[str, Variable]):
     # -- building --------------------------------------------------------------------------
     def update(self, other: Mapping[str, Any] | None = None, /, **variables: Any) -> Schema:
         """Return a schema with variables added or replaced."""
-        return Schema(**{**self.variables, **dict(other or {}), **variables})
+        unit = {} if self._unit is None else {"unit": self._unit}
+        return Schema(**{**unit, **self.variables, **dict(other or {}), **variables})
 
     def restrict(self, names: Iterable[str]) -> Schema:
         """Return the schema of the named variables, in that order."""
@@ -135,7 +148,8 @@ class Schema(Mapping[str, Variable]):
     # -- files -----------------------------------------------------------------------------
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return nested dictionaries."""
-        return {name: v.to_dict() for name, v in self.items()}
+        unit = {} if self._unit is None else {"unit": {"type": "unit", "column": self._unit}}
+        return {**unit, **{name: v.to_dict() for name, v in self.items()}}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
@@ -154,9 +168,8 @@ class Schema(Mapping[str, Variable]):
     def to_toml(self) -> str:
         """Return TOML text: one table a variable."""
         blocks = [
-            f"[{_toml_key(name)}]\n"
-            + "".join(f"{k} = {_toml(v)}\n" for k, v in variable.to_dict().items())
-            for name, variable in self.items()
+            f"[{_toml_key(name)}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in facts.items())
+            for name, facts in self.to_dict().items()
         ]
         return "\n".join(blocks)
 
@@ -179,6 +192,16 @@ class Schema(Mapping[str, Variable]):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         return cls.from_json(text) if str(path).endswith(".json") else cls.from_toml(text)
+
+
+def _unit(variables: Mapping[str, Any]) -> str | None:
+    """Return the column of ``unit="person_id"``; a variable may be called unit all the same."""
+    given = variables.get("unit")
+    if isinstance(given, str) and given:
+        return given
+    if isinstance(given, Mapping) and given.get("type") == "unit":
+        return str(given.get("column"))
+    return None
 
 
 def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:

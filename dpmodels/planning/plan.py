@@ -71,6 +71,8 @@ class Plan(Shown):
         before anything is charged. Never a function of cells.
     outdone : str
         Why another method would do better, by public numbers; empty: nothing says so.
+    people : int or None
+        Number of people, where a person's rows are capped and n counts those kept.
     backend : str
         Module that goes on from here, where the method has several endings.
     """
@@ -90,6 +92,7 @@ class Plan(Shown):
     passes: int = 1
     outdone: str = ""
     backend: str = field(default="", repr=False)
+    people: int | None = None
 
     @classmethod
     def of(
@@ -118,8 +121,9 @@ class Plan(Shown):
         """
         listed = tuple(steps)
         guarantee = Guarantee(
-            listed, request.eps, request.delta, request.relation, notes=notes, proved=proved
-        )
+            listed, request.eps, request.delta, request.relation, notes=notes, proved=proved,
+            unit="record" if request.unit is None else request.unit.text,
+        )  # fmt: skip
         public_n = n if request.relation == "replace" else None
         once = 1 + (facts.get("purchase") is not None)  # ranges are bought in a pass of their own
         facts = {"reasons": request.reasons, "passes": once, **facts}

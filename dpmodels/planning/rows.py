@@ -30,5 +30,6 @@ def enough_rows(request: Request, design: Design, n: int) -> int:
     """Return the row count of the public rules; refuse fewer rows than coefficients."""
     rows = planning_rows(request, n)
     if request.relation == "replace" and n <= design.p:
-        raise RequestError(f"n = {n} rows cannot carry {design.p} coefficients")
+        counted = "rows" if request.unit is None else "people"
+        raise RequestError(f"n = {n} {counted} cannot carry {design.p} coefficients")
     return rows

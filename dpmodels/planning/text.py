@@ -22,8 +22,11 @@ def _head(plan: Plan) -> list[tuple[str, str]]:
         ("Formula", request.formula),
         ("Method", f'{request.method.title} (method="{request.method.name}")'),
         ("Guarantee", f"(eps = {guarantee.eps:g}, delta = {guarantee.delta:g})-DP"),
-        ("Neighbours", "replace one row" if request.relation == "replace" else "add or remove"),
-        ("Rows", "private" if plan.n is None else f"{plan.n}"),
+        ("Neighbours", _neighbours(plan)),
+        (
+            "Rows" if request.unit is None else "People",
+            "private" if plan.n is None else f"{plan.people or plan.n}",
+        ),
     ]
     if plan.design.cells:
         rows.append(("Variables", f"{plan.design.p}"))
@@ -36,6 +39,12 @@ def _head(plan: Plan) -> list[tuple[str, str]]:
         rows.append(("Ranges to buy", ", ".join(plan.purchase.columns)))
     rows += [(k[:1].upper() + k[1:], _number(v)) for k, v in plan.scales.items()]
     return rows
+
+
+def _neighbours(plan: Plan) -> str:
+    request = plan.request
+    short = "replace one row" if request.relation == "replace" else "add or remove"
+    return short if request.unit is None else plan.guarantee.neighbours
 
 
 def _number(x: float | None) -> str:

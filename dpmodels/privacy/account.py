@@ -29,6 +29,7 @@ from dpmodels.errors import BudgetError, BudgetExceededError
 from dpmodels.privacy.convert import gaussian_form, gaussian_replace, pair_replace
 from dpmodels.privacy.gdp import delta_gdp, eps_gdp, mu_gdp, mu_of_pure
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.units.person import column_of, named
 
 if TYPE_CHECKING:
     from dpmodels.privacy.guarantee import Guarantee
@@ -143,6 +144,8 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
     """
     if unit != guarantee.unit:
         pair = guarantee.record_pair
+        if column_of(unit) or column_of(guarantee.unit):
+            raise BudgetError(_other_people(unit, guarantee.unit))
         if unit != "record" or pair is None:
             raise BudgetError(
                 f"this budget protects one {unit}; the call protects one {guarantee.unit} and "
@@ -159,6 +162,23 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
     if relation != guarantee.relation:
         return charge_under(guarantee, relation)
     return [Entry(*t, guarantee.eps, guarantee.delta) for t in _triples(guarantee)]
+
+
+def _other_people(budget: str, call: str) -> str:
+    """Say why a charge for people and one for rows do not add up, and what to type."""
+    theirs, ours = column_of(budget), column_of(call)
+    said = f"this budget protects {named(budget)}; the call protects {named(call)}"
+    if theirs is None:
+        return (
+            f"{said}. That says nothing of rows whose id is another: use a budget of people, "
+            f"Budget(..., unit={ours!r})"
+        )
+    if ours is None:
+        return (
+            f"{said}, and a person may have many: a row's loss says nothing of a person's. Give "
+            f"the call unit={theirs!r}"
+        )
+    return f"{said}: people of one column only add up. Give the call unit={theirs!r}"
 
 
 @dataclass(frozen=True)

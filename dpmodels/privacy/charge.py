@@ -11,8 +11,9 @@ from typing import Any
 from dpmodels.errors import RequestError, choice, shown
 from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.units.person import LEVELS, column_of, unit_of
 
-__all__ = ["Charge", "checked_number", "new_account"]
+__all__ = ["Charge", "checked_number", "checked_unit", "new_account"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,16 @@ def checked_number(name: str, value: Any, *, positive: bool) -> float:
     return number
 
 
+def checked_unit(unit: Any) -> str:
+    """Return the unit of a budget: of rows, or of the people that a column names."""
+    if not isinstance(unit, str) or not unit:
+        raise RequestError(
+            "unit= takes 'record', 'attribute', or the name of the column that says whose row it "
+            f'is, for example unit="person_id"; got {shown(unit)}'
+        )
+    return unit if unit in LEVELS or column_of(unit) else unit_of(unit)
+
+
 def new_account(
     eps: Any, delta: Any, relation: str, unit: str, rule: str, cap_eps: Any, cap_delta: Any
 ) -> Account:
@@ -64,10 +75,10 @@ def new_account(
         raise RequestError(f"delta must lie in [0, 1), got {shown(delta)}. For example delta=1e-6")
     for name, value, choices in (
         ("relation", relation, ("replace", "add-remove")),
-        ("unit", unit, ("record", "attribute")),
         ("rule", rule, ("auto", "mixed", "caps", "basic")),
     ):
         choice(name, value, choices)
+    unit = checked_unit(unit)
     if cap_eps is not None:
         cap_eps = checked_number("cap_eps", cap_eps, positive=False)
         if cap_eps > eps:

@@ -10,15 +10,28 @@ from typing import Any
 
 from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
 from dpmodels.privacy.composition import Parts, eps_of_curve, parts_of
+from dpmodels.privacy.group import charged
 from dpmodels.privacy.mechanisms import Approximate, mechanism_from_dict, mechanism_to_dict
 from dpmodels.privacy.steps import Step
+from dpmodels.units.person import column_of, named
 
-__all__ = ["RELATIONS", "Guarantee", "joint"]
+__all__ = ["RELATIONS", "Guarantee", "joint", "neighbours_of"]
 
 #: Relative error of sums of shares of eps.
 _DIGITS = 1e-12
 #: Relations as printed.
 RELATIONS = {"replace": "replace one row; n is public", "add-remove": "add or remove one row"}
+#: The same where the unit is a person.
+_OF_PEOPLE = {
+    "replace": "replace all rows of one person by others; the number of people is public, that "
+    "of rows is not",
+    "add-remove": "add or remove all rows of one person",
+}
+
+
+def neighbours_of(relation: str, unit: str) -> str:
+    """Return the neighbouring tables of a relation and a unit, in words."""
+    return (RELATIONS if column_of(unit) is None else _OF_PEOPLE)[relation]
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,7 @@ class Guarantee:
     relation : {"replace", "add-remove"}
         Neighbours the promise is about.
     unit : str
-        "record" or "attribute".
+        "record", "attribute", or "one person (column person_id)".
     seeded : bool
         True if the noise came from a seed: then nothing is promised. The curve is that of the
         same call without a seed.
@@ -44,6 +57,12 @@ class Guarantee:
         For the unit "attribute": what a whole record gets.
     proved : {"replace", "add-remove"} or None
         Relation the mechanisms are stated for, if not ``relation``: the curve is then converted.
+    inner : tuple of Step
+        Cap and pay: the steps of one row, of which ``steps`` is what ``most`` rows come to. They
+        are what is run. Empty: ``steps`` are.
+    most : int
+    row_pair : (eps, delta) or None
+        What ``inner`` composes to.
     """
 
     steps: tuple[Step, ...]
@@ -55,8 +74,18 @@ class Guarantee:
     notes: tuple[str, ...] = field(default=())
     record_pair: tuple[float, float] | None = None
     proved: str | None = None
+    inner: tuple[Step, ...] = field(default=(), compare=False)
+    most: int = 0
+    row_pair: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        if self.inner:
+            assert self.row_pair is not None
+            rules = (
+                charged(self.inner, self.most, self.row_pair, by_pair=b) for b in (False, True)
+            )
+            if self.steps not in rules:
+                raise PrivacyBugError("a person is not charged with what its rows come to")
         choice("relation", self.relation, RELATIONS)
         choice("proved", self.proved, (None, *RELATIONS))
         if self.proved == "replace" and self.relation == "add-remove":
@@ -155,13 +184,18 @@ class Guarantee:
         ax.legend(frameon=False)
         return ax
 
+    @property
+    def neighbours(self) -> str:
+        """The neighbouring tables, in words."""
+        return neighbours_of(self.relation, self.unit)
+
     def statement(self) -> str:
         """Return the promise in one sentence."""
         if self.seeded:
             return "NOT PRIVATE: the noise was seeded"
         text = (
             f"(eps = {self.eps:g}, delta = {self.delta:g})-DP; neighbours: "
-            f"{RELATIONS[self.relation]}; unit: one {self.unit}"
+            f"{self.neighbours}; unit: {named(self.unit)}"
         )
         if self._converted:
             text += "; converted from a proof for add/remove"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import BudgetError, RequestError, choice
 from dpmodels.privacy.account import Account, Remaining
-from dpmodels.privacy.charge import Charge, checked_number, new_account
+from dpmodels.privacy.charge import Charge, checked_number, checked_unit, new_account
 from dpmodels.privacy.guarantee import Guarantee, joint
 from dpmodels.tables import Shown
 from dpmodels.tables.table import FORMATS
@@ -78,7 +78,10 @@ class Budget(Shown):
     relation : {"replace", "add-remove"}
         Neighbours the budget counts by. Calls with a guarantee under the other relation are
         converted by proof, or refused where there is none.
-    unit : {"record", "attribute"}
+    unit : {"record", "attribute"}, or a column
+        A column says whose row it is: the budget then protects one person, whatever the number of
+        rows. Calls must have the same unit: a loss stated for rows says nothing of people, nor
+        the reverse.
     rule : {"auto", "mixed", "caps", "basic"}
         Stopping rule, fixed no later than the first charge (``dpmodels.privacy.account``).
         "basic": the (eps, delta) of the calls add up. "mixed": Gaussian parts add in mu^2, others
@@ -164,7 +167,7 @@ class Budget(Shown):
             "delta": delta,
             "label": label,
             "relation": relation,
-            "unit": unit,
+            "unit": None if unit is None else checked_unit(unit),
             "rule": rule,
             "cap_eps": cap_eps,
             "cap_delta": cap_delta,

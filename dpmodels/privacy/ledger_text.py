@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from dpmodels.privacy.guarantee import RELATIONS
+from dpmodels.privacy.guarantee import neighbours_of
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.tables import RULE, Column, Layout, Row, Table
@@ -129,7 +129,7 @@ def of_call(ledger: Ledger) -> Table:
 
     g = ledger.guarantee
     columns, rows = _lines([Charge(1, "", ledger.call, g, notes=ledger.notes)])
-    title = f"Privacy ledger   {_pair(g.eps, g.delta)}   neighbours: {RELATIONS[g.relation]}"
+    title = f"Privacy ledger   {_pair(g.eps, g.delta)}   neighbours: {g.neighbours}"
     notes = [g.statement()] if (g.seeded or g.notes) else []
     if ledger.public:
         notes.append(f"Public inputs, not charged: {ledger.public}.")
@@ -145,7 +145,7 @@ def of_budget(budget: Budget) -> Table:
     name = f" of {budget.label}" if budget.label else ""
     title = (
         f"Privacy ledger{name}   budget {_pair(account.eps, account.delta)}   "
-        f"neighbours: {RELATIONS[account.relation]}"
+        f"neighbours: {neighbours_of(account.relation, account.unit)}"
     )
     if charges:
         what = f"the {len(charges)} calls" if len(charges) > 1 else "the call"

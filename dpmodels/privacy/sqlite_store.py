@@ -442,5 +442,5 @@ def _guarantee(
         return Guarantee.from_dict(json.loads(text))
     except (DPModelsError, KeyError, TypeError, ValueError):
         steps = (Step("(mechanisms of another package)", Approximate(eps, delta)),)
-        record = (pair[0], pair[1]) if unit != "record" else None
+        record = (pair[0], pair[1]) if unit == "attribute" else None
         return Guarantee(steps, eps, delta, relation, unit, record_pair=record)

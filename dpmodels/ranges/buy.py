@@ -174,7 +174,8 @@ def buy_ranges(
     -------
     Unit: one row; replace-one, n public. One row changes one pair and one value of a column, so
     each histogram moves by sqrt(2); cost ``mu``-GDP plus ``delta``. Pairs come from a uniform
-    permutation drawn without looking at the values, and are not kept.
+    permutation drawn without looking at the values, and are not kept. Where the unit is a person,
+    the rows are people: one row of each, that of the smallest keyed hash (``units/theory.md``, 5).
     """
     mean = design.response is None  # the columns themselves are what is averaged
     names = [*design.names, design.response.name if design.response else ""]
@@ -183,7 +184,7 @@ def buy_ranges(
     if rows.n > SAMPLE_ROWS:
         keep = np.sort(run.noise.permutation(rows.n)[:SAMPLE_ROWS])
     index = [_index(names, c) for c in purchase.columns]
-    sample = rows.sample(design, index, keep)
+    sample = rows.sample(design, index, keep, run.coins)
     order = run.noise.permutation(sample.shape[1])
     found: dict[str, tuple[float, float]] = {}
     for values, name in zip(sample, purchase.columns, strict=True):

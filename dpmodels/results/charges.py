@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpmodels.units.person import column_of
+
 if TYPE_CHECKING:
     from dpmodels.privacy.ledger import Ledger
     from dpmodels.results.record import Record
@@ -16,7 +18,8 @@ def ledger_of(record: Record) -> Ledger:
     from dpmodels.privacy.ledger import Ledger
 
     call = record.call
-    n = "" if record.n is None else f", n = {record.n}"
+    counted = "n" if column_of(record.guarantee.unit) is None else "people"
+    n = "" if record.n is None else f", {counted} = {record.n}"
     return Ledger(
         call=f'{call.verb}("{call.formula}", method="{call.method}")',
         guarantee=record.guarantee,

@@ -128,6 +128,12 @@ def _promise(record: Record) -> list[str]:
     """Return what qualifies the privacy statement."""
     promise = record.guarantee
     notes = []
+    name = record.call.identifier
+    if name:
+        notes.append(
+            f"Unit: one row. If {name} names people who may have several rows, unit={name!r} "
+            "protects a person."
+        )
     if promise.proved == "add-remove" and promise.relation == "replace":
         notes.append("Privacy: converted from a proof for add or remove one row.")
     if promise.record_pair is not None:

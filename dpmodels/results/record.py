@@ -48,6 +48,7 @@ class Call:
     on_no_reply: str = "return"
     options: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    identifier: str = ""
 
     @classmethod
     def of(cls, request: Request) -> Call:
@@ -65,6 +66,7 @@ class Call:
             on_no_reply=request.on_no_reply,
             options={str(k): plain(v) for k, v in request.options.items()},
             reasons=tuple(request.reasons),
+            identifier=request.identifier,
         )
 
 
@@ -115,7 +117,7 @@ class Record:
             design=release.design,
             guarantee=release.guarantee,
             estimate=frozen(estimate, bool(release.reply and estimate.released)),
-            n=None if plan.n is None else int(plan.n),
+            n=None if plan.n is None else int(plan.people or plan.n),
             shares={str(k): float(v) for k, v in plan.shares.items()},
             scales={str(k): float(v) for k, v in plan.scales.items()},
             bought=tuple(plan.purchase.columns) if plan.purchase is not None else (),

@@ -10,6 +10,7 @@ import numpy as np
 from dpmodels.after.moments import SecondMoments
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError
+from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
     from dpmodels.results.record import Record
@@ -54,6 +55,11 @@ def moments_of(record: Record) -> MomentFacts:
             "this fit holds no release of second moments"
             + (": it got no reply" if not record.estimate.released else "")
             + '. One that does: m = dp.dp_moments("y + x1 + x2", data, eps=..., delta=...)'
+        )
+    if column_of(record.guarantee.unit) is not None:
+        raise NotReleasedError(
+            f"these moments are of kept rows of {record.guarantee.unit}: what follows from them "
+            "takes rows for independent. Fit the data itself: dp_ols(..., unit=...)"
         )
     design, back = record.design, np.asarray(arrays["released_map"])
     names = tuple(c.name for c in design.z)

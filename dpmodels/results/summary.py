@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmodels.errors import RequestError, shown
-from dpmodels.privacy.guarantee import RELATIONS
 from dpmodels.results import formats as f
 from dpmodels.results import inference
 from dpmodels.results.design_facts import event, response, row_norm, rows_used
 from dpmodels.results.notes import no_reply_page, notes_of
 from dpmodels.tables import Column, Layout, Page, Row, Table
 from dpmodels.tables.table import check_format
+from dpmodels.units.person import column_of, named
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def _notes(record: Record, stars: bool, exponentiate: bool) -> tuple[str, ...]:
 
 def _header(record: Record) -> tuple[tuple[str, str], ...]:
     promise = record.guarantee
-    neighbours = RELATIONS[promise.relation]
+    neighbours = promise.neighbours
     if promise.unit != "record":
-        neighbours += f"; unit: one {promise.unit}"
+        neighbours += f"; unit: {named(promise.unit)}"
     lines = [
         ("Formula", record.call.formula),
         *_model(record),
@@ -116,7 +116,7 @@ def _model(record: Record) -> list[tuple[str, str]]:
 def _facts(record: Record) -> tuple[tuple[str, str], ...]:
     kind = verb_of(record.call.verb)
     facts = [
-        ("Observations", "private" if record.n is None else str(record.n)),
+        (_counted(record), "private" if record.n is None else str(record.n)),
         (kind.count, str(len(record.estimate.names))),
     ]
     norm = row_norm(record.design)
@@ -127,6 +127,11 @@ def _facts(record: Record) -> tuple[tuple[str, str], ...]:
         if key in record.estimate.stats:
             facts.append((label, _with_error(record.estimate.stats, key)))
     return tuple(facts)
+
+
+def _counted(record: Record) -> str:
+    """Say what n counts: the number of rows of a person is private."""
+    return "Observations" if column_of(record.guarantee.unit) is None else "People"
 
 
 def _with_error(stats: Mapping[str, float], key: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.results import inference
+from dpmodels.units.person import named
 from dpmodels.verbs import Verb, verb_of
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class PublicFacts:
 
     @property
     def nobs(self) -> int | None:
-        """Public number of rows; None where it is private."""
+        """Public number of rows, or of people under ``unit=``; None where it is private."""
         return self._record.n
 
     @property
@@ -106,6 +107,11 @@ class PublicFacts:
     def privacy(self) -> Guarantee:
         """The guarantee: ``.eps .delta .relation .unit .statement() .delta_at() .eps_at()``."""
         return self._record.guarantee
+
+    @property
+    def unit(self) -> str:
+        """Whom the guarantee protects: "one record", or "one person (column person_id)"."""
+        return named(self._record.guarantee.unit)
 
     @property
     def ledger(self) -> Ledger:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,10 +22,19 @@ from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.deviance import SHARE, STEP, Deviance
 from dpmodels.scoring.guide import Guide
 from dpmodels.scoring.newton import Step, newton_step
+from dpmodels.scoring.people import PersonPass, sums_of_people
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
 from dpmodels.scoring.score import LeastSquares, MeanScore, Score, Start, Working
 from dpmodels.scoring.state import State
-from dpmodels.scoring.sums import Centre, Released, ScorePass, release_pass, sums_of_passes
+from dpmodels.scoring.sums import (
+    Centre,
+    PassSums,
+    Released,
+    ScorePass,
+    release_pass,
+    sums_of_passes,
+)
+from dpmodels.sources.people import BlockOfPeople, PeopleRows
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
@@ -80,6 +89,8 @@ class ScoringPlan:
     chains : tuple of Chain
         Models that are fitted to the same rows, from one start; each gets an equal part of every
         pass.
+    per : float
+        Public guess of the rows of a person, where that is the unit (n counts people); 0: rows.
     statistics : float
         mu of the fit statistics; 0: none.
     """
@@ -94,6 +105,12 @@ class ScoringPlan:
     guide: Guide
     chains: tuple[Chain, ...]
     statistics: float = 0.0
+    per: float = 0.0
+
+    @property
+    def people(self) -> bool:
+        """Whether the unit is a person."""
+        return self.per > 0.0
 
     def bound(self, design: Design) -> ScoringPlan:
         """Return the plan for a design whose ranges are known."""
@@ -154,6 +171,7 @@ def plan_scoring(
     radius: float = 0.0,
     weighted: bool = False,
     statistics: bool = False,
+    per: float = 0.0,
 ) -> ScoringPlan:
     """Plan a scoring fit from public numbers.
 
@@ -163,6 +181,8 @@ def plan_scoring(
         Of the start; 0: ``sqrt(p + 1)``, the root mean square length of a row over the box.
     weighted : bool
         Rows have weights of their own.
+    per : float
+        Of the plan.
     statistics : bool
         Release fit statistics.
     """
@@ -175,13 +195,13 @@ def plan_scoring(
         plan_pass(
             rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
             tail=guide.tail(n), weighted=weighted or any(c.score.weighted for c in chains),
+            people=per > 0.0,
         )
         for k in range(1, last + 1)
     )  # fmt: skip
     start = mu * math.sqrt(rules.passes[0])
-    return ScoringPlan(
-        p, n, whole, start, radius or math.sqrt(p + 1.0), relation, passes, guide, chains, own
-    )
+    radius = (radius or math.sqrt(p + 1.0)) * math.sqrt(per or 1.0)
+    return ScoringPlan(p, n, whole, start, radius, relation, passes, guide, chains, own, per)
 
 
 def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
@@ -198,7 +218,7 @@ def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
 
 
 def release_scoring(
-    plan: ScoringPlan, coordinates: Coordinates, design: Design, rows: Rows, run: Run
+    plan: ScoringPlan, coordinates: Coordinates, design: Design, rows: Rows | PeopleRows, run: Run
 ) -> ScoringRelease:
     """Read the rows once a pass and release its sums.
 
@@ -210,16 +230,20 @@ def release_scoring(
     radius, guide, n = plan.radius, plan.guide, plan.n
     rowmap = RowMap(
         coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
-        matrix=coordinates.start, still=plan.relation != "replace",
+        matrix=coordinates.start, still=plan.people or plan.relation != "replace",
     )  # fmt: skip
     working = plan.chains[0].score.working
     Q = release_ball(
         rows if working is None else _Worked(rows, working), design, rowmap, run, "start",
         Gaussian(plan.start), plan.relation, guide.windows, guide.early_coins(run),
+        **({"people": True} if plan.people else {}),
     )  # fmt: skip
     s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start
-    start = Start.of(Q, s, guide.early(n), coordinates)
+    per = _rows_a_person(plan, Q, coordinates)
+    start = Start.of(Q, s, guide.early(n) * per, coordinates)
     states = [chain.score.start(start) for chain in plan.chains]
+    if plan.people:
+        states = [state.of_people(per) for state in states]
     befores = states
     released: list[list[Released]] = [[] for _ in plan.chains]
     plans: list[list[PassPlan]] = [[] for _ in plan.chains]
@@ -227,26 +251,21 @@ def release_scoring(
     for k, one in enumerate(plan.passes, 1):
         befores = states
         passes = [
-            ScorePass(
+            (PersonPass if plan.people else ScorePass)(
                 within(one, chain.score, state, coordinates, design),
                 _centre(chain.score, state, k, coordinates, design),
             )
             for chain, state in zip(plan.chains, states, strict=True)
         ]
-        if one.last:
-            blocks, tail = rows.blocks(design), guide.tail_coins(run)
-        else:
-            blocks = rows.blocks(design, windows=guide.windows, coins=guide.early_coins(run))
-            tail = None
         taken = []
-        for i, sums in enumerate(sums_of_passes(passes, blocks, tail)):
+        for i, sums in enumerate(_of_blocks(passes, rows, design, guide, run)):
             chain, own = plan.chains[i], passes[i].plan
             plans[i].append(own)
             released[i].append(release_pass(sums, own, run, chain.step(k)))
             taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
         states = [step.state for step in taken]
     statistics: dict[str, float] = {}
-    if plan.statistics:
+    if plan.statistics and not isinstance(rows, PeopleRows):
         statistics = _statistics(plan, released[0][-1], states[0], coordinates, design, rows, run)
     return ScoringRelease(
         coordinates,
@@ -257,6 +276,35 @@ def release_scoring(
         ),
         statistics,
     )
+
+
+def _of_blocks(
+    passes: list[ScorePass], rows: Rows | PeopleRows, design: Design, guide: Guide, run: Run
+) -> tuple[PassSums, ...]:
+    """Return the exact sums of the passes of all chains, by row or by person. Confidential."""
+    last = passes[0].plan.last
+    early, tail = (None, guide.tail_coins(run)) if last else (guide.early_coins(run), None)
+    if passes[0].plan.people:
+        assert isinstance(rows, PeopleRows)
+        by_person = [one for one in passes if isinstance(one, PersonPass)]
+        return sums_of_people(by_person, rows.people(design, early), tail)
+    assert not isinstance(rows, PeopleRows)
+    windows = ALL_ROWS if last else guide.windows
+    return sums_of_passes(passes, rows.blocks(design, windows=windows, coins=early), tail)
+
+
+def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> float:
+    """Return the released rows of a person, at least a tenth; without a constant the guess.
+
+    1 where the unit is a row.
+    """
+    if not plan.people:
+        return 1.0
+    a = coordinates.constant
+    if a is None:
+        return plan.per
+    r = coordinates.rank
+    return max(float(a @ Q[:r, :r] @ a) / plan.guide.early(plan.n), 0.1)
 
 
 def _statistics(
@@ -284,7 +332,7 @@ def within(
 ) -> PassPlan:
     """Return the pass with radii no larger than rows of the declared box can need."""
     psi, omega = score.most(state)
-    if not math.isfinite(psi):
+    if not math.isfinite(psi) or one.people:  # of a person's rows there may be any number
         return one
     row = longest_row(design, coordinates, state.W)
     place = design.place_aside("weights")
@@ -295,9 +343,7 @@ def within(
     return one.within(row * math.sqrt(omega), row * psi) if row * psi > 0.0 else one
 
 
-def _centre(
-    score: Score, state: State, k: int, coordinates: Coordinates, design: Design
-) -> Centre:
+def _centre(score: Score, state: State, k: int, coordinates: Coordinates, design: Design) -> Centre:
     """Return where pass k looks from."""
     return Centre(
         coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
@@ -310,8 +356,14 @@ def _centre(
 class _Worked:
     """Rows whose response is the working response of a start: row by row."""
 
-    rows: Rows
+    rows: Any
     working: Working
+
+    def people(self, design: Design, coins: Coins | None = None) -> Iterator[BlockOfPeople]:
+        """Yield one pass of blocks of whole people."""
+        for block in self.rows.people(design, coins):
+            self.working.apply(block.rows)
+            yield block
 
     def blocks(
         self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None

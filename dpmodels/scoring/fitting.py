@@ -29,6 +29,7 @@ from dpmodels.scoring.engine import (
     within,
 )
 from dpmodels.scoring.guide import Guide, guide_share, guide_windows, noise_ratio
+from dpmodels.scoring.rules import of_people
 from dpmodels.scoring.state import State, floored, roots
 from dpmodels.sources.windows import ALL_ROWS
 
@@ -109,6 +110,8 @@ class ScoredDetail:
         Rows that the passes before the last read.
     weighted : bool
         Rows have weights of their own.
+    per : float
+        Public guess of the rows of a person, where that is the unit; 0: rows.
     """
 
     model: Model
@@ -117,6 +120,7 @@ class ScoredDetail:
     rows: int
     guide: Guide
     weighted: bool = False
+    per: float = 0.0
 
     def scoring(self, rank: int, relation: str) -> ScoringPlan:
         """Return the plan of the passes for a design of this rank."""
@@ -124,7 +128,7 @@ class ScoredDetail:
         return plan_scoring(
             replace(model.rules, passes=self.shares), self.mu, self.rows, rank, relation,
             chains=model.chains, meat=model.meat, guide=self.guide, radius=model.radius,
-            weighted=self.weighted, statistics=model.statistics,
+            weighted=self.weighted, statistics=model.statistics, per=self.per,
         )  # fmt: skip
 
     def coordinates(self, design: Design) -> Coordinates:
@@ -145,7 +149,7 @@ def figure(scoring: ScoringPlan) -> float:
 def _shares(request: Request, rules: Rules) -> tuple[float, ...]:
     """Return the shares of the passes; ``split=`` before the rule."""
     if request.split is None:
-        return rules.passes
+        return rules.passes if request.unit is None else of_people(rules)
     names = pass_names(rules)
     if set(request.split) != set(names):
         raise RequestError(
@@ -176,6 +180,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
     model : Model
     """
     rows = enough_rows(request, design, n)
+    _check_people(request, model)
     part = gaussian_part(request, _bought(request, design, model))
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)
@@ -184,6 +189,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
     detail = ScoredDetail(
         model, mu, shares, rows, _guide(request, design, n, x),
         weighted=design.place_aside("weights") is not None,
+        per=0.0 if request.unit is None else request.unit.rows,
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
     names = pass_names(model.rules)
@@ -215,6 +221,26 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
             else ""
         ),
     )
+
+
+def _check_people(request: Request, model: Model) -> None:
+    """Refuse what has no form for people."""
+    if request.unit is None:
+        return
+    if len(model.chains) > 1:
+        raise RequestError(
+            "under unit= one quantile a call is released, for example tau=0.5: how quantiles go "
+            "together in the rows of a person is not"
+        )
+    if model.statistics:
+        raise RequestError(
+            "under unit= no fit statistics are released (their proof is for rows): leave "
+            "fit_stats= out"
+        )
+    if not model.meat:
+        raise RequestError(
+            "vcov='iid' takes rows for independent, and those of a person are not: leave vcov= out"
+        )
 
 
 def _advice(noise: float) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from dpmodels.arrays import Array
 from dpmodels.scoring.newton import Step
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
-from dpmodels.scoring.state import State
+from dpmodels.scoring.state import SCALE_UP, State, shrunk
 from dpmodels.scoring.sums import AT_CLIP, Released
 
 __all__ = ["Inference", "infer", "tail_weight"]
@@ -25,6 +25,8 @@ __all__ = ["Inference", "infer", "tail_weight"]
 BASE, MOST = 0.35, 2.0
 #: Tail of the score lengths: share of t, and of C a row beyond it.
 TAIL, BEYOND = 0.8, 0.35
+#: Of that, what is counted where scores are sums over the rows of a person.
+OF_SUMS = 0.5
 #: Bounds of the ratio of neighbouring bins.
 RATIO = (0.1, 0.7)
 #: From this part of its information in rows of large leverage a coefficient is named.
@@ -61,6 +63,8 @@ class Inference:
         c of the allowance; curvature times the length of the step.
     clipped : float
         0 where no score can be clipped: then there is nothing to allow for.
+    people : bool
+        The meat is of people.
     """
 
     sampling: Array
@@ -76,6 +80,7 @@ class Inference:
     factor: float = 4.0
     clipped: float = 1.0
     bend: float = 0.0
+    people: bool = False
 
     def leverage(self, rows: Array) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
@@ -109,6 +114,8 @@ class Inference:
             a with ``a'v = 1`` in every row: the variance is then ``a'J a``. None:
             ``tr(H^{-1} J)/r``, where rows count by their leverage.
         """
+        if self.people:
+            return 1.0 / SCALE_UP  # the scale of rows: the meat is of people
         if constant is not None:
             return float(constant @ self.meat @ constant)
         return float(np.trace(np.linalg.solve(self.H, self.meat))) / len(self.meat)
@@ -153,7 +160,7 @@ def infer(
     phi = before.phi
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     if released.meat is not None:
-        J = _shrunk(released.meat / part, plan.noise.meat / part, r)
+        J = shrunk(released.meat / part, plan.noise.meat / part, r)
     else:
         assert released.scale is not None
         J = max(released.scale / (n * r), 0.05) * safe
@@ -164,6 +171,8 @@ def infer(
     privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
     assert released.bins is not None and released.spread is not None
     tail = 0.0 if plan.whole else tail_weight(released.bins, plan.clip, plan.noise.count) / n
+    if plan.people:
+        tail *= OF_SUMS
     return Inference(
         sampling,
         privacy,
@@ -178,14 +187,5 @@ def infer(
         score.leverage,
         0.0 if plan.whole else 1.0,
         score.curvature * before.length(step.d) / score.unit(before),
+        plan.people,
     )
-
-
-def _shrunk(J: Array, noise: float, r: int) -> Array:
-    """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread."""
-    tau = max(float(np.trace(J)) / r, noise, 1e-12)
-    away = J - tau * np.eye(r)
-    spread = float(np.sum(away * away))
-    lam = min(1.0, r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
-    values, vectors = np.linalg.eigh(tau * np.eye(r) + (1.0 - lam) * away)
-    return np.asarray((vectors * np.maximum(values, tau / 4.0)) @ vectors.T)

@@ -10,7 +10,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
-from dpmodels.scoring.state import Information, State, floored
+from dpmodels.scoring.state import Information, State, floored, roots, shrunk
 from dpmodels.scoring.sums import Released
 
 __all__ = ["Step", "newton_step"]
@@ -18,6 +18,8 @@ __all__ = ["Step", "newton_step"]
 
 #: Eigenvalues of an information are floored at this multiple of its spectral noise, and at this.
 FLOOR_NOISE, FLOOR = 0.7, 0.1
+#: The same where W whitens the scores of people: directions between people have little of it.
+FLOOR_PEOPLE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +66,30 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
         weight = old / (old + nu * nu)
         H = weight * H + (1.0 - weight) * before
         nu = math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
-    floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), FLOOR)
+    floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), FLOOR_PEOPLE if plan.people else FLOOR)
     safe = floored(H, floor)
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, released.score / m))
     learnt = state
     if not plan.last:
-        ratio = None if released.scale is None else released.scale / (m * r)
-        learnt = score.learnt(state, H, ratio)
+        size = float(np.trace(safe)) if plan.people else r
+        ratio = None if released.scale is None else released.scale / (m * size)
+        learnt = score.learnt(state, state.share(H), ratio)
         length, most = state.length(d), score.longest * score.unit(learnt)
         d = np.asarray(d * min(1.0, most / length)) if length > 0 else d
     theta = state.theta + state.W @ d
-    W = score.white(state, learnt, root @ safe @ root)
+    if plan.people and not plan.last:
+        W = _by_meat(released, plan, np.asarray(root * math.sqrt(state.phi / learnt.phi)))
+    else:
+        W = score.white(state, learnt, root @ safe @ root)
     return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own))
+
+
+def _by_meat(released: Released, plan: PassPlan, root: Array) -> Array:
+    """Return the W that whitens the scores of people, by the released meat of this pass.
+
+    Within and between people regressors differ by up to the number of rows in variance: the
+    information does not whiten their scores (``units/theory.md``, 3.4).
+    """
+    assert released.meat is not None
+    J = shrunk(released.meat / plan.rows, plan.noise.meat / plan.rows, len(root))
+    return roots(root @ J @ root)[1]

@@ -148,6 +148,13 @@ def _void_rows(plan: Plan, design: Design, part: Part) -> list[str]:
     assert bins is not None
     lost = 1.0 - float(np.sum(bins)) / last.rows
     sd = last.noise.count * math.sqrt(len(bins)) / last.rows
+    if plan.request.unit is not None:
+        if lost < EMPTY or lost <= SEEN * sd:
+            return []
+        return [
+            f"About {lost:.0%} of the people have no row that counts (from the released "
+            "histogram, free)."
+        ]
     return empty_rows(lost, sd, design, shortened=False)
 
 
@@ -171,6 +178,24 @@ def _listed(names: tuple[str, ...], bias: Array) -> str:
     return ", ".join(given[:SHOWN]) + (", ..." if len(given) > SHOWN else "") or "none"
 
 
+def counted(plan: Plan) -> str:
+    """Return what n counts."""
+    return "rows" if plan.request.unit is None else "people"
+
+
+def _errors(plan: Plan) -> str:
+    """Say what the errors allow for."""
+    person = plan.request.unit
+    if person is not None:
+        return (
+            f"Errors allow unequal variances, and rows of one person ({person.column}) that go "
+            "together in any way (cluster-robust)."
+        )
+    if plan.detail.model.meat:
+        return "Errors allow unequal variances (HC1 sandwich), not correlated rows."
+    return "Errors are model-based (vcov='iid': one residual variance)."
+
+
 def _notes(
     plan: Plan,
     names: tuple[str, ...],
@@ -191,20 +216,16 @@ def _notes(
         "(fit.bias_bound): "
         f"{_listed(names, bias)}."
     )
-    notes.append(
-        "Errors allow unequal variances (HC1 sandwich), not correlated rows."
-        if plan.detail.model.meat
-        else "Errors are model-based (vcov='iid': one residual variance)."
-    )
+    notes.append(_errors(plan))
     if few.any():
         notes.append(
-            f"Rests on few rows: {those(few)}. The interval allows for a bias of bias_bound; more "
-            "is possible."
+            f"Rests on few {counted(plan)}: {those(few)}. The interval allows for a bias of "
+            "bias_bound; more is possible."
         )
     if undetermined.any():
         notes.append(
             f"Not determined at this budget, so the interval is wide: {those(undetermined)}. More "
-            "rows, a larger eps, narrower ranges or fewer terms would help."
+            f"{counted(plan)}, a larger eps, narrower ranges or fewer terms would help."
         )
     if lost.any():
         notes.append(

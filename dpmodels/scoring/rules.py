@@ -18,9 +18,20 @@ __all__ = [
     "Rules",
     "blocks_reach",
     "joint_sensitivity",
+    "of_people",
     "plan_pass",
 ]
 
+#: Share of a pass before the last that releases the meat of people.
+PILOT = 0.2
+#: Of people, the shares of the last pass, and what of its share an earlier pass keeps: the noise
+#: of scores is what decides.
+LAST_OF_PEOPLE = {
+    "information": 0.12, "score": 0.75, "meat": 0.05, "spread": 0.03, "histogram": 0.05,
+}  # fmt: skip
+KEPT_EARLY = 0.75
+#: Factor of the clip of people's scores, in place of .36: sums of rows have lighter tails.
+SUMS = 0.28
 #: Enlarges the joint sensitivity: rows on a lattice are parallel up to 2^-20 sqrt p only.
 LATTICE = 1.0 + 2.0**-12
 #: Largest number of columns for which ``LATTICE`` was proved to be enough.
@@ -98,6 +109,8 @@ class PassPlan:
         Rows have weights omega: scores are rounded on a lattice of their own.
     whole : bool
         No score of the declared box is longer than C: none is clipped or softened.
+    people : bool
+        The unit is a person: sums are of people, and ``rows`` counts them.
     """
 
     p: int
@@ -115,6 +128,12 @@ class PassPlan:
     tail_rows: int
     weighted: bool = False
     whole: bool = False
+    people: bool = False
+
+    @property
+    def still(self) -> bool:
+        """Whether the image of a row may not depend on its place: rows of others move."""
+        return self.people or self.relation != "replace"
 
     @property
     def scale_cut(self) -> float:
@@ -143,6 +162,12 @@ class PassPlan:
         return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
 
 
+def of_people(rules: Rules) -> tuple[float, ...]:
+    """Return the shares of the start and the passes where the unit is a person."""
+    early = [KEPT_EARLY * share for share in rules.passes[:-1]]
+    return (*early, 1.0 - math.fsum(early))
+
+
 def blocks_reach(relation: str, p: int) -> tuple[float, float]:
     """Return the sensitivities of (sum v v', sum s) at unit radii, each by itself."""
     if relation != "replace":
@@ -150,7 +175,9 @@ def blocks_reach(relation: str, p: int) -> tuple[float, float]:
     return (math.sqrt(2.0) if p > 1 else 1.0), 2.0
 
 
-def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> float:
+def joint_sensitivity(
+    matrices: float, scores: float, relation: str, p: int, *, people: bool = False
+) -> float:
     """Return the sensitivity of the joint query ``(k_1 A_1, k_2 A_2, ..., k_s s)``.
 
     Every matrix part of a row is a non-negative multiple of ``e e'``, and its score a multiple of
@@ -162,6 +189,9 @@ def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> 
         ``sum_i (k_i R_i^2)^2``: squared length of the matrix parts of one row at most.
     scores : float
         ``(k_s C)^2``.
+    people : bool
+        The parts of one person are not parallel: the sum of the parts' own
+        (``units/theory.md``, 3).
 
     Notes
     -----
@@ -174,7 +204,7 @@ def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> 
         return math.sqrt(matrices + scores)
     own, _ = blocks_reach(relation, p)
     square = 4.0 * scores + own**2 * matrices
-    if 1 < p <= MOST_COLUMNS:
+    if 1 < p <= MOST_COLUMNS and not people:
         kappa = matrices / scores
         best = 4.0 + kappa
         if kappa >= 0.5:
@@ -185,7 +215,7 @@ def joint_sensitivity(matrices: float, scores: float, relation: str, p: int) -> 
 
 def plan_pass(
     rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
-    weighted: bool = False,
+    weighted: bool = False, people: bool = False,
 ) -> PassPlan:  # fmt: skip
     """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
 
@@ -201,20 +231,29 @@ def plan_pass(
         Rows that meat and ordinary information of the last pass are of.
     weighted : bool
         Of the pass.
+    people : bool
+        n and ``tail`` count people; passes before the last release the meat too, which whitens
+        the scores of the next.
     """
     last = k == len(rules.passes) - 1
     share = _shares(rules, last=last, meat=meat)
+    if people and not last:
+        share = {name: (1.0 - PILOT) * one for name, one in share.items()} | {"meat": PILOT}
+    if people and last:
+        share |= LAST_OF_PEOPLE
     mu_pass = mu * math.sqrt(rules.passes[k])
     own, twice = blocks_reach(relation, p)
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
     matrices = share["information"] + share["meat"] + share["spread"]
     total = matrices + share["score"]
-    joint = joint_sensitivity(matrices / own**2, share["score"] / twice**2, relation, p)
+    joint = joint_sensitivity(
+        matrices / own**2, share["score"] / twice**2, relation, p, people=people
+    )
     gain = math.sqrt(total) / joint
     worth = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
     H2 = p * max(4.0, 0.22 * (worth["information"] * n / p) ** 0.7)
-    C = max(1.5 * math.sqrt(p), 0.36 * (worth["score"] * n) ** 0.45)
+    C = max(1.5 * math.sqrt(p), (SUMS if people else 0.36) * (worth["score"] * n) ** 0.45)
     J2 = p * max(4.0, 0.8 * math.sqrt(worth["meat"] * tail / p)) if share["meat"] else 0.0
     L2 = 2.0 * p if share["spread"] else 0.0
     mu_scale = mu_pass * math.sqrt(share["scale"])
@@ -230,7 +269,8 @@ def plan_pass(
     )
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
-        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
+        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted or people,
+        people=people,
     )  # fmt: skip
 
 

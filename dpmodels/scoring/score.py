@@ -34,7 +34,6 @@ __all__ = [
 Evaluate = Callable[[Array, Array], tuple[Array, Array | None]]
 
 
-
 def plain(x: Array, _: Array) -> tuple[Array, None]:
     """Return the score and information of least squares."""
     return x, None
@@ -70,7 +69,7 @@ class Start:
     constant: Array | None
 
     @classmethod
-    def of(cls, Q: Array, s: float, n: int, coordinates: Coordinates) -> Start:
+    def of(cls, Q: Array, s: float, n: float, coordinates: Coordinates) -> Start:
         """Solve the start.
 
         Parameters
@@ -79,8 +78,8 @@ class Start:
             Noisy moments of rows ``(u, c (y - u'centre))`` in the ball.
         s : float
             Its noise sd in svec coordinates.
-        n : int
-            Rows that were read.
+        n : float
+            Rows that were read: known, or released where the unit is a person.
         coordinates : Coordinates
         """
         r = len(Q) - 1

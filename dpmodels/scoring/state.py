@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpmodels.arrays import Array
 
-__all__ = ["Information", "State", "floored", "roots", "scaled_up"]
+__all__ = ["SCALE_UP", "Information", "State", "floored", "roots", "scaled_up", "shrunk"]
 
 #: The new scale is the old one times 1.1 q / (n p), which may move within these bounds.
 SCALE_UP, SCALE_LEAST, SCALE_MOST = 1.1, 0.05, 5.0
@@ -43,6 +43,8 @@ class State:
         What else a model learns on the way (alpha of a variance, sd of the residual).
     constant : (r,) array or None
         a with ``a'u = 1`` in every complete row.
+    per : float
+        Released (or guessed) rows of a unit; 1 where the unit is a row.
     """
 
     theta: Array
@@ -52,6 +54,20 @@ class State:
     earlier: Information | None = None
     nuisance: float = 0.0
     constant: Array | None = None
+    per: float = 1.0
+
+    def of_people(self, per: float) -> State:
+        """Return the state whose W whitens the information of people: ``per`` rows each."""
+        return replace(self, W=self.W / math.sqrt(per), earlier=None, per=per)
+
+    def share(self, H: Array) -> Array:
+        """Return the information in w over that of rows with omega = 1, times the identity's.
+
+        A person has ``per`` rows, and W need not whiten their second moments.
+        """
+        if self.per == 1.0:
+            return H
+        return H * (len(H) / (self.per * float(np.trace(self.W @ self.M @ self.W))))
 
     def length(self, v: Array) -> float:
         """Return ``|W v|_M``: root mean square change of the linear predictor."""
@@ -75,3 +91,13 @@ def roots(H: Array) -> tuple[Array, Array]:
 def scaled_up(phi: float, ratio: float, up: float = SCALE_UP) -> float:
     """Return the scale after a pass whose mean squared score was ``ratio`` of what it should be."""
     return phi * min(max(up * ratio, SCALE_LEAST), SCALE_MOST)
+
+
+def shrunk(J: Array, noise: float, r: int) -> Array:
+    """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread."""
+    tau = max(float(np.trace(J)) / r, noise, 1e-12)
+    away = J - tau * np.eye(r)
+    spread = float(np.sum(away * away))
+    lam = min(1.0, r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
+    values, vectors = np.linalg.eigh(tau * np.eye(r) + (1.0 - lam) * away)
+    return np.asarray((vectors * np.maximum(values, tau / 4.0)) @ vectors.T)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.gram import Words
-from dpmodels.exact.products import cross_product, mapped
+from dpmodels.exact.products import cross_product, mapped, squares
 from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.rules import PassPlan
@@ -27,14 +27,14 @@ from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "Centre", "PassSums", "Released", "ScorePass", "release_pass",
-    "sums_of_passes",
+    "AT_CLIP", "BINS", "SHRINK", "Adding", "Centre", "PassSums", "Released", "ScorePass",
+    "counted_lengths", "release_pass", "scaled", "softened", "sums_of_passes",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
 
 #: Factor on rows in balls: pays for the float rounding of norm, factor and product.
-_SHRINK = 1.0 - 2.0**-36
+SHRINK = 1.0 - 2.0**-36
 #: Scores are kept up to this part of C, then grow linearly to C at ``_REACHED`` C.
 _KEPT, _REACHED = 0.65, 0.8
 #: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
@@ -150,7 +150,7 @@ def softened(norm: Array, clip: float, whole: bool = False) -> Array:
 
 
 @dataclass(eq=False)
-class _Adding:
+class Adding:
     """The running sums of one pass over blocks."""
 
     words: dict[str, Words]
@@ -189,13 +189,13 @@ class ScorePass:
         (out,) = sums_of_passes((self,), blocks, coins)
         return out
 
-    def empty(self) -> _Adding:
+    def empty(self) -> Adding:
         """Return the sums over no block."""
         r = len(self.centre.theta)
         words = {name: Words(r) for name in ("information", "meat", "spread")}
-        return _Adding(words, np.zeros(r, dtype=object), 0, np.zeros(BINS, dtype=np.int64))
+        return Adding(words, np.zeros(r, dtype=object), 0, np.zeros(BINS, dtype=np.int64))
 
-    def add(self, sums: _Adding, block: Array, chosen: Any) -> None:
+    def add(self, sums: Adding, block: Array, chosen: Any) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
         plan = self.plan
         z, psi, omega, square, whole = self._rows(block)
@@ -209,10 +209,10 @@ class ScorePass:
             v, long = z * root, length * root
         if plan.meat or plan.spread:
             words, step = sums.words, self._step
-            words["spread"].add(_product(v[:, chosen], long[chosen], plan.spread * step))
+            words["spread"].add(scaled(v[:, chosen], long[chosen], plan.spread * step))
             if plan.meat:
                 part = z[:, chosen] * psi[chosen]
-                words["meat"].add(_product(part, norm[chosen] * step, plan.meat * step))
+                words["meat"].add(scaled(part, norm[chosen] * step, plan.meat * step))
         if omega is not None:
             sums.score += self._own_scores(z, psi, norm, length).astype(object)
         _into_ball(v, long)
@@ -223,9 +223,9 @@ class ScorePass:
             cut = plan.scale_cut
             sums.scale += int(np.trunc(np.minimum(norm * norm / cut, 1.0) * STEPS).sum())
         if plan.mu_histogram:
-            sums.bins += _lengths(norm[whole] / plan.clip)
+            sums.bins += counted_lengths(norm[whole] / plan.clip)
 
-    def done(self, sums: _Adding) -> PassSums:
+    def done(self, sums: Adding) -> PassSums:
         """Return running sums as they leave the pass."""
         matrices = {name: _integers(x) for name, x in sums.words.items()}
         return PassSums(
@@ -250,7 +250,7 @@ class ScorePass:
             weight = block[centre.weights]
             psi = psi * weight
             omega = weight if omega is None else omega * weight
-        square = np.einsum("ij,ij->j", z, z)
+        square = squares(z) if still else np.einsum("ij,ij->j", z, z)
         whole: Any = slice(None)
         if not math.isfinite(float(square @ np.abs(psi))):  # missing rows: zero, and in no bin
             whole = np.isfinite(square * psi)
@@ -264,7 +264,7 @@ class ScorePass:
     @property
     def _step(self) -> float:
         """Lattice steps of a unit of v: rows of length R_H are ``2^20 (1 - 2^-36)`` steps long."""
-        return STEPS / self.plan.information * _SHRINK
+        return STEPS / self.plan.information * SHRINK
 
     def _scores(self, z: Array, psi: Array, norm: Array, length: Array) -> npt.NDArray[np.int64]:
         """Return the sum over a block of clipped scores: integer rows z times integer factors.
@@ -279,7 +279,7 @@ class ScorePass:
         factor[~(length > 0.0)] = 0.0
         most = FACTOR * self.plan.clip
         np.clip(factor, -most, most, out=factor)
-        factor *= STEPS / most * _SHRINK
+        factor *= STEPS / most * SHRINK
         out: npt.NDArray[np.int64] = (z @ np.trunc(factor, out=factor)).astype(np.int64)
         return out
 
@@ -295,7 +295,7 @@ class ScorePass:
         np.copysign(factor, psi, out=factor)
         factor /= length
         factor[~((length > 0.0) & (norm > 0.0))] = 0.0
-        factor *= STEPS / self.plan.clip * _SHRINK
+        factor *= STEPS / self.plan.clip * SHRINK
         out: npt.NDArray[np.int64] = np.trunc(z * factor).sum(axis=1).astype(np.int64)
         return out
 
@@ -318,7 +318,7 @@ class ScorePass:
         M *= c.unit.scale
         if c.offset is not None:  # in the user's units, as the response
             M[-1, c.offset] = -M[-1, -1] if c.of_residual else 1.0
-        still = self.plan.relation != "replace"
+        still = self.plan.still
         if c.unit.intercept:  # the intercept cell of a row is exactly 1
             M[:, 0] += shift
             return M, None, still
@@ -349,7 +349,7 @@ def _into_ball(z: Array, length: Array) -> None:
     Overwrites both: z with integers of norm at most 2^20, ``length`` with what was kept of it. A
     row stays as it is if its length, as computed, is at most ``2^20 (1 - 2^-36)``.
     """
-    top = STEPS * _SHRINK
+    top = STEPS * SHRINK
     beyond = np.flatnonzero(length > top)
     if len(beyond):
         z[:, beyond] *= top / length[beyond]
@@ -357,19 +357,19 @@ def _into_ball(z: Array, length: Array) -> None:
     np.trunc(z, out=z)
 
 
-def _product(v: Array, length: Array, radius: float) -> Array:
+def scaled(v: Array, length: Array, radius: float) -> Array:
     """Return ``sum v v'`` over rows scaled into the ball, in squared lattice steps of ``radius``.
 
     Rows, lengths and radius in one unit, whichever.
     """
-    top = STEPS * _SHRINK
+    top = STEPS * SHRINK
     factor = np.minimum(top / length, top / radius)
     factor[~(length > 0.0)] = 0.0
     z = v * factor
     return cross_product(np.trunc(z, out=z))
 
 
-def _lengths(relative: Array) -> npt.NDArray[np.int64]:
+def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:
     """Count lengths over C by half octaves: octaves of the square."""
     square = relative * relative
     octave = np.frexp(square)[1] - 1  # 2^octave <= square < 2^(octave + 1)

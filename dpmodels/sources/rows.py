@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.errors import SourceError
+from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.adapt import Source, chosen_chunks
 from dpmodels.sources.progress import progress_bar
@@ -17,6 +17,7 @@ from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.sources.people import BlockOfPeople
 
 __all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 
@@ -49,6 +50,8 @@ class Rows:
         False under add/remove: the count of a pass is then not compared with n.
     passes : int
         Planned passes, a public number: the total of the one bar of a call.
+    coerced : bool
+        The cells of the source are as coercion would give them.
     """
 
     def __init__(
@@ -59,11 +62,13 @@ class Rows:
         *,
         public_n: bool = True,
         passes: int = 1,
+        coerced: bool = False,
     ) -> None:
         self._source = source
         # Where one row may be added or removed, neither a bar nor an error may show the count.
         self._progress = progress if public_n else False
         self._public_n = public_n
+        self._coerced = coerced
         self._read_once = False
         self._bar: Any = None
         self._left = self._passes = passes
@@ -96,6 +101,10 @@ class Rows:
         if at:
             yield buffer[:, :at]
 
+    def people(self, design: Design, coins: Coins | None = None) -> Iterator[BlockOfPeople]:
+        """Refuse: nobody said whose rows these are."""
+        raise PrivacyBugError("this stage reads people, but the unit of the call is a row")
+
     def coded_blocks(
         self, design: Design, height: int = BLOCK_ROWS
     ) -> Iterator[tuple[Array, npt.NDArray[np.intp]]]:
@@ -118,7 +127,7 @@ class Rows:
 
     def _pieces(
         self, design: Design, height: int, windows: Windows, coins: Coins | None = None
-    ) -> Iterator[tuple[dict[str, Any], int, bool]]:
+    ) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
         """Yield coerced cells of parts of blocks, and whether a block ends there: one pass."""
         kinds = design.kinds
         names = list(kinds)
@@ -129,7 +138,7 @@ class Rows:
             seen = start + len(chunk[names[0]])
             bar.update(seen - start + skipped)
             spans = list(windows.spans(start, seen))
-            columns = coerce_all(chunk, kinds) if spans else {}
+            columns = {} if not spans else chunk if self._coerced else coerce_all(chunk, kinds)
             if coins is not None:
                 keep = coins.choose(seen - start)
                 columns = {c: v[keep] for c, v in columns.items()}
@@ -190,7 +199,11 @@ class Rows:
         yield from self._source.chunks(list(names))
 
     def sample(
-        self, design: Design, indices: Sequence[int], keep: npt.NDArray[np.intp] | None
+        self,
+        design: Design,
+        indices: Sequence[int],
+        keep: npt.NDArray[np.intp] | None,
+        draw: Callable[[int], npt.NDArray[np.uint8]] | None = None,  # of people with several rows
     ) -> Array:
         """Return design columns ``indices`` of all rows, or of the rows ``keep`` (sorted).
 

@@ -26,6 +26,7 @@ def replayed(word):
 
 
 _M = "dpmodels/models/"
+_PEOPLE = ("tests/privacy/test_people.py",)
 #: What is done with a fit, and new releases about one.
 HOLDOUT = ("tests/privacy/test_holdout_sensitivity.py", "-k", "attained")
 ORACLE = ("tests/unit/after/test_oracle.py",)
@@ -44,6 +45,73 @@ AFTER = (
 )  # fmt: skip
 MUTANTS = (
     *AFTER,
+    # -- people as units
+    Mutant(
+        "dpmodels/exact/people.py",
+        "np.divide(TOP, root, out=factor, where=root > radius)",
+        "np.divide(TOP, root, out=factor, where=root > 2.0 * radius)",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/exact/people.py",
+        "trace = sums(np.ceil(part, out=part), block.starts)",
+        "trace = np.maximum.reduceat(part, block.starts)",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/people.py",
+        "factor = softened(size, STEPS, self.plan.whole) * SHRINK",
+        "factor = softened(size, 2.0 * STEPS, self.plan.whole) * SHRINK",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/people.py",
+        "int(np.minimum(sums(part, block.starts), STEPS).sum())",
+        "int(sums(part, block.starts).sum())",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "if 1 < p <= MOST_COLUMNS and not people:",
+        "if 1 < p <= MOST_COLUMNS:",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/sources/people.py",
+        "lowest = np.minimum.reduceat(own, block.starts)",
+        "own = np.arange(len(own))\n            lowest = np.minimum.reduceat(own, block.starts)",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/privacy/group.py",
+        "Step(s.name, Gaussian(m * s.mechanism.mu), s.share",
+        "Step(s.name, Gaussian(m**0.5 * s.mechanism.mu), s.share",
+        ("tests/unit/units/test_unit_argument.py",),
+    ),
+    Mutant(
+        "dpmodels/sources/people.py",
+        "taken = rank < most",
+        "taken = rank < most + 1",
+        ("tests/unit/units/test_unit_argument.py",),
+    ),
+    Mutant(
+        "dpmodels/sources/people.py",
+        "if self.person.count is not None and found > self.person.count:",
+        "if False:",
+        ("tests/unit/units/test_unit_argument.py",),
+    ),
+    Mutant(
+        "dpmodels/units/ids.py",
+        "ranked = sorted(known, key=lambda key: (isinstance(key, str), key))",
+        "ranked = list(known)",
+        ("tests/unit/units/test_ids.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/account.py",
+        "if column_of(unit) or column_of(guarantee.unit):",
+        "if False:",
+        ("tests/unit/units/test_unit_argument.py",),
+    ),
     # -- scoring: rules, sums, engine, newton, intervals, and the ending of dp_ols
     Mutant(
         "dpmodels/scoring/rules.py",
@@ -83,7 +151,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/rules.py",
-        "if 1 < p <= MOST_COLUMNS:",
+        "if 1 < p <= MOST_COLUMNS and not people:",
         "if 1 < p:",
         ("tests/unit/scoring/test_pins.py",),
     ),
@@ -144,7 +212,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/engine.py",
-        'still=plan.relation != "replace"',
+        'still=plan.people or plan.relation != "replace"',
         "still=False",
         ("tests/privacy/test_scoring_sensitivity.py", "tests/unit/scoring/test_pins.py"),
     ),
@@ -253,8 +321,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/sums.py",
-        "factor *= STEPS / self.plan.clip * _SHRINK\n        out: npt",
-        "factor *= 2.0 * STEPS / self.plan.clip * _SHRINK\n        out: npt",
+        "factor *= STEPS / self.plan.clip * SHRINK\n        out: npt",
+        "factor *= 2.0 * STEPS / self.plan.clip * SHRINK\n        out: npt",
         ("tests/privacy/test_family_sensitivity.py",),
     ),
     Mutant(

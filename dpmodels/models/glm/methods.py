@@ -32,6 +32,7 @@ register_method(
         verb="dp_glm",
         title="Private Fisher scoring",
         backend="dpmodels.models.glm.scored",
+        people=("dpmodels.models.glm.scored",),
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
         reference="theory note scoring/theory.md; McCullagh and Nelder (1989)",

@@ -73,6 +73,7 @@ register_method(
         title="least squares from noisy moments",
         backend="dpmodels.models.linear.ssp",
         endings=(Ending("dpmodels.models.linear.scored", _WHY_NOT, "moments only"),),
+        people=("dpmodels.models.linear.scored",),
         needs=("ranges", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("weights",),

@@ -18,6 +18,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.exact.gram import gram
+from dpmodels.exact.people import averages_gram
 from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.planning import Plan
@@ -112,19 +113,28 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. Sensitivities: module docstring.
+    Unit: one row; replace-one, n public. Sensitivities: module docstring. For people the row of a
+    person is the mean of its rows (``units/theory.md``, 8): the same bounds.
     """
     design = ranged_design(plan, rows, run)
     if design is None:
         return no_ranges(plan)
     rowmap, centre, half = mean_scale(design)
     d = design.p
-    G = gram(rows.blocks(design), WithOne(rowmap)).integers()
+    if plan.request.unit is not None:
+        G = averages_gram(rows.people(design), rowmap).integers()
+    else:
+        G = gram(rows.blocks(design), WithOne(rowmap)).integers()
     # Last row of the Gram matrix of (u, 1): sums of u, then the count; lattice unit 2^-40.
+    # Of people it is (u, share of complete rows, 1).
     k = math.sqrt(3.0 * d)
     weights = np.append(np.ones(d), k)
     sums = run.gaussian(
-        "means and count", G[d], 2.0 * math.sqrt(d) * 2.0**40, weights=weights, unit=2.0**-40
+        "means and count",
+        G[-1, : d + 1],
+        2.0 * math.sqrt(d) * 2.0**40,
+        weights=weights,
+        unit=2.0**-40,
     )
     values = {"sums": sums[:d], "count": sums[d:]}
     detail: MeanDetail = plan.detail
@@ -154,7 +164,8 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     H = np.outer(part.half, part.half)
     privacy = H * (sd**2 * np.eye(d) + sd_count**2 * np.outer(m, m)) / count**2
     sampling = None
-    stats = {"complete_rows": count}
+    person = plan.request.unit
+    stats = {"complete_rows" if person is None else "complete_people": count}
     if detail.mu_square:
         V = release.values["squares"] / count - np.outer(m, m)
         floor = math.sqrt(2.0) * d / (detail.mu_square * count)
@@ -171,6 +182,9 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         stats=stats,
         notes=(
             "A row with a missing cell counts for none of the means; the number of complete rows "
-            "is a private release.",
+            "is a private release."
+            if person is None
+            else f"Every person ({person.column}) counts once, by the mean of its rows; one with "
+            "missing cells by the share of complete rows. Errors are those of people's means.",
         ),
     )

@@ -10,6 +10,7 @@ register_method(
         foretells=True,
         title="Mean of clipped values",
         backend="dpmodels.models.mean.clipped",
+        people=("dpmodels.models.mean.clipped",),
         needs=("delta > 0", "one pass"),
         privacy_se="released",
         reference="Gaussian mechanism on sums and the count; ranges by stability histograms",

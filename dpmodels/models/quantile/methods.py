@@ -9,6 +9,7 @@ register_method(
         verb="dp_quantreg",
         title="Private Fisher scoring",
         backend="dpmodels.models.quantile.scored",
+        people=("dpmodels.models.quantile.scored",),
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
         reference="theory note scoring/theory.md; Koenker and Bassett (1978)",

@@ -9,6 +9,7 @@ register_method(
         verb="dp_mest",
         title="Private Fisher scoring",
         backend="dpmodels.models.robust.scored",
+        people=("dpmodels.models.robust.scored",),
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
         reference="theory note scoring/theory.md; Huber (1964); Newey and Powell (1987)",

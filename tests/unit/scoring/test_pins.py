@@ -258,7 +258,7 @@ def test_a_pass_can_be_drawn_once():
 
 def test_a_score_of_length_zero_is_in_the_first_bin():
     """frexp(0) is (0, 0): next to the clip, if nobody looks."""
-    from dpmodels.scoring.sums import _lengths
+    from dpmodels.scoring.sums import counted_lengths
 
-    bins = _lengths(np.array([0.0, 1e-200, 0.99, 1.0, 1e9]))
+    bins = counted_lengths(np.array([0.0, 1e-200, 0.99, 1.0, 1e9]))
     assert bins[0] == 2 and bins[AT_CLIP - 1] == 1 and bins[AT_CLIP] == 1 and bins[-1] == 1

@@ -1,0 +1,171 @@
+"""Sums by person: rows of whole people into a ball of their own, exact integers throughout.
+
+``G_p = sum_t z_t z_t'`` of a person's rows, scaled so that its trace is at most R^2. Every step is
+one multiplication, addition, division or root after the other, each rounded by itself: what comes
+of a person does not depend on who stands beside (``units/theory.md``, 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.exact.gram import Gram, LatticeMap, Words
+from dpmodels.exact.products import cross_product, squares
+from dpmodels.exact.rowmap import STEPS, RowMap
+from dpmodels.sources.windows import WINDOW
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.sources.people import BlockOfPeople
+    from dpmodels.sources.windows import Coins
+
+__all__ = [
+    "ROW_MOST", "TOP", "People", "averages", "averages_gram", "into_balls", "lengths",
+    "people_gram", "product", "sums", "void",
+]  # fmt: skip
+
+Index = npt.NDArray[np.intp]
+#: Lattice steps of a radius: pays for the float rounding of lengths, factors and products.
+TOP = STEPS * (1.0 - 2.0**-36)
+#: A row longer than this many radii is taken for one of that length, before people are summed.
+ROW_MOST = 16.0
+#: Squared lengths are counted in steps of this, rounded up: integers of at most 2^40 a row.
+_COARSE = 2.0**8
+#: From here on sums of integers round; they are enlarged by more than 2^33 rows could lose.
+_EXACT, _SAFE = 2.0**53, 1.0 + 2.0**-20
+
+
+class People(Protocol):
+    """Whatever yields passes of whole people."""
+
+    def people(self, design: Design, coins: Coins | None = None) -> Iterable[BlockOfPeople]:
+        """Yield one pass of blocks of whole people."""
+        ...
+
+
+def lengths(z: Array) -> Array:
+    """Return the lengths of rows (columns of z), each by itself."""
+    return np.asarray(np.sqrt(squares(z)))
+
+
+def sums(cells: Array, starts: Index) -> Array:
+    """Return the sums over people of integers, along the last axis."""
+    return np.asarray(np.add.reduceat(cells, starts, axis=-1))
+
+
+def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
+    """Scale people into balls of trace, and round their rows towards zero.
+
+    Parameters
+    ----------
+    z : (k, m) array
+        Rows, 0 where they are void; not overwritten.
+    length : (m,) array
+        Of the rows.
+    block : BlockOfPeople
+        Whose rows these are.
+    *radii : float
+        In units of z. The first is the one that cuts single rows.
+
+    Returns
+    -------
+    list of (k, m) arrays
+        For each radius: integers in steps of radius / 2^20, whose squares add up to at most 2^40
+        over the rows of one person.
+    """
+    most = ROW_MOST * radii[0]
+    cut = np.minimum(length, most)
+    keep = np.ones_like(length)
+    np.divide(cut, length, out=keep, where=length > most)
+    part = cut * (STEPS / radii[0])
+    part *= part
+    part /= _COARSE
+    trace = sums(np.ceil(part, out=part), block.starts)
+    trace[trace >= _EXACT] *= _SAFE
+    root = np.sqrt(trace * _COARSE) * (radii[0] / STEPS)  # of a person, in units of z
+    out = []
+    for radius in radii:
+        factor = np.full_like(root, TOP / radius)
+        np.divide(TOP, root, out=factor, where=root > radius)
+        image = z * (np.repeat(factor, block.counts) * keep)
+        out.append(np.trunc(image, out=image))
+    return out
+
+
+def product(z: Array, words: Words) -> None:
+    """Add ``z z'`` to exact sums, at most 8192 columns at once."""
+    for a in range(0, z.shape[1], WINDOW):
+        words.add(cross_product(z[:, a : a + WINDOW]))
+
+
+def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap) -> Gram:
+    """Accumulate ``sum_p c_p G_p`` of the images of rows under a map into a ball.
+
+    Parameters
+    ----------
+    blocks : iterable of BlockOfPeople
+    rowmap : RowMap
+        Its affine part is used, row by row; its ball is that of a person's trace.
+
+    Privacy
+    -------
+    The return value is confidential. One person contributes one positive semidefinite integer
+    matrix of trace at most 2^40.
+    """
+    k = len(rowmap.box)
+    total = Words(k)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            z = np.ascontiguousarray(rowmap.image(block.rows))
+            length = void(z)
+            (lattice,) = into_balls(z, length, block, STEPS)
+            product(lattice, total)
+    return Gram(*total.words(), 0, "")
+
+
+def averages(block: BlockOfPeople, rowmap: LatticeMap) -> Array:
+    """Return one lattice row a person: the mean of its rows, and the share of complete ones.
+
+    Returns
+    -------
+    (k + 1, people) array
+        Integers, rounded towards zero: no entry is larger than the last.
+    """
+    z = rowmap.integers(block.rows)
+    gone = np.isnan(z).any(axis=0)
+    z[:, gone] = 0.0
+    whole = np.where(gone, 0.0, STEPS)
+    out = sums(np.vstack([z, whole]), block.starts) / block.counts
+    return np.asarray(np.trunc(out, out=out))
+
+
+def averages_gram(blocks: Iterable[BlockOfPeople], rowmap: LatticeMap) -> Gram:
+    """Accumulate the Gram matrix of ``(mean of a person's rows, share of complete ones, 1)``.
+
+    Privacy
+    -------
+    The return value is confidential. One person contributes one row, in the convex hull of what
+    one row can be (``units/theory.md``, 8).
+    """
+    k = len(rowmap.box) + 2
+    total = Words(k)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            own = averages(block, rowmap)
+            product(np.vstack([own, np.full((1, own.shape[1]), STEPS)]), total)
+    return Gram(*total.words(), 0, "")
+
+
+def void(z: Array) -> Array:
+    """Turn rows that are not finite into zero rows; return the lengths of all."""
+    length = lengths(z)
+    gone = ~np.isfinite(length)
+    if gone.any():
+        z[:, gone] = 0.0
+        length[gone] = 0.0
+    return length

@@ -1,0 +1,189 @@
+"""Ids to codes: equality only, one cell at a time, never printed.
+
+An id is an integer, a text, or a float that holds an integer below 2^53; every other cell is
+missing. An integer and the text of its digits are different ids (``theory.md``, 1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+
+__all__ = ["Ids"]
+
+Codes = npt.NDArray[np.int64]
+#: Floats at or above this do not tell neighbouring integers apart.
+_EXACT = 2.0**53
+#: Ids within so many times the number of rows are ranked by a table.
+_TABLE = 4
+
+
+class Ids:
+    """A column of ids, collected part by part: private."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, npt.NDArray[np.bool_] | None]] = []
+
+    def add(self, column: Any) -> None:
+        """Add the cells of a part."""
+        self._parts.append(_canonical(column))
+
+    def codes(self) -> tuple[Codes, int]:
+        """Return (code of each row, -1 where the id is missing; number of different ids).
+
+        Codes follow the order of the ids, numbers before text: they do not depend on the order of
+        the rows.
+        """
+        if not self._parts:
+            return np.empty(0, dtype=np.int64), 0
+        if all(cells.dtype == np.int64 for cells, _ in self._parts):
+            cells = np.concatenate([cells for cells, _ in self._parts])
+            present = np.concatenate(
+                [np.ones(len(c), dtype=bool) if ok is None else ok for c, ok in self._parts]
+            )
+            if present.all():
+                return _ranks(cells)
+            out = np.full(len(cells), -1, dtype=np.int64)
+            out[present], found = _ranks(cells[present])
+            return out, found
+        known: dict[Any, int] = {}
+        parts = []
+        for cells, ok in self._parts:
+            keys = cells.tolist()
+            present = np.ones(len(keys), dtype=bool) if ok is None else ok
+            parts.append(
+                np.fromiter(
+                    (
+                        known.setdefault(key, len(known)) if there and key is not None else -1
+                        for key, there in zip(keys, present.tolist(), strict=True)
+                    ),
+                    dtype=np.int64,
+                    count=len(keys),
+                )
+            )
+        ranked = sorted(known, key=lambda key: (isinstance(key, str), key))
+        rank = np.empty(len(known) + 1, dtype=np.int64)
+        rank[[known[key] for key in ranked]] = np.arange(len(known))
+        rank[-1] = -1
+        return rank[np.concatenate(parts)], len(known)
+
+
+def _ranks(cells: Codes) -> tuple[Codes, int]:
+    """Return the rank of each integer among the different ones, and how many those are."""
+    if not len(cells):
+        return cells, 0
+    step = cells[1:] != cells[:-1]
+    if bool((cells[1:] >= cells[:-1]).all()):  # in order already
+        out = np.concatenate([[0], np.cumsum(step)])
+        return out, int(out[-1]) + 1
+    low, high = int(cells.min()), int(cells.max())
+    if high - low <= _TABLE * len(cells):  # a table of who is there is faster than a sort
+        there = np.zeros(high - low + 1, dtype=bool)
+        there[cells - low] = True
+        rank = np.cumsum(there) - 1
+        return rank[cells - low], int(rank[-1]) + 1
+    import pandas as pd
+
+    out, values = pd.factorize(cells, sort=True)
+    return out.astype(np.int64), len(values)
+
+
+def _canonical(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    """Return (int64 cells, present) of numbers; (object cells of int, str or None, None) else."""
+    module = type(column).__module__.split(".")[0]
+    if module == "pandas":
+        return _of_pandas(column)
+    if module == "polars":
+        return _of_arrow(column.to_arrow())
+    if module == "pyarrow":
+        return _of_arrow(column)
+    if isinstance(column, np.ma.MaskedArray):
+        masked: Any = column.astype(object)
+        return _of_array(masked.filled(None))
+    if not isinstance(column, np.ndarray):
+        cells = np.empty(len(column), dtype=object)
+        for i, cell in enumerate(column):
+            cells[i] = cell
+        column = cells
+    return _of_array(column.reshape(-1))
+
+
+def _of_pandas(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    import pandas as pd
+
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        cat = column.cat if hasattr(column, "cat") else column
+        values = _objects(*_of_array(np.asarray(cat.categories, dtype=object)))
+        cells = np.empty(len(values) + 1, dtype=object)  # the last for code -1: missing
+        cells[:-1] = values
+        return cells[np.asarray(cat.codes)], None
+    if isinstance(dtype, np.dtype):
+        return _of_array(column.to_numpy())
+    if pd.api.types.is_integer_dtype(dtype) and not pd.api.types.is_unsigned_integer_dtype(dtype):
+        present = ~column.isna().to_numpy(dtype=bool)
+        return column.to_numpy(dtype=np.int64, na_value=0), present
+    return _of_array(column.to_numpy(dtype=object))
+
+
+def _of_arrow(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_signed_integer(kind):
+        present = (
+            ~np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+            if isinstance(column, pa.Array)
+            else ~np.asarray(column.is_null(), dtype=bool)
+        )
+        cells = np.asarray(column.fill_null(0)).astype(np.int64)
+        return cells, None if present.all() else present
+    if pa.types.is_floating(kind):
+        return _of_array(np.asarray(column, dtype=float))
+    out = np.empty(len(column), dtype=object)
+    out[:] = column.to_pylist()
+    return _of_array(out)
+
+
+def _of_array(cells: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    kind = cells.dtype.kind
+    if kind == "i" or (kind == "u" and cells.dtype.itemsize < 8):
+        return cells.astype(np.int64), None
+    if kind == "f":
+        return _of_floats(cells.astype(float))
+    if kind not in "OUu":  # truth values, dates, bytes: no ids
+        return np.full(len(cells), None, dtype=object), None
+    out = np.empty(len(cells), dtype=object)
+    out[:] = [_key(cell) for cell in cells.tolist()]
+    return out, None
+
+
+def _of_floats(cells: Array) -> tuple[Codes, npt.NDArray[np.bool_]]:
+    with np.errstate(all="ignore"):
+        present = (np.abs(cells) < _EXACT) & (np.floor(cells) == cells)
+    return np.where(present, cells, 0.0).astype(np.int64), present
+
+
+def _objects(cells: Any, present: npt.NDArray[np.bool_] | None) -> Any:
+    out = cells.astype(object)
+    if present is not None:
+        out[~present] = None
+    return out
+
+
+def _key(cell: Any) -> int | str | None:
+    """Return what a cell is compared by; None: it is no id."""
+    kind = type(cell)
+    if kind is str:
+        return str(cell)
+    if kind is int:
+        return int(cell)
+    if isinstance(cell, np.generic):
+        return None if isinstance(cell, np.bool_) else _key(cell.item())
+    if kind is float and abs(cell) < _EXACT and cell == int(cell):
+        return int(cell)
+    return None

@@ -1,0 +1,365 @@
+"""``unit=`` through the verbs: whose guarantee, what is shown, what is refused."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.errors import (
+    BudgetError,
+    DPModelsWarning,
+    PrivacyBugError,
+    PrivateStageError,
+    RequestError,
+    SourceError,
+)
+from dpmodels.sources.adapt import as_source
+from dpmodels.sources.people import PeopleRows, row_hashes
+from dpmodels.sources.rows import Rows
+from dpmodels.units import Person
+from dpmodels.units.person import identifier_among
+
+BOUNDS = {"y": (-3, 3), "x": (-1, 1)}
+
+
+def panel(N=120, T=4, seed=1):
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(N), T)
+    x = rng.uniform(-1, 1, N * T)
+    y = 0.5 * x + np.repeat(rng.normal(0, 0.5, N), T) + rng.normal(0, 0.5, N * T)
+    return pd.DataFrame({"pid": ids, "x": x, "y": y})
+
+
+def fit(data, verb=dp.dp_ols, formula="y ~ x", **more):
+    call = {"eps": 5.0, "delta": 1e-4, "bounds": BOUNDS, "unit": "pid", "seed": 3, **more}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DPModelsWarning)
+        return verb(formula, data, **call)
+
+
+def test_the_guarantee_says_whom_it_protects_and_n_counts_people():
+    found = fit(panel())
+    assert found.nobs == 120 and found.unit == "one person (column pid)"
+    assert found.privacy.unit == "one person (column pid)"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DPModelsWarning)
+        plain = dp.dp_ols("y ~ x", panel(), eps=5, delta=1e-4, bounds=BOUNDS, unit="pid")
+    assert "unit: one person (column pid)" in plain.privacy.statement()
+    assert "the number of people is public, that of rows is not" in plain.privacy.statement()
+    text = str(plain.summary()) + str(plain.ledger) + repr(plain) + plain.to_json()
+    assert not re.search(r"(?<![.\d])480(?![.\d])", text)
+    assert "cluster-robust" in text and "People:" in text
+    again = dp.Fit.from_json(plain.to_json()) if hasattr(dp, "Fit") else None
+    assert again is None or again.unit == plain.unit
+
+
+def test_a_plan_counts_people():
+    plan = dp.plan("y ~ x", dp.Schema(unit="pid", **BOUNDS), n=120, eps=5, delta=1e-4)
+    assert plan.guarantee.unit == "one person (column pid)" and plan.n == 120
+    assert "People" in str(plan) and "one person" in str(plan)
+
+
+def test_a_schema_carries_the_unit_and_a_variable_may_be_called_unit():
+    schema = dp.Schema(unit="pid", **BOUNDS)
+    assert schema.unit == "pid" and "unit" not in schema and len(schema) == 2
+    for again in (
+        dp.Schema.from_json(schema.to_json()),
+        dp.Schema.from_toml(schema.to_toml()),
+        schema.update(z=(0, 1)).restrict(["x", "y"]).update(unit="pid"),
+    ):
+        assert again == schema and hash(again) == hash(schema)
+    assert schema.update(z=(0, 1)).unit == "pid" and "pid" in repr(schema)
+    assert schema != dp.Schema(**BOUNDS)
+    assert dp.Schema(unit=dp.Real(0, 1)).unit is None
+    found = fit(panel(), unit=None, bounds=None, schema=schema)
+    assert found.unit == "one person (column pid)"
+
+
+def frames(data, cut):
+    return lambda: iter([data.iloc[i : i + cut] for i in range(0, len(data), cut)])
+
+
+def test_every_source_and_order_gives_the_same_fit(tmp_path):
+    data = panel()
+    mixed = data.sample(frac=1, random_state=2)
+    text = data.assign(pid=data["pid"].map("p{:03d}".format))
+    wanted = fit(data).params
+    for table in (
+        mixed, frames(data, 7), frames(mixed, 7), data.to_dict("list"), text,
+        data.astype({"pid": float}), data.assign(pid=data["pid"].astype("category")),
+    ):  # fmt: skip
+        assert fit(table).params.tolist() == wanted.tolist()
+    assert fit(iter([mixed]), units=120).params.tolist() == wanted.tolist()
+    data.to_csv(tmp_path / "t.csv", index=False)
+    assert fit(tmp_path / "t.csv").params.tolist() == wanted.tolist()
+
+
+def test_rows_without_an_id_count_for_nothing():
+    data = panel()
+    more = pd.concat([data.astype({"pid": float}), pd.DataFrame({"pid": [np.nan], "x": 1, "y": 3})])
+    found = fit(more)
+    assert found.nobs == 120 and found.params.tolist() == fit(data).params.tolist()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"unit": "pidd"}, "no column of this name. Did you mean 'pid'"),
+        ({"unit": 3}, "name of the column"),
+        ({"unit": "flag"}, "type bool"),
+        ({"unit": "attribute"}, "noised tables"),
+        ({"unit": None, "units": 5}, "units= belongs to unit="),
+        ({"unit": None, "rows_per_unit": 5}, "rows_per_unit= belongs to unit="),
+        ({"units": 0}, "number of people"),
+        ({"rows_per_unit": -1}, "public guess"),
+        ({"n": 480}, "units="),
+        ({"method": "eptr"}, "Use method='ssp'; or keep at most m rows"),
+        ({"inference": False}, "ends by scoring"),
+        ({"scoring": False}, "ends by scoring"),
+        ({"vcov": "iid"}, "not: leave vcov= out"),
+        ({"public_order": True}, "leave it out"),
+        ({"schema": {"pid": dp.Levels([1, 2])}}, "who is in the table is private"),
+        ({"relation": "add-remove", "units": 120, "n_guess": 100}, "n_guess=120"),
+        ({"units": 2}, "n = 2 people cannot carry 2"),
+    ],
+)
+def test_unusable_calls_are_refused_before_anything_is_charged(more, said):
+    data = panel().assign(flag=True)
+    budget = dp.Budget(10, 1e-2, unit="pid")
+    with pytest.raises(RequestError, match=said.replace("(", r"\(")):
+        fit(data, **{"budget": budget, **more})
+    assert budget.account.calls == 0
+
+
+def test_other_refusals():
+    data = panel()
+    with pytest.raises(RequestError, match="one quantile a call"):
+        fit(data, dp.dp_quantreg, tau=[0.25, 0.75])
+    with pytest.raises(RequestError, match="Use method='clipped'; or keep at most m rows"):
+        fit(data, dp.dp_mean, "y ~ 1", method="ptr", width=3.0)
+    with pytest.raises(RequestError, match="Keep at most m rows a person"):
+        fit(data, dp.dp_npreg, "y ~ x")
+    with pytest.raises(RequestError, match="no cell of the column is an id"):
+        fit(data.assign(pid=np.nan))
+    with pytest.raises(RequestError, match="units="):
+        fit(iter([data]))
+    for more in ({"unit": "pid"}, {"schema": dp.Schema(unit="pid", **BOUNDS)}):
+        with pytest.raises(RequestError, match="one row a person first"):
+            dp.dp_release(data, eps=1, delta=1e-5, **more)
+
+
+def test_noised_tables_keep_their_words():
+    data = panel()
+    one = fit(data, dp.dp_quantreg, unit="attribute", method="drcl")
+    assert one.privacy.unit == "attribute"
+    assert fit(data, unit="record").unit == "one record"
+
+
+def test_more_people_than_declared_stops_the_call_and_fewer_do_not():
+    data = panel()
+    with pytest.raises(SourceError, match="more people than units= declares"):
+        fit(data, units=119)
+    assert fit(data, units=200).nobs == 200
+
+
+def test_one_id_for_all_rows_and_as_many_ids_as_rows():
+    data = panel()
+    with pytest.raises(RequestError, match="n = 1 people"):
+        fit(data.assign(pid=7))
+    single = data.assign(pid=np.arange(len(data)))
+    assert fit(single).nobs == len(data)
+
+
+def test_a_private_count_of_people_is_not_counted():
+    found = fit(panel(), relation="add-remove", n_guess=100)
+    assert found.nobs is None
+    assert "add or remove all rows of one person" in str(found.summary())
+
+
+def test_ledgers_of_people_and_of_rows_do_not_mix(tmp_path):
+    people, rows = dp.Budget(50, 1e-2, unit="pid"), dp.Budget(50, 1e-2)
+    other = dp.Budget(50, 1e-2, unit="house")
+    assert people.unit == "one person (column pid)"
+    data = panel()
+
+    def call(budget, **more):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DPModelsWarning)
+            return dp.dp_ols("y ~ x", data, eps=1, delta=1e-4, bounds=BOUNDS, budget=budget, **more)
+
+    call(people, unit="pid")
+    call(rows)
+    with pytest.raises(BudgetError, match="Give the call unit='pid'"):
+        call(people)
+    with pytest.raises(BudgetError, match=r"Budget\(..., unit='pid'\)"):
+        call(rows, unit="pid")
+    with pytest.raises(BudgetError, match="unit='house'"):
+        call(other, unit="pid")
+    assert (people.account.calls, rows.account.calls, other.account.calls) == (1, 1, 0)
+    assert "one person" in str(people.report())
+    path = tmp_path / "l.sqlite"
+    held = dp.Budget.open(path, 5, 1e-3, unit="pid")
+    call(held, unit="pid")
+    again = dp.Budget.open(path, unit="pid")
+    assert again.charges[0].guarantee.unit == "one person (column pid)"
+    assert again.joint().unit == "one person (column pid)"
+    with pytest.raises(BudgetError, match="unit"):
+        dp.Budget.open(path, unit="house")
+    with pytest.raises(RequestError, match="name of the column"):
+        dp.Budget(1, 1e-5, unit=3)
+
+
+def test_a_summary_names_a_column_that_looks_like_an_identifier():
+    data = panel().rename(columns={"pid": "person_id"})
+    row = fit(data, unit=None)
+    assert "unit='person_id' protects a person" in " ".join(str(row.summary()).split())
+    assert "protects a person" not in str(fit(data, unit="person_id").summary())
+    for name in ("id", "patient", "userId", "customer_no", "x.id", "PID".lower()):
+        assert identifier_among(["y", name]) == name
+    for name in ("paid", "width", "userland", "idle", "humid"):
+        assert identifier_among([name]) == ""
+
+
+def test_a_stage_of_rows_reads_no_people_and_the_reverse():
+    source = as_source(panel())
+    people = PeopleRows(source, 120, Person("pid"))
+    with pytest.raises(PrivacyBugError):
+        next(people.blocks(None))
+    with pytest.raises(PrivacyBugError):
+        next(Rows(source, 480).people(None))
+
+
+def test_a_row_hash_is_of_cells_and_key_alone():
+    rng = np.random.default_rng(1)
+    cells, key = rng.normal(size=50), np.arange(8, dtype=np.uint8)
+    codes = rng.integers(-1, 4, 50).astype(np.int32)
+    whole = row_hashes([cells, codes], key)
+    assert np.array_equal(whole[7:9], row_hashes([cells[7:9], codes[7:9]], key))
+    assert len(set(whole.tolist())) == 50
+    assert not np.array_equal(whole, row_hashes([cells, codes], key + 1))
+    zeros = row_hashes([np.array([0.0, -0.0])], key)
+    assert zeros[0] == zeros[1]
+
+
+def test_a_failing_source_says_nothing():
+    def parts():
+        yield panel(10)
+        raise ValueError("quote 3.14159")
+
+    with pytest.raises((PrivateStageError, SourceError)) as caught:
+        fit(parts)
+    assert "3.14159" not in str(caught.value)
+
+
+# -- cap and pay
+
+
+def test_what_m_rows_come_to():
+    """The table of units.md 3."""
+    from dpmodels.privacy.gdp import eps_gdp, mu_gdp
+    from dpmodels.privacy.group import gaussian_rows, pair_of_people, pair_of_rows
+
+    assert mu_gdp(*gaussian_rows(1.0, 1e-6, 5)) == pytest.approx(0.0473409, abs=5e-8)
+    assert eps_gdp(5 * mu_gdp(1.0, 1e-6), 1e-6) == pytest.approx(5.9262, abs=5e-5)
+    assert pair_of_people(1.0, 1e-6, 5) == pytest.approx((5.0, 8.579e-5), rel=1e-4)
+    assert pair_of_rows(1.0, 1e-6, 5) == pytest.approx((0.2, 1.2885e-7), rel=1e-4)
+    assert pair_of_rows(1.0, 0.0, 4) == (0.25, 0.0)
+    for eps, delta, m in ((0.5, 1e-5, 3), (3.0, 1e-8, 12)):
+        assert pair_of_people(*pair_of_rows(eps, delta, m), m) == pytest.approx((eps, delta))
+
+
+CAPPED = {
+    "ptr": (dp.dp_mean, "y ~ 1", {"method": "ptr", "width": 3.0}),
+    "adassp": (dp.dp_ols, "y ~ x", {"method": "adassp"}),
+    "moments only": (dp.dp_ols, "y ~ x", {"inference": False}),
+    "functional": (dp.dp_ols, "y ~ x", {"method": "functional", "delta": 0.0}),
+    "eptr": (dp.dp_ols, "y ~ x", {"method": "eptr"}),
+    "objpert": (dp.dp_glm, "{y > 0} ~ x", {"method": "objpert"}),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "objpert")) for n in CAPPED]
+)
+def test_methods_of_rows_serve_capped_people(name):
+    verb, formula, more = CAPPED[name]
+    data = panel(400)
+    found = fit(data, verb, formula, eps=40.0, max_rows=3, **more)
+    assert found.nobs == 400 and found.unit == "one person (column pid)"
+    said = " ".join(str(found.summary()).split())
+    assert "cap and pay: at most 3 rows a person are kept" in said
+    assert found.privacy.most == 3 and found.privacy.eps == 40.0
+    again = fit(data.sample(frac=1, random_state=1), verb, formula, eps=40.0, max_rows=3, **more)
+    assert np.allclose(found.params, again.params, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"max_rows": 0, "method": "adassp"}, "number of rows of a person"),
+        ({"max_rows": 3}, "leave max_rows= out"),
+        ({"max_rows": 3, "unit": None}, "max_rows= belongs to unit="),
+        ({"max_rows": 3, "method": "drcl"}, "noised table"),
+        ({"max_rows": 3, "method": "adassp", "relation": "add-remove"}, "relation='replace'"),
+        ({"max_rows": 3, "method": "adassp", "na": "impute-midpoint"}, "leave na= out"),
+    ],
+)
+def test_caps_that_cannot_be(more, said):
+    with pytest.raises(RequestError, match=said):
+        fit(panel(), **more)
+
+
+def test_kept_rows_are_chosen_by_cells_and_key_not_by_place():
+    from dpmodels.privacy.noise import SeededNoise
+    from dpmodels.variables import Real
+
+    kinds = {"x": Real(), "y": Real()}
+    data = panel(30, 9)
+    data.loc[::3, ["x", "y"]] = 0.25  # duplicates
+    few = data[data["pid"] != 4]
+    short = pd.concat([few, data[data["pid"] == 4].iloc[:2]])
+    tables = []
+    for table in (data, data.sample(frac=1, random_state=3), short):
+        rows = PeopleRows(as_source(table), 30, Person("pid", most=4))
+        tables.append(rows.kept(kinds, 4, SeededNoise(5)))
+    first, mixed, other = (np.column_stack([t["x"], t["y"]]).reshape(30, 8) for t in tables)
+    assert np.array_equal(first, mixed) and first.shape == (30, 8)
+    moved = [i for i in range(30) if not np.array_equal(first[i], other[i], equal_nan=True)]
+    assert len(moved) == 1 and np.isnan(other[moved[0]]).sum() == 4  # filled up to exactly m
+
+
+def test_capped_people_move_m_rows_at_most():
+    """Seed 1: the production stage; every draw within m times what one row may move."""
+    from dpmodels.audit.replay import replay_ratios
+
+    plan = dp.plan(
+        "y ~ x", BOUNDS, n=10, eps=4, delta=1e-4, unit="pid", method="adassp", max_rows=3
+    )
+    rng = np.random.default_rng(1)
+    base = panel(10, 5)
+    others = []
+    for m in (1, 3, 200):
+        rows = pd.DataFrame(
+            {"pid": 4, "x": rng.choice([-1.0, 1.0], m), "y": rng.choice([-3.0, 3.0], m)}
+        )
+        others.append(pd.concat([base[base["pid"] != 4], rows]))
+    columns = [{c: t[c].to_numpy(float) for c in t} for t in (base, *others)]
+    ratios = replay_ratios(plan, columns[0], columns[1:], seed=2)
+    assert 1.0 < max(ratios.values()) <= 3.0 * (1 + 1e-9), ratios
+
+
+def test_a_mean_of_people_counts_each_once():
+    data = panel(200)
+    data["y"] = data["pid"] % 2  # half of the people, whatever their rows
+    more = data[data["pid"] % 2 == 1]
+    data = pd.concat([data, more, more, more])
+    call = {"eps": 4000.0, "bounds": {"y": (-1, 2)}}
+    found = fit(data, dp.dp_mean, "y ~ 1", **call)
+    rows = fit(data, dp.dp_mean, "y ~ 1", unit=None, **call)
+    assert found.params.iloc[0] == pytest.approx(0.5, abs=0.01)
+    assert rows.params.iloc[0] == pytest.approx(0.8, abs=0.01)
+    assert found.bse_sampling.iloc[0] == pytest.approx(0.5 / np.sqrt(200), rel=0.05)
+    assert "Every person (pid) counts once" in " ".join(str(found.summary()).split())
