@@ -215,6 +215,8 @@ class PeopleRows:
         codes, found = ids.codes()
         self._check(found)
         order, self._ends = _by_person(codes, found)
+        if not parts:  # a table without rows, whose people were declared
+            parts.append(coerce_all({c: np.empty(0) for c in kinds}, kinds))
         self._cells = {c: np.concatenate([p[c] for p in parts])[order] for c in kinds}
 
     def _check(self, found: int) -> None:

@@ -163,6 +163,8 @@ def test_more_people_than_declared_stops_the_call_and_fewer_do_not():
     with pytest.raises(SourceError, match="more people than units= declares"):
         fit(data, units=119)
     assert fit(data, units=200).nobs == 200
+    assert fit(data.iloc[:0], units=200).nobs == 200  # nobody has a row: as any other table
+    assert fit(data.iloc[:0], units=200, method="adassp", max_rows=2).nobs == 200
 
 
 def test_one_id_for_all_rows_and_as_many_ids_as_rows():
@@ -363,3 +365,24 @@ def test_a_mean_of_people_counts_each_once():
     assert rows.params.iloc[0] == pytest.approx(0.8, abs=0.01)
     assert found.bse_sampling.iloc[0] == pytest.approx(0.5 / np.sqrt(200), rel=0.05)
     assert "Every person (pid) counts once" in " ".join(str(found.summary()).split())
+
+
+@pytest.mark.parametrize(
+    ("more", "gaussian"), [({"inference": False}, True), ({"method": "eptr"}, False)]
+)
+def test_a_person_is_charged_what_its_rows_come_to(more, gaussian):
+    from dpmodels.errors import PrivacyBugError as Bug
+    from dpmodels.privacy.gdp import mu_gdp
+    from dpmodels.privacy.guarantee import Guarantee
+
+    plan = dp.plan("y ~ x", BOUNDS, n=400, eps=2, delta=1e-5, unit="pid", max_rows=3, **more)
+    g = plan.guarantee
+    if gaussian:
+        mu = [np.sqrt(sum(s.mechanism.mu**2 for s in steps)) for steps in (g.steps, g.inner)]
+        assert mu[0] == pytest.approx(mu_gdp(2, 1e-5), rel=1e-8) and mu[0] == 3.0 * mu[1]
+    else:
+        (step,) = g.steps
+        assert (step.mechanism.eps, step.mechanism.delta) == pytest.approx((2, 1e-5))
+    assert g.delta_at(2) == pytest.approx(1e-5, rel=1e-6)
+    with pytest.raises(Bug, match="is not charged with what its rows come to"):
+        Guarantee(g.inner, 2, 1e-5, unit=g.unit, inner=g.inner, most=3, row_pair=g.row_pair)
