@@ -146,9 +146,10 @@ def rows_of(source: Source, n: int, progress: bool | None = False, **reading: An
     source, n, progress, **reading
         As in :class:`dpmodels.sources.rows.Rows`.
     """
+    from dpmodels.sources.crew import crew_for
     from dpmodels.sources.rows import Rows
 
-    return Rows(source, n, progress, **reading)
+    return Rows(source, n, progress, crew=crew_for(source), **reading)
 
 
 def released(door: Opened, stage: Callable[[Any, Any, Run], T], rows: Any) -> T:

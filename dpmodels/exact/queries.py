@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import LatticeMap, gram
+from dpmodels.exact.gram import LatticeMap, gram_over
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.exact.sensitivity import (
     INTERCEPT_WEIGHTS,
@@ -111,7 +111,7 @@ def release_ball(
     Coins are secret and independent of everything: for any outcome at most one row of the sample
     changes, and mixtures keep the curve (``models/linear/theory.md`` 3.2).
     """
-    integers = gram(rows.blocks(design, windows=windows, coins=coins), rowmap).integers()
+    integers = gram_over(rows, design, rowmap, windows=windows, coins=coins).integers()
     q = len(integers)
     unit = (rowmap.radius / STEPS) ** 2
     if isinstance(mechanism, Gaussian):
@@ -176,7 +176,7 @@ class Bounded:
         mu-GDP with the mu of the step. One pass; cells are clipped to [-1, 1] in integers.
         """
         q = design.q
-        integers = gram(rows.blocks(design), RowMap(unit, np.ones(q))).integers()
+        integers = gram_over(rows, design, RowMap(unit, np.ones(q))).integers()
         upper = np.triu_indices(q)
         noisy = run.gaussian(
             step,

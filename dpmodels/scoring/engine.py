@@ -6,9 +6,9 @@ Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,12 +25,14 @@ from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
 from dpmodels.scoring.score import LeastSquares, MeanScore, Score, Start, Working
 from dpmodels.scoring.state import State
-from dpmodels.scoring.sums import Centre, Released, ScorePass, release_pass, sums_of_passes
+from dpmodels.scoring.sums import Centre, Passes, Released, ScorePass, release_pass
+from dpmodels.sources.summed import summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
+    from dpmodels.sources.pieces import Job
     from dpmodels.sources.rows import Rows
 
 __all__ = [
@@ -233,13 +235,14 @@ def release_scoring(
             )
             for chain, state in zip(plan.chains, states, strict=True)
         ]
-        if one.last:
-            blocks, tail = rows.blocks(design), guide.tail_coins(run)
-        else:
-            blocks = rows.blocks(design, windows=guide.windows, coins=guide.early_coins(run))
-            tail = None
+        found = summed(
+            rows, design, Passes(tuple(passes)),
+            windows=ALL_ROWS if one.last else guide.windows,
+            coins=None if one.last else guide.early_coins(run),
+            inner=guide.tail_coins(run) if one.last else None,
+        )  # fmt: skip
         taken = []
-        for i, sums in enumerate(sums_of_passes(passes, blocks, tail)):
+        for i, sums in enumerate(found.sums):
             chain, own = plan.chains[i], passes[i].plan
             plans[i].append(own)
             released[i].append(release_pass(sums, own, run, chain.step(k)))
@@ -275,7 +278,7 @@ def _statistics(
         score.family, score.link, state.nuisance, state.phi, centre, interval
     )
     affine = ScorePass(plan.passes[-1], centre).affine
-    found = one.release(rows.blocks(design), affine, run, plan.statistics, whole)
+    found = one.release(rows, design, affine, run, plan.statistics, whole)
     return one.report(found, whole, plan.p)
 
 
@@ -317,6 +320,26 @@ class _Worked:
         self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
     ) -> Iterator[Array]:
         """Yield one pass of blocks (see :meth:`dpmodels.sources.rows.Rows.blocks`)."""
-        for block in self.rows.blocks(design, windows=windows, coins=coins):
-            self.working.apply(block)
-            yield block
+        return _worked(self.rows.blocks(design, windows=windows, coins=coins), self.working)
+
+    def summed(self, design: Design, job: Job, **chosen: Any) -> Any:
+        """Return the sums of one pass (see :func:`dpmodels.sources.summed.summed`)."""
+        return summed(self.rows, design, _WorkedJob(job, self.working), **chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class _WorkedJob:
+    """A pass that sees the working response."""
+
+    job: Job
+    working: Working
+
+    def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> Any:
+        """Return the sums over blocks. Confidential."""
+        return self.job.over(_worked(blocks, self.working), coins)
+
+
+def _worked(blocks: Iterable[Array], working: Working) -> Iterator[Array]:
+    for block in blocks:
+        working.apply(block)
+        yield block

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import gram
+from dpmodels.exact.gram import gram_over
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.exact.solution import float_allowance, ls_bound
 from dpmodels.exact.symmetric import release_symmetric
@@ -179,7 +179,7 @@ def _release_auto(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: 
     allowance = float_allowance(p, n)
     values: dict[str, Array] = {}
     rowmap = _row_map(detail, unit, p, None)
-    moments = gram(rows.blocks(design), rowmap)
+    moments = gram_over(rows, design, rowmap)
     if "scale" in detail.mu:
         step2 = float(rowmap.units[0]) ** 2
         scale = release_symmetric(
@@ -191,7 +191,7 @@ def _release_auto(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: 
         nu = math.sqrt(2.0) * detail.rx**2 / detail.mu["scale"] * math.sqrt(2.0 * p)
         W = whitening_matrix(values["scale"], n, nu)
         rowmap = _row_map(detail, unit, p, W)
-        moments = gram(rows.blocks(design), rowmap)
+        moments = gram_over(rows, design, rowmap)
     G = moments.real(rowmap.units)
     S, b = G[:p, :p], G[:p, p]
     radius = rowmap.radius
@@ -278,7 +278,7 @@ def _release_pair(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: 
     detail: OlsDetail = plan.detail
     n, p = rows.n, design.p
     rowmap = _row_map(detail, unit, p, None)
-    G = gram(rows.blocks(design), rowmap).real(rowmap.units)
+    G = gram_over(rows, design, rowmap).real(rowmap.units)
     S, b = G[:p, :p], G[:p, p]
     _, probability, sd = safety(detail, smallest_eigenvalue(S), n, float_allowance(p, n))
     theta = solve_projected(S, b, detail.rtheta)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
-from dpmodels.exact.gram import gram
+from dpmodels.exact.gram import gram_over
 from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.planning import Plan
@@ -119,7 +119,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         return no_ranges(plan)
     rowmap, centre, half = mean_scale(design)
     d = design.p
-    G = gram(rows.blocks(design), WithOne(rowmap)).integers()
+    G = gram_over(rows, design, WithOne(rowmap)).integers()
     # Last row of the Gram matrix of (u, 1): sums of u, then the count; lattice unit 2^-40.
     k = math.sqrt(3.0 * d)
     weights = np.append(np.ones(d), k)

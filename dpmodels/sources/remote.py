@@ -1,0 +1,43 @@
+"""What another engine calls for each part of a table."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from dpmodels._guard import guarded
+from dpmodels.errors import RequestError, shown
+from dpmodels.sources.adapt import as_source
+from dpmodels.sources.pieces import done_by_bytes
+
+__all__ = ["partial_sums"]
+
+
+def partial_sums(task: bytes, part: int, rows: Any) -> bytes:
+    """Return the exact sums of one part of a table, for one pass of a fit.
+
+    Parameters
+    ----------
+    task : bytes
+        As handed to the function ``sums`` of :class:`Elsewhere`.
+    part : int
+        Number of the part, the same whenever it is computed again; each part has its own.
+    rows : table
+        As the data of a fit: a frame, an Arrow table, a path, an iterator of tables.
+
+    Returns
+    -------
+    bytes
+
+    Privacy
+    -------
+    **Confidential**, no release: sums without noise. A function of the rows and the task alone,
+    so a part that is computed twice gives the same. Errors say nothing of the rows.
+    """
+    if isinstance(part, bool) or not isinstance(part, int) or not 0 <= part < 1 << 62:
+        raise RequestError(f"part= is the number of the part: 0, 1, ...; got {shown(part)}")
+    if not isinstance(task, bytes):
+        raise RequestError("task= is what the fit hands to the function sums, as bytes")
+    return guarded(
+        lambda: pickle.dumps(done_by_bytes(task, part, as_source(rows), None)), charged=False
+    )
