@@ -39,5 +39,5 @@ def partial_sums(task: bytes, part: int, rows: Any) -> bytes:
     if not isinstance(task, bytes):
         raise RequestError("task= is what the fit hands to the function sums, as bytes")
     return guarded(
-        lambda: pickle.dumps(done_by_bytes(task, part, as_source(rows), None)), charged=False
+        lambda: pickle.dumps(done_by_bytes(task, part, as_source(rows), None))
     )
