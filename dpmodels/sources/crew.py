@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -168,11 +168,11 @@ class Cluster:
                 for i, p in enumerate(pieces)
             ]
             futures = self.client.compute(tasks)
-            for future in distributed.as_completed(futures):
+            for future in distributed.as_completed(futures, loop=self.client.loop):
                 yield _told(future.result())
                 future.release()
         except Exception as error:
-            if not type(error).__module__.startswith("distributed"):
+            if isinstance(error, DPModelsError) or not self._is_its_own(error):
                 raise
             lost = type(error).__name__
         if not lost:
@@ -181,6 +181,13 @@ class Cluster:
             f"the cluster could not finish a pass ({lost}): its workers died or cannot be reached. "
             "The charge stands, once; nothing more was charged. Another call is another charge"
         )
+
+    def _is_its_own(self, error: Exception) -> bool:
+        """Say whether a failure is that of the cluster: what tasks raise comes back as a value."""
+        if isinstance(error, (OSError, TimeoutError, CancelledError)):
+            return True
+        own = type(error).__module__.startswith("distributed")
+        return own or getattr(self.client, "status", "running") != "running"
 
 
 def _told(found: Any) -> Any:
