@@ -33,6 +33,24 @@ def partial_sums(task: bytes, part: int, rows: Any) -> bytes:
     -------
     **Confidential**, no release: sums without noise. A function of the rows and the task alone,
     so a part that is computed twice gives the same. Errors say nothing of the rows.
+
+    Notes
+    -----
+    On Spark, with ``df`` cached or read from files, so that its partitions stay as they are::
+
+        def sums(task):
+            def add_up(batches):
+                part, rows = TaskContext.get().partitionId(), list(batches)
+                found = [dp.partial_sums(task, part, rows)] if rows else []
+                yield pa.RecordBatch.from_pydict({"sums": pa.array(found, pa.binary())})
+
+            wanted = df.select("y", "x1", "x2").mapInArrow(add_up, "sums binary")
+            return [bytes(row.sums) for row in wanted.collect()]
+
+        table = dp.Elsewhere(dict.fromkeys(["y", "x1", "x2"], "numeric"), n=df.count(), sums=sums)
+        fit = dp.dp_ols("y ~ x1 + x2", table, eps=1, delta=1e-9, bounds=bounds)
+
+    Spark computes again what it lost and collects each partition once; an empty one gives nothing.
     """
     if isinstance(part, bool) or not isinstance(part, int) or not 0 <= part < 1 << 62:
         raise RequestError(f"part= is the number of the part: 0, 1, ...; got {shown(part)}")

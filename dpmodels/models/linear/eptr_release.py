@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from dpmodels.privacy.propose import (
 )
 from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
+from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -247,8 +248,21 @@ def _release_residual(
     if not detail.project and bound / detail.mu["variance"] <= 2e-4 * rows.n * detail.ry**2:
         t = np.append(-theta, 1.0)
         return run.gaussian_real("residual variance", t @ G @ t, bound * (1.0 + allowance))
-    total, step = residual_statistic(rows.blocks(design), rowmap, theta, detail.ry)
-    return run.gaussian("residual variance", total, 2.0**30, unit=step)
+    total = summed(rows, design, _Residuals(rowmap, theta, detail.ry))
+    return run.gaussian("residual variance", total, 2.0**30, unit=detail.ry * detail.ry * 2.0**-30)
+
+
+@dataclass(frozen=True, eq=False)
+class _Residuals:
+    """The pass of :func:`residual_statistic`, for whoever adds up."""
+
+    rowmap: RowMap
+    theta: Array
+    bound: float
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
+        """Return the integer over blocks. Confidential."""
+        return residual_statistic(blocks, self.rowmap, self.theta, self.bound)[0]
 
 
 def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[float, float, float]:

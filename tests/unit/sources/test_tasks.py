@@ -1,5 +1,6 @@
 """Passes cut into tasks: the same integers whoever adds up, and nothing else is accepted."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -119,6 +120,7 @@ def test_a_task_done_again_tosses_the_same_coins_and_no_other_task_does():
     again = key.coins(7, 0)
     pieces = [again.draw(m) for m in (1, 70_000, 0, 129_999)]
     assert (np.concatenate(pieces) == whole).all()
+    assert (whole[: 1 << 16] != whole[1 << 16 : 1 << 17]).any()
     others = [Key(4, b"l" * 32).coins(7, 0), key.coins(8, 0), key.coins(7, 1)]
     for other in others:
         assert abs(np.mean(other.draw(200_000) == whole) - 1 / 256) < 0.002  # 10 sd
@@ -201,7 +203,7 @@ KINDS = dict.fromkeys(["x", "z", "y", "b", "count"], "numeric")
 
 
 def elsewhere(frame, cuts=(0, 16_384, 40_960, N), spoil=list):
-    parts = [frame[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    parts = [frame[a:b] for a, b in itertools.pairwise(cuts)]
 
     def sums(task):
         return spoil([dp.partial_sums(task, i, part) for i, part in enumerate(parts)])
@@ -220,6 +222,10 @@ FITS = {
     ),
     "dp_moments": lambda d: dp.dp_moments("y + x", d, **CALL),
     "dp_mean": lambda d: dp.dp_mean("y + x ~ 1", d, method="clipped", **CALL),
+    "eptr": lambda d: dp.dp_ols("y ~ x + z", d, method="eptr", **{**CALL, "eps": 2.0}),
+    "dp_bayes": lambda d: dp.dp_bayes(
+        "b ~ x + z", d, schema=dp.Schema(b=dp.Levels([0, 1])), **{**CALL, "eps": 2.0}
+    ),
 }
 
 
@@ -231,6 +237,29 @@ def test_a_fit_of_sums_from_elsewhere_is_that_of_the_frame(name, quiet):
     plain, far = FITS[name](frame), FITS[name](elsewhere(frame))
     a, b = (np.asarray(f.params) for f in (plain, far))
     assert (a == b).all()
+
+
+def test_the_recipe_for_record_batches(quiet):
+    """What the notes of ``partial_sums`` do on Spark, with a stand-in for its partitions."""
+    pytest.importorskip("cloudpickle")
+    pa = pytest.importorskip("pyarrow")
+    frame = make()
+    table = pa.Table.from_pandas(frame[["x", "z", "y"]], preserve_index=False)
+    partitions = [table.slice(0, 16_384).to_batches(4096), [], table.slice(16_384).to_batches(9000)]
+
+    def sums(task):
+        def add_up(part, batches):
+            rows = list(batches)
+            found = [dp.partial_sums(task, part, rows)] if rows else []
+            yield pa.RecordBatch.from_pydict({"sums": pa.array(found, pa.binary())})
+
+        for part, batches in enumerate(partitions):
+            for batch in add_up(part, batches):
+                yield from batch.column(0).to_pylist()
+
+    far = dp.Elsewhere(dict.fromkeys(["x", "z", "y"], "numeric"), n=N, sums=sums)
+    plain, fit = FITS["dp_ols"](frame), FITS["dp_ols"](far)
+    assert (fit.params.to_numpy() == plain.params.to_numpy()).all()
 
 
 @pytest.mark.parametrize(
@@ -319,5 +348,5 @@ def test_a_worker_returns_its_failure_as_a_value():
 
 def test_a_connection_ends(quiet):
     with dp.connect(threads=2):
-        assert CONNECTED == [Threads(2)]
+        assert [Threads(2)] == CONNECTED
     assert CONNECTED == []
