@@ -30,8 +30,8 @@ def _cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> li
     return found if len(found) > 1 or travel else []
 
 
-#: Rows of a part: threads take one after the other, workers carry them over a network.
-_THREAD_ROWS, _WORKER_ROWS = 1 << 18, 1 << 20
+#: Rows of a part: of many small ones a file is opened, and the head of a row group decoded, often.
+_THREAD_ROWS, _WORKER_ROWS = 1 << 19, 1 << 20
 
 
 @dataclass(frozen=True)

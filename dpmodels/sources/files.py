@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,7 @@ class ParquetSource:
         ends = [0]
         for _, _, _, stop in self._groups:
             end = min(-(-stop // WINDOW) * WINDOW, self.n or 0)
-            if end - ends[-1] >= rows // 2:
+            if end - ends[-1] >= rows:
                 ends.append(end)
         if ends[-1] < (self.n or 0):
             ends.append(self.n or 0)
@@ -141,22 +141,24 @@ class ParquetSpan:
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield batches; no thread reads ahead where several read."""
         wanted = list(names)
-        for path, group, start, stop in self._groups:
-            short = stop > self._last  # only the head of this group is wanted
-            with _parquet(path, **({"buffer_size": _BUFFER} if short else {})) as file:
-                at = start
-                for batch in file.iter_batches(
-                    WINDOW if short else READ_ROWS,
-                    row_groups=[group],
-                    columns=wanted,
-                    use_threads=False,
-                ):
-                    low, high = max(self._first - at, 0), min(self._last - at, batch.num_rows)
-                    at += batch.num_rows
-                    if low < high:
-                        yield from batch_chunks(batch.slice(low, high - low), names)
-                    if at >= self._last:
-                        break
+        for path, found in groupby(self._groups, key=lambda group: group[0]):
+            groups = list(found)
+            at = groups[0][2]
+            with _parquet(path) as file:
+                # of the last group perhaps only the head is wanted
+                head = [g for g in groups if g[3] > self._last]
+                for part, size in ((groups[: len(groups) - len(head)], READ_ROWS), (head, WINDOW)):
+                    if not part:
+                        continue
+                    for batch in file.iter_batches(
+                        size, row_groups=[g[1] for g in part], columns=wanted, use_threads=False
+                    ):
+                        low, high = max(self._first - at, 0), min(self._last - at, batch.num_rows)
+                        at += batch.num_rows
+                        if low < high:
+                            yield from batch_chunks(batch.slice(low, high - low), names)
+                        if at >= self._last:
+                            break
 
 
 class DatasetSource:
