@@ -97,9 +97,9 @@ class Elsewhere:
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Refuse: there are no rows here."""
         raise SourceError(
-            "a pass of this method reads rows themselves, not sums of them (histograms that buy "
-            "ranges do; so do methods with a test or a sample). Declare bounds= for every "
-            "column, or use a method of sums: the default of dp_ols, dp_glm or dp_quantreg"
+            "a pass of this method reads rows themselves, not sums of them, and they are not "
+            "here. The charge stands. Use a method of sums: the default of dp_ols, dp_glm (but for "
+            "very small eps), dp_quantreg, dp_moments"
         )
 
 

@@ -300,9 +300,13 @@ def test_another_version_of_the_package_is_refused(quiet, monkeypatch):
         dp.partial_sums(packed, 0, make(100))
 
 
-def test_what_a_method_of_rows_says_of_a_table_elsewhere(quiet):
-    with pytest.raises(dp.errors.SourceError, match="Declare bounds="):
-        dp.dp_ols("y ~ x", elsewhere(make()), eps=1, delta=1e-6, seed=1)
+def test_what_needs_rows_themselves_is_refused_of_a_table_elsewhere(quiet):
+    budget = dp.Budget(eps=3, delta=1e-4)
+    with pytest.raises(dp.errors.RequestError, match=r"bounds=\{'x': \(lower, upper\)\}"):
+        dp.dp_ols("y ~ x", elsewhere(make()), eps=1, delta=1e-6, seed=1, budget=budget)
+    assert len(budget.charges) == 0  # known before the charge
+    with pytest.raises(dp.errors.SourceError, match="Use a method of sums"):
+        dp.dp_pca("y + x", elsewhere(make()), eps=1, delta=1e-6, seed=1, bounds=BOUNDS)
 
 
 @pytest.mark.parametrize(
