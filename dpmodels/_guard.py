@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dpmodels import _testing
 from dpmodels.errors import DPModelsError, PrivateStageError
@@ -12,6 +13,25 @@ from dpmodels.quiet import quiet
 __all__ = ["guarded"]
 
 T = TypeVar("T")
+
+
+#: Number of modules when the libraries were looked up, and what was found.
+_FOUND: list[tuple[int, Any]] = []
+
+
+def _one_thread() -> Any:
+    """Return the limit of BLAS to one thread; libraries are looked up when modules have come.
+
+    Looking them up takes 3 ms: as long as a small fit.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    loaded = len(sys.modules)
+    found = _FOUND[-1] if _FOUND else None
+    if found is None or found[0] != loaded:
+        found = (loaded, ThreadpoolController())
+        _FOUND[:] = [found]
+    return found[1].limit(limits=1)
 
 
 def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
@@ -29,11 +49,10 @@ def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
         error says of the charge.
     """
     import numpy as np
-    from threadpoolctl import threadpool_limits
 
     ours: DPModelsError | None = None
     interrupt: type[BaseException] | None = None
-    with quiet(), np.errstate(all="ignore"), threadpool_limits(1):
+    with quiet(), np.errstate(all="ignore"), _one_thread():
         try:
             return stage()
         except DPModelsError as error:

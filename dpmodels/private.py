@@ -207,6 +207,7 @@ def rows_of(
     seed : int or None
         Of the call: which rows are kept is drawn.
     """
+    from dpmodels.sources.crew import crew_for
     from dpmodels.sources.people import CappedRows, PeopleRows
     from dpmodels.sources.rows import Rows
 
@@ -214,7 +215,7 @@ def rows_of(
         return CappedRows(PeopleRows(source, n, person), kinds, make_noise(_apart(seed)))
     if person is not None:
         return PeopleRows(source, n, person, public_n=reading.get("public_n", True))
-    return Rows(source, n, progress, **reading)
+    return Rows(source, n, progress, crew=crew_for(source), **reading)
 
 
 def released(door: Opened, stage: Callable[[Any, Any, Run], T], rows: Any) -> T:

@@ -101,6 +101,7 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     -------
     Plan, Release, Estimate
     """
+    from dpmodels.sources.elsewhere import Elsewhere
     from dpmodels.sources.rows import READ_ONCE
 
     checked(budget, call.request.seed)
@@ -115,6 +116,11 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     request = call.request
     if plan.passes > 1 and not source.rescannable and person is None:
         raise SourceError(READ_ONCE)
+    if plan.purchase is not None and isinstance(source, Elsewhere):
+        raise RequestError(
+            "ranges are bought from histograms of the rows themselves, which are not here: declare "
+            f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
+        )
     door = opened(_label(plan), plan, budget, request.seed, what="the fit is ")
     backend = backend_of(plan)
     rows = rows_of(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,12 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.products import cross_product
 from dpmodels.exact.rowmap import void_missing
+from dpmodels.sources.summed import summed
 
-__all__ = ["Gram", "LatticeMap", "Words", "gram"]
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+__all__ = ["Gram", "GramOf", "LatticeMap", "Words", "gram", "gram_over"]
 
 
 class LatticeMap(Protocol):
@@ -132,3 +136,34 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
                 product = cross_product(z)
             total.add(product)
     return Gram(*total.words(), rows, fingerprint)
+
+
+@dataclass(frozen=True, eq=False)
+class GramOf:
+    """The pass of :func:`gram`, for whoever adds up (:mod:`dpmodels.sources.summed`)."""
+
+    rowmap: LatticeMap
+    fingerprint: str = ""
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> Gram:
+        """Return the Gram matrix of blocks. Confidential."""
+        return gram(blocks, self.rowmap, self.fingerprint)
+
+
+def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> Gram:
+    """Return the Gram matrix of one pass over rows, in this thread or by tasks.
+
+    Parameters
+    ----------
+    rows : Rows, or anything that yields blocks
+    design : Design
+    rowmap : LatticeMap
+    **chosen
+        ``windows`` and ``coins``.
+
+    Privacy
+    -------
+    Confidential; the same integers whoever adds up.
+    """
+    found: Gram = summed(rows, design, GramOf(rowmap), **chosen)
+    return found

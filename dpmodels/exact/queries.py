@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import LatticeMap, gram
+from dpmodels.exact.gram import LatticeMap, gram_over
 from dpmodels.exact.people import People, people_gram
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.exact.sensitivity import (
@@ -123,7 +123,7 @@ def release_ball(
         assert isinstance(rowmap, RowMap) and rowmap.still  # others' rows move
         integers = people_gram(rows.people(design, coins), rowmap).integers()
     else:
-        integers = gram(rows.blocks(design, windows=windows, coins=coins), rowmap).integers()
+        integers = gram_over(rows, design, rowmap, windows=windows, coins=coins).integers()
     q = len(integers)
     unit = (rowmap.radius / STEPS) ** 2
     if isinstance(mechanism, Gaussian):
@@ -188,7 +188,7 @@ class Bounded:
         mu-GDP with the mu of the step. One pass; cells are clipped to [-1, 1] in integers.
         """
         q = design.q
-        integers = gram(rows.blocks(design), RowMap(unit, np.ones(q))).integers()
+        integers = gram_over(rows, design, RowMap(unit, np.ones(q))).integers()
         upper = np.triu_indices(q)
         noisy = run.gaussian(
             step,

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.families import Family, Link
+    from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
     from dpmodels.scoring.sums import Centre
 
@@ -102,9 +105,9 @@ class Deviance:
         return t
 
     def release(
-        self, blocks: Iterable[Array], affine: Any, run: Run, mu: float, whole: float
+        self, rows: Any, design: Design, affine: Any, run: Run, mu: float, whole: float
     ) -> FitStatistics:
-        """Release the sums.
+        """Release the sums over rows.
 
         Parameters
         ----------
@@ -117,11 +120,7 @@ class Deviance:
         -------
         The mechanism of the step ``fit statistics``. Integers: a row is rounded towards zero.
         """
-        total = np.zeros(3, dtype=object)
-        with np.errstate(all="ignore"):
-            for block in blocks:
-                steps = np.trunc(self.rows(block, affine) * STEPS)
-                total += steps.sum(axis=1).astype(np.int64).astype(object)
+        total = summed(rows, design, _Sums(self, affine))
         noisy = run.gaussian(STEP, total, REACH * STEPS, unit=1.0 / STEPS)
         return FitStatistics(noisy * self.width + whole * self.low, REACH / mu * self.width)
 
@@ -146,3 +145,20 @@ class Deviance:
             out["aic"] = deviance + 2.0 * p
             out["aic_se"] = float(found.sds[2])
         return {k: float(v) for k, v in out.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """The pass of the fit statistics."""
+
+    deviance: Deviance
+    affine: Any
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> npt.NDArray[np.object_]:
+        """Return the sums over blocks, in lattice steps. Confidential."""
+        total = np.zeros(3, dtype=object)
+        with np.errstate(all="ignore"):
+            for block in blocks:
+                steps = np.trunc(self.deviance.rows(block, self.affine) * STEPS)
+                total += steps.sum(axis=1).astype(np.int64).astype(object)
+        return total

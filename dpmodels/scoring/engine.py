@@ -6,7 +6,7 @@ Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,20 +26,15 @@ from dpmodels.scoring.people import PersonPass, sums_of_people
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
 from dpmodels.scoring.score import LeastSquares, MeanScore, Score, Start, Working
 from dpmodels.scoring.state import State
-from dpmodels.scoring.sums import (
-    Centre,
-    PassSums,
-    Released,
-    ScorePass,
-    release_pass,
-    sums_of_passes,
-)
+from dpmodels.scoring.sums import Centre, Passes, PassSums, Released, ScorePass, release_pass
 from dpmodels.sources.people import BlockOfPeople, PeopleRows
+from dpmodels.sources.summed import summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
+    from dpmodels.sources.pieces import Job
     from dpmodels.sources.rows import Rows
 
 __all__ = [
@@ -290,7 +285,10 @@ def _of_blocks(
         return sums_of_people(by_person, rows.people(design, early), tail)
     assert not isinstance(rows, PeopleRows)
     windows = ALL_ROWS if last else guide.windows
-    return sums_of_passes(passes, rows.blocks(design, windows=windows, coins=early), tail)
+    found = summed(
+        rows, design, Passes(tuple(passes)), windows=windows, coins=early, inner=tail
+    )
+    return tuple(found.sums)
 
 
 def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> float:
@@ -323,7 +321,7 @@ def _statistics(
         score.family, score.link, state.nuisance, state.phi, centre, interval
     )
     affine = ScorePass(plan.passes[-1], centre).affine
-    found = one.release(rows.blocks(design), affine, run, plan.statistics, whole)
+    found = one.release(rows, design, affine, run, plan.statistics, whole)
     return one.report(found, whole, plan.p)
 
 
@@ -369,6 +367,26 @@ class _Worked:
         self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
     ) -> Iterator[Array]:
         """Yield one pass of blocks (see :meth:`dpmodels.sources.rows.Rows.blocks`)."""
-        for block in self.rows.blocks(design, windows=windows, coins=coins):
-            self.working.apply(block)
-            yield block
+        return _worked(self.rows.blocks(design, windows=windows, coins=coins), self.working)
+
+    def summed(self, design: Design, job: Job, **chosen: Any) -> Any:
+        """Return the sums of one pass (see :func:`dpmodels.sources.summed.summed`)."""
+        return summed(self.rows, design, _WorkedJob(job, self.working), **chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class _WorkedJob:
+    """A pass that sees the working response."""
+
+    job: Job
+    working: Working
+
+    def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> Any:
+        """Return the sums over blocks. Confidential."""
+        return self.job.over(_worked(blocks, self.working), coins)
+
+
+def _worked(blocks: Iterable[Array], working: Working) -> Iterator[Array]:
+    for block in blocks:
+        working.apply(block)
+        yield block

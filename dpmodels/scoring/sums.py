@@ -27,7 +27,7 @@ from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "SHRINK", "Adding", "Centre", "PassSums", "Released", "ScorePass",
+    "AT_CLIP", "BINS", "SHRINK", "Adding", "Centre", "PassSums", "Passes", "Released", "ScorePass",
     "counted_lengths", "release_pass", "scaled", "softened", "sums_of_passes",
 ]  # fmt: skip
 
@@ -341,6 +341,32 @@ def sums_of_passes(
             for one, sums in zip(passes, adding, strict=True):
                 one.add(sums, block, chosen)
     return tuple(one.done(sums) for one, sums in zip(passes, adding, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """Passes that read the same rows at once, for whoever adds up.
+
+    Attributes
+    ----------
+    passes : tuple of ScorePass
+    """
+
+    passes: tuple[ScorePass, ...]
+
+    def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> ManySums:
+        """Return the sums of each pass. Confidential."""
+        return ManySums(sums_of_passes(self.passes, blocks, coins))
+
+
+@dataclass(frozen=True)
+class ManySums:
+    """The sums of several passes. **Private**."""
+
+    sums: tuple[PassSums, ...]
+
+    def __add__(self, other: ManySums) -> ManySums:
+        return ManySums(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
 
 
 def _into_ball(z: Array, length: Array) -> None:

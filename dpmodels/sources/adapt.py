@@ -17,6 +17,7 @@ import numpy as np
 
 from dpmodels.errors import SourceError
 from dpmodels.sources.dask import DaskSource
+from dpmodels.sources.elsewhere import Elsewhere
 from dpmodels.sources.files import DatasetSource, path_source
 from dpmodels.sources.memory import ArrowSource, DictSource, FrameSource, LazyPolarsSource
 from dpmodels.sources.parts import FramesSource
@@ -33,8 +34,8 @@ def as_source(data: Any) -> Source:
     data : table
         pandas DataFrame, dictionary of arrays, anything with an Arrow stream (polars, pyarrow,
         DuckDB relation), pyarrow dataset, polars LazyFrame, path or list of paths to Parquet or
-        CSV, Dask DataFrame, list of tables, function returning an iterator of tables, iterator of
-        tables.
+        CSV, Dask DataFrame, :class:`Elsewhere`, list of tables, function returning an iterator of
+        tables, iterator of tables.
 
     Raises
     ------
@@ -47,6 +48,8 @@ def as_source(data: Any) -> Source:
     a table in parts are those of its first part; a pandas reader, which guesses them part by part,
     is refused.
     """
+    if isinstance(data, Elsewhere):
+        return data
     module = type(data).__module__.split(".")[0]
     if any(
         c.__name__ == "DataFrame" and c.__module__.split(".")[0] == "pandas"

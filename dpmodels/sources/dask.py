@@ -1,17 +1,18 @@
-"""Dask DataFrames, read partition by partition in this process.
+"""Dask DataFrames: partitions are added up where they are, or read one by one in this process.
 
-Workers are given nothing random: partitions are exact data, noise is drawn once by the caller. The
-frame must be deterministic (read from files, or persisted): a partition that is recomputed must
-hold the same rows. Partitions that a cluster holds (``persist()`` with a distributed client) are
-fetched by that client; what its workers log of a failed task is theirs.
+Workers return exact sums and draw nothing (:mod:`dpmodels.sources.crew`). The frame must be
+deterministic (read from files, or persisted): a partition that is computed again must hold the
+same rows. What a cluster logs of a failed computation of the frame itself is its own.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpmodels.sources.memory import FrameSource
+from dpmodels.sources.piece import Piece, connected_client
 from dpmodels.sources.source import check_names, numpy_kind
 
 __all__ = ["DaskSource"]
@@ -22,6 +23,7 @@ class DaskSource:
 
     rescannable = True
     schema_attr = None
+    travels = True
     n: int | None = None
 
     def __init__(self, data: Any) -> None:
@@ -31,16 +33,41 @@ class DaskSource:
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield the chunks of one partition after another."""
-        parts = self._data[list(names)].to_delayed()
-        scheduler = _scheduler(parts[0]) if len(parts) else "synchronous"
-        for part in parts:
+        scheduler = self.client or "synchronous"
+        for part in self._parts(names):
             yield from FrameSource(part.compute(scheduler=scheduler)).chunks(names)
 
+    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+        """Return the partitions, if a cluster computes them."""
+        if self.client is None:
+            return []
+        return [Piece(FrameSource, part) for part in self._parts(names)]
 
-def _scheduler(part: Any) -> Any:
-    """Return where partitions are computed: in this process, unless a cluster holds them."""
+    def lengths(self) -> list[int] | None:
+        """Return the number of rows of each partition, counted where they are."""
+        if self.client is None:
+            return None
+        import dask
+
+        parts = self._parts(list(self.kinds)[:1])
+        tasks = [dask.delayed(len)(part) for part in parts]
+        found: list[int] = self.client.gather(self.client.compute(tasks))
+        return found
+
+    @functools.cached_property
+    def client(self) -> Any:
+        """The client of the cluster that holds the frame, else the one in force, or None."""
+        parts = self._parts(list(self.kinds)[:1])
+        return (_holder(parts[0]) if parts else None) or connected_client()
+
+    def _parts(self, names: Sequence[str]) -> list[Any]:
+        return list(self._data[list(names)].to_delayed())
+
+
+def _holder(part: Any) -> Any:
+    """Return the client of the cluster that holds a partition; None: it is computed anywhere."""
     for task in dict(part.__dask_graph__()).values():
         # a future of dask.distributed, which is not imported here: only its client can fetch it
         if type(task).__name__ == "Future" and hasattr(task, "client"):
             return task.client
-    return "synchronous"
+    return None

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpmodels.errors import SourceError
 from dpmodels.schema import Schema
+from dpmodels.sources.piece import Piece, aligned
 from dpmodels.sources.source import (
     READ_ROWS,
     Chunk,
@@ -58,6 +59,11 @@ class FrameSource:
                 for c, a in arrays.items()
             }
 
+    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+        """Return parts of the frame: views."""
+        frame = self._frame[list(names)]
+        return [Piece(FrameSource, frame.iloc[a:b], a, b - a) for a, b in aligned(len(frame), rows)]
+
 
 class DictSource:
     """A dictionary of equally long arrays, Series or lists.
@@ -85,6 +91,19 @@ class DictSource:
         for start in range(0, self._rows, READ_ROWS):
             part = slice(start, start + READ_ROWS)
             yield {c: a.iloc[part] if hasattr(a, "iloc") else a[part] for c, a in columns.items()}
+
+    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+        """Return parts of the columns: views."""
+        columns = {c: self._data[c] for c in names}
+        return [
+            Piece(
+                DictSource,
+                {c: v.iloc[a:b] if hasattr(v, "iloc") else v[a:b] for c, v in columns.items()},
+                a,
+                b - a,
+            )
+            for a, b in aligned(self._rows, rows)
+        ]
 
 
 def own_column(cells: Any) -> Any:
@@ -150,6 +169,15 @@ class ArrowSource:
             reader = pa.RecordBatchReader.from_stream(self._data)
         for batch in reader:
             yield from batch_chunks(batch, names)
+
+    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+        """Return parts of an Arrow table or polars frame: views. Others are streams."""
+        if not (hasattr(self._data, "slice") and hasattr(self._data, "select") and self.n):
+            return []
+        table = self._data.select(list(names))
+        return [
+            Piece(ArrowSource, table.slice(a, b - a), a, b - a) for a, b in aligned(self.n, rows)
+        ]
 
 
 def columns_of(batch: Any, names: Sequence[str]) -> Chunk:

@@ -18,6 +18,7 @@ from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, Windows
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.sources.people import BlockOfPeople
+    from dpmodels.sources.piece import Crew
 
 __all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 
@@ -33,6 +34,10 @@ READ_ONCE = (
 
 def count_rows(source: Source, name: str) -> int:
     """Count the rows of a source that does not state its length (a public number)."""
+    lengths = getattr(source, "lengths", None)  # of parts that others hold
+    found = None if lengths is None else lengths()
+    if found is not None:
+        return sum(found)
     return sum(len(chunk[name]) for chunk in source.chunks([name]))
 
 
@@ -52,6 +57,10 @@ class Rows:
         Planned passes, a public number: the total of the one bar of a call.
     coerced : bool
         The cells of the source are as coercion would give them.
+    crew : Crew or None
+        Who does the tasks of passes that are sums; None: this thread.
+    first : int
+        Place in the table of the first row of the source.
     """
 
     def __init__(
@@ -63,8 +72,10 @@ class Rows:
         public_n: bool = True,
         passes: int = 1,
         coerced: bool = False,
+        crew: Crew | None = None,
+        first: int = 0,
     ) -> None:
-        self._source = source
+        self.source = source
         # Where one row may be added or removed, neither a bar nor an error may show the count.
         self._progress = progress if public_n else False
         self._public_n = public_n
@@ -72,6 +83,8 @@ class Rows:
         self._read_once = False
         self._bar: Any = None
         self._left = self._passes = passes
+        self.crew, self._first = crew, first
+        self.seen = 0  # rows of the last whole pass
         self.n = n
 
     def blocks(
@@ -131,9 +144,9 @@ class Rows:
         """Yield coerced cells of parts of blocks, and whether a block ends there: one pass."""
         kinds = design.kinds
         names = list(kinds)
-        bar = self._next_pass(len(names))
-        seen = taken = 0
-        for skipped, chunk in chosen_chunks(self._source, names, windows):
+        bar = self.next_pass(len(names))
+        seen, taken = self._first, 0
+        for skipped, chunk in chosen_chunks(self.source, names, windows):
             start = seen + skipped
             seen = start + len(chunk[names[0]])
             bar.update(seen - start + skipped)
@@ -152,11 +165,12 @@ class Rows:
                     piece = slice(first - start, last - start)
                     yield {c: v[piece] for c, v in columns.items()}, last - first, full
             del chunk, columns
-        self._check(seen)
+        self.seen = seen - self._first
+        self.check(self.seen)
 
-    def _next_pass(self, columns: int) -> Any:
+    def next_pass(self, columns: int) -> Any:
         """Return the bar of the call: how many passes there are is public, so is its total."""
-        if self._read_once and not self._source.rescannable:
+        if self._read_once and not self.source.rescannable:
             raise SourceError(READ_ONCE)
         self._read_once = True
         if self._bar is None:
@@ -166,7 +180,8 @@ class Rows:
         self._left -= 1
         return self._bar
 
-    def _check(self, seen: int) -> None:
+    def check(self, seen: int) -> None:
+        """Refuse a pass that met another number of rows than there are, where that is public."""
         if self._public_n and seen != self.n:
             raise SourceError(
                 "this pass met another number of rows than was declared or counted before: the "
@@ -176,13 +191,13 @@ class Rows:
     def skim(self, design: Design) -> None:
         """Read the source once more and look at nothing: passes are as many as planned."""
         names = list(design.kinds)
-        bar = self._next_pass(len(names))
+        bar = self.next_pass(len(names))
         seen = 0
-        for chunk in self._source.chunks(names):
+        for chunk in self.source.chunks(names):
             m = len(chunk[names[0]])
             bar.update(m)
             seen += m
-        self._check(seen)
+        self.check(seen)
 
     def close(self) -> None:
         """End the bar of the call."""
@@ -191,12 +206,12 @@ class Rows:
 
     def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield cells as they are, for columns the caller has declared public."""
-        if self._read_once and not self._source.rescannable:
+        if self._read_once and not self.source.rescannable:
             raise SourceError(
                 "public columns are read in a pass of their own, but an iterator gives its rows "
                 "only once. Pass a list of frames or a path"
             )
-        yield from self._source.chunks(list(names))
+        yield from self.source.chunks(list(names))
 
     def sample(
         self,

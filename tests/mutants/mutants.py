@@ -43,8 +43,23 @@ AFTER = (
     Mutant("dpmodels/after/association.py", "S -= inside / 2.0", "S -= 0.0", ORACLE),
     Mutant(f"{_M}moments/whitened.py", "min(max(1.0 + BALL_PART * square, quiet), 1.0 + square)", "BALL_PART * square", replayed("dp_moments-ssp")),
 )  # fmt: skip
+#: Passes cut into tasks.
+TASKS = ("tests/unit/sources/test_tasks.py",)
+CUT = (
+    Mutant("dpmodels/sources/keyed.py", "+ part.to_bytes(8, \"big\")", "", TASKS),
+    Mutant("dpmodels/sources/keyed.py", "+ bytes([purpose])", "", TASKS),
+    Mutant("dpmodels/sources/keyed.py", "secret.ljust(_RATE, b\"\\0\")", "b\"\"", TASKS),
+    Mutant("dpmodels/sources/keyed.py", "self._segment += 1", "self._segment += 0", TASKS),
+    Mutant("dpmodels/sources/pieces.py", "if part.index in seen:", "if False:", TASKS),
+    Mutant("dpmodels/sources/pieces.py", "and part.stamp == mark", "", TASKS),
+    Mutant("dpmodels/sources/pieces.py", "and alike(nothing, part.sums)", "", TASKS),
+    Mutant("dpmodels/sources/pieces.py", "if package != _package():", "if False:", TASKS),
+    Mutant("dpmodels/sources/files.py", "low, high = max(self._first - at, 0), ", "low, high = 0, ", TASKS),
+)
+
 MUTANTS = (
     *AFTER,
+    *CUT,
     # -- people as units
     Mutant(
         "dpmodels/exact/people.py",

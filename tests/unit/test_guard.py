@@ -144,3 +144,28 @@ def test_outputs_of_user_mechanisms_have_few_digits():
         while numerator % 2 == 0:
             numerator //= 2
         assert abs(numerator) <= 2**32
+
+
+def test_libraries_are_looked_up_again_when_modules_have_come(monkeypatch):
+    import sys
+
+    import threadpoolctl
+
+    import dpmodels._guard as guard
+
+    made = []
+
+    class Counted(threadpoolctl.ThreadpoolController):
+        def __init__(self):
+            made.append(1)
+            super().__init__()
+
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Counted)
+    monkeypatch.setattr(guard, "_FOUND", [])
+    for _ in range(3):
+        assert guarded(lambda: 1) == 1
+    assert len(made) == 1
+    monkeypatch.setitem(sys.modules, "a_module_that_came", sys)
+    infos = guarded(lambda: [x["num_threads"] for x in threadpoolctl.threadpool_info()])
+    assert len(made) == 2 or len(made) == 3  # threadpool_info looks for itself
+    assert set(infos) <= {1}

@@ -139,6 +139,10 @@ def test_modules_have_plain_names():
 DOOR = ("Run", "make_noise", "Rows", "guarded", "Opened")
 ELSEWHERE = {
     "api/public.py": {"Rows"},  # reads the public data of ``public=``: there is no charge
+    # what runs on a worker: exact sums of a part, which only a charged stage asks for
+    "sources/pieces.py": {"Rows"},
+    "sources/crew.py": {"guarded"},
+    "sources/remote.py": {"guarded"},
 }
 #: ``audit/`` runs stages of planted and real methods on data of its own; nothing imports it.
 KIT = "audit/"
@@ -275,7 +279,7 @@ class Closure:
     def __init__(self, trees):
         self.trees = trees
         self.scope = {module: self._names(module) for module in trees}
-        self.methods, self.cache = {}, {}
+        self.methods, self.cache, self.nodes = {}, {}, {}
         for module, tree in trees.items():
             for cls in (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
                 for f in (f for f in cls.body if isinstance(f, FUNCTIONS)):
@@ -325,15 +329,20 @@ class Closure:
 
     def of(self, module, name):
         """Return (module, name) -> who reached it."""
+        return self.of_all([(module, name)], SEALED)
+
+    def of_all(self, roots, sealed, left_out=NOT_FOLLOWED):
+        """Return (module, name) -> who reached it; what is sealed is not looked into."""
         seen, classes, attributes = {}, {}, {}
-        todo = [(*self.find(module, name), None)]
+        todo = [(*self.find(module, name), None) for module, name in roots]
         while todo:
             module, name, node, via = todo.pop()
             here = (module, name)
-            if here in seen or here in NOT_FOLLOWED:
+            if here in seen or here in left_out:
                 continue
             seen[here] = via
-            if module.startswith(SEALED):
+            self.nodes[here] = node
+            if module.startswith(sealed):
                 continue
             parts = [node]
             if isinstance(node, ast.ClassDef):
@@ -395,6 +404,65 @@ def test_the_closure_of_a_release_does_reach_rows(closure, backend):
     """The same walk from the other side: it must find what it looks for."""
     ways = behind_the_wall(closure.of(backend, "release"))
     assert any("sources.rows:Rows" in way for way in ways)
+
+
+# -- what a worker can reach --------------------------------------------------------------------
+#: Where noise and coins of the system come from, and words of other generators.
+NOISE = tuple(f"dpmodels.privacy.{m}" for m in ("noise", "bulk", "run", "chance", "propose"))
+RANDOM = {"random", "urandom", "secrets", "default_rng", "SystemRandom", "uuid4", "getrandbits"}
+#: What is called on a worker.
+WORKER = (("dpmodels.sources.crew", "_on_worker"), ("dpmodels.sources.remote", "partial_sums"))
+
+
+#: Shares a word with the semaphore of the reader thread, and is handed a run: no worker has one.
+NOT_ON_WORKERS = {("dpmodels.scoring.deviance", "Deviance.release")}
+
+
+def jobs(trees):
+    """Return the roots of what runs on a worker: its functions, every job, every score."""
+    found = list(WORKER)
+    for module, tree in trees.items():
+        for cls in (n for n in tree.body if isinstance(n, ast.ClassDef)):
+            own = {f.name for f in cls.body if isinstance(f, FUNCTIONS)}
+            score = any("Score" in ast.unparse(base) for base in cls.bases)
+            if "over" in own or ("evaluate" in own and score):
+                found.append((module, cls.name))
+    return found
+
+
+def random_on_a_worker(closure, roots):
+    """Return what is random, or uses a word for it, and can be reached from the roots."""
+    bad = set()
+    for here in closure.of_all(roots, NOISE, NOT_ON_WORKERS):
+        words = set()
+        for n in ast.walk(closure.nodes[here]):
+            if isinstance(n, (ast.Name, ast.Attribute)):
+                words.add(n.id if isinstance(n, ast.Name) else n.attr)
+            elif isinstance(n, (ast.Import, ast.ImportFrom)):
+                words |= {a.name for a in n.names}
+        if here[0].startswith(NOISE) or words & RANDOM:
+            bad.add(here)
+    return bad
+
+
+def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
+    roots = jobs(closure.trees)
+    assert {("dpmodels.exact.gram", "GramOf"), ("dpmodels.scoring.sums", "Passes")} <= set(roots)
+    reached = closure.of_all(roots, NOISE)
+    needed = {("dpmodels.sources.rows", "Rows.blocks"), ("dpmodels.exact.gram", "gram"),
+              ("dpmodels.scoring.sums", "sums_of_passes"), ("dpmodels.formula.design", "Design.fill"),
+              ("dpmodels.scoring.score", "Quantile.evaluate")}  # fmt: skip
+    assert needed <= set(reached)  # the walk finds what does run there
+    assert random_on_a_worker(closure, roots) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("dpmodels.exact.queries", "release_ball"), ("dpmodels.ranges.buy", "buy_ranges"),
+     ("dpmodels.scoring.engine", "release_scoring")],
+)  # fmt: skip
+def test_the_check_of_workers_can_fail(closure, module, name):
+    assert random_on_a_worker(closure, [*jobs(closure.trees), (module, name)])
 
 
 # -- circles ------------------------------------------------------------------------------------

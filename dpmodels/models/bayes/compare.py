@@ -17,13 +17,14 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.exact.features import FeatureScale, feature_scale
-from dpmodels.models.bayes.core import ClassSums, class_sums, features_of, parameter_names
+from dpmodels.models.bayes.core import ByClass, ClassSums, features_of, parameter_names
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Approximate, Pure
 from dpmodels.privacy.run import SMOOTH_NOTE
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
+from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -110,7 +111,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     if design is None:
         return no_ranges(plan)
     scale = feature_scale(design, None)
-    stats = class_sums(rows.blocks(design), scale, detail.classes)
+    stats = summed(rows, design, ByClass(scale, detail.classes))
     d = len(scale.columns)
     counts = run.laplace("class counts", stats.counts, 2.0)
     if detail.delta:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from dpmodels.exact.rowmap import void_missing
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["ClassSums", "class_sums", "features_of", "parameter_names"]
+__all__ = ["ByClass", "ClassSums", "class_sums", "features_of", "parameter_names"]
 
 
 def features_of(design: Design) -> tuple[str, ...]:
@@ -46,8 +46,25 @@ class ClassSums:
     sums: npt.NDArray[np.int64]
     squares: npt.NDArray[np.object_]
 
+    def __add__(self, other: ClassSums) -> ClassSums:
+        return ClassSums(
+            self.counts + other.counts, self.sums + other.sums, self.squares + other.squares
+        )
+
     def __repr__(self) -> str:
         return "<ClassSums, confidential>"
+
+
+@dataclass(frozen=True, eq=False)
+class ByClass:
+    """The pass of :func:`class_sums`, for whoever adds up."""
+
+    scale: FeatureScale
+    classes: int
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> ClassSums:
+        """Return the sums over blocks. Confidential."""
+        return class_sums(blocks, self.scale, self.classes)
 
 
 def class_sums(blocks: Iterable[Array], scale: FeatureScale, classes: int) -> ClassSums:

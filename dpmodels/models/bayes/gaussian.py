@@ -15,7 +15,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.features import FeatureScale, feature_scale
-from dpmodels.models.bayes.core import ClassSums, class_sums, features_of, parameter_names
+from dpmodels.models.bayes.core import ByClass, ClassSums, features_of, parameter_names
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import agm, upper_quantile
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
@@ -28,6 +28,7 @@ from dpmodels.privacy.propose import (
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
+from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -252,7 +253,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     if design is None:
         return no_ranges(plan)
     scale = feature_scale(design, detail.radius)
-    stats = class_sums(rows.blocks(design), scale, detail.classes)
+    stats = summed(rows, design, ByClass(scale, detail.classes))
     action = {"sums": _release_sums, "auto": _release_auto}.get(detail.form, _release_pair)
     values = action(detail, scale, stats, rows.n, run)
     if values is None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpmodels.arrays import Array
-from dpmodels.models.holdout.sums import Sums, added_up
+from dpmodels.models.holdout.sums import Pass, Sums
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
+from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -73,7 +74,7 @@ def release(plan: HoldoutPlan, rows: Rows, run: Run) -> tuple[Array, ...]:
     -------
     Unit: one row; replace-one, n public. Sensitivities: ``theory.md``, exact in integers.
     """
-    totals = added_up(rows.blocks(plan.design), plan.sums)
+    totals = summed(rows, plan.design, Pass(plan.sums)).values
     out = []
     for step, one, total in zip(plan.guarantee.steps, plan.sums, totals, strict=True):
         if isinstance(step.mechanism, Pure):

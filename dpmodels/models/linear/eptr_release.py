@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import gram
+from dpmodels.exact.gram import gram_over
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.exact.solution import float_allowance, ls_bound
 from dpmodels.exact.symmetric import release_symmetric
@@ -24,6 +24,7 @@ from dpmodels.privacy.propose import (
 )
 from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
+from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -179,7 +180,7 @@ def _release_auto(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: 
     allowance = float_allowance(p, n)
     values: dict[str, Array] = {}
     rowmap = _row_map(detail, unit, p, None)
-    moments = gram(rows.blocks(design), rowmap)
+    moments = gram_over(rows, design, rowmap)
     if "scale" in detail.mu:
         step2 = float(rowmap.units[0]) ** 2
         scale = release_symmetric(
@@ -191,7 +192,7 @@ def _release_auto(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: 
         nu = math.sqrt(2.0) * detail.rx**2 / detail.mu["scale"] * math.sqrt(2.0 * p)
         W = whitening_matrix(values["scale"], n, nu)
         rowmap = _row_map(detail, unit, p, W)
-        moments = gram(rows.blocks(design), rowmap)
+        moments = gram_over(rows, design, rowmap)
     G = moments.real(rowmap.units)
     S, b = G[:p, :p], G[:p, p]
     radius = rowmap.radius
@@ -247,8 +248,21 @@ def _release_residual(
     if not detail.project and bound / detail.mu["variance"] <= 2e-4 * rows.n * detail.ry**2:
         t = np.append(-theta, 1.0)
         return run.gaussian_real("residual variance", t @ G @ t, bound * (1.0 + allowance))
-    total, step = residual_statistic(rows.blocks(design), rowmap, theta, detail.ry)
-    return run.gaussian("residual variance", total, 2.0**30, unit=step)
+    total = summed(rows, design, _Residuals(rowmap, theta, detail.ry))
+    return run.gaussian("residual variance", total, 2.0**30, unit=detail.ry * detail.ry * 2.0**-30)
+
+
+@dataclass(frozen=True, eq=False)
+class _Residuals:
+    """The pass of :func:`residual_statistic`, for whoever adds up."""
+
+    rowmap: RowMap
+    theta: Array
+    bound: float
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
+        """Return the integer over blocks. Confidential."""
+        return residual_statistic(blocks, self.rowmap, self.theta, self.bound)[0]
 
 
 def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[float, float, float]:
@@ -278,7 +292,7 @@ def _release_pair(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: 
     detail: OlsDetail = plan.detail
     n, p = rows.n, design.p
     rowmap = _row_map(detail, unit, p, None)
-    G = gram(rows.blocks(design), rowmap).real(rowmap.units)
+    G = gram_over(rows, design, rowmap).real(rowmap.units)
     S, b = G[:p, :p], G[:p, p]
     _, probability, sd = safety(detail, smallest_eigenvalue(S), n, float_allowance(p, n))
     theta = solve_projected(S, b, detail.rtheta)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import gram
+from dpmodels.exact.gram import gram_over
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.models.linear.gptr_bounds import (
     choose_ridge,
@@ -129,7 +129,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     p, unit = design.p, unit_scale(design)
     box = np.append(np.full(p, detail.B), detail.Y)
     rowmap = RowMap(unit, box, ball=p, radius=detail.B)
-    G = gram(rows.blocks(design), rowmap).real(rowmap.units)
+    G = gram_over(rows, design, rowmap).real(rowmap.units)
     S, b = G[:p, :p], G[:p, p]
     if detail.rule == "ops":
         normals = run.inner_normals("coefficients", p)

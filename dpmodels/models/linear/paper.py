@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.estimate import Estimate
-from dpmodels.exact.gram import gram
+from dpmodels.exact.gram import gram_over
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.models.linear.simple import make_plan
 from dpmodels.privacy.gdp import eps_gdp, mu_gdp
@@ -147,7 +147,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         project=True,
         still=plan.request.relation != "replace",
     )
-    G = gram(rows.blocks(plan.design), rowmap).integers()
+    G = gram_over(rows, plan.design, rowmap).integers()
     step = detail.rx / STEPS
     M = published_release(run, "second moments", G[:d, :d], step * step)
     h = run.gaussian("cross moments", G[:d, d], 2.0 * 2.0**40, unit=step * detail.ry / STEPS)

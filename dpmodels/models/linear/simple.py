@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
-from dpmodels.exact.gram import gram
+from dpmodels.exact.gram import gram_over
 from dpmodels.exact.rowmap import RowMap, UnitScale
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.models.linear.inference import no_reply
@@ -119,7 +119,7 @@ def unit_design(plan: Plan, rows: Rows, run: Run) -> UnitRows | Release:
 def integer_moments(rows: Rows, given: UnitRows) -> npt.NDArray[np.object_]:
     """Return the exact Gram matrix of unit rows in units of 2^-40; confidential."""
     q = given.design.q
-    return gram(rows.blocks(given.design), RowMap(given.unit, np.ones(q))).integers()
+    return gram_over(rows, given.design, RowMap(given.unit, np.ones(q))).integers()
 
 
 def unit_estimate(plan: Plan, release: Release) -> Estimate:

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
-from dpmodels.exact.gram import gram
+from dpmodels.exact.gram import gram_over
 from dpmodels.exact.people import averages_gram
 from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.exact.symmetric import release_symmetric
@@ -124,7 +124,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     if plan.request.unit is not None:
         G = averages_gram(rows.people(design), rowmap).integers()
     else:
-        G = gram(rows.blocks(design), WithOne(rowmap)).integers()
+        G = gram_over(rows, design, WithOne(rowmap)).integers()
     # Last row of the Gram matrix of (u, 1): sums of u, then the count; lattice unit 2^-40.
     # Of people it is (u, share of complete rows, 1).
     k = math.sqrt(3.0 * d)

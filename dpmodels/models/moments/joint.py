@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.exact.gram import gram
+from dpmodels.exact.gram import gram_over
 from dpmodels.exact.queries import joint_noise
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
 from dpmodels.exact.sensitivity import gram_l1, gram_sensitivity
@@ -72,7 +72,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         return no_ranges(plan)
     unit = _centred(design)
     q = design.p + 1
-    G = gram(rows.blocks(design), WithOne(RowMap(unit, np.ones(q - 1)))).integers()
+    G = gram_over(rows, design, WithOne(RowMap(unit, np.ones(q - 1)))).integers()
     if isinstance(detail.mechanism, Gaussian):
         sensitivity = gram_sensitivity(q, relation) * q * 2.0**40
         Q = release_symmetric(run, _STEP, G, sensitivity, STEPS**-2)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.gram import gram
+from dpmodels.exact.gram import gram_over
 from dpmodels.exact.queries import ball_map
 from dpmodels.exact.rowmap import STEPS, OneFirst
 from dpmodels.exact.rowspace import identity_scale
@@ -92,7 +92,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     rowmap = OneFirst(
         ball_map(identity_scale(q), detail.radius, detail.root, plan.request.relation)
     )
-    G = gram(rows.blocks(plan.design), rowmap).integers()
+    G = gram_over(rows, plan.design, rowmap).integers()
     Q = published_release(run, _STEP, G, (detail.radius / STEPS) ** 2)
     return Release({"Q": Q}, plan.guarantee, plan.design, detail=detail)
 

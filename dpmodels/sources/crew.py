@@ -1,0 +1,279 @@
+"""Who reads the parts of a table: this process, its threads, a Dask cluster, or somebody else.
+
+Workers return exact sums (:mod:`dpmodels.sources.pieces`); noise and accounting stay with the
+caller. Proofs: ``theory.md``.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from dpmodels.errors import DPModelsError, RequestError, SourceError, shown
+from dpmodels.sources.piece import CONNECTED, Crew, Piece, stamp
+from dpmodels.sources.pieces import Partial, Task, done_by_bytes
+from dpmodels.sources.source import Source
+
+__all__ = ["Cluster", "Connection", "Serial", "Threads", "connect", "crew_for"]
+
+
+def _cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Piece]:
+    """Return the parts of a source that says how to cut it; memory does not travel."""
+    cut = getattr(source, "pieces", None)
+    if cut is None or (travel and not getattr(source, "travels", False)):
+        return []
+    found: list[Piece] = cut(names, rows)
+    return found if len(found) > 1 or travel else []
+
+
+#: Rows of a part: of many small ones a file is opened, and the head of a row group decoded, often.
+_THREAD_ROWS, _WORKER_ROWS = 1 << 19, 1 << 20
+
+
+@dataclass(frozen=True)
+class Serial:
+    """The tasks of a pass, one after the other in this process: what others are compared with."""
+
+    rows: int = _THREAD_ROWS
+
+    @property
+    def knows_parts(self) -> bool:
+        """Whether the crew cuts the table by itself."""
+        return False
+
+    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+        """Return the parts of the table."""
+        return _cut(source, names, self.rows, travel=False)
+
+    def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+        """Do the tasks."""
+        return "", (task.done(i, p.opener(p.data), p.first) for i, p in enumerate(pieces))
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Tasks over the threads of this process; BLAS has one thread under the guard.
+
+    Attributes
+    ----------
+    count : int
+    rows : int
+        Of a part, about.
+    """
+
+    count: int
+    rows: int = _THREAD_ROWS
+
+    @property
+    def knows_parts(self) -> bool:
+        """Whether the crew cuts the table by itself."""
+        return False
+
+    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+        """Return the parts of the table."""
+        return _cut(source, names, self.rows, travel=False)
+
+    def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+        """Do the tasks."""
+        return "", self._run(task, pieces)
+
+    def _run(self, task: Task, pieces: Sequence[Piece]) -> Iterator[Any]:
+        def done(index: int, piece: Piece, context: contextvars.Context) -> Partial:
+            source = piece.opener(piece.data)
+            return context.run(task.done, index, source, piece.first)
+
+        pool = ThreadPoolExecutor(self.count)
+        try:
+            waiting = [
+                pool.submit(done, i, piece, contextvars.copy_context())
+                for i, piece in enumerate(pieces)
+            ]
+            for future in waiting:
+                yield future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A task that failed, as it comes back: an exception would be logged beside the rows."""
+
+    kind: type[DPModelsError]
+    said: tuple[Any, ...]
+
+
+def _held(packed: bytes) -> bytes:
+    """Return the plan of a pass: a task of its own, so that it is sent once a worker."""
+    return packed
+
+
+def _on_worker(
+    packed: bytes, index: int, opener: Callable[[Any], Source], data: Any, first: int | None
+) -> Partial | _Failed:
+    """Do a task where it arrives. Nothing random, nothing logged; an error comes back as a value.
+
+    Privacy
+    -------
+    Confidential: exact sums. Static check: no generator of random numbers is reachable from here.
+    """
+    from dpmodels._guard import guarded
+
+    try:
+        return guarded(lambda: done_by_bytes(packed, index, opener(data), first))
+    except DPModelsError as error:  # says nothing of the rows
+        return _Failed(type(error), error.args)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Tasks on the workers of a Dask cluster.
+
+    Attributes
+    ----------
+    client : distributed.Client
+    rows : int
+        Of a part of a file, about.
+    """
+
+    client: Any
+    rows: int = _WORKER_ROWS
+
+    @property
+    def knows_parts(self) -> bool:
+        """Whether the crew cuts the table by itself."""
+        return False
+
+    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+        """Return the parts of files and Dask frames; rows in the caller's memory stay there."""
+        return _cut(source, names, self.rows, travel=True)
+
+    def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+        """Do the tasks."""
+        packed = task.packed()
+        return stamp(packed), self._run(packed, pieces)
+
+    def _run(self, packed: bytes, pieces: Sequence[Piece]) -> Iterator[Any]:
+        import dask
+        import distributed
+
+        lost = ""
+        try:
+            plan = self.client.submit(_held, packed, pure=False)
+            tasks = [
+                dask.delayed(_on_worker, pure=False)(plan, i, p.opener, p.data, p.first)
+                for i, p in enumerate(pieces)
+            ]
+            futures = self.client.compute(tasks)
+            for future in distributed.as_completed(futures, loop=self.client.loop):
+                yield _told(future.result())
+                future.release()
+        except Exception as error:
+            if isinstance(error, DPModelsError) or not self._is_its_own(error):
+                raise
+            lost = type(error).__name__
+        if not lost:
+            return
+        raise SourceError(  # outside the except block: what is withheld must not be its context
+            f"the cluster could not finish a pass ({lost}): its workers died or cannot be reached. "
+            "The charge stands, once; nothing more was charged. Another call is another charge"
+        )
+
+    def _is_its_own(self, error: Exception) -> bool:
+        """Say whether a failure is that of the cluster: what tasks raise comes back as a value."""
+        if isinstance(error, (OSError, TimeoutError, CancelledError)):
+            return True
+        own = type(error).__module__.startswith("distributed")
+        return own or getattr(self.client, "status", "running") != "running"
+
+
+def _told(found: Any) -> Any:
+    if isinstance(found, _Failed):
+        raise found.kind(*found.said)
+    return found
+
+
+class Connection:
+    """Ends with ``close()``, or with the ``with`` block that it opens."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+
+    def __repr__(self) -> str:
+        return f"<connection to {type(self._crew).__name__.lower()}>"
+
+    def close(self) -> None:
+        """Read in this process again."""
+        if self._crew in CONNECTED:
+            CONNECTED.remove(self._crew)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+
+def connect(client: Any = None, *, threads: int | None = None) -> Connection:
+    """Have tables read by the workers of a Dask cluster, or by several threads.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Parquet files are read by row groups (the workers must see them under the same path), Dask
+        frames by partitions. Rows in this process stay in it. A Dask frame finds its own client
+        without this call.
+    threads : int, optional
+        Threads of this process that read one file or frame.
+
+    Returns
+    -------
+    Connection
+        In force until its ``close()``, or the end of its ``with`` block.
+
+    Privacy
+    -------
+    Changes nothing of what is released: workers return exact integer sums, noise is drawn and
+    charged in this process alone. The sums, and the keys of secret coins, are as confidential as
+    the rows: the cluster must be trusted, and its connections encrypted where its network is not.
+    A Dask frame must give the same rows whenever a partition is computed (files, or persisted):
+    an unseeded sample or shuffle upstream could count one row twice.
+
+    Examples
+    --------
+    >>> import dpmodels as dp
+    >>> with dp.connect(threads=2):
+    ...     pass  # fits here read with two threads
+    """
+    if (client is None) == (threads is None):
+        raise RequestError("dp.connect(client) or dp.connect(threads=2): give one of the two")
+    if client is not None:
+        if not (hasattr(client, "submit") and hasattr(client, "scheduler_info")):
+            raise RequestError(
+                f"dp.connect takes a Dask client, got {shown(client)}. For example: "
+                "from distributed import Client; dp.connect(Client('tcp://host:8786'))"
+            )
+        crew: Crew = Cluster(client)
+    else:
+        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+            raise RequestError(f"threads= is a number of threads, got {shown(threads)}")
+        crew = Threads(threads)
+    CONNECTED.append(crew)
+    return Connection(crew)
+
+
+def crew_for(source: Source) -> Crew | None:
+    """Return who reads a source: its own crew, or the one that is connected."""
+    own: Crew | None = getattr(source, "crew", None)
+    if own is not None:
+        return own
+    client = getattr(source, "client", None)
+    if client is not None:
+        return Cluster(client)
+    return CONNECTED[-1] if CONNECTED else None
