@@ -1,4 +1,4 @@
-"""Build the notebooks: ``python vignettes/build.py [NN-name ...]``.
+"""Build the notebooks: ``python vignettes/build.py [NN-name | papers/NN-name ...]``.
 
 Each ``NN-name.py`` (percent format) is executed and written, with its outputs, beside itself as
 ``NN-name.ipynb``. The tests execute the sources and compare them with the notebooks.
@@ -33,6 +33,6 @@ def build(source):
 
 
 if __name__ == "__main__":
-    names = sys.argv[1:] or [p.stem for p in sorted(HERE.glob("[0-9][0-9]-*.py"))]
-    for name in names:
-        build(HERE / f"{name}.py")
+    named = [HERE / f"{name}.py" for name in sys.argv[1:]]
+    for path in named or sorted(HERE.rglob("[0-9][0-9]-*.py")):
+        build(path)

@@ -5,7 +5,7 @@ Every number is read from ``benchmarks/results/`` or comes from a seeded fit of 
 
 from __future__ import annotations
 
-import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -16,7 +16,8 @@ import pandas as pd
 import dpmodels as dp
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parents[1] / "benchmarks" / "results"
+sys.path.append(str(HERE.parents[1] / "benchmarks"))
+from common import kept  # noqa: E402
 mpl.rcParams["svg.hashsalt"] = "dpmodels"  # a rebuild changes what changed
 #: method of error_against_eps -> (label, style)
 SHOWN = {
@@ -30,21 +31,13 @@ SHOWN = {
 }
 
 
-def tables(name: str) -> list[pd.DataFrame]:
-    """Return the tables of a kept result, cells as text."""
-    text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
-    found = []
-    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
-        rows = [[c.strip() for c in line.strip("|").split("|")] for line in block.splitlines()]
-        found.append(pd.DataFrame(rows[2:], columns=rows[0]))
-    return found
 
 
 def error_against_eps() -> plt.Figure:
     """Median error against eps: the default beside what others proposed."""
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.2))
     titles = ("simulated, n = 3000: error of coefficients", "wine, n = 6197: error of fitted values")
-    for ax, table, title in zip(axes, tables("error_against_eps")[:2], titles, strict=True):
+    for ax, table, title in zip(axes, kept("error_against_eps")[:2], titles, strict=True):
         eps = [float(c) for c in table.columns[1:13]]
         rows = table.set_index(table.columns[0])
         for method, (label, style) in SHOWN.items():
@@ -61,12 +54,9 @@ def error_against_eps() -> plt.Figure:
 
 def over_designs(name: str) -> pd.DataFrame:
     """Return the last table of a coverage benchmark (one row a cell, over designs), as numbers."""
-    table = tables(name)[-1]
+    table = kept(name)[-1]
     table = table[table.iloc[:, 0] == "all"]
-    out = pd.DataFrame({"n": table["n"].astype(int), "eps": table["eps"].astype(float)})
-    out["coverage"] = table["coverage"].str.split("/").str[0].astype(float)
-    out["width"] = table["median width"].str.split("/").str[0].astype(float)
-    return out
+    return table[["n", "eps", "coverage", "median width"]].astype(float)
 
 
 def coverage() -> plt.Figure:
@@ -78,7 +68,7 @@ def coverage() -> plt.Figure:
     left.plot(table.eps, table.coverage, "C0o-")
     left.set(xlabel="eps", ylabel="coverage of 95 % intervals", ylim=(0.9, 1), xscale="log")
     right.axhline(1, color="0.6", lw=1)
-    right.plot(table.eps, table.width, "C0o-")
+    right.plot(table.eps, table["median width"], "C0o-")
     right.set(xlabel="eps", ylabel="median width, non-private = 1", ylim=(0, 5), xscale="log")
     for ax in (left, right):
         ax.set_xticks(table.eps, [f"{e:g}" for e in table.eps])
