@@ -124,11 +124,16 @@ def main():
         "# Efficient Propose-Test-Release: its simulations",
         "",
         f"`python benchmarks/eptr_simulations.py --reps {args.reps}`, seeded; means over replications. "
-        "\"As printed\": the paper's algorithm with its constants.",
+        '"As printed": the paper\'s algorithm with its constants.',
     ]
     for title, (simulate, grid) in SIMULATIONS.items():
         cells = {eps: simulate(eps, args.reps) for eps in grid}
-        lines += ["", f"## {title}", "", "| estimator | " + " | ".join(f"eps {e:g}" for e in grid) + " |"]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| estimator | " + " | ".join(f"eps {e:g}" for e in grid) + " |",
+        ]
         lines.append("|---" * (len(grid) + 1) + "|")
         for k in next(iter(cells.values())):
             lines.append(f"| {k} | " + " | ".join(f"{cells[e][k]:.3g}" for e in grid) + " |")

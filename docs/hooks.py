@@ -38,9 +38,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill the parts of the navigation that follow from the files."""
     made = {
         "Notebooks": [(title_of(p), f"notebooks/{p.stem}.md") for p in notebooks("vignettes")],
-        "The papers": [
-            (title_of(p), f"papers/{p.stem}.md") for p in notebooks("vignettes/papers")
-        ],
+        "The papers": [(title_of(p), f"papers/{p.stem}.md") for p in notebooks("vignettes/papers")],
         "Reference": [(name, page_of(name)) for name in reference()],
         "Theory": [(heading(p), target) for p, target in theory()],
     }
@@ -61,8 +59,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         made[page_of(name)] = reference_page(name, names)
     for path, target in theory():
         made[target] = prose(path.read_text(encoding="utf-8"))
-    for source, target in (("CHANGELOG", "changelog"), ("CONTRIBUTING", "contributing"), ("SECURITY", "security")):  # fmt: skip
-        made[f"{target}.md"] = prose((ROOT / f"{source}.md").read_text(encoding="utf-8"))
+    for name in ("changelog", "contributing", "security"):
+        made[f"{name}.md"] = prose((ROOT / f"{name.upper()}.md").read_text(encoding="utf-8"))
     for target, content in made.items():
         files.append(File.generated(config, target, content=content))
     return files
@@ -155,7 +153,8 @@ def theory() -> list[tuple[Path, str]]:
     package = ROOT / "dpmodels"
     notes = [p for p in package.rglob("*.md") if p.parent.name not in ("datasets", "audit")]
     notes.sort(key=lambda p: ("models" in p.parts, str(p)))
-    return [(p, "theory/" + "-".join(p.relative_to(package).with_suffix("").parts) + ".md") for p in notes]  # fmt: skip
+    names = ["-".join(p.relative_to(package).with_suffix("").parts) for p in notes]
+    return [(p, f"theory/{name}.md") for p, name in zip(notes, names, strict=True)]
 
 
 def heading(path: Path) -> str:
@@ -170,45 +169,40 @@ def prose(text: str) -> str:
     The notes hold formulas as text (``theta*``, ``R_x``, ``a < b``): signs that are not markup are
     escaped, and a list gets the blank line before it that this Markdown wants.
     """
-    out: list[str] = []
-    fenced = False
-    for line in text.splitlines():
-        if line.lstrip().startswith("```"):
-            fenced = not fenced
-            out.append(line)
-            continue
-        if fenced:
-            out.append(line)
-            continue
-        starts = re.match(r"([*-]|\d+\.) ", line)
-        previous = out[-1] if out else ""
-        if starts and previous.strip() and not re.match(r"[*-] |\d+\. |\s", previous):
-            out.append("")
-        if line.startswith("|") and previous.strip() and not previous.startswith("|"):
-            out.append("")
-        out.append(escaped(line))
-    return "\n".join(out) + "\n"
-
-
-def escaped(line: str) -> str:
-    """Escape ``*``, ``_`` and ``<`` that are mathematics, not markup."""
-    bullet = re.match(r"\s*([*-] )?", line)
-    start = bullet.end() if bullet else 0
-    parts = re.split(r"(`+[^`]*`+)", line[start:])
+    parts = re.split(r"(^ *```.*?^ *```$)", text, flags=re.DOTALL | re.MULTILINE)
     for k in range(0, len(parts), 2):
-        parts[k] = _escaped(parts[k])
-    return line[:start] + "".join(parts)
+        blocks = re.split(r"(\n[ \t]*(?:\n[ \t]*)*\n)", parts[k])
+        parts[k] = "".join(b if _is_code(b) else escaped(spaced(b)) for b in blocks)
+    return "".join(parts)
 
 
-def _escaped(text: str) -> str:
+def _is_code(block: str) -> bool:
+    return all(line.startswith("    ") for line in block.splitlines())
+
+
+def escaped(block: str) -> str:
+    """Escape ``*``, ``_`` and ``<`` that are mathematics, outside code (which may span lines)."""
+    parts = re.split(r"(`+[^`]*`+)", block)
+    for k in range(0, len(parts), 2):
+        parts[k] = _escaped(parts[k], start=k == 0)
+    return "".join(parts)
+
+
+def _escaped(text: str, *, start: bool) -> str:
     keep = re.compile(
         r"\*\*[^*\s](?:[^*]*[^*\s])?\*\*"  # bold
-        r"|(?<![\w*)])\*[A-Za-z][^*]*[\w.:]\*(?![\w*])"  # emphasis of words
+        r"|(?<![\w*)])\*[A-Za-z][^*\n]*[\w.:]\*(?![\w*])"  # emphasis of words
         r"|\]\([^)]*\)"  # the target of a link
+        r"|(?:\A|(?<=\n)) *[*-] "  # the start of an item
     )
     out, last = [], 0
     for found in keep.finditer(text):
-        out += [_plain(text[last : found.start()]), found.group().replace("_", r"\_") if found.group()[0] == "*" else found.group()]  # fmt: skip
+        kept_as = found.group()
+        if kept_as.endswith(" ") and found.start() == 0 and not start:
+            continue  # a star after a code span is no item
+        if kept_as.startswith("*"):
+            kept_as = kept_as.replace("_", r"\_").replace("<", "&lt;")
+        out += [_plain(text[last : found.start()]), kept_as]
         last = found.end()
     return "".join([*out, _plain(text[last:])])
 
@@ -236,19 +230,17 @@ def notebook_page(path: Path, folder: str) -> dict[str, str | bytes]:
     """Return file -> content of the page of a notebook and of its pictures."""
     made: dict[str, str | bytes] = {}
     lines: list[str] = []
-    alt = ""
     for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             text = re.sub(r"\]\(([\w-]+)\.ipynb\)", r"](\1.md)", source)
             lines += [spaced(text), ""]
             continue
-        found = re.search(r"^# alt: (.+)$", source, re.MULTILINE)
-        alt = found.group(1) if found else f"Figure of the cell above ({path.stem})"
+        source = re.sub(r"^# alt: .+\n", "", source, flags=re.MULTILINE)
         lines += ["```py", source, "```", ""]
         for part, output in enumerate(cell.get("outputs", [])):
             name = f"{path.stem}-{number:03d}-{part}"
-            lines += output_lines(output, name, alt, folder, made)
+            lines += output_lines(output, name, folder, made)
     made[f"{folder}/{path.stem}.md"] = "\n".join(lines)
     return made
 
@@ -260,12 +252,13 @@ def spaced(text: str) -> str:
 
 
 def output_lines(
-    output: dict[str, Any], name: str, alt: str, folder: str, made: dict[str, str | bytes]
+    output: dict[str, Any], name: str, folder: str, made: dict[str, str | bytes]
 ) -> list[str]:
     """Return the Markdown of one output; pictures become files of their own."""
     data = output.get("data", {})
     if "image/png" in data:
         made[f"{folder}/{name}.png"] = base64.b64decode("".join(data["image/png"]))
+        alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
         return [f"![{alt}]({name}.png)", ""]
     if "text/html" in data:
         text = "".join(data["text/html"])
@@ -279,5 +272,3 @@ def output_lines(
 def one_block(text: str) -> str:
     """Return HTML without blank lines, so that Markdown leaves it alone."""
     return "\n".join(line for line in text.splitlines() if line.strip())
-
-

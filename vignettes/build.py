@@ -1,9 +1,11 @@
 """Build the notebooks: ``python vignettes/build.py [NN-name | papers/NN-name ...]``.
 
 Each ``NN-name.py`` (percent format) is executed and written, with its outputs, beside itself as
-``NN-name.ipynb``. The tests execute the sources and compare them with the notebooks.
+``NN-name.ipynb``. A line ``# alt: ...`` describes the picture of its cell for those who do not see it.
+The tests execute the sources and compare them with the notebooks.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -26,6 +28,10 @@ def build(source):
         cell.metadata = {}
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
+            described = re.search(r"^# alt: (.+)$", cell.source, re.MULTILINE)
+            for output in cell.outputs:
+                if described and "image/png" in output.get("data", {}):
+                    output.metadata = {"image/png": {"alt": described.group(1)}}
     target = source.with_suffix(".ipynb")
     text = __import__("nbformat").writes(notebook)
     target.write_text(text + "\n", encoding="utf-8")

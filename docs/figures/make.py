@@ -18,6 +18,7 @@ import dpmodels as dp
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "benchmarks"))
 from common import kept  # noqa: E402
+
 mpl.rcParams["svg.hashsalt"] = "dpmodels"  # a rebuild changes what changed
 #: method of error_against_eps -> (label, style)
 SHOWN = {
@@ -31,12 +32,13 @@ SHOWN = {
 }
 
 
-
-
 def error_against_eps() -> plt.Figure:
     """Median error against eps: the default beside what others proposed."""
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.2))
-    titles = ("simulated, n = 3000: error of coefficients", "wine, n = 6197: error of fitted values")
+    titles = (
+        "simulated, n = 3000: error of coefficients",
+        "wine, n = 6197: error of fitted values",
+    )
     for ax, table, title in zip(axes, kept("error_against_eps")[:2], titles, strict=True):
         eps = [float(c) for c in table.columns[1:13]]
         rows = table.set_index(table.columns[0])
@@ -82,9 +84,7 @@ def two_parts() -> plt.Figure:
     data = dp.datasets.rand_hie()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dp.errors.DPModelsWarning)  # seeded: the figure repeats
-        fit = dp.dp_ols(
-            "log1p(mdvis) ~ lncoins + physlm + disea", data, eps=1, delta=1e-6, seed=2
-        )
+        fit = dp.dp_ols("log1p(mdvis) ~ lncoins + physlm + disea", data, eps=1, delta=1e-6, seed=2)
     return fit.plot().figure
 
 

@@ -43,15 +43,17 @@ eps_test, delta, beta, n = 0.5, 1e-6, 0.05, 1000
 # An unsafe table has k = 0 and passes with probability delta/2; that is what makes it private.
 #
 # For the mean, "safe" means that some interval of the given width holds at least n - T rows. With m rows in the best interval,
-# `k = m - (n - T) + 1`. The lecture prints `T = log(1/delta)/eps`: then even perfect data, m = n, stand *on* the threshold, and
-# pass about every other time. `T` must grow by `log(1/beta)/eps` to answer with probability 1 - beta.
+# `k = m - (n - T) + 1`. The lecture prints `T = log(1/delta)/eps`: then even perfect data, m = n, stand *at* the threshold, and
+# a reply is a matter of chance (first row below). `T` must grow by `log(1/beta)/eps` to answer with probability 1 - beta.
 
 
 # %%
 def passes(k):
     """P(k + Laplace(1/eps) >= log(1/delta)/eps), for k >= 0."""
     gap = np.asarray(k) * eps_test - math.log(1 / delta)
-    return np.where(gap < 0, 0.5 * np.exp(np.minimum(gap, 0)), 1 - 0.5 * np.exp(-np.maximum(gap, 0)))
+    return np.where(
+        gap < 0, 0.5 * np.exp(np.minimum(gap, 0)), 1 - 0.5 * np.exp(-np.maximum(gap, 0))
+    )
 
 
 outside = np.arange(0, 46)  # rows that lie outside the best interval
@@ -104,7 +106,7 @@ figure, ax = plt.subplots(figsize=(6.5, 3.4))
 for name, style in zip(table, ("C3--s", "C1-^", "C0-o", "k:"), strict=True):
     ax.plot(table.index, table[name], style, label=name)
 ax.set(xscale="log", yscale="log", xlabel="n", ylabel="standard error")
-ax.legend(fontsize=8)
+ax.legend(fontsize=8, loc="lower left")
 figure.tight_layout()
 plt.show()
 

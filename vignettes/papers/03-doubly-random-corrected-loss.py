@@ -87,6 +87,7 @@ for name in ("zil_table2", "zil_table3"):
 # The least type II error of any test of level alpha that tries to tell two neighbours apart, for noise at distance c in dimension d (one, and the limit), a share p in clear. The dashed
 # diagonal is perfect privacy. A share p of records in clear cuts the curve off at 1 - p.
 
+
 # %%
 # alt: Trade-off curves below the diagonal: larger c and larger p are less private; the curves with p = .2 reach zero at level .8
 def with_clear(curve, a, c, p):
@@ -116,10 +117,7 @@ plt.show()
 
 # %%
 pd.Series(
-    {
-        f"d = 6, c = {c:g}, p = .2": 0.2 + 0.8 * delta_exact(1.0, c, 6)
-        for c in (2.0, 1.0, 0.8)
-    },
+    {f"d = 6, c = {c:g}, p = .2": 0.2 + 0.8 * delta_exact(1.0, c, 6) for c in (2.0, 1.0, 0.8)},
     name="delta at eps = 1",
 ).round(3)
 
@@ -134,7 +132,10 @@ data = dp.datasets.rand_hie()
 formula, call = "mdvis ~ lncoins + disea", {"eps": 4, "delta": 1e-6, "seed": 1}
 table = dp.dp_release(data, columns=["mdvis", "lncoins", "disea"], **call)
 pd.DataFrame(
-    {"noised table, integrated": dp.dp_ols(formula, table).bse, "dp_ols": dp.dp_ols(formula, data, **call).bse}
+    {
+        "noised table, integrated": dp.dp_ols(formula, table).bse,
+        "dp_ols": dp.dp_ols(formula, data, **call).bse,
+    }
 ).round(4)
 
 # %% [markdown]

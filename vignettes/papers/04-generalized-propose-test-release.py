@@ -65,7 +65,7 @@ for eps in grid:
     true = max(float(d_add(eps, leverage, s)), float(d_rem(eps, leverage, s)))
     rows.append((eps, s, true, largest_s_pair(leverage, eps, delta)))
 table = pd.DataFrame(rows, columns=["eps", "s printed", "true delta", "s exact"])
-table
+print(table.to_string(index=False, formatters={"true delta": "{:.2e}".format}))
 
 # %%
 # alt: True delta of the printed calibration against eps, log axis: from 1.8 to about 11 times the claimed one millionth, which the exact calibration meets
@@ -91,7 +91,11 @@ print(linear.to_string(index=False))
 # alt: Two panels, wine and California: test error over least squares falls from about 1.3 to 1.5 at eps .1 to below 1.05 at eps 4; the score method is lowest on wine
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4))
 for ax, (name, rows) in zip(axes, linear.groupby("data", sort=False), strict=True):
-    for column, style in (("posterior", "C2-^"), ("score", "C0-o"), ("adaops (corrected)", "C3--s")):
+    for column, style in (
+        ("posterior", "C2-^"),
+        ("score", "C0-o"),
+        ("adaops (corrected)", "C3--s"),
+    ):
         ratio = rows[column].astype(str).str.split().str[0].astype(float)
         ax.plot(rows["eps"].astype(float), ratio, style, label=column)
     ax.set(xscale="log", xlabel="eps", title=name)
@@ -131,8 +135,18 @@ print(pate.to_string(index=False))
 # alt: Price in eps against noise for high and low consensus: with high consensus the data-dependent price is flat near 4 to 5 while the fixed price falls from 24 to 4; with low consensus the data-dependent price is above the fixed one
 figure, ax = plt.subplots(figsize=(6, 3.4))
 for (name, rows), color in zip(pate.groupby("regime", sort=False), ("C0", "C3"), strict=True):
-    ax.plot(rows["sigma"].astype(float), rows["data-dependent eps"].astype(float), f"{color}-o", label=name)
-ax.plot(rows["sigma"].astype(float), rows["data-independent eps"].astype(float), "k--", label="fixed price")
+    ax.plot(
+        rows["sigma"].astype(float),
+        rows["data-dependent eps"].astype(float),
+        f"{color}-o",
+        label=name,
+    )
+ax.plot(
+    rows["sigma"].astype(float),
+    rows["data-independent eps"].astype(float),
+    "k--",
+    label="fixed price",
+)
 ax.set(yscale="log", xlabel="noise of a vote (sd)", ylabel="eps of 200 queries")
 ax.legend(frameon=False)
 figure.tight_layout()

@@ -50,8 +50,16 @@ print(design.to_string(index=False))
 # %%
 # alt: Two panels of bars, small and large error variance. As published is 3 to 190 times the default; the default is on top of least squares; with small error variance the public rows alone beat the published method too
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True)
-methods = {"published": "C3", "public only": "0.6", "one stage": "C2", "default": "C0", "least squares": "k"}
-for ax, (sd, rows) in zip(axes, design.groupby(design.iloc[:, 0].str.split(",").str[0], sort=False), strict=True):
+methods = {
+    "published": "C3",
+    "public only": "0.6",
+    "one stage": "C2",
+    "default": "C0",
+    "least squares": "k",
+}
+for ax, (sd, rows) in zip(
+    axes, design.groupby(design.iloc[:, 0].str.split(",").str[0], sort=False), strict=True
+):
     labels = [c.split(", ", 1)[1] for c in rows.iloc[:, 0]]
     for k, (name, color) in enumerate(methods.items()):
         at = [i + 0.16 * (k - 2) for i in range(len(rows))]
@@ -59,8 +67,8 @@ for ax, (sd, rows) in zip(axes, design.groupby(design.iloc[:, 0].str.split(",").
     ax.set_xticks(range(len(rows)), labels)
     ax.set(yscale="log", xlabel="rho, n", title=f"sd of the errors {sd}")
 axes[0].set_ylabel("mean l2 error")
-axes[1].legend(fontsize=8, ncol=2)
-figure.tight_layout()
+figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncol=5, fontsize=8)
+figure.tight_layout(rect=(0, 0.07, 1, 1))
 plt.show()
 
 # %% [markdown]
