@@ -465,8 +465,8 @@ MUTANTS = (
     ),
     Mutant(
         _M + "linear/eptr_release.py",
-        'run.gaussian("residual variance", total, 2.0**30, unit=step)',
-        'run.gaussian("residual variance", total, 2.0**29, unit=step)',
+        'run.gaussian("residual variance", total, 2.0**30, unit=detail',
+        'run.gaussian("residual variance", total, 2.0**29, unit=detail',
         replayed("ols-eptr"),
     ),
     Mutant(
