@@ -60,9 +60,10 @@ class FrameSource:
             }
 
     def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
-        """Return parts of the frame: views."""
-        frame = self._frame[list(names)]
-        return [Piece(FrameSource, frame.iloc[a:b], a, b - a) for a, b in aligned(len(frame), rows)]
+        """Return parts of the frame: slices of rows, so no column is copied."""
+        frame = self._frame
+        parts = aligned(len(frame), rows)
+        return [Piece(FrameSource, frame.iloc[a:b], a, b - a) for a, b in parts]
 
 
 class DictSource:

@@ -354,3 +354,11 @@ def test_a_connection_ends(quiet):
     with dp.connect(threads=2):
         assert [Threads(2)] == CONNECTED
     assert CONNECTED == []
+
+
+def test_parts_in_memory_are_views():
+    frame = make()
+    for source in (as_source(frame), as_source({c: frame[c].to_numpy() for c in ("x", "y")})):
+        (part, *_) = source.pieces(["x"], WINDOW)
+        (chunk, *_) = part.opener(part.data).chunks(["x"])
+        assert np.shares_memory(chunk["x"], frame["x"].to_numpy())
