@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dpmodels.api.choice import COMMON_OPTIONS, Choice
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
 from dpmodels.registry import Method, method_names, resolve
 from dpmodels.request import Request, check_eps_delta, check_n, check_seed
@@ -14,28 +15,11 @@ from dpmodels.units.person import LEVELS, Person, identifier_among, person_of
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
-    from dpmodels.api.choice import Choice
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema
 
 __all__ = ["COMMON_OPTIONS", "Designed", "build_request", "check_split"]
 
-#: Arguments that every formula verb takes beside its method's own options.
-COMMON_OPTIONS: dict[str, Any] = {
-    "split": None,
-    "level": 0.95,
-    "relation": None,
-    "na": "zero-row",
-    "on_no_reply": "return",
-    "engine": "formulaic",
-    "subset": None,
-    "weights": None,
-    "n": None,
-    "unit": None,
-    "units": None,
-    "rows_per_unit": None,
-    "max_rows": None,
-}
 _CHOICES = {
     "relation": ("replace", "add-remove"),
     "na": ("zero-row", "impute-midpoint", "declared"),

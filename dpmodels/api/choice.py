@@ -10,7 +10,24 @@ from dpmodels.registry import method_names, resolve
 from dpmodels.units.person import LEVELS
 from dpmodels.verbs import verb_of
 
-__all__ = ["Choice", "choose_method"]
+__all__ = ["COMMON_OPTIONS", "Choice", "choose_method"]
+
+#: Arguments that every formula verb takes beside its method's own options.
+COMMON_OPTIONS: dict[str, Any] = {
+    "split": None,
+    "level": 0.95,
+    "relation": None,
+    "na": "zero-row",
+    "on_no_reply": "return",
+    "engine": "formulaic",
+    "subset": None,
+    "weights": None,
+    "n": None,
+    "unit": None,
+    "units": None,
+    "rows_per_unit": None,
+    "max_rows": None,
+}
 
 
 @dataclass(frozen=True)
@@ -82,15 +99,11 @@ def _option(verb: str, method: str, name: str) -> Any:
 
 
 def _knows(verb: str, method: str, name: str) -> bool:
-    from dpmodels.api.building import COMMON_OPTIONS
-
     return name in COMMON_OPTIONS or _option(verb, method, name) is not None
 
 
 def _serves(verb: str, method: str, name: str, value: Any) -> bool:
     """Return whether a method takes an option with this value."""
-    from dpmodels.api.building import COMMON_OPTIONS
-
     if name == "unit" and value not in LEVELS:
         return bool(resolve(verb, method).people)
     if name in COMMON_OPTIONS:

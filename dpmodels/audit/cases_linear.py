@@ -27,7 +27,7 @@ from dpmodels.exact.queries import ball_map, release_ball
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.exact.rowspace import identity_scale
 from dpmodels.models.linear.dpgd import clipped_gradients
-from dpmodels.models.linear.inference import Report, Stage
+from dpmodels.models.linear.facts import Report, Stage
 from dpmodels.models.linear.outpert import output_sensitivity
 from dpmodels.models.linear.scores import release_scores
 from dpmodels.models.linear.stages import Passes

@@ -361,6 +361,61 @@ MUTANTS = (
         "np.asarray(clipped)",
         ("tests/unit/scoring/test_families.py",),
     ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "score=self.noise.score * C / self.clip",
+        "score=self.noise.score * (C / self.clip) ** 2",
+        ("tests/privacy/test_family_sensitivity.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "self.noise.information * (R / self.information) ** 2",
+        "self.noise.information * (R / self.information) ** 4",
+        ("tests/privacy/test_family_sensitivity.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/deviance.py",
+        "REACH = math.sqrt(3.0)",
+        "REACH = 1.0",
+        ("tests/unit/scoring/test_families.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/deviance.py",
+        "np.clip(t, 0.0, 1.0, out=t)",
+        "np.clip(t, 0.0, 2.0, out=t)",
+        ("tests/unit/scoring/test_families.py", "|", *replayed("fit_stats")),
+    ),
+    # -- exact noise in bulk
+    Mutant(
+        "dpmodels/privacy/bulk.py",
+        "    no &= words != 0  # below 2^-64 a float says nothing\n",
+        "",
+        ("tests/unit/privacy/test_bulk.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/bulk.py",
+        "_E1 = 6786177901268885274",
+        "_E1 = 6786177901268885274 // 2",
+        ("tests/unit/privacy/test_bulk.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/bulk.py",
+        "return values[~((signs == 1) & (magnitudes == 0))]",
+        "return values",
+        ("tests/unit/privacy/test_bulk.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/bulk.py",
+        "if Fraction(word + 1, 1 << bits) <= low:",
+        "if Fraction(word, 1 << bits) <= low:",
+        ("tests/unit/privacy/test_bulk.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/bulk.py",
+        "np.exp(-0.5 * z * z)",
+        "np.exp(-0.45 * z * z)",
+        ("tests/unit/privacy/test_bulk.py",),
+    ),
     # -- least squares by moments, ePTR, and companions
     Mutant(
         "dpmodels/exact/queries.py",

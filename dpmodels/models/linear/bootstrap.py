@@ -9,7 +9,7 @@ import numpy as np
 from dpmodels.arrays import Array
 
 if TYPE_CHECKING:
-    from dpmodels.models.linear.inference import Stage
+    from dpmodels.models.linear.facts import Stage
 
 __all__ = ["DRAWS", "bootstrap", "rescaled"]
 

@@ -14,7 +14,7 @@ from dpmodels.arrays import Array
 from dpmodels.models.linear.solve import Moments, positive_part
 
 if TYPE_CHECKING:
-    from dpmodels.models.linear.inference import Errors, Report
+    from dpmodels.models.linear.facts import Errors, Report
 
 __all__ = ["PRIOR_SD", "allowance", "attenuation", "dominated", "dominated_notes", "posterior"]
 

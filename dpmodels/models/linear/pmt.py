@@ -18,7 +18,8 @@ from dpmodels.exact.quantiles import chi2_upper
 from dpmodels.exact.queries import ball_sd
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.models.linear.combine import PublicFit, combined, public_fit
-from dpmodels.models.linear.inference import Report, Stage, report, shrink_report
+from dpmodels.models.linear.facts import Report, Stage
+from dpmodels.models.linear.inference import report, shrink_report
 from dpmodels.models.linear.plans import (
     currency,
     mu_like,

@@ -17,7 +17,8 @@ from dpmodels.after.statistics import fit_statistics
 from dpmodels.errors import RequestError
 from dpmodels.exact.queries import ball_sd, joint_noise
 from dpmodels.exact.rowmap import UnitScale
-from dpmodels.models.linear.inference import Stage, unit_back
+from dpmodels.models.linear.facts import Stage
+from dpmodels.models.linear.inference import unit_back
 from dpmodels.models.linear.public import public_radius
 from dpmodels.planning.rows import enough_rows
 from dpmodels.privacy.gdp import mu_gdp

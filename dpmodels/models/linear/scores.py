@@ -29,7 +29,7 @@ from dpmodels.release import Release
 if TYPE_CHECKING:
     from dpmodels.exact.rowmap import UnitScale
     from dpmodels.formula.design import Design
-    from dpmodels.models.linear.inference import Report, Stage
+    from dpmodels.models.linear.facts import Report, Stage
     from dpmodels.models.linear.stages import Passes
     from dpmodels.planning import Plan
     from dpmodels.privacy.mechanisms import Gaussian, Pure

@@ -17,7 +17,8 @@ from dpmodels.exact.queries import Bounded, bounded_plan
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.exact.sensitivity import gram_sensitivity
 from dpmodels.models.linear.expected import expected_se
-from dpmodels.models.linear.inference import Report, Stage, report, shrink_report
+from dpmodels.models.linear.facts import Report, Stage
+from dpmodels.models.linear.inference import report, shrink_report
 from dpmodels.models.linear.plans import (
     mu_like,
     purchase,

@@ -13,7 +13,7 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.queries import ball_map, ball_sd, joint_noise, release_ball
 from dpmodels.exact.rowmap import OneFirst
 from dpmodels.exact.whiten import floored_cholesky
-from dpmodels.models.linear.inference import Stage
+from dpmodels.models.linear.facts import Stage
 from dpmodels.models.linear.plans import mu_like, second_radius
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 

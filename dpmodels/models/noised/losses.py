@@ -17,7 +17,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.noised import filters
 from dpmodels.models.noised.filters import Filtered
-from dpmodels.models.noised.sums import Sums, sums_of
+from dpmodels.models.noised.sums import Sums, Terms, sums_of
 
 __all__ = ["IndexLoss", "Loss", "SmoothLoss", "Terms"]
 
@@ -35,30 +34,6 @@ __all__ = ["IndexLoss", "Loss", "SmoothLoss", "Terms"]
 Combination = tuple[tuple[float, int], ...]
 Combinations = tuple[Combination, ...]
 Pairs = tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
-class Terms:
-    """One loss at m rows: value and derivatives in eta and in q = (q_1, ..., q_B).
-
-    Attributes
-    ----------
-    c, e : (m,) arrays
-        C and C_eta.
-    q : (B, m) array
-        C_q.
-    ee : (m,) array or None
-    eq : (B, m) array or None
-    qq : (B, B) array or None
-        Mean-ready: weighted means over rows are taken with ``weights`` at evaluation.
-    """
-
-    c: Array
-    e: Array
-    q: Array
-    ee: Array | None = None
-    eq: Array | None = None
-    qq: Array | None = None
 
 
 class Loss:

@@ -1,22 +1,42 @@
 """Sums over rows that Newton's method needs of a corrected loss.
 
-A loss gives its terms row by row (``losses.Terms``); what the optimiser uses of
+A loss gives its terms row by row (``Terms``); what the optimiser uses of
 most of them are sums only, which a loss may know more cheaply.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpmodels.arrays import Array
 
-if TYPE_CHECKING:
-    from dpmodels.models.noised.losses import Terms
+__all__ = ["Sums", "Terms", "sums_of"]
 
-__all__ = ["Sums", "sums_of"]
+
+@dataclass(frozen=True)
+class Terms:
+    """One loss at m rows: value and derivatives in eta and in q = (q_1, ..., q_B).
+
+    Attributes
+    ----------
+    c, e : (m,) arrays
+        C and C_eta.
+    q : (B, m) array
+        C_q.
+    ee : (m,) array or None
+    eq : (B, m) array or None
+    qq : (B, B) array or None
+        Mean-ready: weighted means over rows are taken with ``weights`` at evaluation.
+    """
+
+    c: Array
+    e: Array
+    q: Array
+    ee: Array | None = None
+    eq: Array | None = None
+    qq: Array | None = None
 
 
 @dataclass(frozen=True)

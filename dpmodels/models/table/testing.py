@@ -19,9 +19,10 @@ from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
 from dpmodels.models.table import nulls
 from dpmodels.models.table.effects import Effects
+from dpmodels.models.table.facts import Facts
 from dpmodels.models.table.hypotheses import kind_of, null_of
 from dpmodels.models.table.layout import Axis, Block, Layout, layout_of
-from dpmodels.models.table.noise import TableNoise, table_noise
+from dpmodels.models.table.noise import table_noise
 from dpmodels.models.table.power import power_of
 from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, statistics
 from dpmodels.models.table.table import half_ranges
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
-__all__ = ["Facts", "estimate", "plan", "release", "solve"]
+__all__ = ["estimate", "plan", "release", "solve"]
 
 _STEP = "sums of the test"
 #: Of a correlation: weights of (N, Sx, Sy, Sxx, Sxy, Syy), and the L2 sensitivity of the weighted
@@ -46,30 +47,6 @@ PAIR_WEIGHTS = np.array([math.sqrt(8.0), *(math.sqrt(w) for w in (2.0, 2.0, 1.0,
 CORRELATION = 4.0
 #: Where they stand in the Gram matrix of (x, y, 1).
 _PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is public about a test.
-
-    Attributes
-    ----------
-    kind : str
-        "mean", "groups", "fit", "independence" or "correlation".
-    layout : Layout or None
-        None for a correlation.
-    noise : TableNoise or None
-    mu : float
-        Of the release.
-    null : tuple of float
-        Hypothesised mean, in the user's units; or shares.
-    """
-
-    kind: str
-    layout: Layout | None
-    noise: TableNoise | None
-    mu: float
-    null: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
