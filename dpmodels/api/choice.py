@@ -30,7 +30,6 @@ COMMON_OPTIONS: dict[str, Any] = {
 }
 
 
-
 @dataclass(frozen=True)
 class Choice:
     """The method of a call.
