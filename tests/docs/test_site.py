@@ -60,6 +60,7 @@ def site(tmp_path_factory):
     for package in ("mkdocs", "material", "mkdocstrings", "mkdocstrings_handlers.python"):
         pytest.importorskip(package)
     target = tmp_path_factory.mktemp("site")
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     result = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(target)],
         cwd=ROOT,
@@ -67,7 +68,7 @@ def site(tmp_path_factory):
         text=True,
         timeout=300,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
+        env={**os.environ, "PYTHONPATH": path, "NO_MKDOCS_2_WARNING": "1"},
     )
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     return target
