@@ -171,6 +171,8 @@ def prose(text: str) -> str:
     """
     parts = re.split(r"(^ *```.*?^ *```$)", text, flags=re.DOTALL | re.MULTILINE)
     for k in range(0, len(parts), 2):
+        # a formula that goes on in the next line may begin it with a minus: no item of a list
+        parts[k] = re.sub(r"`[^`\n]+\n[^`\n]+`", lambda m: m[0].replace("\n", " "), parts[k])
         blocks = re.split(r"(\n[ \t]*(?:\n[ \t]*)*\n)", parts[k])
         parts[k] = "".join(b if _is_code(b) else escaped(spaced(b)) for b in blocks)
     return "".join(parts)

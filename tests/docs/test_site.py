@@ -104,6 +104,7 @@ def test_no_link_goes_nowhere(site, built):
 def test_nothing_comes_from_elsewhere(site, built):
     outside = [(str(p), t) for p, page in built.items() for t in page.taken if urlsplit(t).netloc]
     assert not outside
+    assert (site / "search" / "search_index.js").is_file()  # found from a folder, without a server
     for style in site.rglob("*.css"):
         text = style.read_text(encoding="utf-8")
         assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", text), style.name
@@ -131,7 +132,12 @@ def test_the_mathematics_of_the_notes_survives(site):
     note = (ROOT / "dpmodels/models/linear/posterior.md").read_text(encoding="utf-8")
     page = (site / "theory/models-linear-posterior.html").read_text(encoding="utf-8")
     page = html.unescape(re.sub(r"<[^>]+>", "", page[page.index("<article") :]))
-    for formula in ("theta*_+ - theta* = A^{-1}x w", "e^2|x|^2/(2 sigma^2)", "|r|, |w| <= rbar"):
+    for formula in (
+        "theta*_+ - theta* = A^{-1}x w",
+        "e^2|x|^2/(2 sigma^2)",
+        "|r|, |w| <= rbar",
+        "2 sigma^2) - log(1+h)",
+    ):
         assert formula in note.replace("\n", " ").replace("`", "") and formula in page.replace(
             "\n", " "
         )
