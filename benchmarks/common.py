@@ -77,3 +77,21 @@ def one_core(start):
 def write(path, lines):
     """Write a report."""
     Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def kept(name):
+    """Return the tables of a kept result, one frame each; cells that are all numbers as numbers."""
+    found, rows = [], []
+    for line in [*(RESULTS / f"{name}.md").read_text(encoding="utf-8").splitlines(), ""]:
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+        elif rows:
+            table = pd.DataFrame(rows[2:], columns=rows[0])
+            found.append(table.apply(_as_numbers))
+            rows = []
+    return found
+
+
+def _as_numbers(column):
+    numbers = pd.to_numeric(column, errors="coerce")
+    return column if numbers.isna().any() else numbers

@@ -73,6 +73,10 @@ fit.tidy().round(4)
 # %%
 fit.conf_int()
 
+# %%
+# alt: Three coefficients with nested error bars: a thick inner bar for sampling error alone, a thin outer bar for the total error with privacy noise and the allowance for bias
+ax = fit.plot()
+
 # %% [markdown]
 # What was not paid for does not exist. There are no residuals and there is no R-squared to look at:
 

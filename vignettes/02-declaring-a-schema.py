@@ -52,6 +52,28 @@ print(schema.to_toml())
 print(dp.describe("health ~ log1p(income) + region + children * smoker", schema=schema))
 
 # %% [markdown]
+# ## What a wide range costs
+#
+# Noise is in proportion to what one row could do. The same column declared wider and wider: the error to be expected, in units of the
+# column, from public facts alone (`plan` reads nothing; it takes the spread of x to be a quarter of its declared range).
+
+# %%
+# alt: Expected privacy error of a slope times the width of the column's range, against that width: it grows in proportion
+import matplotlib.pyplot as plt
+
+widths = (20, 40, 80, 160)
+errors = []
+for width in widths:
+    declared = dp.Schema(y=dp.Real(0, width), x=dp.Real(0, 40))
+    plan = dp.plan("y ~ x", declared, n=20_000, eps=1, delta=1e-6, method="eptr")
+    errors.append(plan.expected_se["x"])
+figure, ax = plt.subplots(figsize=(6, 2.8))
+ax.plot(widths, errors, "o-")
+ax.set(xlabel="declared width of the response", ylabel="expected error of the slope", ylim=0)
+figure.tight_layout()
+plt.show()
+
+# %% [markdown]
 # ## What is refused, and what to write instead
 
 # %%

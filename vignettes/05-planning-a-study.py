@@ -49,11 +49,28 @@ plan = dp.plan(
 print(plan)
 
 # %%
+expected = {}
 for n in (5_000, 20_000, 80_000):
     se = dp.plan(
         "visits ~ coinsurance + age + smoker", schema, n=n, eps=1, delta=1e-6, method="eptr"
     ).expected_se
+    expected[n] = se["smoker"]
     print(n, {k: round(v, 4) for k, v in se.items()})
+
+# %%
+# alt: Expected privacy error of smoker against n on log axes: a straight line that falls like one over n, faster than the dotted line of one over root n
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(figsize=(6, 3))
+ax.plot(list(expected), list(expected.values()), "o-", label="privacy error of smoker")
+first = expected[5_000]
+ax.plot(list(expected), [first * (5_000 / n) ** 0.5 for n in expected], "k:", label="like sampling error")
+ax.set(xscale="log", yscale="log", xlabel="n")
+ax.set_xticks(list(expected), [f"{n:,}" for n in expected])
+ax.minorticks_off()
+ax.legend(frameon=False)
+figure.tight_layout()
+plt.show()
 
 # %% [markdown]
 # ## A ledger in a file

@@ -79,10 +79,14 @@ for eps in (0.25, 0.5, 1, 4):
 costs = pd.DataFrame(rows, columns=["eps", "estimate", "se", "sampling"])
 print(costs.round(4).to_string(index=False))
 
+# %%
+# alt: Standard error of a log odds ratio against eps: the total falls towards the sampling part
 figure, ax = plt.subplots(figsize=(6, 3))
 ax.plot(costs["eps"], costs["se"], marker="o", label="total")
 ax.plot(costs["eps"], costs["sampling"], marker="o", color="grey", label="sampling part")
 ax.set(xscale="log", xlabel="eps", ylabel="standard error of lncoins", ylim=(0, None))
+ax.set_xticks(costs["eps"], [f"{e:g}" for e in costs["eps"]])
+ax.minorticks_off()
 ax.legend(frameon=False)
 figure.tight_layout()
 
@@ -121,6 +125,7 @@ quantiles = dp.dp_quantreg("log1p(mdvis) ~ lncoins + disea", data, tau=taus, eps
 print(quantiles.tidy()[["term", "estimate", "std_error"]].round(4).to_string(index=False))
 
 # %%
+# alt: Quantiles of visits against chronic diseases: lines that rise and do not cross
 grid = pd.DataFrame({"lncoins": np.zeros(30), "disea": np.linspace(0, 40, 30)})
 lines = quantiles.predict(grid)  # rearranged: quantiles never cross
 figure, ax = plt.subplots(figsize=(6, 3))

@@ -92,6 +92,10 @@ direct = dp.dp_ols("wage ~ age + school", people, eps=1.5, delta=1e-6, schema=sc
 print("direct   ", direct.params.round(3).to_numpy(), direct.bse.round(4).to_numpy())
 print("released ", fit.params.round(3).to_numpy(), fit.bse.round(4).to_numpy())
 
+# %%
+# alt: Two coefficients, each with two intervals: from the direct fit a short one, from the noised table a longer one
+ax = dp.coef_plot(direct, fit)
+
 # %% [markdown]
 # Save a release with `table.save(path)`; `dp.load_release(path)` reads it back with its guarantee, and a fit
 # on it says what the table cost.

@@ -86,6 +86,7 @@ for eps, (cover, width), (old, _) in zip(grid, scored, moments, strict=True):
     )
 
 # %%
+# alt: Left, coverage against eps: the default near .95 and above, moments alone far below for the least coefficient. Right, width over the non-private width, falling towards one
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4))
 left.axhline(0.95, color="0.6", linewidth=1)
 left.plot(grid, [c.mean() for c, _ in scored], "o-", color="C0", label="default: mean")

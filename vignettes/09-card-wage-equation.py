@@ -112,3 +112,19 @@ result = pd.DataFrame(
 )
 result.insert(6, "RMSE / s.e.", np.sqrt(result.pop("squared")))
 result.round(3)
+
+# %%
+# alt: Six rows of a hundred dots: private estimates as distances from the confidential coefficient in its standard errors, with the band of its own 95 % interval
+import matplotlib.pyplot as plt
+
+away = np.array([r["relative bias"] for r in runs]) * np.abs(truth) / error
+figure, ax = plt.subplots(figsize=(7, 3))
+ax.axvspan(-1.96, 1.96, color="0.9", label="confidential 95 % interval")
+for row, values in enumerate(away.T):
+    ax.plot(values, np.full(len(values), row), "|", color="C0", alpha=0.5)
+ax.set_yticks(range(len(truth)), fit.params.index, fontsize=8)
+ax.invert_yaxis()
+ax.set(xlabel="private estimate less confidential one, in confidential standard errors")
+ax.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1))
+figure.tight_layout()
+plt.show()

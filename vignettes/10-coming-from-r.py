@@ -218,8 +218,8 @@ print(table)
 # ## `fixest::coefplot`, `modelsummary::modelplot`
 
 # %%
+# alt: Coefficients of three models side by side, each with the sampling part and the total of its error
 ax = dp.coef_plot(m1, m2, m3, labels=labels)
-ax.figure
 
 # %% [markdown]
 # ## `pROC::auc`, `plot(fit)`

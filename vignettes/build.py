@@ -1,9 +1,11 @@
-"""Build the notebooks: ``python vignettes/build.py [NN-name ...]``.
+"""Build the notebooks: ``python vignettes/build.py [NN-name | papers/NN-name ...]``.
 
 Each ``NN-name.py`` (percent format) is executed and written, with its outputs, beside itself as
-``NN-name.ipynb``. The tests execute the sources and compare them with the notebooks.
+``NN-name.ipynb``. A line ``# alt: ...`` describes the picture of its cell for those who do not see it.
+The tests execute the sources and compare them with the notebooks.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -26,6 +28,10 @@ def build(source):
         cell.metadata = {}
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
+            described = re.search(r"^# alt: (.+)$", cell.source, re.MULTILINE)
+            for output in cell.outputs:
+                if described and "image/png" in output.get("data", {}):
+                    output.metadata = {"image/png": {"alt": described.group(1)}}
     target = source.with_suffix(".ipynb")
     text = __import__("nbformat").writes(notebook)
     target.write_text(text + "\n", encoding="utf-8")
@@ -33,6 +39,6 @@ def build(source):
 
 
 if __name__ == "__main__":
-    names = sys.argv[1:] or [p.stem for p in sorted(HERE.glob("[0-9][0-9]-*.py"))]
-    for name in names:
-        build(HERE / f"{name}.py")
+    named = [HERE / f"{name}.py" for name in sys.argv[1:]]
+    for path in named or sorted(HERE.rglob("[0-9][0-9]-*.py")):
+        build(path)

@@ -114,9 +114,9 @@ def coefplot(
     ax.plot(estimates[shown], at, "o", color="white", markeredgecolor=color, zorder=3)
     ticks = [_wrapped(labelled(name, labels)) for name in drawn.names]
     ax.set_yticks(list(range(len(drawn.names))), ticks)
+    ax.set_ylim(len(drawn.names) - 1 + _APART * k + 0.5, -0.5)  # first name on top, no bar cut
     if not k:
         ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
-        ax.invert_yaxis()
         ax.set_xlabel("estimate")
         title = drawn.titles[0]
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "vignettes"
-SOURCES = sorted(FOLDER.glob("[0-9][0-9]-*.py"))
+SOURCES = sorted(FOLDER.rglob("[0-9][0-9]-*.py"))
 
 
 def test_there_are_vignettes():

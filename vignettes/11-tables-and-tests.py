@@ -76,6 +76,7 @@ print(one.crosstab().round(1))
 # A picture: means of visits by plan, with intervals that contain the noise.
 
 # %%
+# alt: Mean number of visits by coinsurance, with intervals that contain the noise
 one.plot(what="mdvis by coinsurance")
 
 # %% [markdown]
