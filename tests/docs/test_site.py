@@ -1,0 +1,186 @@
+"""The documentation: pages build strictly, stand alone, and their code runs."""
+
+import contextlib
+import html
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import warnings
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import dpmodels as dp
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+#: tag -> attribute by which a page takes in something else (a link that is only followed by a reader is not one)
+TAKEN_IN = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT / "docs")) for p in PAGES])
+def test_the_code_of_a_page_runs(page):
+    """Blocks marked ``python``, in order, in one name space; ``py`` marks what is not ours to run."""
+    code = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()) as printed:
+        warnings.simplefilter("ignore", dp.errors.DPModelsWarning)
+        exec(compile("\n".join(code), str(page), "exec"), {"__name__": "page"})
+    assert bool(printed.getvalue()) == bool(code)
+
+
+class Page(HTMLParser):
+    """What a built page holds: places to jump to, links, things taken in, words of style."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.taken = {""}, [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids |= {attrs[k] for k in ("id", "name") if attrs.get(k)}
+        if tag == "a" and attrs.get("href"):
+            self.links.append(attrs["href"])
+        if attrs.get(TAKEN_IN.get(tag, "")) and attrs.get("rel") not in (
+            "canonical",
+            "prev",
+            "next",
+        ):
+            self.taken.append(attrs[TAKEN_IN[tag]])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Build once, strictly: a warning is an error."""
+    for package in ("mkdocs", "material", "mkdocstrings", "mkdocstrings_handlers.python"):
+        pytest.importorskip(package)
+    target = tmp_path_factory.mktemp("site")
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    result = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(target)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path, "NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    return target
+
+
+@pytest.fixture(scope="module")
+def built(site):
+    return {
+        p.relative_to(site): Page(p.read_text(encoding="utf-8"))
+        for p in sorted(site.rglob("*.html"))
+    }
+
+
+def test_no_link_goes_nowhere(site, built):
+    lost = []
+    for path, page in built.items():
+        if path.name == "404.html":  # its links start at the root of a server
+            continue
+        for link in [*page.links, *page.taken]:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (site / path).parent / unquote(parts.path) if parts.path else site / path
+            target = target.resolve()
+            target = target / "index.html" if target.is_dir() else target
+            found = built.get(target.relative_to(site.resolve()))
+            if not target.is_file() or (found and unquote(parts.fragment) not in found.ids):
+                lost.append((str(path), link))
+    assert not lost
+    assert sum(len(p.links) for p in built.values()) > 500
+
+
+def test_nothing_comes_from_elsewhere(site, built):
+    outside = [(str(p), t) for p, page in built.items() for t in page.taken if urlsplit(t).netloc]
+    assert not outside
+    assert (site / "search" / "search_index.js").is_file()  # found from a folder, without a server
+    for style in site.rglob("*.css"):
+        text = style.read_text(encoding="utf-8")
+        assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", text), style.name
+
+
+def test_every_public_name_has_its_place_in_the_reference(site, built):
+    ids = set().union(*(page.ids for path, page in built.items() if path.parts[0] == "reference"))
+    for name in dp.__all__:
+        if not name.startswith("__"):
+            thing = getattr(dp, name)
+            assert f"{thing.__module__}.{thing.__qualname__}" in ids or name.lower() in ids, name
+
+
+def test_every_theory_note_and_notebook_is_a_page(site):
+    for note in (ROOT / "dpmodels").rglob("theory.md"):
+        name = "-".join(note.relative_to(ROOT / "dpmodels").with_suffix("").parts)
+        assert (site / "theory" / f"{name}.html").is_file()
+    for notebook in (ROOT / "vignettes").rglob("[0-9][0-9]-*.ipynb"):
+        folder = "papers" if notebook.parent.name == "papers" else "notebooks"
+        assert (site / folder / f"{notebook.stem}.html").is_file()
+
+
+def test_the_mathematics_of_the_notes_survives(site):
+    """Signs of formulas that are not markup: stars, underscores and "less than"."""
+    note = (ROOT / "dpmodels/models/linear/posterior.md").read_text(encoding="utf-8")
+    page = (site / "theory/models-linear-posterior.html").read_text(encoding="utf-8")
+    page = html.unescape(re.sub(r"<[^>]+>", "", page[page.index("<article") :]))
+    for formula in (
+        "theta*_+ - theta* = A^{-1}x w",
+        "e^2|x|^2/(2 sigma^2)",
+        "|r|, |w| <= rbar",
+        "2 sigma^2) - log(1+h)",
+    ):
+        assert formula in note.replace("\n", " ").replace("`", "") and formula in page.replace(
+            "\n", " "
+        )
+    for path in (site / "theory").glob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        body = text[text.index("<article") : text.index("</article")]
+        assert not re.search(r"\\[*_]|&amp;lt;", body), path.name  # an escape that shows
+
+
+def test_every_item_of_the_changelog_is_an_item(site):
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    page = (site / "changelog.html").read_text(encoding="utf-8")
+    page = page[page.index("<article") : page.index("</article")]
+    assert page.count("<li>") == len(re.findall(r"^ *[*-] ", text, re.MULTILINE))
+    assert page.count("<strong>") == len(re.findall(r"\*\*[^*]+\*\*", text))
+
+
+def test_a_newcomers_questions_are_two_clicks_away(site, built):
+    start = built[Path("index.html")]
+    for page, place in (
+        ("guides/schema.html", "what-ranges-do-i-declare"),
+        ("guides/protected.html", "is-this-person-level"),
+        ("guides/intervals.html", "why-is-my-interval-wide"),
+    ):
+        assert f"{page}#{place}" in start.links and place in built[Path(page)].ids
+
+
+def test_the_pictures_are_described():
+    for path in (ROOT / "vignettes").rglob("[0-9][0-9]-*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            for output in cell.get("outputs", []):
+                if "image/png" in output.get("data", {}):
+                    assert output["metadata"]["image/png"]["alt"], path.name
+    for page in PAGES:
+        assert not re.search(r"!\[\]\(", page.read_text(encoding="utf-8")), page.name
+
+
+def test_figures_of_the_pages_have_a_script():
+    text = (ROOT / "docs/figures/make.py").read_text(encoding="utf-8")
+    for figure in (ROOT / "docs/figures").glob("*.svg"):
+        assert f'"{figure.stem}": ' in text
+
+
+def test_the_citation_names_this_version():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(rf"^version: {re.escape(dp.__version__)}$", text, re.MULTILINE)
