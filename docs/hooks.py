@@ -31,6 +31,7 @@ PAGES = {
     ),
     "After a fit": ("load", "anova", "etable", "modelsummary", "coef_plot"),
     "Methods": ("methods", "register_method", "Method", "Option"),
+    "Threads and clusters": ("connect", "Elsewhere", "partial_sums"),
 }  # fmt: skip
 
 
@@ -171,10 +172,8 @@ def prose(text: str) -> str:
     """
     parts = re.split(r"(^ *```.*?^ *```$)", text, flags=re.DOTALL | re.MULTILINE)
     for k in range(0, len(parts), 2):
-        # a formula that goes on in the next line may begin it with a minus: no item of a list
-        parts[k] = re.sub(r"`[^`\n]+\n[^`\n]+`", lambda m: m[0].replace("\n", " "), parts[k])
         blocks = re.split(r"(\n[ \t]*(?:\n[ \t]*)*\n)", parts[k])
-        parts[k] = "".join(b if _is_code(b) else escaped(spaced(b)) for b in blocks)
+        parts[k] = "".join(b if _is_code(b) else escaped(b) for b in blocks)
     return "".join(parts)
 
 
@@ -184,13 +183,17 @@ def _is_code(block: str) -> bool:
 
 def escaped(block: str) -> str:
     """Escape ``*``, ``_`` and ``<`` that are mathematics, outside code (which may span lines)."""
-    parts = re.split(r"(`+[^`]*`+)", block)
-    for k in range(0, len(parts), 2):
-        parts[k] = _escaped(parts[k], start=k == 0)
-    return "".join(parts)
+    spans: list[str] = []
+
+    def put_away(found: re.Match[str]) -> str:
+        spans.append(found.group().replace("\n", " "))  # a line of it may begin like an item
+        return f"\0{len(spans) - 1}\0"
+
+    text = _escaped(spaced(re.sub(r"(`+)[^`]+\1", put_away, block)))
+    return re.sub(r"\0(\d+)\0", lambda found: spans[int(found.group(1))], text)
 
 
-def _escaped(text: str, *, start: bool) -> str:
+def _escaped(text: str) -> str:
     keep = re.compile(
         r"\*\*[^*\s](?:[^*]*[^*\s])?\*\*"  # bold
         r"|(?<![\w*)])\*[A-Za-z][^*\n]*[\w.:]\*(?![\w*])"  # emphasis of words
@@ -200,8 +203,6 @@ def _escaped(text: str, *, start: bool) -> str:
     out, last = [], 0
     for found in keep.finditer(text):
         kept_as = found.group()
-        if kept_as.endswith(" ") and found.start() == 0 and not start:
-            continue  # a star after a code span is no item
         if kept_as.startswith("*"):
             kept_as = kept_as.replace("_", r"\_").replace("<", "&lt;")
         out += [_plain(text[last : found.start()]), kept_as]

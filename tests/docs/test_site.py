@@ -147,6 +147,14 @@ def test_the_mathematics_of_the_notes_survives(site):
         assert not re.search(r"\\[*_]|&amp;lt;", body), path.name  # an escape that shows
 
 
+def test_every_item_of_the_changelog_is_an_item(site):
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    page = (site / "changelog.html").read_text(encoding="utf-8")
+    page = page[page.index("<article") : page.index("</article")]
+    assert page.count("<li>") == len(re.findall(r"^ *[*-] ", text, re.MULTILINE))
+    assert page.count("<strong>") == len(re.findall(r"\*\*[^*]+\*\*", text))
+
+
 def test_a_newcomers_questions_are_two_clicks_away(site, built):
     start = built[Path("index.html")]
     for page, place in (
