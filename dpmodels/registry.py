@@ -197,6 +197,8 @@ class Method:
     #: Offset and weight of a row stand beside it, instead of being worked into it.
     aside: bool = False
     endings: tuple[Ending, ...] = ()
+    #: A pass reads rows themselves, not sums of them: not for tables that stay elsewhere.
+    by_rows: bool = False
     #: Backends (of the method or of an ending) with a proof for people (``units/theory.md``).
     people: tuple[str, ...] = ()
 

@@ -116,6 +116,11 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     request = call.request
     if plan.passes > 1 and not source.rescannable and person is None:
         raise SourceError(READ_ONCE)
+    if request.method.by_rows and isinstance(source, Elsewhere):
+        raise SourceError(
+            f"{request.verb}(method={request.method.name!r}) reads rows themselves, not sums of "
+            "them, and they are not here: give the table, or take a method whose passes are sums"
+        )
     if plan.purchase is not None and isinstance(source, Elsewhere):
         raise RequestError(
             "ranges are bought from histograms of the rows themselves, which are not here: declare "

@@ -27,6 +27,7 @@ register_method(
         foretells=True,
         title="Propose-Test-Release mean",
         backend="dpmodels.models.mean.ptr",
+        by_rows=True,
         needs=("delta > 0", "width"),
         inference="no (privacy part only)",
         privacy_se="public",

@@ -46,6 +46,7 @@ def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
                 verb=verb,
                 title=title,
                 backend="dpmodels.models.noised.backend",
+                by_rows=True,
                 needs=("one pass",),
                 relations=("replace",),
                 inference="yes",

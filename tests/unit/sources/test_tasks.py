@@ -305,7 +305,7 @@ def test_what_needs_rows_themselves_is_refused_of_a_table_elsewhere(quiet):
     with pytest.raises(dp.errors.RequestError, match=r"bounds=\{'x': \(lower, upper\)\}"):
         dp.dp_ols("y ~ x", elsewhere(make()), eps=1, delta=1e-6, seed=1, budget=budget)
     assert len(budget.charges) == 0  # known before the charge
-    with pytest.raises(dp.errors.SourceError, match="Use a method of sums"):
+    with pytest.raises(dp.errors.SourceError, match="whose passes are sums"):
         dp.dp_pca("y + x", elsewhere(make()), eps=1, delta=1e-6, seed=1, bounds=BOUNDS)
 
 
@@ -362,3 +362,25 @@ def test_parts_in_memory_are_views():
         (part, *_) = source.pieces(["x"], WINDOW)
         (chunk, *_) = part.opener(part.data).chunks(["x"])
         assert np.shares_memory(chunk["x"], frame["x"].to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("verb", "method", "formula", "more"),
+    [
+        ("dp_ols", "jl", "y ~ x", {}), ("dp_ols", "dpgd", "y ~ x", {}),
+        ("dp_ols", "drcl", "y ~ x", {}), ("dp_glm", "objpert", "b ~ x", {"event": 1}),
+        ("dp_glm", "gptr", "b ~ x", {"event": 1}), ("dp_npreg", "functional", "y ~ x", {}),
+        ("dp_npreg", "wavelet", "y ~ x", {}), ("dp_quantile", "em", "y ~ 1", {"q": 0.5}),
+        ("dp_quantile", "tree", "y ~ 1", {"q": 0.5}), ("dp_table", "joint", "y + x ~ 1", {}),
+        ("dp_mean", "ptr", "y ~ 1", {"width": 1.0}),
+    ],
+)  # fmt: skip
+def test_methods_that_read_rows_are_refused_elsewhere_before_the_charge(
+    verb, method, formula, more
+):
+    budget = dp.Budget(10.0, 0.1)
+    table = dp.Elsewhere(KINDS, n=N, sums=lambda task: pytest.fail("a task was sent"))
+    call = dict(eps=1, delta=1e-6, bounds=BOUNDS, method=method, budget=budget, **more)
+    with pytest.raises(dp.errors.SourceError, match="whose passes are sums"):
+        getattr(dp, verb)(formula, table, **call)
+    assert budget.to_frame().empty
