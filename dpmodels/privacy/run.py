@@ -147,21 +147,23 @@ class Run:
         """
         mu = self._take(name, Gaussian).mu
         flat, shape = _ints(value)
-        w = np.broadcast_to(np.asarray(weights, dtype=float), shape).ravel().tolist()
+        w = np.broadcast_to(np.asarray(weights, dtype=float), shape).ravel()
         if not (mu > 0 and math.isfinite(sensitivity) and sensitivity > 0):
             raise PrivacyBugError(f"step {name!r}: mu and sensitivity must be positive and finite")
-        if not all(wj > 0 and math.isfinite(wj) for wj in w):
+        if not ((w > 0) & np.isfinite(w)).all():
             raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
-        sds = [sensitivity / (mu * wj) * ROUND_UP for wj in w]
+        sds = sensitivity / (mu * w) * ROUND_UP
         out = np.empty(len(flat))
-        for sd in sorted(set(sds)):
-            index = [j for j, sd_j in enumerate(sds) if sd_j == sd]
+        for sd in np.unique(sds).tolist():
+            index = np.flatnonzero(sds == sd).tolist()
             fine = _refine(sd)
             # a power of two times a float is exact, and so is its square as a fraction
             draws = self.noise.discrete_gaussian(Fraction(math.ldexp(sd, fine)) ** 2, len(index))
             one = 1 << fine  # quotients of integers are rounded once, as those of fractions
-            for j, k in zip(index, draws, strict=True):
-                out[j] = ((flat[j] << fine) + k) / one * unit
+            out[index] = [
+                ((flat[j] << fine) + k) / one for j, k in zip(index, draws, strict=True)
+            ]
+        out *= unit
         return out.reshape(shape)
 
     def gaussian_real(

@@ -7,6 +7,7 @@ same space only rotates u (``theory.md``, 1), and everything that follows is rot
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -222,15 +223,15 @@ def _weyl(m: int, j: int) -> Array:
     return np.asarray((0.5 + step * np.arange(1, m + 1)) % 1.0)
 
 
+@functools.lru_cache(maxsize=1024)
 def _prime(j: int) -> int:
     """Return the j-th prime, from 0."""
-    found = [2]
-    k = 3
-    while len(found) <= j:
-        if all(k % f for f in found if f * f <= k):
-            found.append(k)
+    if j == 0:
+        return 2
+    k = _prime(j - 1) + (1 if j == 1 else 2)
+    while any(k % f == 0 for f in range(3, math.isqrt(k) + 1, 2)):
         k += 2
-    return found[j]
+    return k
 
 
 def _spread(variable: Variable, points: Array) -> Any:
