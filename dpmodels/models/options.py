@@ -1,7 +1,7 @@
 """Options that several rooms share, as data."""
 
 from dpmodels.ranges import RANGES_SHARE
-from dpmodels.registry import Option
+from dpmodels.registry import Method, Option
 
 
 def one_of(name: str, doc: str, *words: str, default: str | None = "") -> Option:
@@ -67,3 +67,27 @@ PMT_PAPER = "Enhancing Differentially Private Linear Regression via Public Secon
 
 #: Of working rows: designs in half-ranges, the intercept 1.
 WORKING_RADIUS = positive("radius", "bound on the norm of a working row")
+
+
+def scoring_method(verb: str, backend: str, reference: str, *options: Option) -> Method:
+    """Return the entry of a verb's private Fisher scoring.
+
+    Parameters
+    ----------
+    options : Option
+        Of the verb, before those of every scoring fit.
+    """
+    return Method(
+        name="scoring",
+        verb=verb,
+        title="Private Fisher scoring",
+        backend=backend,
+        people=(backend,),
+        needs=("delta > 0", "several passes"),
+        relations=("replace", "add-remove"),
+        reference=f"theory note scoring/theory.md; {reference}",
+        options=(*options, PUBLIC_ORDER, GUESS, BOUNDS_SHARE),
+        accepts=("weights",),
+        aside=True,
+        foretells=True,
+    )

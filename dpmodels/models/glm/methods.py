@@ -3,11 +3,10 @@
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.options import (
     BOUNDS_SHARE,
-    GUESS,
-    PUBLIC_ORDER,
     WORKING_RADIUS,
     one_of,
     positive,
+    scoring_method,
 )
 from dpmodels.registry import Method, Option, register_method
 
@@ -27,36 +26,21 @@ _LINK = one_of("link", "link function; fixed by the family", "logit", "log", def
 
 
 register_method(
-    Method(
-        name="scoring",
-        verb="dp_glm",
-        title="Private Fisher scoring",
-        backend="dpmodels.models.glm.scored",
-        people=("dpmodels.models.glm.scored",),
-        needs=("delta > 0", "several passes"),
-        relations=("replace", "add-remove"),
-        reference="theory note scoring/theory.md; McCullagh and Nelder (1989)",
-        options=(
-            Option("family", "response family", "binomial", str, choices=tuple(FAMILIES)),
-            Option("link", "link function; None: the family's", None, str, choices=tuple(LINKS)),
-            Option(
-                "alpha", "dispersion of the negative binomial; None: by moments", None, float,
-                lower=0.0,
-            ),
-            Option(
-                "fit_stats",
-                "release deviance, null deviance, pseudo R-squared (events: AIC): a tenth of mu^2",
-                False, bool,
-            ),
-            PUBLIC_ORDER,
-            GUESS,
-            BOUNDS_SHARE,
+    scoring_method(
+        "dp_glm",
+        "dpmodels.models.glm.scored",
+        "McCullagh and Nelder (1989)",
+        Option("family", "response family", "binomial", str, choices=tuple(FAMILIES)),
+        Option("link", "link function; None: the family's", None, str, choices=tuple(LINKS)),
+        positive("alpha", "dispersion of the negative binomial; None: by moments"),
+        Option(
+            "fit_stats",
+            "release deviance, null deviance, pseudo R-squared (events: AIC): a tenth of mu^2",
+            False,
+            bool,
         ),
-        accepts=("weights",),
-        aside=True,
-        foretells=True,
     )
-)  # fmt: skip
+)
 
 register_method(
     Method(
