@@ -12,6 +12,7 @@ import time
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 import dpmodels as dp
@@ -42,6 +43,38 @@ def data_folder(otherwise=None):
     """Return the folder in DPMODELS_DATA; without it ``otherwise``, or shared/data beside here."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("DPMODELS_DATA") or otherwise or beside)
+
+
+def coverage_line(group, name, size, eps, c):
+    """Return the row of a table of coverage: the figures of one design at one n and eps."""
+    return (
+        f"| {group} | {name} | {size} | {eps} | "
+        f"{c['cover']:.3f} / {c['least']:.2f} | {c['unnamed']:.3f} / "
+        f"{c['least unnamed']:.2f} | {c['named']} | {c['width']:.2f} | {c['rmse']:.2f} | "
+        f"{c['bias']:.2f} | {c['twin']:.2f} | {c['open']:.2f} |"
+    )
+
+
+def coverage_over(found, groups, twin):
+    """Return (and print) the second table: cells (n, eps) over designs, by group and all."""
+    head = f"| group | n | eps | coverage | median width | median RMSE | designs with {twin} >= .92: "
+    lines = ["", "## Over designs", "", head + "coverage, least not named |",
+             "|---|---|---|---|---|---|---|"]  # fmt: skip
+    for (n, eps), rows in found.items():
+        for group in (*groups, "all"):
+            part = [c for g, _, c in rows if group in (g, "all")]
+            if not part:
+                continue
+            good = [c for c in part if c["twin"] >= 0.92] or part
+            lines.append(
+                f"| {group} | {n} | {eps} | {np.mean([c['cover'] for c in part]):.3f} | "
+                f"{np.median([c['width'] for c in part]):.2f} | "
+                f"{np.median([c['rmse'] for c in part]):.2f} | "
+                f"{np.mean([c['cover'] for c in good]):.3f}, "
+                f"{np.nanmin([c['least unnamed'] for c in good]):.2f} |"
+            )
+            print(lines[-1], flush=True)
+    return lines
 
 
 def cpu(job):

@@ -20,7 +20,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from common import data_folder, one_core, schema_of, write
+from common import coverage_line, coverage_over, data_folder, one_core, schema_of, write
 
 import dpmodels as dp
 from dpmodels.families import LINKS, family_of
@@ -266,30 +266,10 @@ def main():
             for n, eps in cells:
                 c = cell(table, formula, verb, options, int(n), float(eps), args.reps)
                 found.setdefault((n, eps), []).append((group, name, c))
-                lines.append(
-                    f"| {group} | {name} | {n if int(n) else len(table[0])} | {eps} | "
-                    f"{c['cover']:.3f} / {c['least']:.2f} | {c['unnamed']:.3f} / "
-                    f"{c['least unnamed']:.2f} | {c['named']} | {c['width']:.2f} | {c['rmse']:.2f} | "
-                    f"{c['bias']:.2f} | {c['twin']:.2f} | {c['open']:.2f} |"
-                )
+                size = int(n) or len(table[0])
+                lines.append(coverage_line(group, name, size, eps, c))
                 print(lines[-1], flush=True)
-    lines += ["", "## Over designs", "",
-              "| group | n | eps | coverage | median width | median RMSE | designs with twin >= .92: "
-              "coverage, least not named |", "|---|---|---|---|---|---|---|"]  # fmt: skip
-    for (n, eps), rows in found.items():
-        for group in (*GROUPS, "all"):
-            part = [c for g, _, c in rows if group in (g, "all")]
-            if not part:
-                continue
-            good = [c for c in part if c["twin"] >= 0.92] or part
-            lines.append(
-                f"| {group} | {n} | {eps} | {np.mean([c['cover'] for c in part]):.3f} | "
-                f"{np.median([c['width'] for c in part]):.2f} | "
-                f"{np.median([c['rmse'] for c in part]):.2f} | "
-                f"{np.mean([c['cover'] for c in good]):.3f}, "
-                f"{np.nanmin([c['least unnamed'] for c in good]):.2f} |"
-            )
-            print(lines[-1], flush=True)
+    lines += coverage_over(found, GROUPS, "twin")
     lines += one_core(start)
     if args.out:
         write(args.out, lines)
