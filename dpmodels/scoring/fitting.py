@@ -6,6 +6,7 @@ module makes the plan and the release of it, :mod:`dpmodels.scoring.report` the 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -102,6 +103,8 @@ class ScoredDetail:
     model : Model
     mu : float
         Of all releases but those of ranges.
+    design : Design
+        As planned.
     shares : tuple of float
         Of the passes.
     rows : int
@@ -116,6 +119,7 @@ class ScoredDetail:
 
     model: Model
     mu: float
+    design: Design
     shares: tuple[float, ...]
     rows: int
     guide: Guide
@@ -133,7 +137,16 @@ class ScoredDetail:
 
     def coordinates(self, design: Design) -> Coordinates:
         """Return the public coordinates of a design whose ranges are known."""
-        return self.model.coordinates or public_coordinates(design, raw=self.model.raw)
+        if self.model.coordinates is not None:
+            return self.model.coordinates
+        if design is self.design:
+            return self._planned
+        return public_coordinates(design, raw=self.model.raw)
+
+    @functools.cached_property
+    def _planned(self) -> Coordinates:
+        """Coordinates of the design as planned: the plan and the release need them."""
+        return public_coordinates(self.design, raw=self.model.raw)
 
 
 def pass_names(rules: Rules) -> tuple[str, ...]:
@@ -187,7 +200,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
     shares = _shares(request, model.rules)
     x = noise_ratio(mu, design.p, rows)
     detail = ScoredDetail(
-        model, mu, shares, rows, _guide(request, design, n, x),
+        model, mu, design, shares, rows, _guide(request, design, n, x),
         weighted=design.place_aside("weights") is not None,
         per=0.0 if request.unit is None else request.unit.rows,
     )  # fmt: skip

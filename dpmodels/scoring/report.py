@@ -47,6 +47,8 @@ class Part:
         Maps a step in w to coefficients.
     constant : (r,) array or None
         a with ``a'w = 1`` in every complete row.
+    unit : float
+        Unit responses to one of the user's.
     """
 
     release: ChainRelease
@@ -54,6 +56,7 @@ class Part:
     params: Array
     T: Array
     constant: Array | None
+    unit: float
 
 
 def no_ranges_note(names: Sequence[str]) -> Estimate:
@@ -62,14 +65,15 @@ def no_ranges_note(names: Sequence[str]) -> Estimate:
 
 
 def estimate_fit(
-    plan: Plan, release: Release, stats: Callable[[Part, ScoringPlan], dict[str, float]]
+    plan: Plan, release: Release, stats: Callable[[Part], dict[str, float]]
 ) -> Estimate:
     """Map the last step of every chain to the user's units, with bias-aware errors.
 
     Parameters
     ----------
     stats : function
-        What the room reports beside the coefficients: released numbers of a chain.
+        What the room reports of a chain beside the coefficients: released numbers. Clip and noise
+        of the scores, and fit statistics, follow.
     """
     detail: ScoredDetail = plan.detail
     if not release.reply:
@@ -80,6 +84,7 @@ def estimate_fit(
     scoring = detail.scoring(coordinates.rank, plan.request.relation)
     A, a = coordinates.back()
     lost = ~coordinates.identified
+    unit = float(coordinates.unit.scale[-1])
     parts: list[Part] = []
     names: list[str] = []
     for chain, one in zip(scoring.chains, found.chains, strict=True):
@@ -91,7 +96,8 @@ def estimate_fit(
         constant = None
         if coordinates.constant is not None:
             constant = np.asarray(np.linalg.solve(one.before.W, coordinates.constant))
-        parts.append(Part(one, inference, A @ one.last.state.theta + a, T, constant))
+        params = A @ one.last.state.theta + a
+        parts.append(Part(one, inference, params, T, constant, unit))
         names += chain.named(design.names)
     sampling, privacy = _covariances(parts, scoring, lost)
     every = np.tile(lost, len(parts))
@@ -103,7 +109,13 @@ def estimate_fit(
     notes += _void_rows(plan, design, parts[0])
     reported: dict[str, float] = {}
     for chain, part in zip(scoring.chains, parts, strict=True):
-        values = stats(part, scoring)
+        last = part.release.plans[-1]
+        values = {
+            **stats(part),
+            "score_clip": last.clip,
+            "score_noise": last.noise.score,
+            **found.statistics,
+        }
         reported |= dict(zip(chain.named(tuple(values)), values.values(), strict=True))
     return Estimate(
         tuple(names),

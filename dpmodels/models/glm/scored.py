@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Release
     from dpmodels.request import Request
-    from dpmodels.scoring.engine import ScoringPlan
 
 __all__ = ["estimate", "plan", "release", "score_of"]
 
@@ -84,15 +83,12 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware robust errors."""
     family = family_of(plan.request["family"])
 
-    def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
-        last, before = part.release.plans[-1], part.release.before
-        out = {"score_clip": last.clip, "score_noise": last.noise.score}
-        out |= release.detail.statistics
+    def stats(part: Part) -> dict[str, float]:
+        before = part.release.before
         if family.dispersion == "alpha":
-            return {"alpha": before.nuisance, **out}
+            return {"alpha": before.nuisance}
         if family.dispersion == "free" and not family.is_event:
-            scale = release.detail.coordinates.unit.scale[-1]
-            return {"dispersion": before.phi / float(scale) ** 2, **out}
-        return out
+            return {"dispersion": before.phi / part.unit**2}
+        return {}
 
     return estimate_fit(plan, release, stats)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Release
     from dpmodels.request import Request
-    from dpmodels.scoring.engine import ScoringPlan, ScoringRelease
+    from dpmodels.scoring.engine import ScoringRelease
 
 __all__ = ["ScoredDetail", "estimate", "plan", "release", "start_stage", "why_not"]
 
@@ -113,15 +113,9 @@ _ROUGH = (
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware errors."""
 
-    def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
-        scale = float(release.detail.coordinates.unit.scale[-1])
+    def stats(part: Part) -> dict[str, float]:
         variance = part.inference.variance(part.constant) * part.release.before.phi
-        last = part.release.plans[-1]
-        return {
-            "sigma": math.sqrt(variance) / scale,
-            "score_clip": last.clip,
-            "score_noise": last.noise.score,
-        }
+        return {"sigma": math.sqrt(variance) / part.unit}
 
     found = estimate_fit(plan, release, stats)
     about = _r_squared(plan, release) if release.reply else {}

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Release
     from dpmodels.request import Request
-    from dpmodels.scoring.engine import ScoringPlan
 
 __all__ = ["estimate", "plan", "release", "taus_of"]
 
@@ -59,13 +58,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last step of every quantile to the user's units."""
 
-    def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
-        last = part.release.plans[-1]
-        scale = float(release.detail.coordinates.unit.scale[-1])
-        return {
-            "sparsity": math.sqrt(part.release.before.phi) / scale,
-            "score_clip": last.clip,
-            "score_noise": last.noise.score,
-        }
+    def stats(part: Part) -> dict[str, float]:
+        return {"sparsity": math.sqrt(part.release.before.phi) / part.unit}
 
     return estimate_fit(plan, release, stats)

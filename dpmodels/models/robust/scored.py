@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Release
     from dpmodels.request import Request
-    from dpmodels.scoring.engine import ScoringPlan
 
 __all__ = ["estimate", "plan", "release", "score_of"]
 
@@ -87,13 +86,9 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware robust errors."""
 
-    def stats(part: Part, scoring: ScoringPlan) -> dict[str, float]:
-        last = part.release.plans[-1]
-        out: dict[str, Any] = {"score_clip": last.clip, "score_noise": last.noise.score}
-        score = scoring.chains[0].score
-        if score.of_residual:
-            unit = float(release.detail.coordinates.unit.scale[-1])
-            out = {"scale": math.sqrt(part.release.before.phi) / unit, **out}
-        return out
+    def stats(part: Part) -> dict[str, float]:
+        if plan.detail.model.raw:  # a family: its scale is not one of residuals
+            return {}
+        return {"scale": math.sqrt(part.release.before.phi) / part.unit}
 
     return estimate_fit(plan, release, stats)
