@@ -1,32 +1,54 @@
 """Products of a block of rows, cut to the shapes for which BLAS is fast.
 
-OpenBLAS has kernels of their own for products of few multiplications; and numpy sends a product of
-an array with its own transpose to the symmetric routine, which for few columns takes three times
-as long as the plain one (``benchmarks/results/moments_speed.md``).
+OpenBLAS has, for processors with 512-bit registers, kernels of their own for products of few
+multiplications; and numpy sends a product of an array with its own transpose to the symmetric
+routine, which has none: there, for few columns, it takes three times as long as the plain one
+(``benchmarks/results/moments_speed.md``). Elsewhere the symmetric routine is the faster one, most
+of all where the number of columns is a multiple of four (``benchmarks/results/costs.md``).
 """
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.sources.windows import ROW_PAD
 
-__all__ = ["cross_product", "mapped", "squares"]
+__all__ = ["cross_product", "filled", "mapped", "squares"]
 
 
 #: Multiplications up to which a product is small for OpenBLAS.
 _SMALL = 1_000_000
 #: A multiple of the width of BLAS's kernels.
 _KERNEL = 64
-#: Up to this many columns the plain product of two halves beats the symmetric one.
+#: Up to this many columns the plain product of two halves beats the symmetric one, where it does.
 _HALVES = 16
+#: OpenBLAS's names of the processors for which it has kernels for small products.
+_SMALL_KERNELS = frozenset({"skylakex", "cooperlake", "sapphirerapids"})
+#: Rows of a symmetric product are worked off so many at a time.
+_AT_ONCE = 4
+
+
+@functools.cache
+def _small_kernels() -> bool:
+    """Say whether this process multiplies small matrices by kernels of their own."""
+    from threadpoolctl import threadpool_info
+
+    found = {str(lib.get("architecture", "")).lower() for lib in threadpool_info()}
+    return bool(found & _SMALL_KERNELS)
+
+
+def filled(k: int) -> int:
+    """Return the least number of rows from k on whose products are fast: fill up with zeros."""
+    return k if k <= _AT_ONCE else k + -k % _AT_ONCE
 
 
 def _width(k: int, q: int, m: int) -> int:
     """Return how many of m rows to take at once in a (k, q) product."""
     width = 8192
-    while width > 512 and k * q * width > _SMALL:
+    while width > 512 and k * q * width > _SMALL and _small_kernels():
         width //= 2
     return min(width, m)
 
@@ -76,7 +98,7 @@ def cross_product(z: Array) -> Array:
     (columns of z): every partial sum is then an integer of at most 2^53.
     """
     k, m = z.shape
-    if not 1 < k <= _HALVES:
+    if not 1 < k <= _HALVES or not _small_kernels():
         return np.asarray(z @ z.T)
     half = k // 2
     out = np.zeros((k, k))

@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.gram import Words
-from dpmodels.exact.products import cross_product, mapped, squares
+from dpmodels.exact.products import cross_product, filled, mapped, squares
 from dpmodels.exact.rowmap import STEPS, UnitScale
+from dpmodels.formula.clip import clip_cells
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Evaluate, plain
@@ -39,6 +40,8 @@ SHRINK = 1.0 - 2.0**-36
 _KEPT, _REACHED = 0.65, 0.8
 #: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
 BINS, AT_CLIP = 14, 9
+#: A float64: bits of its mantissa, values and bias of its exponent.
+_MANTISSA, _EXPONENTS, _BIAS = 52, 2048, 1023
 #: Largest factor of a row in a score, over C: rows shorter than 1/4 are clipped earlier.
 FACTOR = 4.0
 
@@ -146,12 +149,16 @@ def softened(norm: Array, clip: float, whole: bool = False) -> Array:
     if whole:
         return np.minimum(norm, clip)
     slope = (1.0 - _KEPT) / (_REACHED - _KEPT)
-    return np.minimum(np.maximum(norm, _KEPT * clip + slope * (norm - _KEPT * clip)), clip)
+    out = norm - _KEPT * clip
+    out *= slope
+    out += _KEPT * clip
+    np.maximum(norm, out, out=out)
+    return np.minimum(out, clip, out=out)
 
 
 @dataclass(eq=False)
 class Adding:
-    """The running sums of one pass over blocks."""
+    """The running sums of one pass over blocks; r is filled up (:func:`filled`) by zeros."""
 
     words: dict[str, Words]
     score: Integers
@@ -191,16 +198,17 @@ class ScorePass:
 
     def empty(self) -> Adding:
         """Return the sums over no block."""
-        r = len(self.centre.theta)
-        words = {name: Words(r) for name in ("information", "meat", "spread")}
-        return Adding(words, np.zeros(r, dtype=object), 0, np.zeros(BINS, dtype=np.int64))
+        k = filled(len(self.centre.theta))
+        words = {name: Words(k) for name in ("information", "meat", "spread")}
+        return Adding(words, np.zeros(k, dtype=object), 0, np.zeros(BINS, dtype=np.int64))
 
     def add(self, sums: Adding, block: Array, chosen: Any) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
         plan = self.plan
         z, psi, omega, square, whole = self._rows(block)
         length = np.sqrt(square)
-        norm = length * np.abs(psi)
+        norm = np.abs(psi)
+        norm *= length
         norm /= self._step
         v, long = z, length
         if omega is not None:
@@ -209,9 +217,10 @@ class ScorePass:
             v, long = z * root, length * root
         if plan.meat or plan.spread:
             words, step = sums.words, self._step
-            words["spread"].add(scaled(v[:, chosen], long[chosen], plan.spread * step))
+            part = v[:, chosen]
+            words["spread"].add(scaled(part, long[chosen], plan.spread * step))
             if plan.meat:
-                part = z[:, chosen] * psi[chosen]
+                part = (part if omega is None else z[:, chosen]) * psi[chosen]
                 words["meat"].add(scaled(part, norm[chosen] * step, plan.meat * step))
         if omega is not None:
             sums.score += self._own_scores(z, psi, norm, length).astype(object)
@@ -227,25 +236,36 @@ class ScorePass:
 
     def done(self, sums: Adding) -> PassSums:
         """Return running sums as they leave the pass."""
-        matrices = {name: _integers(x) for name, x in sums.words.items()}
+        r = len(self.centre.theta)
+
+        def matrix(name: str) -> Integers:
+            return _integers(sums.words[name])[:r, :r]
+
         return PassSums(
-            matrices["information"],
-            sums.score,
-            matrices["meat"] if self.plan.meat else None,
-            matrices["spread"] if self.plan.spread else None,
+            matrix("information"),
+            sums.score[:r],
+            matrix("meat") if self.plan.meat else None,
+            matrix("spread") if self.plan.spread else None,
             sums.scale,
             tuple(int(x) for x in sums.bins),
         )
 
     def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
-        """Return (w in lattice steps, psi, omega, |w|^2, rows not missing); zero where missing."""
+        """Return (w in lattice steps, psi, omega, |w|^2, rows not missing); zero where missing.
+
+        w is filled up with rows of zeros to a height whose products are fast.
+        """
         centre = self.centre
         matrix, shift, still = self.affine
         image = mapped(matrix, block, still)
         if shift is not None:
             image += shift
-        z = image[:-1]
-        psi, omega = centre.evaluate(image[-1], block[-1])
+        z = image[: filled(len(centre.theta))]
+        seen = image[-1]
+        if len(z) == len(image):  # it stands where a row of zeros is to be
+            seen = seen.copy()
+            image[-1] = 0.0
+        psi, omega = centre.evaluate(seen, block[-1])
         if centre.weights is not None:
             weight = block[centre.weights]
             psi = psi * weight
@@ -276,9 +296,10 @@ class ScorePass:
         np.copysign(factor, psi, out=factor)
         factor /= length
         factor *= self._step
-        factor[~(length > 0.0)] = 0.0
+        if not length.min(initial=1.0) > 0.0:
+            factor[~(length > 0.0)] = 0.0
         most = FACTOR * self.plan.clip
-        np.clip(factor, -most, most, out=factor)
+        clip_cells(factor, -most, most, out=factor)
         factor *= STEPS / most * SHRINK
         out: npt.NDArray[np.int64] = (z @ np.trunc(factor, out=factor)).astype(np.int64)
         return out
@@ -303,12 +324,13 @@ class ScorePass:
     def affine(self) -> tuple[Array, Array | None, bool]:
         """Return the affine map of a block to w in lattice steps and to what the model sees.
 
-        Matrix, shift, and whether the image of a row may not depend on its place.
+        Matrix, shift, and whether the image of a row may not depend on its place. What the model
+        sees is the last row; rows between are zero.
         """
         c = self.centre
-        p = c.W0.shape[1]
-        M = np.zeros((len(c.theta) + 1, len(c.unit.scale)))
-        M[:-1, :p] = self._step * (c.W @ c.W0)
+        r, p = c.W0.shape
+        M = np.zeros((max(r + 1, filled(r)), len(c.unit.scale)))
+        M[:r, :p] = self._step * (c.W @ c.W0)
         if c.of_residual:
             M[-1, :p] = -(c.theta @ c.W0) / math.sqrt(c.phi)
             M[-1, -1] = 1.0 / math.sqrt(c.phi)
@@ -376,8 +398,8 @@ def _into_ball(z: Array, length: Array) -> None:
     row stays as it is if its length, as computed, is at most ``2^20 (1 - 2^-36)``.
     """
     top = STEPS * SHRINK
-    beyond = np.flatnonzero(length > top)
-    if len(beyond):
+    if not length.max(initial=0.0) <= top:
+        beyond = np.flatnonzero(length > top)
         z[:, beyond] *= top / length[beyond]
         length[beyond] = top
     np.trunc(z, out=z)
@@ -389,19 +411,24 @@ def scaled(v: Array, length: Array, radius: float) -> Array:
     Rows, lengths and radius in one unit, whichever.
     """
     top = STEPS * SHRINK
-    factor = np.minimum(top / length, top / radius)
-    factor[~(length > 0.0)] = 0.0
+    factor = np.divide(top, length)
+    np.minimum(factor, top / radius, out=factor)
+    if not length.min(initial=1.0) > 0.0:
+        factor[~(length > 0.0)] = 0.0
     z = v * factor
     return cross_product(np.trunc(z, out=z))
 
 
 def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:
-    """Count lengths over C by half octaves: octaves of the square."""
+    """Count lengths over C by half octaves: octaves of the square, the exponents of its floats."""
     square = relative * relative
-    octave = np.frexp(square)[1] - 1  # 2^octave <= square < 2^(octave + 1)
-    octave[square == 0.0] = -AT_CLIP  # of zero frexp says 0
-    place = np.clip(octave + AT_CLIP, 0, BINS - 1)
-    return np.bincount(place, minlength=BINS).astype(np.int64)
+    # 2^octave <= square < 2^(octave + 1); of zero the exponent is the least there is
+    exponents = np.bincount(square.view(np.int64) >> _MANTISSA, minlength=_EXPONENTS)
+    first = _BIAS - AT_CLIP
+    out = exponents[first : first + BINS].astype(np.int64)
+    out[0] += exponents[:first].sum()
+    out[-1] += exponents[first + BINS :].sum()
+    return out
 
 
 def _integers(words: Words) -> Integers:
