@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from dpmodels import _testing
 from dpmodels.errors import DPModelsError, PrivateStageError
+from dpmodels.held import hold_memory
 from dpmodels.quiet import quiet
 
 __all__ = ["guarded"]
@@ -50,6 +51,7 @@ def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
     """
     import numpy as np
 
+    hold_memory()
     ours: DPModelsError | None = None
     interrupt: type[BaseException] | None = None
     with quiet(), np.errstate(all="ignore"), _one_thread():

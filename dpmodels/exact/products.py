@@ -23,8 +23,13 @@ __all__ = ["cross_product", "filled", "mapped", "squares"]
 _SMALL = 1_000_000
 #: A multiple of the width of BLAS's kernels.
 _KERNEL = 64
-#: Up to this many columns the plain product of two halves beats the symmetric one, where it does.
-_HALVES = 16
+#: Columns for which a product with itself is cut up: for fewer it does not pay, more are many
+#: numbers; and up to so many the plain product of two halves beats the symmetric one, or does not.
+_FEW, _HALVES = 4, 16
+#: numpy holds its lock during a product that returns fewer numbers.
+_MANY = 512
+#: Rows of a whole block, and from how many a stack of short products pays.
+_BLOCK, _STACKED = 8192, 4096
 #: OpenBLAS's names of the processors for which it has kernels for small products.
 _SMALL_KERNELS = frozenset({"skylakex", "cooperlake", "sapphirerapids"})
 #: Rows of a symmetric product are worked off so many at a time.
@@ -96,15 +101,31 @@ def cross_product(z: Array) -> Array:
 
     Exact in any order if the entries are integers of at most 2^20 and there are at most 2^13 rows
     (columns of z): every partial sum is then an integer of at most 2^53.
+
+    Blocks of few columns are multiplied as a stack of short products: numpy lets other threads
+    work during a product only where it returns many numbers.
     """
     k, m = z.shape
-    if not 1 < k <= _HALVES or not _small_kernels():
+    if not _FEW <= k <= _HALVES or m < _STACKED:
         return np.asarray(z @ z.T)
-    half = k // 2
-    out = np.zeros((k, k))
-    width = _width(k - half, k, m)
-    for a in range(0, m, width or 1):
-        part = z[:, a : a + width]
-        out[:half] += part[:half] @ part.T
-        out[half:] += part[half:] @ part.T
-    return out
+    width = _short(k)
+    whole = m - m % width
+    stack = z[:, :whole].reshape(k, -1, width).transpose(1, 0, 2)
+    other = stack.transpose(0, 2, 1)
+    if _small_kernels():
+        half = k // 2
+        parts = [np.matmul(part, other) for part in (stack[:, :half], stack[:, half:])]
+        out = np.concatenate([part.sum(axis=0) for part in parts])
+    else:
+        out = np.matmul(stack, other).sum(axis=0)
+    if whole < m:
+        out += z[:, whole:] @ z[:, whole:].T
+    return np.asarray(out)
+
+
+def _short(k: int) -> int:
+    """Return the largest width at which half a stack of products of a block is many numbers."""
+    width = 1024
+    while (k // 2) * k * (_BLOCK // width) < _MANY:
+        width //= 2
+    return width

@@ -32,6 +32,8 @@ def _cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> li
 
 #: Rows of a part: of many small ones a file is opened, and the head of a row group decoded, often.
 _THREAD_ROWS, _WORKER_ROWS = 1 << 19, 1 << 20
+#: The least that is worth a thread's while.
+_LEAST = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ class Threads:
 
     def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
         """Return the parts of the table."""
-        return _cut(source, names, self.rows, travel=False)
+        share = (source.n or 0) // (2 * self.count)
+        return _cut(source, names, min(self.rows, max(share, _LEAST)), travel=False)
 
     def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""
@@ -121,9 +124,11 @@ def _on_worker(
     Confidential: exact sums. Static check: no generator of random numbers is reachable from here.
     """
     from dpmodels._guard import guarded
+    from dpmodels.held import holding_memory
 
     try:
-        return guarded(lambda: done_by_bytes(packed, index, opener(data), first))
+        with holding_memory():
+            return guarded(lambda: done_by_bytes(packed, index, opener(data), first))
     except DPModelsError as error:  # says nothing of the rows
         return _Failed(type(error), error.args)
 
