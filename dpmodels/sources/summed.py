@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
 from dpmodels.sources.keyed import keyed
 from dpmodels.sources.pieces import Job, Task, added
@@ -16,7 +21,9 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.sources.piece import Piece
 
-__all__ = ["summed"]
+__all__ = ["Integers", "counted", "summed"]
+
+Counts = tuple[npt.NDArray[Any], ...]
 
 
 def summed(
@@ -65,6 +72,46 @@ def summed(
     total, seen = added(task, _shown(parts, bar), count, mark)
     rows.check(seen)
     return total
+
+
+@dataclass(frozen=True, eq=False)
+class Integers:
+    """Sums of one pass that are arrays of integers. **Confidential**."""
+
+    arrays: Counts
+
+    def __add__(self, other: Integers) -> Integers:
+        return Integers(tuple(a + b for a, b in zip(self.arrays, other.arrays, strict=True)))
+
+    def __repr__(self) -> str:
+        return "<integer sums, confidential>"
+
+
+@dataclass(frozen=True, eq=False)
+class _Counting:
+    """The pass of :func:`counted`, for whoever adds up."""
+
+    count: Callable[[Iterable[Array]], Counts]
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
+        return Integers(tuple(np.asarray(x) for x in self.count(blocks)))
+
+
+def counted(rows: Any, design: Design, count: Callable[[Iterable[Array]], Counts]) -> Counts:
+    """Return the integer arrays that a function adds up over the blocks of one pass.
+
+    Parameters
+    ----------
+    count : function
+        Of blocks (q, m): arrays of integers whose shapes are public, zeros where there is no
+        block. It travels to workers: a function of a module, or a ``functools.partial`` of one.
+
+    Privacy
+    -------
+    Confidential: exact sums, the same integers whoever adds up.
+    """
+    found: Integers = summed(rows, design, _Counting(count))
+    return found.arrays
 
 
 def _placed(source: Any, pieces: Sequence[Piece]) -> list[Piece]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from dpmodels.estimate import Estimate
 from dpmodels.models.table.effects import Spread
 from dpmodels.models.table.intervals import critical
 from dpmodels.models.table.layout import program_of
-from dpmodels.models.table.ranks import GRID, fraction, grid_for, histogram, penalties
+from dpmodels.models.table.ranks import GRID, fraction, grid_for, histograms, penalties
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.steps import Step
@@ -153,7 +152,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     request = plan.request
     numbers = dict.fromkeys(j for j, _ in detail.jobs)
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
-    counts = _counts(rows, design, grids)
+    counts = histograms(rows, design, grids, {})
     z = critical(Spread(1.0), request.level)
     values: dict[str, Array] = {}
     for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
@@ -170,16 +169,6 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
             )
             values[name + end] = grids[j][chosen]
     return Release(values, plan.guarantee, design)
-
-
-def _counts(rows: Rows, design: Design, grids: Mapping[int, Array]) -> dict[int, Any]:
-    """Count the values at the points of every grid, in one pass. Confidential."""
-    out: dict[int, Any] = {}
-    for block in rows.blocks(design):
-        for j, grid in grids.items():
-            part = histogram([block], j, grid, {})
-            out[j] = part if j not in out else out[j] + part
-    return out
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

@@ -19,7 +19,7 @@ from dpmodels.models.table.quantile import (
     names_of,
     numbers_of,
 )
-from dpmodels.models.table.ranks import grid_for, histogram
+from dpmodels.models.table.ranks import grid_for, histograms
 from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
@@ -85,10 +85,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     detail: TreeDetail = plan.detail
     numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
-    leaves = {j: np.zeros(len(grid), dtype=np.int64) for j, grid in grids.items()}
-    for block in rows.blocks(design):
-        for j in numbers:
-            leaves[j] += histogram([block], j, grids[j], {})[0]
+    leaves = {j: counts[0] for j, counts in histograms(rows, design, grids, {}).items()}
     values = {}
     for j in numbers:
         counts = tree_counts(leaves[j], rows.n - int(leaves[j].sum()))

@@ -7,6 +7,7 @@ rank of x alone heaps would be missed: no x of a heap has the rank that is asked
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from dpmodels.arrays import Array
 from dpmodels.models.table.layout import Layout
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.steps import Step
+from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = [
-    "GRID", "QuantilePart", "fraction", "grid_for", "grid_of", "histogram", "move", "penalties",
-    "quantile_part", "release_quantiles",
+    "GRID", "QuantilePart", "fraction", "grid_for", "grid_of", "histogram", "histograms",
+    "move", "penalties", "quantile_part", "release_quantiles",
 ]  # fmt: skip
 
 #: Points of the grid.
@@ -103,6 +105,24 @@ def histogram(
         cells = at[keep] * points + np.clip(place[keep], 0, points - 1).astype(np.int64)
         out += np.bincount(cells, minlength=out.size)
     return out.reshape(groups, points)
+
+
+def histograms(
+    rows: Rows, design: Design, grids: Mapping[int, Array], group: Mapping[int, int]
+) -> dict[int, npt.NDArray[np.int64]]:
+    """Return the :func:`histogram` of every number with a grid, of one pass. Confidential."""
+    job = functools.partial(_at_grids, grids=grids, group=group)
+    return dict(zip(grids, counted(rows, design, job), strict=True))
+
+
+def _at_grids(
+    blocks: Iterable[Array], grids: Mapping[int, Array], group: Mapping[int, int]
+) -> tuple[npt.NDArray[np.int64], ...]:
+    out = [histogram((), number, grid, group) for number, grid in grids.items()]
+    for block in blocks:
+        for total, (number, grid) in zip(out, grids.items(), strict=True):
+            total += histogram((block,), number, grid, group)
+    return tuple(out)
 
 
 def penalties(
@@ -195,7 +215,8 @@ def release_quantiles(
     for name, number, axes, q in part.jobs:
         if (number, axes) not in found:
             group = {layout.axes[j].column: layout.axes[j].size for j in axes}
-            found[number, axes] = histogram(rows.blocks(design), number, grids[number], group)
+            grid = {number: grids[number]}
+            found[number, axes] = histograms(rows, design, grid, group)[number]
         exact = fraction(q)
         chosen = run.choose(
             name,

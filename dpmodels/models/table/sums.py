@@ -9,7 +9,9 @@ replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +19,15 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.models.table.layout import Block, Layout
+from dpmodels.sources.summed import counted
 
-__all__ = ["COUNT", "L1", "L2", "SQUARE", "TOTAL", "masses", "spread_out", "statistics"]
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.sources.rows import Rows
+
+__all__ = [
+    "COUNT", "L1", "L2", "SQUARE", "TOTAL", "masses", "spread_out", "statistics", "table_sums",
+]  # fmt: skip
 
 #: What one row, replaced, moves a table by.
 L1, L2 = 2.0, 2.0**0.5
@@ -46,6 +55,20 @@ def masses(t: Array) -> Array:
 def spread_out(N: Array, T: Array, Q: Array) -> Array:
     """Return the cells (low, middle, high) of given sums, last axis first: for plans."""
     return np.stack([(N - 2.0 * T + Q) / 4.0, (N - Q) / 2.0, (N + 2.0 * T + Q) / 4.0])
+
+
+def table_sums(
+    rows: Rows, design: Design, layout: Layout, centre: Array, half: Array
+) -> npt.NDArray[np.object_]:
+    """Return :func:`statistics` of one pass over rows, in this thread or by tasks. Confidential."""
+    job = functools.partial(_of_blocks, layout=layout, centre=centre, half=half)
+    return counted(rows, design, job)[0]
+
+
+def _of_blocks(
+    blocks: Iterable[Array], layout: Layout, centre: Array, half: Array
+) -> tuple[npt.NDArray[np.object_]]:
+    return (statistics(blocks, layout, centre, half),)
 
 
 def statistics(

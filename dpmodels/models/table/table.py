@@ -21,7 +21,7 @@ from dpmodels.models.table.layout import Layout, Section, layout_of
 from dpmodels.models.table.noise import TableNoise, table_noise
 from dpmodels.models.table.numbers import shown_numbers
 from dpmodels.models.table.ranks import QuantilePart, quantile_part, release_quantiles
-from dpmodels.models.table.sums import TOTAL, statistics
+from dpmodels.models.table.sums import TOTAL, table_sums
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
@@ -193,7 +193,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     detail: TableDetail = plan.detail
     noise, layout = detail.noise, detail.layout
     centre, half = half_ranges(design)
-    exact = statistics(rows.blocks(design), layout, centre, half)
+    exact = table_sums(rows, design, layout, centre, half)
     weights = noise.weights(layout)
     if noise.kind == "gaussian":
         noisy = run.gaussian(_STEP, exact, STEPS, weights=weights, unit=1.0 / STEPS)

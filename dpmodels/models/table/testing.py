@@ -6,8 +6,9 @@ how its noisy sums are turned into a test (``nulls.py``).
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,14 @@ from dpmodels.models.table.hypotheses import kind_of, null_of
 from dpmodels.models.table.layout import Axis, Block, Layout, layout_of
 from dpmodels.models.table.noise import table_noise
 from dpmodels.models.table.power import power_of
-from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, statistics
+from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, table_sums
 from dpmodels.models.table.table import half_ranges
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
+from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -128,21 +130,26 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     centre, half = half_ranges(design)
     if facts.layout is None or facts.noise is None:
         unit = UnitScale(1.0 / half, -centre / half, False)
-        integers = gram(_voided(rows, design), WithOne(RowMap(unit, np.ones(2)))).integers()
-        sums = np.array([integers[i, j] for i, j in _PLACES], dtype=object)
+        (sums,) = counted(rows, design, functools.partial(_pair_moments, unit))
         value = run.gaussian(
             _STEP, sums, CORRELATION * 2.0**40, weights=PAIR_WEIGHTS, unit=STEPS**-2
         )
     else:
-        exact = statistics(rows.blocks(design), facts.layout, centre, half)
+        exact = table_sums(rows, design, facts.layout, centre, half)
         weights = facts.noise.weights(facts.layout)
         value = run.gaussian(_STEP, exact, STEPS, weights=weights, unit=1.0 / STEPS)
     return Release({"sums": value}, plan.guarantee, design, detail=(centre, half))
 
 
-def _voided(rows: Rows, design: Design) -> Any:
+def _pair_moments(unit: UnitScale, blocks: Iterable[Array]) -> tuple[Any]:
+    """Return the integer moments of a pair of numbers. Confidential."""
+    integers = gram(_voided(blocks), WithOne(RowMap(unit, np.ones(2)))).integers()
+    return (np.array([integers[i, j] for i, j in _PLACES], dtype=object),)
+
+
+def _voided(blocks: Iterable[Array]) -> Iterator[Array]:
     """Yield blocks whose rows with a missing number are missing throughout."""
-    for block in rows.blocks(design):
+    for block in blocks:
         with np.errstate(all="ignore"):
             block[:, np.isnan(block).any(axis=0)] = np.nan
         yield block

@@ -34,6 +34,7 @@ FITS = {
         "b ~ x + z", d, family="binomial", event=1, **CALL, **k
     ),
     "dp_quantreg": lambda d, **k: dp.dp_quantreg("y ~ x + z", d, tau=0.4, **CALL, **k),
+    "dp_table": lambda d, **k: dp.dp_table("y + x", d, **CALL, **k),
 }
 
 
@@ -114,7 +115,7 @@ def test_a_worker_killed_in_each_pass_changes_nothing(
     plain = FITS[name](frame).params.to_numpy()
     monkeypatch.setattr(Cluster, "_run", deadly)
     fit = connected(client, lambda: FITS[name](path))
-    assert len(passes) >= 3
+    assert len(passes) >= (1 if name == "dp_table" else 3)
     assert (fit.params.to_numpy() == plain).all()
 
 

@@ -113,6 +113,35 @@ def test_fits_agree_whoever_reads(eps, quiet):
             assert (fit(frame).params.to_numpy() == found[0]).all(), name
 
 
+SCHEMA = Schema(x=Real(-3, 3), z=Real(-1, 1), y=Real(-6, 6), g=Levels(["a", "b", "c"]))
+TABLES = {
+    "counts and means": lambda d, kw: dp.dp_table("y ~ g", d, **kw),
+    "quantiles by group": lambda d, kw: dp.dp_table("y ~ g", d, quantiles=[0.5], **kw),
+    "quantile": lambda d, kw: dp.dp_quantile("y", d, q=[0.1, 0.5], **kw),
+    "tree": lambda d, kw: dp.dp_quantile("y", d, q=[0.1, 0.5], method="tree", **kw),
+    "correlation": lambda d, kw: dp.dp_test("y ~ x", d, **kw),
+    "groups": lambda d, kw: dp.dp_test("y ~ g", d, **kw),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_and_tests_agree_whoever_reads(name, quiet, monkeypatch):
+    frame = make(30_011)
+    kw = {"schema": SCHEMA, "eps": 1, "delta": 1e-6, "seed": 1}
+    tasks = []
+    done = Task.done
+    monkeypatch.setattr(Task, "done", lambda self, *a: tasks.append(1) or done(self, *a))
+    plain = TABLES[name](frame, kw).tidy()
+    assert not tasks
+    CONNECTED.append(Serial(WINDOW))
+    try:
+        found = TABLES[name](frame, kw).tidy()
+    finally:
+        CONNECTED.pop()
+    assert len(tasks) % 4 == 0 < len(tasks)  # every pass was cut
+    pd.testing.assert_frame_equal(found, plain)
+
+
 # -- secret coins -------------------------------------------------------------------------------
 def test_a_task_done_again_tosses_the_same_coins_and_no_other_task_does():
     key = Key(4, b"k" * 32)
