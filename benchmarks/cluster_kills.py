@@ -77,9 +77,12 @@ class Deadly:
             yield part
 
     def kill(self):
-        workers = [w for w in self.client.cluster.workers.values() if w.process is not None]
-        pids = [w.process.pid for w in workers if w.process.pid]
-        if pids:
+        # one that is just being started again would not be started a second time
+        known = self.client.scheduler_info()["workers"].values()
+        up = {worker["nanny"] for worker in known}
+        workers = [w for w in self.client.cluster.workers.values() if w.worker_address]
+        pids = [w.process.pid for w in workers if w.address in up and w.process is not None]
+        if len(pids) == 2:
             os.kill(int(self.rng.choice(pids)), signal.SIGKILL)
             self.killed += 1
 

@@ -65,6 +65,10 @@ class SourceError(DPModelsError, ValueError):
     """The data object cannot be used as a source of rows (decided without reading a cell)."""
 
 
+class ClusterError(SourceError):
+    """Workers that add up died or cannot be reached; the message says what became of the charge."""
+
+
 class BudgetError(DPModelsError, ValueError):
     """A privacy budget or its ledger file cannot be used as asked."""
 

@@ -18,6 +18,7 @@ from dpmodels import _testing
 from dpmodels._guard import guarded
 from dpmodels.errors import (
     BudgetError,
+    ClusterError,
     NotPrivateWarning,
     PrivacyBugError,
     RequestError,
@@ -83,6 +84,20 @@ class Opened:
         if self._ledger is not None and tests:
             budget, charge = self._ledger
             budget.note(charge, tests[-1], "reply" if reply else "NO REPLY")
+
+    def stopped(self, untouched: bool) -> str:
+        """Return what became of the charge of a call whose workers died."""
+        if not untouched:
+            return "The charge stands, once: something was released. Another call is another charge"
+        if self._ledger is None:
+            return "Nothing was released"
+        budget, charge = self._ledger
+        if hasattr(budget, "stopped"):
+            budget.stopped(charge, self.guarantee)
+        return (
+            "The charge stands, once. Nothing was released: the same call with the same budget "
+            "takes it up, and is not charged again"
+        )
 
 
 def tell(*found: Warning) -> None:
@@ -241,9 +256,12 @@ def released(door: Opened, stage: Callable[[Any, Any, Run], T], rows: Any) -> T:
     run = door._runs.pop()  # of two threads one gets it
     try:
         return guarded(lambda: stage(door.plan, rows, run))
+    except ClusterError as error:
+        lost = error.args[0]
     finally:
         if isinstance(rows, (Rows, PeopleRows)):
             rows.close()
+    raise ClusterError(f"{lost}. {door.stopped(run.untouched)}")
 
 
 def row_count(source: Source, declared: int | None, name: str, *, asks_n: bool = True) -> int:

@@ -115,11 +115,13 @@ class Budget(Shown):
         self._store: Store = MemoryStore(account)
         self.label = ""
         self._tokens: list[Token[Budget | None]] = []
+        self._stopped: list[tuple[Charge, Guarantee]] = []
 
     @classmethod
     def _of(cls, store: Store, label: str) -> Budget:
         budget = cls.__new__(cls)
         budget._store, budget.label, budget._tokens = store, label, []
+        budget._stopped = []
         return budget
 
     @classmethod
@@ -235,8 +237,25 @@ class Budget(Shown):
         ------
         BudgetExceededError
             Nothing was charged.
+
+        Notes
+        -----
+        **Privacy.** A call that :meth:`stopped` before it released anything is charged already: the
+        same call, of the same guarantee, takes that charge up, once.
         """
+        with _LOCK:
+            for i, (charge, asked) in enumerate(self._stopped):
+                if charge.call == str(call) and asked == guarantee:
+                    return self._stopped.pop(i)[0]
         return self._store.append(str(call), [guarantee])[0]
+
+    def stopped(self, charge: Charge, guarantee: Guarantee) -> None:
+        """Say that a call was charged and stopped before it released anything.
+
+        Known to this object only: whoever opens the ledger file anew charges again.
+        """
+        with _LOCK:
+            self._stopped.append((charge, guarantee))
 
     def charge_together(self, calls: Iterable[tuple[str, Guarantee]]) -> tuple[Charge, ...]:
         """Charge a list of calls declared together, before the first of them runs; all or none.

@@ -102,6 +102,7 @@ class Run:
     def __init__(self, steps: Iterable[Step], noise: NoiseSource) -> None:
         listed = tuple(steps)
         self._open = {step.name: step for step in listed}
+        self._steps = len(listed)
         if len(self._open) != len(listed):
             raise PrivacyBugError("two steps of a plan have the same name")
         self.noise = noise
@@ -112,6 +113,11 @@ class Run:
     def undrawn(self) -> tuple[str, ...]:
         """Names of the steps that were not drawn (charged all the same)."""
         return tuple(self._open)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing was released yet."""
+        return len(self._open) == self._steps
 
     def _take(self, name: str, kind: type | tuple[type, ...]) -> Any:
         step = self._open.pop(name, None)

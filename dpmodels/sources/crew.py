@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from dpmodels.errors import DPModelsError, RequestError, SourceError, shown
+from dpmodels.errors import ClusterError, DPModelsError, RequestError, shown
 from dpmodels.sources.piece import CONNECTED, Crew, Piece, stamp
 from dpmodels.sources.pieces import Partial, Task, done_by_bytes
 from dpmodels.sources.source import Source
@@ -182,9 +182,8 @@ class Cluster:
             lost = type(error).__name__
         if not lost:
             return
-        raise SourceError(  # outside the except block: what is withheld must not be its context
-            f"the cluster could not finish a pass ({lost}): its workers died or cannot be reached. "
-            "The charge stands, once; nothing more was charged. Another call is another charge"
+        raise ClusterError(  # outside the except block: what is withheld must not be its context
+            f"the cluster could not finish a pass ({lost}): its workers died or cannot be reached"
         )
 
     def _is_its_own(self, error: Exception) -> bool:

@@ -1,5 +1,6 @@
 """Passes cut into tasks: the same integers whoever adds up, and nothing else is accepted."""
 
+import dataclasses
 import itertools
 import pickle
 
@@ -383,6 +384,70 @@ def test_a_connection_ends(quiet):
     with dp.connect(threads=2):
         assert [Threads(2)] == CONNECTED
     assert CONNECTED == []
+
+
+@dataclasses.dataclass(frozen=True)
+class Dying(Serial):
+    """Its workers die in pass number ``dead`` of the fits that it reads, once."""
+
+    dead: int = 1
+    passes: list = dataclasses.field(default_factory=list)
+
+    def run(self, task, pieces):
+        self.passes.append(1)
+        if len(self.passes) == self.dead:
+            raise dp.errors.ClusterError("the workers died")
+        return super().run(task, pieces)
+
+
+@pytest.mark.parametrize("budget", ["in memory", "in a file"])
+def test_a_fit_whose_workers_died_before_anything_was_released_is_taken_up(
+    budget, quiet, tmp_path
+):
+    opened = {
+        "in memory": lambda: dp.Budget(eps=1, delta=1e-5),
+        "in a file": lambda: dp.Budget.open(tmp_path / "ledger", eps=1, delta=1e-5),
+    }[budget]()
+
+    def fit(formula="y ~ x", eps=0.1):
+        return dp.dp_ols(
+            formula, make(), bounds=BOUNDS, eps=eps, delta=1e-7, seed=1, budget=opened
+        )
+
+    CONNECTED.append(Dying(2 * WINDOW))
+    try:
+        with pytest.raises(dp.errors.ClusterError, match=r"charge stands.*not charged again"):
+            fit()
+        assert len(opened.charges) == 1
+        fit("y ~ z")  # another call is another charge, and so is the same one at another eps
+        fit(eps=0.11)
+        assert len(opened.charges) == 3
+        again = fit()
+        assert len(opened.charges) == 3
+        fit()  # taken up once
+        assert len(opened.charges) == 4
+    finally:
+        CONNECTED.pop()
+    assert again.released
+
+
+def test_a_fit_whose_workers_died_after_a_release_is_another_charge(quiet):
+    budget = dp.Budget(eps=1, delta=1e-5)
+    call = dict(bounds=BOUNDS, eps=0.1, delta=1e-7, seed=1, budget=budget)
+    CONNECTED.append(Dying(2 * WINDOW, dead=2))
+    try:
+        with pytest.raises(dp.errors.ClusterError, match="something was released"):
+            dp.dp_ols("y ~ x", make(), **call)
+        dp.dp_ols("y ~ x", make(), **call)
+    finally:
+        CONNECTED.pop()
+    assert len(budget.charges) == 2
+    CONNECTED.append(Dying(2 * WINDOW))
+    try:
+        with pytest.raises(dp.errors.ClusterError, match=r"died\. Nothing was released$"):
+            dp.dp_ols("y ~ x", make(), **{**call, "budget": None})
+    finally:
+        CONNECTED.pop()
 
 
 def test_parts_in_memory_are_views():
