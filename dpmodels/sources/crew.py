@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from dpmodels.errors import ClusterError, DPModelsError, RequestError, shown
 from dpmodels.sources.piece import CONNECTED, Crew, Piece, stamp
@@ -40,12 +40,8 @@ _LEAST = 1 << 16
 class Serial:
     """The tasks of a pass, one after the other in this process: what others are compared with."""
 
+    knows_parts: ClassVar[bool] = False
     rows: int = _THREAD_ROWS
-
-    @property
-    def knows_parts(self) -> bool:
-        """Whether the crew cuts the table by itself."""
-        return False
 
     def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
         """Return the parts of the table."""
@@ -68,12 +64,8 @@ class Threads:
     """
 
     count: int
+    knows_parts: ClassVar[bool] = False
     rows: int = _THREAD_ROWS
-
-    @property
-    def knows_parts(self) -> bool:
-        """Whether the crew cuts the table by itself."""
-        return False
 
     def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
         """Return the parts of the table."""
@@ -145,12 +137,8 @@ class Cluster:
     """
 
     client: Any
+    knows_parts: ClassVar[bool] = False
     rows: int = _WORKER_ROWS
-
-    @property
-    def knows_parts(self) -> bool:
-        """Whether the crew cuts the table by itself."""
-        return False
 
     def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
         """Return the parts of files and Dask frames; rows in the caller's memory stay there."""
