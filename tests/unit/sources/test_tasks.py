@@ -471,7 +471,7 @@ def test_parts_in_memory_are_views():
         ("dp_ols", "jl", "y ~ x", {}), ("dp_ols", "dpgd", "y ~ x", {}),
         ("dp_ols", "drcl", "y ~ x", {}), ("dp_glm", "objpert", "b ~ x", {"event": 1}),
         ("dp_glm", "gptr", "b ~ x", {"event": 1}), ("dp_npreg", "functional", "y ~ x", {}),
-        ("dp_npreg", "wavelet", "y ~ x", {}), ("dp_test", "subsample", "y ~ x", {}),
+        ("dp_npreg", "wavelet", "y ~ x", {}),
         ("dp_mean", "ptr", "y ~ 1", {"width": 1.0}),
     ],
 )  # fmt: skip
