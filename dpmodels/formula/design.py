@@ -162,6 +162,11 @@ class Design:
         """Variable -> schema variable: what coercion needs."""
         return {name: self.schema[name] for name in self.variables}
 
+    @functools.cached_property
+    def worked_out(self) -> dict[Any, Any]:
+        """What was computed from this design alone, by name: public, like the design."""
+        return {}
+
     # -- public bounds ---------------------------------------------------------------------
     def intervals(self) -> Any:
         """Return the (q, 2) array of public ranges, NaN where still unknown."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +24,7 @@ __all__ = ["LARGEST", "exact_below_exp", "gaussians", "laplaces"]
 
 Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
+Index = npt.NDArray[np.intp]
 #: Scales up to this are drawn in 64-bit integers: a value is at most 2^6 of them (``_geometric``).
 LARGEST = 1 << 56
 #: Relative error of a float exp(-x) that decisions allow for; the proof needs 2^-41.
@@ -30,6 +32,8 @@ MARGIN = 2.0**-40
 #: exp(-1) in units of 2^-64, rounded down: the next unit is undecided.
 _E1 = 6786177901268885274
 _MOST_STEPS = 60
+#: So many proposals at once cost no more than one; copies of a proposal at most.
+_FEW, _COPIES = 1024, 8
 
 
 def _words(size: int) -> Words:
@@ -105,19 +109,23 @@ def _below(n: int, size: int) -> Integers:
 def _geometric(size: int) -> Integers:
     """Return numbers with P(v >= k) = exp(-k).
 
-    A run of sixty has probability 1e-26: it would leave 64 bits, and raises.
+    A run of sixty or more has probability 1e-26: it would leave 64 bits, and raises.
     """
     out = np.zeros(size, dtype=np.int64)
     at = np.arange(size)
     for _ in range(_MOST_STEPS):
-        words = _words(len(at))
+        wide = 1 if len(at) > _FEW else 4  # of few numbers four events at once
+        words = _words(len(at) * wide).reshape(-1, wide)
         going = words < np.uint64(_E1)
-        for i in np.flatnonzero(words == np.uint64(_E1)).tolist():
-            going[i] = exact_below_exp(int(words[i]), 1, 1, _more)
-        at = at[going]
+        open_ = words == np.uint64(_E1)
+        if open_.any():
+            for i, j in np.argwhere(open_).tolist():
+                going[i, j] = exact_below_exp(int(words[i, j]), 1, 1, _more)
+        whole = going.all(axis=1)
+        out[at] += np.where(whole, wide, going.argmin(axis=1))
+        at = at[whole]
         if not len(at):
             return out
-        out[at] += 1
     raise OverflowError("a run of sixty events of probability 1/e")
 
 
@@ -139,11 +147,11 @@ def _magnitudes(t: int, size: int) -> Integers:
     return np.concatenate(out)[:size] + t * _geometric(size)
 
 
-def _signed(magnitudes: Integers) -> Integers:
-    """Give random signs; a negative zero is dropped, so zero is not drawn twice as often."""
+def _signed(magnitudes: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Give random signs; say which to keep: a negative zero is dropped, or zero came up twice."""
     signs = np.frombuffer(os.urandom(len(magnitudes)), dtype=np.uint8) & 1
-    values = np.where(signs == 1, -magnitudes, magnitudes)
-    return values[~((signs == 1) & (magnitudes == 0))]
+    negative = signs == 1
+    return np.where(negative, -magnitudes, magnitudes), ~(negative & (magnitudes == 0))
 
 
 def laplaces(scale: Fraction, size: int) -> list[int]:
@@ -158,31 +166,91 @@ def laplaces(scale: Fraction, size: int) -> list[int]:
     out: list[int] = []
     while len(out) < size:
         m = int((size - len(out)) * 1.05) + 8
-        out += _signed(_magnitudes(num, m) // den).tolist()
+        values, keep = _signed(_magnitudes(num, m) // den)
+        out += values[keep].tolist()
     return out[:size]
 
 
-def gaussians(sigma2: Fraction, size: int) -> list[int]:
-    """Return integers with P(k) proportional to ``exp(-k^2/(2 sigma2))``.
+def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> list[int]:
+    """Return integers with P(k) proportional to ``exp(-k^2/(2 sigma2))``, by groups.
 
     Parameters
     ----------
-    sigma2 : Fraction
+    variances : sequence of Fraction
         Positive, at most ``LARGEST^2``.
+    sizes : sequence of int
+        Draws of each group, which come in the order of the groups.
+
+    Notes
+    -----
+    Every number has proposals of its own, one after the other; the first one accepted is the draw.
     """
-    num, den = sigma2.numerator, sigma2.denominator
-    t = math.isqrt(num // den) + 1
-    centre, sigma = float(sigma2 / t), math.sqrt(sigma2)
+    targets = [_Target.of(sigma2) for sigma2 in variances]
+    group = np.repeat(np.arange(len(targets)), sizes)
+    every = np.array([(x.t, x.shift) for x in targets], dtype=np.int64).reshape(-1, 2)
+    floats = np.array([(x.centre, x.sigma) for x in targets]).reshape(-1, 2)
+    out = np.zeros(len(group), dtype=np.int64)
+    open_ = np.ones(len(group), dtype=bool)
+    left = np.arange(len(group))
+    while len(left):
+        which = np.repeat(left, max(1, min(_COPIES, _FEW // len(left))))
+        t, shift = every[group[which]].T
+        u = _words(len(which)) >> shift.astype(np.uint64)
+        below = u < t.astype(np.uint64)
+        which, t, u = which[below], t[below], u[below].astype(np.int64)
 
-    out: list[int] = []
-    while len(out) < size:
-        y = _signed(_magnitudes(t, int((size - len(out)) * 1.5) + 8))
+        def ratio(i: int, u: Integers = u, t: Integers = t) -> tuple[int, int]:
+            return int(u[i]), int(t[i])
 
-        def exponent(i: int, y: Integers = y) -> tuple[int, int]:
-            a = abs(int(y[i])) * t * den - num
-            return a * a, 2 * num * den * t * t
+        kept = _decided(_words(len(u)), np.exp(-(u / t)), ratio)
+        which, t, u = which[kept], t[kept], u[kept]
+        y, keep = _signed(u + t * _geometric(len(u)))
+        which, y = which[keep], y[keep]
 
+        def exponent(i: int, y: Integers = y, which: Index = which) -> tuple[int, int]:
+            return targets[group[which[i]]].exponent(int(y[i]))
+
+        centre, sigma = floats[group[which]].T
         z = (np.abs(y) - centre) / sigma
         accepted = _decided(_words(len(y)), np.exp(-0.5 * z * z), exponent)
-        out += y[accepted].tolist()
-    return out[:size]
+        which, y = which[accepted], y[accepted]
+        first = np.ones(len(which), dtype=bool)  # proposals of a number stand together
+        np.not_equal(which[1:], which[:-1], out=first[1:])
+        out[which[first]] = y[first]
+        open_[which] = False
+        left = left[open_[left]]
+    return out.tolist()
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A discrete Gaussian, and the discrete Laplace of scale t that proposes it.
+
+    Attributes
+    ----------
+    num, den : int
+        The variance.
+    t, shift : int
+        ``t = floor(sigma) + 1``, and what a 64-bit word is shifted by for a number up to it.
+    centre, sigma : float
+        ``sigma^2 / t`` and sigma.
+    """
+
+    num: int
+    den: int
+    t: int
+    shift: int
+    centre: float
+    sigma: float
+
+    @classmethod
+    def of(cls, sigma2: Fraction) -> _Target:
+        num, den = sigma2.numerator, sigma2.denominator
+        t = math.isqrt(num // den) + 1
+        shift = 64 - max((t - 1).bit_length(), 1)
+        return cls(num, den, t, shift, num / (den * t), math.sqrt(num / den))
+
+    def exponent(self, y: int) -> tuple[int, int]:
+        """Return ``(|y| - sigma^2/t)^2 / (2 sigma^2)`` as a fraction."""
+        a = abs(y) * self.t * self.den - self.num
+        return a * a, 2 * self.num * self.den * self.t * self.t

@@ -88,6 +88,16 @@ def _refine(scale: float) -> int:
     return max(0, math.ceil(math.log2(_FINE / scale))) if scale < _FINE else 0
 
 
+def _gaussians(noise: Any, variances: list[Fraction], sizes: list[int]) -> list[int]:
+    """Draw groups of discrete Gaussians: at once, if the source can."""
+    together = getattr(noise, "discrete_gaussians", None)
+    if together is not None:
+        found: list[int] = together(variances, sizes)
+        return found
+    draws = [noise.discrete_gaussian(v, k) for v, k in zip(variances, sizes, strict=True)]
+    return [k for group in draws for k in group]
+
+
 class Run:
     """The draws of one call.
 
@@ -154,15 +164,22 @@ class Run:
             raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
         sds = sensitivity / (mu * w) * ROUND_UP
         out = np.empty(len(flat))
-        for sd in np.unique(sds).tolist():
-            index = np.flatnonzero(sds == sd).tolist()
-            fine = _refine(sd)
-            # a power of two times a float is exact, and so is its square as a fraction
-            draws = self.noise.discrete_gaussian(Fraction(math.ldexp(sd, fine)) ** 2, len(index))
-            one = 1 << fine  # quotients of integers are rounded once, as those of fractions
-            out[index] = [
-                ((flat[j] << fine) + k) / one for j, k in zip(index, draws, strict=True)
-            ]
+        scales, group = np.unique(sds, return_inverse=True)
+        index = np.argsort(group, kind="stable").tolist()
+        sizes = np.bincount(group).tolist()
+        fines = [_refine(sd) for sd in scales.tolist()]
+        # a power of two times a float is exact, and so is its square as a fraction
+        variances = [
+            Fraction(math.ldexp(sd, fine)) ** 2
+            for sd, fine in zip(scales.tolist(), fines, strict=True)
+        ]
+        draws = _gaussians(self.noise, variances, sizes)
+        fine_of = [fine for fine, size in zip(fines, sizes, strict=True) for _ in range(size)]
+        # quotients of integers are rounded once, as those of fractions
+        out[index] = [
+            ((flat[j] << fine) + k) / (1 << fine)
+            for j, k, fine in zip(index, draws, fine_of, strict=True)
+        ]
         out *= unit
         return out.reshape(shape)
 

@@ -415,8 +415,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/privacy/bulk.py",
-        "return values[~((signs == 1) & (magnitudes == 0))]",
-        "return values",
+        "~(negative & (magnitudes == 0))",
+        "~(negative & (magnitudes < 0))",
         ("tests/unit/privacy/test_bulk.py",),
     ),
     Mutant(
