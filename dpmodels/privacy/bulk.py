@@ -32,8 +32,8 @@ MARGIN = 2.0**-40
 #: exp(-1) in units of 2^-64, rounded down: the next unit is undecided.
 _E1 = 6786177901268885274
 _MOST_STEPS = 60
-#: So many proposals at once cost no more than one; copies of a proposal at most.
-_FEW, _COPIES = 1024, 8
+#: Of fewer runs than this, four events are drawn at once.
+_FEW = 256
 
 
 def _words(size: int) -> Words:
@@ -183,43 +183,47 @@ def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> list[int]:
 
     Notes
     -----
-    Every number has proposals of its own, one after the other; the first one accepted is the draw.
+    All groups are proposed to at once; the draws of one are the first of its proposals that are
+    accepted, independent of each other and of the other groups.
     """
     targets = [_Target.of(sigma2) for sigma2 in variances]
-    group = np.repeat(np.arange(len(targets)), sizes)
-    every = np.array([(x.t, x.shift) for x in targets], dtype=np.int64).reshape(-1, 2)
-    floats = np.array([(x.centre, x.sigma) for x in targets]).reshape(-1, 2)
-    out = np.zeros(len(group), dtype=np.int64)
-    open_ = np.ones(len(group), dtype=bool)
-    left = np.arange(len(group))
-    while len(left):
-        which = np.repeat(left, max(1, min(_COPIES, _FEW // len(left))))
-        t, shift = every[group[which]].T
-        u = _words(len(which)) >> shift.astype(np.uint64)
-        below = u < t.astype(np.uint64)
-        which, t, u = which[below], t[below], u[below].astype(np.int64)
-
-        def ratio(i: int, u: Integers = u, t: Integers = t) -> tuple[int, int]:
-            return int(u[i]), int(t[i])
-
-        kept = _decided(_words(len(u)), np.exp(-(u / t)), ratio)
-        which, t, u = which[kept], t[kept], u[kept]
-        y, keep = _signed(u + t * _geometric(len(u)))
-        which, y = which[keep], y[keep]
-
-        def exponent(i: int, y: Integers = y, which: Index = which) -> tuple[int, int]:
-            return targets[group[which[i]]].exponent(int(y[i]))
-
-        centre, sigma = floats[group[which]].T
-        z = (np.abs(y) - centre) / sigma
-        accepted = _decided(_words(len(y)), np.exp(-0.5 * z * z), exponent)
-        which, y = which[accepted], y[accepted]
-        first = np.ones(len(which), dtype=bool)  # proposals of a number stand together
-        np.not_equal(which[1:], which[:-1], out=first[1:])
-        out[which[first]] = y[first]
-        open_[which] = False
-        left = left[open_[left]]
+    factor = np.array([x.tries for x in targets])
+    need = np.array(sizes, dtype=np.int64)
+    at = np.cumsum(need) - need  # place of the next draw of each group
+    out = np.zeros(int(need.sum()), dtype=np.int64)
+    while need.any():
+        tries = np.where(need > 0, (need * factor).astype(np.int64) + 8, 0)
+        of, y = _accepted(targets, np.repeat(np.arange(len(targets)), tries))
+        found = np.bincount(of, minlength=len(targets))
+        rank = np.arange(len(of)) - (np.cumsum(found) - found)[of]
+        taken = rank < need[of]
+        of, y, rank = of[taken], y[taken], rank[taken]
+        out[at[of] + rank] = y
+        found = np.minimum(found, need)
+        at += found
+        need -= found
     return out.tolist()
+
+
+def _accepted(targets: Sequence[_Target], of: Index) -> tuple[Index, Integers]:
+    """Make one proposal for each entry of ``of``, a target; return the accepted ones, in order."""
+    scale = np.array([x.t for x in targets])
+    shift = np.array([x.shift for x in targets], dtype=np.uint64)
+    u = (_words(len(of)) >> shift[of]).astype(np.int64)
+    below = np.flatnonzero(u < scale[of])
+    of, u = of[below], u[below]
+    t = scale[of]
+    kept = np.flatnonzero(
+        _decided(_words(len(u)), np.exp(-(u / t)), lambda i: (int(u[i]), int(t[i])))
+    )
+    y, keep = _signed(u[kept] + t[kept] * _geometric(len(kept)))
+    of, y = of[kept[keep]], y[keep]
+    z = np.abs(y) - np.array([x.centre for x in targets])[of]
+    z /= np.array([x.sigma for x in targets])[of]
+    accepted = _decided(
+        _words(len(y)), np.exp(-0.5 * z * z), lambda i: targets[of[i]].exponent(int(y[i]))
+    )
+    return of[accepted], y[accepted]
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,8 @@ class _Target:
         ``t = floor(sigma) + 1``, and what a 64-bit word is shifted by for a number up to it.
     centre, sigma : float
         ``sigma^2 / t`` and sigma.
+    tries : float
+        Proposals for a draw, about a tenth more than it takes on average.
     """
 
     num: int
@@ -242,13 +248,16 @@ class _Target:
     shift: int
     centre: float
     sigma: float
+    tries: float
 
     @classmethod
     def of(cls, sigma2: Fraction) -> _Target:
         num, den = sigma2.numerator, sigma2.denominator
         t = math.isqrt(num // den) + 1
-        shift = 64 - max((t - 1).bit_length(), 1)
-        return cls(num, den, t, shift, num / (den * t), math.sqrt(num / den))
+        bits = max((t - 1).bit_length(), 1)
+        # 1 - 1/e of the numbers below t are kept, .76 of the Laplace draws accepted
+        tries = 2.0**bits / t * 2.3
+        return cls(num, den, t, 64 - bits, num / (den * t), math.sqrt(num / den), tries)
 
     def exponent(self, y: int) -> tuple[int, int]:
         """Return ``(|y| - sigma^2/t)^2 / (2 sigma^2)`` as a fraction."""
