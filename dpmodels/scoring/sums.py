@@ -315,9 +315,11 @@ class ScorePass:
         factor = softened(norm, self.plan.clip, self.plan.whole)
         np.copysign(factor, psi, out=factor)
         factor /= length
-        factor[~((length > 0.0) & (norm > 0.0))] = 0.0
+        if not norm.min(initial=1.0) > 0.0:  # norm > 0 only where length is
+            factor[~((length > 0.0) & (norm > 0.0))] = 0.0
         factor *= STEPS / self.plan.clip * SHRINK
-        out: npt.NDArray[np.int64] = np.trunc(z * factor).sum(axis=1).astype(np.int64)
+        part = z * factor
+        out: npt.NDArray[np.int64] = np.trunc(part, out=part).sum(axis=1).astype(np.int64)
         return out
 
     @functools.cached_property
