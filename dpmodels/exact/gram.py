@@ -96,6 +96,11 @@ class Words:
         if self._waiting == 512:  # at most 2^62
             self._carry()
 
+    def add_large(self, product: npt.NDArray[np.int64]) -> None:
+        """Add integers of any size that 64 bits hold."""
+        self._high += product >> 32
+        self._low += product & 0xFFFFFFFF
+
     def _carry(self) -> None:
         self._high += self._part >> 32
         self._low += self._part & 0xFFFFFFFF
@@ -163,7 +168,12 @@ def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> G
 
     Privacy
     -------
-    Confidential; the same integers whoever adds up.
+    Confidential; the same integers whoever adds up, and whether dummies are written out or
+    counted (:mod:`dpmodels.exact.counting`).
     """
-    found: Gram = summed(rows, design, GramOf(rowmap), **chosen)
+    from dpmodels.exact.counting import counted_gram
+
+    counts = hasattr(rows, "coded_blocks") and not hasattr(rows, "summed")
+    job: Any = (counted_gram(design, rowmap) if counts else None) or GramOf(rowmap)
+    found: Gram = summed(rows, design, job, **chosen)
     return found

@@ -310,7 +310,7 @@ class Design:
 
     @functools.cached_property
     def factors(self) -> tuple[FactorInfo, ...]:
-        """Main effects coded by dummies, for the counting path; empty where it does not apply."""
+        """Terms coded by dummies, for the counting path; empty where it does not apply."""
         if self.program is None:
             return ()
         found = tuple(

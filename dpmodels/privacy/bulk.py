@@ -207,16 +207,17 @@ def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> list[int]:
 
 def _accepted(targets: Sequence[_Target], of: Index) -> tuple[Index, Integers]:
     """Make one proposal for each entry of ``of``, a target; return the accepted ones, in order."""
-    scale = np.array([x.t for x in targets])
+    scale = np.array([x.t for x in targets], dtype=np.int64)
     shift = np.array([x.shift for x in targets], dtype=np.uint64)
-    u = (_words(len(of)) >> shift[of]).astype(np.int64)
+    u: Integers = (_words(len(of)) >> shift[of]).astype(np.int64)
     below = np.flatnonzero(u < scale[of])
     of, u = of[below], u[below]
     t = scale[of]
     kept = np.flatnonzero(
         _decided(_words(len(u)), np.exp(-(u / t)), lambda i: (int(u[i]), int(t[i])))
     )
-    y, keep = _signed(u[kept] + t[kept] * _geometric(len(kept)))
+    magnitudes: Integers = u[kept] + t[kept] * _geometric(len(kept))
+    y, keep = _signed(magnitudes)
     of, y = of[kept[keep]], y[keep]
     z = np.abs(y) - np.array([x.centre for x in targets])[of]
     z /= np.array([x.sigma for x in targets])[of]

@@ -119,7 +119,11 @@ class Rows:
         raise PrivacyBugError("this stage reads people, but the unit of the call is a row")
 
     def coded_blocks(
-        self, design: Design, height: int = BLOCK_ROWS
+        self,
+        design: Design,
+        height: int = BLOCK_ROWS,
+        windows: Windows = ALL_ROWS,
+        coins: Coins | None = None,
     ) -> Iterator[tuple[Array, npt.NDArray[np.intp]]]:
         """Yield blocks without the dummies of ``design.factors``, and the codes that replace them.
 
@@ -128,7 +132,7 @@ class Rows:
         buffer = np.empty((len(design.dense), height + ROW_PAD))
         codes = np.empty((len(design.factors), height), dtype=np.intp)
         at = 0
-        for columns, m, full in self._pieces(design, height, ALL_ROWS):
+        for columns, m, full in self._pieces(design, height, windows, coins):
             design.fill(columns, buffer[:, at : at + m], codes[:, at : at + m])
             at += m
             del columns
@@ -137,6 +141,11 @@ class Rows:
                 at = 0
         if at:
             yield buffer[:, :at], codes[:, :at]
+
+    def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
+        """Yield one pass of the blocks that a job reads: filled ones, or coded ones."""
+        coded = getattr(job, "coded", False)
+        return (self.coded_blocks if coded else self.blocks)(design, **chosen)
 
     def _pieces(
         self, design: Design, height: int, windows: Windows, coins: Coins | None = None
