@@ -155,7 +155,9 @@ class Rows:
         names = list(kinds)
         bar = self.next_pass(len(names))
         seen, taken = self._first, 0
-        for skipped, chunk in chosen_chunks(self.source, names, windows):
+        reading = getattr(self.source, "reading", None)  # a source that makes use of kinds
+        source = self.source if reading is None else reading(kinds)
+        for skipped, chunk in chosen_chunks(source, names, windows):
             start = seen + skipped
             seen = start + len(chunk[names[0]])
             bar.update(seen - start + skipped)
