@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import Gram, LatticeMap, Words
 from dpmodels.exact.products import cross_product
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
+from dpmodels.exact.words import Gram, LatticeMap, Words
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
