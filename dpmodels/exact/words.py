@@ -10,7 +10,12 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 
-__all__ = ["Gram", "LatticeMap", "Words"]
+__all__ = ["SMALL", "Gram", "LatticeMap", "Words", "joined"]
+
+#: Blocks whose products, at most 2^53 each, together fit 64 bits.
+_MANY = 512
+#: Rows up to which a sum of products of at most 2^40 fits 64 bits.
+SMALL = 1 << 22
 
 
 class LatticeMap(Protocol):
@@ -24,6 +29,16 @@ class LatticeMap(Protocol):
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates (k, m), |k| <= 2^20; NaN in rows to be voided."""
         ...
+
+
+def joined(
+    high: npt.NDArray[np.int64], low: npt.NDArray[np.int64], *, small: bool = False
+) -> npt.NDArray[np.object_]:
+    """Return ``high * 2^32 + low`` as Python integers; ``small``: they are known to fit 64 bits."""
+    if small:
+        return ((high << 32) + low).astype(object)
+    whole: npt.NDArray[np.object_] = high.astype(object) * (1 << 32) + low.astype(object)
+    return whole
 
 
 @dataclass(frozen=True)
@@ -56,10 +71,7 @@ class Gram:
 
     def integers(self) -> npt.NDArray[np.object_]:
         """Return the matrix as Python integers, shape (k, k)."""
-        result: npt.NDArray[np.object_] = self.high.astype(object) * (1 << 32) + self.low.astype(
-            object
-        )
-        return result
+        return joined(self.high, self.low, small=self.rows <= SMALL)
 
     def real(self, units: Array) -> Array:
         """Return the matrix in real units: entry (i, j) times ``units_i * units_j``."""
@@ -74,18 +86,21 @@ class Words:
         self._low = np.zeros((k, k), dtype=np.int64)
         self._part = np.zeros((k, k), dtype=np.int64)
         self._waiting = 0
+        self._added = 0
 
     def add(self, product: Array) -> None:
         """Add the product of a block: integers of at most 2^53."""
         self._part += product.astype(np.int64)
         self._waiting += 1
-        if self._waiting == 512:  # at most 2^62
+        self._added += 1
+        if self._waiting == _MANY:  # at most 2^62
             self._carry()
 
     def add_large(self, product: npt.NDArray[np.int64]) -> None:
         """Add integers of any size that 64 bits hold."""
         self._high += product >> 32
         self._low += product & 0xFFFFFFFF
+        self._added += _MANY
 
     def _carry(self) -> None:
         self._high += self._part >> 32
@@ -97,3 +112,7 @@ class Words:
         """Return (high, low): the sum is ``high * 2^32 + low``."""
         self._carry()
         return self._high, self._low
+
+    def integers(self) -> npt.NDArray[np.object_]:
+        """Return the sum as Python integers."""
+        return joined(*self.words(), small=self._added < _MANY)

@@ -62,8 +62,10 @@ def tail_margin(sd: float, p: float) -> float:
 
 
 def _ints(value: npt.ArrayLike) -> tuple[list[int], tuple[int, ...]]:
-    array = np.asarray(value, dtype=object)
-    return [int(v) for v in array.ravel()], array.shape
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        array = array.astype(object)
+    return list(map(int, array.ravel().tolist())), array.shape
 
 
 def _nearest(v: float, grid: float) -> int:
@@ -174,12 +176,16 @@ class Run:
             for sd, fine in zip(scales.tolist(), fines, strict=True)
         ]
         draws = _gaussians(self.noise, variances, sizes)
-        fine_of = [fine for fine, size in zip(fines, sizes, strict=True) for _ in range(size)]
-        # quotients of integers are rounded once, as those of fractions
-        out[index] = [
-            ((flat[j] << fine) + k) / (1 << fine)
-            for j, k, fine in zip(index, draws, fine_of, strict=True)
-        ]
+        noisy, at = [], 0
+        for fine, size in zip(fines, sizes, strict=True):
+            pairs = zip(index[at : at + size], draws[at : at + size], strict=True)
+            if fine:  # quotients of integers are rounded once, as those of fractions
+                one = 1 << fine
+                noisy += [((flat[j] << fine) + k) / one for j, k in pairs]
+            else:
+                noisy += [float(flat[j] + k) for j, k in pairs]
+            at += size
+        out[index] = noisy
         out *= unit
         return out.reshape(shape)
 

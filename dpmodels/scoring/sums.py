@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import Words
 from dpmodels.exact.products import cross_product, filled, mapped, squares
 from dpmodels.exact.rowmap import STEPS, UnitScale
+from dpmodels.exact.words import Words
 from dpmodels.formula.clip import clip_cells
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.rules import PassPlan
@@ -239,7 +239,7 @@ class ScorePass:
         r = len(self.centre.theta)
 
         def matrix(name: str) -> Integers:
-            return _integers(sums.words[name])[:r, :r]
+            return sums.words[name].integers()[:r, :r]
 
         return PassSums(
             matrix("information"),
@@ -430,12 +430,6 @@ def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:
     out = exponents[first : first + BINS].astype(np.int64)
     out[0] += exponents[:first].sum()
     out[-1] += exponents[first + BINS :].sum()
-    return out
-
-
-def _integers(words: Words) -> Integers:
-    high, low = words.words()
-    out: Integers = high.astype(object) * (1 << 32) + low.astype(object)
     return out
 
 
