@@ -71,7 +71,7 @@ class Gram:
 
     def integers(self) -> npt.NDArray[np.object_]:
         """Return the matrix as Python integers, shape (k, k)."""
-        return joined(self.high, self.low, small=self.rows <= SMALL)
+        return joined(self.high, self.low, small=0 < self.rows <= SMALL)
 
     def real(self, units: Array) -> Array:
         """Return the matrix in real units: entry (i, j) times ``units_i * units_j``."""
