@@ -79,13 +79,13 @@ def exact_loop(design, df):
 
 
 def counting_loop(design, df):
-    from dpmodels.exact.counting import gram_of
+    from dpmodels.exact.gram import gram_over
     from dpmodels.exact.rowmap import RowMap, unit_scale
     from dpmodels.sources.adapt import as_source
     from dpmodels.sources.rows import Rows
 
     rowmap = RowMap(unit_scale(design), np.ones(design.q))
-    return gram_of(Rows(as_source(df), len(df)), design, rowmap)
+    return gram_over(Rows(as_source(df), len(df)), design, rowmap)
 
 
 def formulaic_product(formula, df):

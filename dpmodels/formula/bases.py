@@ -72,6 +72,10 @@ def numbers(node: ast.expr | None, what: str, ctx: Context) -> list[float]:
     return out
 
 
+#: Inner knots up to which a place among them is found by comparing.
+_FEW_KNOTS = 24
+
+
 # -- splines -------------------------------------------------------------------------------
 
 
@@ -130,23 +134,37 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
 def bspline(x: Array, t: Array, degree: int) -> Array:
     """Return the B-spline basis on padded knots ``t`` at ``x`` (clipped to the range): (c, m)."""
     x = np.atleast_1d(x)
-    count = len(t) - degree - 1
+    m, count = x.shape[0], len(t) - degree - 1
     x = np.clip(x, t[0], t[-1])
     # span: t[j] <= x < t[j + 1]; the last span is closed on the right
-    j = np.clip(np.searchsorted(t, x, side="right") - 1, degree, count - 1)
-    local = [np.ones_like(x)]
+    inner = t[degree + 1 : count]
+    if len(inner) <= _FEW_KNOTS:  # comparing with each is faster than searching
+        j = np.full(m, degree)
+        for knot in inner:
+            j += x >= knot
+    else:
+        j = np.clip(np.searchsorted(t, x, side="right") - 1, degree, count - 1)
+    spans = np.arange(degree, count)
+    at = j - degree  # place of the span in a table over spans
+    # distances to the knots around x
+    right = [t[spans + r].take(at) - x for r in range(1, degree + 1)]
+    left = [x - t[spans + r].take(at) for r in range(1 - degree, 1)]
+    local = [np.ones(m)]
     for d in range(1, degree + 1):  # local[r] = N_{j-d+r, d}(x)
-        nxt = [np.zeros_like(x) for _ in range(d + 1)]
+        nxt: list[Array] = []
         for r in range(d):
-            right, left = t[j + r + 1], t[j + r + 1 - d]
-            share = local[r] / (right - left)
-            nxt[r] += (right - x) * share
-            nxt[r + 1] += (x - left) * share
+            near, far = left[degree + r - d], right[r]
+            share = local[r] / (t[spans + r + 1] - t[spans + r + 1 - d]).take(at)
+            if r:
+                nxt[r] += far * share
+            else:
+                nxt.append(far * share)
+            nxt.append(near * share)
         local = nxt
-    out = np.zeros((count, x.shape[0]))
-    rows = np.arange(x.shape[0])
+    out = np.zeros((count, m))
+    cells, first = out.reshape(-1), at * m + np.arange(m)
     for r in range(degree + 1):
-        out[j - degree + r, rows] = local[r]
+        cells[first + r * m] = local[r]
     missing = np.isnan(x)
     if missing.any():
         out[:, missing] = np.nan

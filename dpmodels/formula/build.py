@@ -29,6 +29,7 @@ from dpmodels.formula.functions import REGISTERED, RESERVED
 from dpmodels.formula.language import compile_call
 from dpmodels.formula.nodes import Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product, Program, rules
+from dpmodels.formula.remembered import remembered
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.syntax import Context, parse_expression
 from dpmodels.formula.walk import needed_variables
@@ -38,6 +39,7 @@ __all__ = ["build_cell_design", "build_design", "build_mean_design", "design_fro
 _NA = ("zero-row", "declared", "impute-midpoint")
 
 
+@remembered
 def build_design(
     formula: str,
     schema: Schema,
@@ -90,6 +92,7 @@ def build_design(
     return builder.design(one_sided_ok, response_ok, event)
 
 
+@remembered
 def build_mean_design(
     formula: str,
     schema: Schema,
@@ -141,6 +144,7 @@ def _reduced(design: Design) -> Any:
 copyreg.pickle(Design, _reduced)
 
 
+@remembered
 def build_cell_design(
     formula: str,
     schema: Schema,

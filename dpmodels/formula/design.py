@@ -162,6 +162,11 @@ class Design:
         """Variable -> schema variable: what coercion needs."""
         return {name: self.schema[name] for name in self.variables}
 
+    @functools.cached_property
+    def worked_out(self) -> dict[Any, Any]:
+        """What was computed from this design alone, by name: public, like the design."""
+        return {}
+
     # -- public bounds ---------------------------------------------------------------------
     def intervals(self) -> Any:
         """Return the (q, 2) array of public ranges, NaN where still unknown."""
@@ -305,7 +310,7 @@ class Design:
 
     @functools.cached_property
     def factors(self) -> tuple[FactorInfo, ...]:
-        """Main effects coded by dummies, for the counting path; empty where it does not apply."""
+        """Terms coded by dummies, for the counting path; empty where it does not apply."""
         if self.program is None:
             return ()
         found = tuple(

@@ -1,8 +1,9 @@
 """Factors with many levels: what the counting path of a Gram matrix needs to know.
 
-A main effect coded by dummies has at most one 1 in a row. Instead of writing L buffer rows, the
-program can give the local column of each row (``Design.fill(chunk, out, codes=...)``); products
-with it are then sums by code. ``out`` holds the remaining rows, ``Design.dense`` of the buffer.
+A main effect coded by dummies, or an interaction of such, has at most one 1 in a row. Instead of
+writing L buffer rows, the program can give the local column of each row
+(``Design.fill(chunk, out, codes=...)``); products with it are then sums by code. ``out`` holds the
+remaining rows, ``Design.dense`` of the buffer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["FactorInfo"]
 
 @dataclass(frozen=True)
 class FactorInfo:
-    """A main-effect block of dummies.
+    """The dummies of a main effect or of an interaction.
 
     Attributes
     ----------

@@ -213,6 +213,27 @@ class Product:
         """Whether it is one atom as it stands."""
         return len(self.atoms) == 1 and self.scale == 1.0
 
+    @functools.cached_property
+    def dummies(self) -> bool:
+        """Whether it is dummies, of one factor or of an interaction of factors."""
+        return bool(self.atoms) and self.scale == 1.0 and all(
+            a.target is not None for a in self.atoms
+        )
+
+    def local_codes(self, block: Block) -> Array:
+        """Return the column of each row, of :attr:`dummies`; -1: none."""
+        column: Any = None
+        stride = 1
+        for a in self.atoms:
+            assert isinstance(a.source, Cat)
+            local = a.target[block.codes(a.source)]
+            if column is None:
+                column = local
+            else:
+                column = np.where((local < 0) | (column < 0), -1, column + stride * local)
+            stride *= a.width
+        return np.asarray(column)
+
     def fill(self, block: Block, out: Array, store: dict[int, Array], clip: bool) -> None:
         """Write the products into ``out`` of shape (width, m)."""
         if not self.atoms:
@@ -366,20 +387,18 @@ class Program:
             out[:, bad] = np.nan
         return np.ascontiguousarray(out.T)
 
-    @property
+    @functools.cached_property
     def counted(self) -> tuple[Product, ...]:
-        """Main effects coded by dummies: their rows can be given as codes."""
+        """Main effects and interactions coded by dummies: their rows can be given as codes."""
         if self.weights is not None:
             return ()
-        return tuple(p for p in self.products if p.single and p.atoms[0].target is not None)
+        return tuple(p for p in self.products if p.dummies)
 
     def _predictors(self, block: Block, out: Array, clip: bool, codes: Array | None = None) -> None:
         store: dict[int, Array] = {}
         if codes is not None:
             for f, p in enumerate(self.counted):
-                atom = p.atoms[0]
-                assert isinstance(atom.source, Cat)
-                np.take(atom.target, block.codes(atom.source), out=codes[f], mode="wrap")
+                codes[f] = p.local_codes(block)
         for p, rows, raw in self._places if codes is None else self._dense_places:
             if raw is None:
                 p.fill(block, out[rows], store, clip)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.privacy.curves import deltas_gdp
 from dpmodels.privacy.gdp import delta_gdp
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, rdp_delta
 from dpmodels.privacy.steps import Step
@@ -34,6 +35,8 @@ __all__ = ["Parts", "delta_of_parts", "eps_of_parts", "parts_of"]
 #: Above this many atoms losses are rounded up onto a common grid (which can only add delta).
 _ATOMS = 4096
 _POINTS = 1024
+#: Fewer atoms than this are worked out one by one.
+_FEW = 16
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,11 @@ class Parts:
             return self.alone.delta_at(eps)
         if self.rdp:
             return min(1.0, self.infinite + rdp_delta(self._renyi, eps))
-        tail = math.fsum(
-            p * delta_gdp(eps - l, self.mu)
-            for l, p in zip(self.losses.tolist(), self.masses.tolist(), strict=True)
-        )
+        if len(self.losses) < _FEW:
+            deltas = [delta_gdp(eps - x, self.mu) for x in self.losses.tolist()]
+        else:
+            deltas = deltas_gdp(eps - self.losses, self.mu).tolist()
+        tail = math.fsum(p * d for p, d in zip(self.masses.tolist(), deltas, strict=True))
         return min(1.0, self.infinite + tail)
 
     def _renyi(self, alpha: float) -> float:
@@ -87,7 +91,7 @@ def _of_profile(m: Profile) -> tuple[Array, Array, float]:
         top *= 2.0
     grid = np.linspace(-top, top, 2 * _POINTS + 1)
     c = np.concatenate([[0.0], np.exp(grid)])
-    h = np.array([1.0, *(m.delta_at(e) for e in grid.tolist())])
+    h = np.concatenate([[1.0], m.deltas_at(grid)])
     hull = [0]
     for k in range(1, len(c)):
         while len(hull) > 1:

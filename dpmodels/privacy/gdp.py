@@ -35,7 +35,7 @@ __all__ = [
 #: Cells of the cover of a curve.
 _CELLS = 600
 #: Below this difference of logarithms the curve is integrated instead.
-_CLOSE = 0.02
+CLOSE = 0.02
 
 
 def _log_ndtr(x: float) -> float:
@@ -66,7 +66,7 @@ def log_delta_gdp(eps: float, mu: float) -> float:
         return math.log(-math.expm1(eps) + math.exp(eps + log_delta_gdp(-eps, mu)))
     a = _log_ndtr(-eps / mu + mu / 2)
     b = eps + _log_ndtr(-eps / mu - mu / 2)
-    if not b - a < -_CLOSE:  # also where both are minus infinity
+    if not b - a < -CLOSE:  # also where both are minus infinity
         return _log_integral(eps, mu)
     return a + math.log(-math.expm1(b - a))
 
@@ -85,7 +85,7 @@ def _log_integral(eps: float, mu: float) -> float:
     log_phi = -0.5 * top * top - 0.5 * math.log(2.0 * math.pi)
     if not log_phi > -1e6:
         return -math.inf
-    nodes, weights = _rule()
+    nodes, weights = legendre()
     width = 0.25 / (1.0 + k * k)
     edges = [0.0]
     while edges[-1] < 0.5:
@@ -107,7 +107,7 @@ def _log_integral(eps: float, mu: float) -> float:
 
 
 @lru_cache(maxsize=1)
-def _rule() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def legendre() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Gauss-Legendre nodes and weights on (0, 1)."""
     import numpy as np
 

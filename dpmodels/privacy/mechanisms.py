@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.privacy.gdp import delta_gdp
 
@@ -104,6 +105,15 @@ _CURVES: dict[str, Callable[..., float] | str] = {
 }
 
 
+#: Curves that are known for arrays too: name -> "module:function", the same numbers.
+_ON_ARRAYS: dict[str, Any] = {
+    "objective perturbation, add-remove": _TILT + ":add_remove_curves",
+    "objective perturbation, replace": _TILT + ":replace_curves",
+    "objective perturbation, two-sided, add-remove": _TILT + ":two_sided_add_removes",
+    "objective perturbation, two-sided, replace": _TILT + ":two_sided_replaces",
+}
+
+
 def register_curve(name: str, curve: Callable[..., float] | str) -> None:
     """Give a curve a name, so that mechanisms that use it can be pickled and saved.
 
@@ -120,10 +130,11 @@ def register_curve(name: str, curve: Callable[..., float] | str) -> None:
     The curve must be proved: every guarantee made with it relies on it.
     """
     _CURVES[name] = curve
+    _ON_ARRAYS.pop(name, None)  # another curve than ours
 
 
-def _resolve(name: str) -> Callable[..., float]:
-    found = _CURVES.get(name)
+def _resolve(name: str, curves: dict[str, Any] = _CURVES) -> Callable[..., Any]:
+    found = curves.get(name)
     if found is None:
         from dpmodels.errors import PrivacyBugError
 
@@ -133,7 +144,7 @@ def _resolve(name: str) -> Callable[..., float]:
     if isinstance(found, str):
         module, _, attribute = found.partition(":")
         found = getattr(importlib.import_module(module), attribute)
-        _CURVES[name] = found
+        curves[name] = found
     return found
 
 
@@ -172,6 +183,18 @@ class Profile:
             return min(1.0, max(0.0, at(eps)))
         # the same pair in the other order: H(c) = 1 - c + c H(1/c)
         return min(1.0, -math.expm1(eps) + math.exp(eps) * max(0.0, at(-eps)))
+
+    def deltas_at(self, eps: Array) -> Array:
+        """Return :meth:`delta_at` of each eps: at once, where the curve is known for arrays."""
+        import numpy as np
+
+        if self.profile is not None or self.name not in _ON_ARRAYS:
+            return np.array([self.delta_at(x) for x in eps.tolist()])
+        sizes, place = np.unique(np.abs(eps), return_inverse=True)
+        found = _resolve(self.name, _ON_ARRAYS)(sizes, **dict(self.parameters))
+        negative = np.minimum(eps, 0.0)  # the same pair in the other order, as above
+        whole = np.exp(negative) * np.maximum(0.0, found)[place] - np.expm1(negative)
+        return np.asarray(np.minimum(1.0, whole), dtype=np.float64)
 
     def __reduce__(self) -> Any:
         return _rebuild, (

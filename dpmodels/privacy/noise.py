@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Protocol
 
@@ -158,11 +159,16 @@ class ExactNoise:
 
     def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
         """Draw ``size`` integers with P(k) proportional to exp(-k^2 / (2 sigma2))."""
-        if sigma2 <= 0:
+        return self.discrete_gaussians([sigma2], [size])
+
+    def discrete_gaussians(self, variances: Sequence[Fraction], sizes: Sequence[int]) -> list[int]:
+        """Draw several groups at once, each with its variance, one group after the other."""
+        if any(sigma2 <= 0 for sigma2 in variances):
             raise ValueError("the variance must be positive")
-        if size >= _MANY and sigma2 <= bulk.LARGEST**2:
-            return bulk.gaussians(sigma2, size)
-        return [self._gaussian(sigma2) for _ in range(size)]
+        if sum(sizes) >= _MANY and max(variances) <= bulk.LARGEST**2:
+            return bulk.gaussians(variances, sizes)
+        pairs = zip(variances, sizes, strict=True)
+        return [self._gaussian(sigma2) for sigma2, size in pairs for _ in range(size)]
 
     def discrete_laplace(self, scale: Fraction, size: int) -> list[int]:
         """Draw ``size`` integers with P(k) proportional to exp(-|k| / scale)."""

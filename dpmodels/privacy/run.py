@@ -62,8 +62,10 @@ def tail_margin(sd: float, p: float) -> float:
 
 
 def _ints(value: npt.ArrayLike) -> tuple[list[int], tuple[int, ...]]:
-    array = np.asarray(value, dtype=object)
-    return [int(v) for v in array.ravel()], array.shape
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        array = array.astype(object)
+    return list(map(int, array.ravel().tolist())), array.shape
 
 
 def _nearest(v: float, grid: float) -> int:
@@ -86,6 +88,16 @@ def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
 def _refine(scale: float) -> int:
     """Return the power of two by which the lattice is refined: scale 2^f >= 2^20."""
     return max(0, math.ceil(math.log2(_FINE / scale))) if scale < _FINE else 0
+
+
+def _gaussians(noise: Any, variances: list[Fraction], sizes: list[int]) -> list[int]:
+    """Draw groups of discrete Gaussians: at once, if the source can."""
+    together = getattr(noise, "discrete_gaussians", None)
+    if together is not None:
+        found: list[int] = together(variances, sizes)
+        return found
+    draws = [noise.discrete_gaussian(v, k) for v, k in zip(variances, sizes, strict=True)]
+    return [k for group in draws for k in group]
 
 
 class Run:
@@ -160,15 +172,26 @@ class Run:
             raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
         sds = sensitivity / (mu * w) * ROUND_UP
         out = np.empty(len(flat))
-        for sd in np.unique(sds).tolist():
-            index = np.flatnonzero(sds == sd).tolist()
-            fine = _refine(sd)
-            # a power of two times a float is exact, and so is its square as a fraction
-            draws = self.noise.discrete_gaussian(Fraction(math.ldexp(sd, fine)) ** 2, len(index))
-            one = 1 << fine  # quotients of integers are rounded once, as those of fractions
-            out[index] = [
-                ((flat[j] << fine) + k) / one for j, k in zip(index, draws, strict=True)
-            ]
+        scales, group = np.unique(sds, return_inverse=True)
+        index = np.argsort(group, kind="stable").tolist()
+        sizes = np.bincount(group).tolist()
+        fines = [_refine(sd) for sd in scales.tolist()]
+        # a power of two times a float is exact, and so is its square as a fraction
+        variances = [
+            Fraction(math.ldexp(sd, fine)) ** 2
+            for sd, fine in zip(scales.tolist(), fines, strict=True)
+        ]
+        draws = _gaussians(self.noise, variances, sizes)
+        noisy, at = [], 0
+        for fine, size in zip(fines, sizes, strict=True):
+            pairs = zip(index[at : at + size], draws[at : at + size], strict=True)
+            if fine:  # quotients of integers are rounded once, as those of fractions
+                one = 1 << fine
+                noisy += [((flat[j] << fine) + k) / one for j, k in pairs]
+            else:
+                noisy += [float(flat[j] + k) for j, k in pairs]
+            at += size
+        out[index] = noisy
         out *= unit
         return out.reshape(shape)
 

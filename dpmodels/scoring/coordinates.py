@@ -112,8 +112,18 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
 
     Notes
     -----
-    **Privacy.** A function of formula, schema and bought ranges: reads no row.
+    **Privacy.** A function of formula, schema and bought ranges: reads no row. So a design keeps
+    its coordinates.
     """
+    kept = design.worked_out
+    if ("coordinates", raw) not in kept:
+        kept["coordinates", raw] = _coordinates(design, raw)
+    found: Coordinates = kept["coordinates", raw]
+    return found
+
+
+def _coordinates(design: Design, raw: bool) -> Coordinates:
+    """Work the coordinates of a design out; nobody writes into their arrays."""
     unit, _ = unit_rows(design)
     beside = slice(design.p, design.q if raw else design.q - 1)
     unit.scale[beside], unit.shift[beside] = 1.0, 0.0
@@ -121,6 +131,8 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
     if M is None:
         M = _column_moments(design, unit)
     W0, identified = inverse_root(M)
+    for array in (unit.scale, unit.shift, W0, identified):
+        array.setflags(write=False)
     return Coordinates(
         unit, W0, identified, np.zeros(len(W0)), constant=constant_direction(design, unit, W0),
         offset=None if raw else design.place_aside("offset"),
@@ -220,7 +232,8 @@ def _column_moments(design: Design, unit: UnitScale) -> Array:
 def _weyl(m: int, j: int) -> Array:
     """Return m fixed points that fill (0, 1) evenly, jointly over j: multiples of root primes."""
     step = math.sqrt(_prime(j))
-    return np.asarray((0.5 + step * np.arange(1, m + 1)) % 1.0)
+    points = 0.5 + step * np.arange(1, m + 1)
+    return np.asarray(points - np.floor(points))  # the remainder by 1, exactly
 
 
 @functools.lru_cache(maxsize=1024)

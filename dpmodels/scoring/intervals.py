@@ -85,8 +85,8 @@ class Inference:
     def leverage(self, rows: Array) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
         r = rows @ self.inverse
-        ordinary = np.einsum("ij,jk,ik->i", r, self.ordinary, r)
-        whole = np.einsum("ij,jk,ik->i", r, self.H, r)
+        ordinary = np.sum((r @ self.ordinary) * r, axis=1)
+        whole = np.sum((r @ self.H) * r, axis=1)
         return np.clip(1.0 - ordinary / whole, 0.0, 1.0)
 
     def few(self, rows: Array) -> npt.NDArray[np.bool_]:

@@ -5,6 +5,7 @@ All shares are shares of mu^2. E|s|^2 is about p in all that follows (``theory.m
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -213,6 +214,7 @@ def joint_sensitivity(
     return math.sqrt(square)
 
 
+@functools.lru_cache(maxsize=512)
 def plan_pass(
     rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
     weighted: bool = False, people: bool = False,

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import Words
 from dpmodels.exact.products import cross_product, filled, mapped, squares
 from dpmodels.exact.rowmap import STEPS, UnitScale
+from dpmodels.exact.words import Words
 from dpmodels.formula.clip import clip_cells
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.rules import PassPlan
@@ -239,7 +239,7 @@ class ScorePass:
         r = len(self.centre.theta)
 
         def matrix(name: str) -> Integers:
-            return _integers(sums.words[name])[:r, :r]
+            return sums.words[name].integers()[:r, :r]
 
         return PassSums(
             matrix("information"),
@@ -315,9 +315,11 @@ class ScorePass:
         factor = softened(norm, self.plan.clip, self.plan.whole)
         np.copysign(factor, psi, out=factor)
         factor /= length
-        factor[~((length > 0.0) & (norm > 0.0))] = 0.0
+        if not norm.min(initial=1.0) > 0.0:  # norm > 0 only where length is
+            factor[~((length > 0.0) & (norm > 0.0))] = 0.0
         factor *= STEPS / self.plan.clip * SHRINK
-        out: npt.NDArray[np.int64] = np.trunc(z * factor).sum(axis=1).astype(np.int64)
+        part = z * factor
+        out: npt.NDArray[np.int64] = np.trunc(part, out=part).sum(axis=1).astype(np.int64)
         return out
 
     @functools.cached_property
@@ -428,12 +430,6 @@ def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:
     out = exponents[first : first + BINS].astype(np.int64)
     out[0] += exponents[:first].sum()
     out[-1] += exponents[first + BINS :].sum()
-    return out
-
-
-def _integers(words: Words) -> Integers:
-    high, low = words.words()
-    out: Integers = high.astype(object) * (1 << 32) + low.astype(object)
     return out
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import SourceError
+from dpmodels.schema import Binary, Levels, Text
 from dpmodels.sources.ahead import read_ahead
-from dpmodels.sources.lines import parts_of_file, read_header
+from dpmodels.sources.lines import count_lines, parts_of_file, read_header
 from dpmodels.sources.memory import batch_chunks, columns_of
 from dpmodels.sources.piece import Piece
 from dpmodels.sources.source import (
@@ -24,6 +26,7 @@ from dpmodels.sources.source import (
 from dpmodels.sources.windows import WINDOW
 
 if TYPE_CHECKING:
+    from dpmodels.schema import Variable
     from dpmodels.sources.windows import Windows
 
 __all__ = ["CsvSource", "DatasetSource", "ParquetSource", "path_source"]
@@ -228,6 +231,7 @@ class CsvSource:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = list(paths)
+        self._numbers: frozenset[str] = frozenset()
         headers = [_opened(path, read_header) for path in self._paths]
         if any(h != headers[0] for h in headers):
             raise SourceError("the CSV files do not have the same columns")
@@ -240,8 +244,22 @@ class CsvSource:
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
         for path in self._paths:
-            for frame in parts_of_file(path, names, READ_ROWS):
-                yield {c: frame[c] for c in names}
+            yield from parts_of_file(path, names, READ_ROWS, self._numbers)
+
+    def lengths(self) -> list[int]:
+        """Return how many rows the files have: a row is a line, so nothing is parsed."""
+        return [count_lines(path) for path in self._paths]
+
+    def reading(self, kinds: Mapping[str, Variable]) -> CsvSource:
+        """Return the source for columns of declared kinds: numbers need not come as text.
+
+        Coercion makes the same numbers of the same cells, text or not.
+        """
+        out = copy.copy(self)
+        out._numbers = frozenset(
+            name for name, v in kinds.items() if not isinstance(v, (Levels, Text, Binary))
+        )
+        return out
 
 
 def _opened(path: Path, opener: Callable[[Path], Any]) -> Any:

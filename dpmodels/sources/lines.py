@@ -3,17 +3,18 @@
 A parser of whole files lets one record decide what the others are: a quote that is not closed
 takes in the lines after it, a lone carriage return or an empty line adds or removes a row, a line
 with too many cells is an error. Here each line is a row by itself. Lines of the
-right number of cells with quotes that close, nearly all of a usual file, are left to pandas as they
-are; any other is written anew, so that pandas must find one row in it.
+right number of cells with quotes that close, nearly all of a usual file, are left to the parser
+(pyarrow's where it is installed, else pandas') as they are; any other is written anew, so that the
+parser must find one row in it.
 """
 
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import re
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,10 +23,17 @@ import numpy.typing as npt
 
 from dpmodels.errors import SourceError
 
-__all__ = ["opened_bytes", "parts_of_file", "read_header"]
+__all__ = ["MISSING", "count_lines", "opened_bytes", "parts_of_file", "read_header"]
 
 #: No column is taken for an index because of the first row, no cell stops the reader.
 _CSV: dict[str, Any] = {"index_col": False, "encoding_errors": "replace"}
+#: Bytes that are read at once.
+_BYTES = 1 << 20
+#: Cells that are missing, whoever reads them: what pandas takes for missing.
+MISSING = [
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+]  # fmt: skip
 #: A line of cells that every parser reads alike, in quotes (doubled inside them) or without any.
 _CELL = rb'(?:"[^"\r\n\0]*(?:""[^"\r\n\0]*)*"|[^",\r\n\0]*)'
 _CELLS = _CELL + rb"(?:," + _CELL + rb"){%d}\r?\n"
@@ -75,53 +83,127 @@ def _header(file: IO[bytes], name: str) -> list[str]:
     return list(pd.read_csv(io.BytesIO(line + b"\n"), nrows=0, **_CSV).columns)
 
 
-def parts_of_file(path: Path, names: Sequence[str], rows: int) -> Iterator[Any]:
-    """Yield frames of text cells, ``rows`` lines at once.
+def parts_of_file(
+    path: Path, names: Sequence[str], rows: int, numbers: Collection[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield the columns of ``rows`` lines at once: text cells, or numbers where asked for.
+
+    Parameters
+    ----------
+    numbers : collection of str
+        Columns that are wanted as numbers: they come so where every cell of a part is one (or
+        missing), else as text. Both readers round correctly, so that changes no cell.
 
     Notes
     -----
     **Privacy.** Every line after the header is one row, and its cells depend on this line alone.
     Nothing raises because of a line.
     """
-    import pandas as pd
-
     with opened_bytes(path) as file:
         header = _header(file, path.name)
-        while lines := list(islice(file, rows)):
-            yield pd.read_csv(
-                io.BytesIO(_one_row_a_line(lines, len(header))),
-                header=None,
-                names=header,
-                usecols=list(names),
-                dtype=str,
-                skip_blank_lines=False,
-                **_CSV,
-            )
+        for block in _whole_lines(file, rows):
+            if b"\r" in block:
+                block = block.replace(b"\r\n", b"\n")
+            if not _is_plain(block, len(header)):
+                block = _one_row_a_line(list(io.BytesIO(block)), len(header))
+            yield _columns(block, header, names, numbers)
+
+
+def count_lines(path: Path) -> int:
+    """Return how many lines follow the header: the rows of a file."""
+    count, last = 0, b"\n"
+    with opened_bytes(path) as file:
+        _header(file, path.name)
+        while more := file.read(_BYTES):
+            count += int(np.count_nonzero(_line_feeds(more)))
+            last = more[-1:]
+    return count + (last != b"\n")
+
+
+def _line_feeds(block: bytes) -> npt.NDArray[np.bool_]:
+    return np.frombuffer(block, dtype=np.uint8) == ord("\n")
+
+
+def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
+    """Yield the rest of a file, ``rows`` lines at once, each with its line feed."""
+    rest: list[bytes] = []
+    missing = rows
+    while more := file.read(_BYTES):
+        ends = np.flatnonzero(_line_feeds(more)) + 1
+        at = 0
+        while len(ends) >= missing:
+            cut = int(ends[missing - 1])
+            yield b"".join([*rest, more[at:cut]])
+            rest, ends, at, missing = [], ends[missing:], cut, rows
+        rest.append(more[at:])
+        missing -= len(ends)
+    if any(rest):
+        whole = b"".join(rest)
+        yield whole if whole.endswith(b"\n") else whole + b"\n"
+
+
+def _is_plain(block: bytes, width: int) -> bool:
+    """Say whether every line has ``width`` cells and no character that parsers differ about."""
+    if any(odd in block for odd in (b'"', b"\r", b"\0")):
+        return False
+    text = np.frombuffer(block, dtype=np.uint8)
+    ends = text[np.flatnonzero((text == ord(",")) | (text == ord("\n")))]
+    if len(ends) % width:
+        return False
+    ends = ends.reshape(-1, width)
+    return bool((ends[:, :-1] == ord(",")).all() and (ends[:, -1] == ord("\n")).all())
+
+
+def _columns(
+    block: bytes, header: list[str], names: Sequence[str], numbers: Collection[str]
+) -> dict[str, Any]:
+    """Return the columns of lines of which every parser makes the same rows."""
+    if importlib.util.find_spec("pyarrow") is not None:
+        for wanted in (set(numbers), set()) if numbers else (set(),):
+            found = _by_arrow(block, header, names, wanted)
+            if found is not None:
+                return found
+    import pandas as pd
+
+    frame = pd.read_csv(
+        io.BytesIO(block), header=None, names=header, usecols=list(names), dtype=str,
+        skip_blank_lines=False, **_CSV,
+    )  # fmt: skip
+    return {name: frame[name] for name in names}
+
+
+def _by_arrow(
+    block: bytes, header: list[str], names: Sequence[str], numbers: Collection[str]
+) -> dict[str, Any] | None:
+    """Return the columns as Arrow reads them; None if a cell is no number, or no UTF-8."""
+    import pyarrow as pa
+    from pyarrow import csv as reader
+
+    types = {name: pa.float64() if name in numbers else pa.string() for name in names}
+    try:
+        table = reader.read_csv(
+            pa.BufferReader(block),
+            reader.ReadOptions(use_threads=False, block_size=len(block), column_names=header),
+            reader.ParseOptions(ignore_empty_lines=False),
+            reader.ConvertOptions(
+                column_types=types, include_columns=list(names), null_values=MISSING,
+                strings_can_be_null=True,
+            ),
+        )  # fmt: skip
+    except pa.ArrowInvalid:  # its text quotes cells: nothing of it is kept
+        return None
+    return {name: table.column(name) for name in names}
 
 
 def _one_row_a_line(lines: list[bytes], width: int) -> bytes:
     """Return text of which a parser makes one row of ``width`` cells a line."""
     if not lines[-1].endswith(b"\n"):
         lines[-1] += b"\n"
-    quoted = re.compile(_CELLS % (width - 1)).fullmatch
-    for i in np.flatnonzero(~_plain(lines, width)).tolist():
-        if not quoted(lines[i]):
-            lines[i] = _written(lines[i], width)
+    usual = re.compile(_CELLS % (width - 1)).fullmatch
+    for i, line in enumerate(lines):
+        if not usual(line):
+            lines[i] = _written(line, width)
     return b"".join(lines)
-
-
-def _plain(lines: list[bytes], width: int) -> npt.NDArray[np.bool_]:
-    """Return which lines a parser reads as one row of ``width`` cells, all at once."""
-    text = np.frombuffer(b"".join(lines), dtype=np.uint8)
-    ends = np.cumsum(np.fromiter(map(len, lines), dtype=np.int64, count=len(lines)))
-
-    def count(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return np.bincount(np.searchsorted(ends, places, side="right"), minlength=len(lines))
-
-    returns = np.flatnonzero(text == ord("\r"))
-    lone = returns[text[returns + 1] != ord("\n")]  # every line ends in a line feed
-    odd = np.concatenate([np.flatnonzero((text == ord('"')) | (text == 0)), lone])
-    return (count(np.flatnonzero(text == ord(","))) == width - 1) & (count(odd) == 0)
 
 
 def _written(line: bytes, width: int) -> bytes:

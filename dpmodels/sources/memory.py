@@ -42,15 +42,20 @@ class FrameSource:
         self.kinds = {c: numpy_kind(t) for c, t in frame.dtypes.items()}
         self.n: int | None = len(frame)
         self.schema_attr = Schema.from_frame_attrs(frame)
+        self._columns: dict[str, Any] = {}
+
+    def _column(self, name: str) -> Any:
+        """Return a column: a view, looked up once for all passes."""
+        if name not in self._columns:
+            s = self._frame[name]
+            # A plain float column gives its own memory; slicing arrays is cheaper than Series.
+            plain = isinstance(s.dtype, np.dtype) and s.dtype.kind in "iufb"
+            self._columns[name] = s.to_numpy() if plain else s
+        return self._columns[name]
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield slices."""
-        columns = {c: self._frame[c] for c in names}
-        # A plain float column gives its own memory; slicing arrays is cheaper than Series.
-        arrays = {
-            c: s.to_numpy() if isinstance(s.dtype, np.dtype) and s.dtype.kind in "iufb" else s
-            for c, s in columns.items()
-        }
+        arrays = {c: self._column(c) for c in names}
         total = len(self._frame)
         for start in range(0, total, READ_ROWS):
             stop = min(total, start + READ_ROWS)

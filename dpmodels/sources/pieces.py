@@ -93,7 +93,7 @@ class Task:
         coins = None if self.key is None else self.key.coins(index, 0)
         inner = None if self.inner is None else self.inner.coins(index, 1)
         with np.errstate(all="ignore"):
-            blocks = rows.blocks(self.design, windows=self.windows, coins=coins)
+            blocks = rows.blocks_for(self.job, self.design, windows=self.windows, coins=coins)
             sums = self.job.over(blocks, inner)
         return Partial(index, rows.seen, sums, mark)
 

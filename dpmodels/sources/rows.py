@@ -119,7 +119,11 @@ class Rows:
         raise PrivacyBugError("this stage reads people, but the unit of the call is a row")
 
     def coded_blocks(
-        self, design: Design, height: int = BLOCK_ROWS
+        self,
+        design: Design,
+        height: int = BLOCK_ROWS,
+        windows: Windows = ALL_ROWS,
+        coins: Coins | None = None,
     ) -> Iterator[tuple[Array, npt.NDArray[np.intp]]]:
         """Yield blocks without the dummies of ``design.factors``, and the codes that replace them.
 
@@ -128,7 +132,7 @@ class Rows:
         buffer = np.empty((len(design.dense), height + ROW_PAD))
         codes = np.empty((len(design.factors), height), dtype=np.intp)
         at = 0
-        for columns, m, full in self._pieces(design, height, ALL_ROWS):
+        for columns, m, full in self._pieces(design, height, windows, coins):
             design.fill(columns, buffer[:, at : at + m], codes[:, at : at + m])
             at += m
             del columns
@@ -138,6 +142,11 @@ class Rows:
         if at:
             yield buffer[:, :at], codes[:, :at]
 
+    def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
+        """Yield one pass of the blocks that a job reads: filled ones, or coded ones."""
+        coded = getattr(job, "coded", False)
+        return (self.coded_blocks if coded else self.blocks)(design, **chosen)
+
     def _pieces(
         self, design: Design, height: int, windows: Windows, coins: Coins | None = None
     ) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
@@ -146,7 +155,9 @@ class Rows:
         names = list(kinds)
         bar = self.next_pass(len(names))
         seen, taken = self._first, 0
-        for skipped, chunk in chosen_chunks(self.source, names, windows):
+        reading = getattr(self.source, "reading", None)  # a source that makes use of kinds
+        source = self.source if reading is None else reading(kinds)
+        for skipped, chunk in chosen_chunks(source, names, windows):
             start = seen + skipped
             seen = start + len(chunk[names[0]])
             bar.update(seen - start + skipped)

@@ -58,11 +58,11 @@ def summed(
         chosen["coins"] = coins
     crew = getattr(rows, "crew", None)
     if crew is None:
-        return job.over(rows.blocks(design, **chosen), inner)
+        return job.over(_blocks(rows, design, job, chosen), inner)
     names = list(design.kinds)
     pieces = crew.pieces(rows.source, names)
     if not pieces and not crew.knows_parts:
-        return job.over(rows.blocks(design, **chosen), inner)
+        return job.over(_blocks(rows, design, job, chosen), inner)
     count = None if crew.knows_parts else len(pieces)
     if windows.every > 1:
         pieces = _placed(rows.source, pieces)
@@ -112,6 +112,12 @@ def counted(rows: Any, design: Design, count: Callable[[Iterable[Array]], Counts
     """
     found: Integers = summed(rows, design, _Counting(count))
     return found.arrays
+
+
+def _blocks(rows: Any, design: Design, job: Job, chosen: dict[str, Any]) -> Any:
+    """Return the blocks that a job reads, of rows or of whatever yields blocks."""
+    own = getattr(rows, "blocks_for", None)
+    return rows.blocks(design, **chosen) if own is None else own(job, design, **chosen)
 
 
 def _placed(source: Any, pieces: Sequence[Piece]) -> list[Piece]:

@@ -197,8 +197,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/sums.py",
-        "np.clip(factor, -most, most, out=factor)",
-        "np.clip(factor, -2 * most, 2 * most, out=factor)",
+        "clip_cells(factor, -most, most, out=factor)",
+        "clip_cells(factor, -2 * most, 2 * most, out=factor)",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
@@ -336,8 +336,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/sums.py",
-        "factor *= STEPS / self.plan.clip * SHRINK\n        out: npt",
-        "factor *= 2.0 * STEPS / self.plan.clip * SHRINK\n        out: npt",
+        "factor *= STEPS / self.plan.clip * SHRINK\n        part",
+        "factor *= 2.0 * STEPS / self.plan.clip * SHRINK\n        part",
         ("tests/privacy/test_family_sensitivity.py",),
     ),
     Mutant(
@@ -400,7 +400,38 @@ MUTANTS = (
         "np.clip(t, 0.0, 2.0, out=t)",
         ("tests/unit/scoring/test_families.py", "|", *replayed("fit_stats")),
     ),
+    # -- counted dummies, and curves on arrays
+    Mutant(
+        "dpmodels/exact/counting.py",
+        "out += np.outer(off[a], step[b] * in_b)",
+        "out += 0 * np.outer(off[a], step[b] * in_b)",
+        ("tests/unit/exact/test_counting.py",),
+    ),
+    Mutant(
+        "dpmodels/exact/counting.py",
+        "z, codes = z[:, kept], codes[:, kept]",
+        "z = np.where(kept, z, 0.0)",
+        ("tests/unit/exact/test_counting.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/curves.py",
+        "size * weights * inside",
+        "0.99 * size * weights * inside",
+        ("tests/unit/privacy/test_curves_on_arrays.py",),
+    ),
+    Mutant(
+        "dpmodels/models/glm/perturbation.py",
+        "there * add_remove_curves(eps / 2, rho=rho, kappa=kappa)",
+        "add_remove_curves(eps / 2, rho=rho, kappa=kappa)",
+        ("tests/unit/privacy/test_curves_on_arrays.py",),
+    ),
     # -- exact noise in bulk
+    Mutant(
+        "dpmodels/privacy/bulk.py",
+        "taken = rank < need[of]",
+        "taken = rank < need[of] + 1",
+        ("tests/unit/privacy/test_bulk.py",),
+    ),
     Mutant(
         "dpmodels/privacy/bulk.py",
         "    no &= words != 0  # below 2^-64 a float says nothing\n",
@@ -415,8 +446,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/privacy/bulk.py",
-        "return values[~((signs == 1) & (magnitudes == 0))]",
-        "return values",
+        "~(negative & (magnitudes == 0))",
+        "~(negative & (magnitudes < 0))",
         ("tests/unit/privacy/test_bulk.py",),
     ),
     Mutant(
@@ -631,8 +662,8 @@ MUTANTS = (
     # -- the ground: run, composition, convert, ledger
     Mutant(
         "dpmodels/privacy/run.py",
-        "sds = [sensitivity / (mu * wj) * ROUND_UP for wj in w]",
-        "sds = [sensitivity / (2 * mu * wj) * ROUND_UP for wj in w]",
+        "sds = sensitivity / (mu * w) * ROUND_UP",
+        "sds = sensitivity / (2 * mu * w) * ROUND_UP",
         ("tests/unit/privacy/test_noise_run.py",),
     ),
     Mutant(

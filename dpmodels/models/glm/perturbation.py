@@ -22,26 +22,32 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.privacy.curves import interval_mass
+from dpmodels.privacy.curves import deltas_gdp, interval_mass
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.mechanisms import Profile
 
 __all__ = [
     "add_remove_curve",
+    "add_remove_curves",
     "largest_rho",
     "largest_rho_shift",
     "logistic_profile",
     "removal_delta",
+    "removal_deltas",
     "removal_loss",
     "replace_curve",
+    "replace_curves",
     "shift_curve",
     "two_sided_add_remove",
+    "two_sided_add_removes",
     "two_sided_replace",
+    "two_sided_replaces",
 ]
 
 
 _EDGE = 12.0
 _CELLS = 2400
+_HALVINGS = 32
 
 
 def removal_loss(z: npt.ArrayLike, rho: float, kappa: float) -> Array:
@@ -55,13 +61,12 @@ def removal_loss(z: npt.ArrayLike, rho: float, kappa: float) -> Array:
     if rho * rho > 8.0 * kappa / (4.0 + kappa):
         shifted: Array = np.maximum(0.0, rho * z + rho * rho / 2) + math.log1p(kappa / 4.0)
         return shifted
-    lo, hi = np.zeros_like(z), np.ones_like(z)
-    for _ in range(60):
-        a = 0.5 * (lo + hi)
+    a = np.full_like(z, 0.5)
+    # The maximum is flat: a within 2^-33 of it is at most 2^-67 |L''| below, and |L''| is at most
+    # rho^2 + 2 kappa + kappa^2. The slack that the table adds pays for that.
+    for j in range(2, _HALVINGS + 2):
         slope = rho * z + a * rho * rho + kappa * (1 - 2 * a) / (1 + kappa * a * (1 - a))
-        rising = slope > 0
-        lo, hi = np.where(rising, a, lo), np.where(rising, hi, a)
-    a = 0.5 * (lo + hi)
+        a += np.copysign(0.5**j, slope)
     best: Array = a * rho * z + (a * rho) ** 2 / 2 + np.log1p(kappa * a * (1 - a))
     return best
 
@@ -101,6 +106,36 @@ def removal_delta(eps: float, rho: float, kappa: float) -> float:
     return min(1.0, max(0.0, out) + beyond)
 
 
+def removal_deltas(eps: Array, rho: float, kappa: float) -> Array:
+    """Return :func:`removal_delta` at each eps."""
+    z, loss, alpha, beta, tail_p, tail_q = _removal_table(rho, kappa)
+    beyond = 2e-33
+    at = np.searchsorted(loss, eps, side="right") - 1
+    k = np.clip(at, 0, len(alpha) - 1)
+    a, b = alpha[k], beta[k]
+    with np.errstate(all="ignore"):
+        out = tail_p[k + 1] - np.exp(eps) * tail_q[k + 1]
+        start, end = np.maximum(z[k], (eps - a) / b), z[k + 1]
+        inside = (b > 0) & (start < end)
+        start = np.where(inside, start, end)
+        q = np.exp(eps - a + b**2 / 2) * interval_mass(start + b, end + b)
+        out = np.maximum(0.0, out + np.where(inside, interval_mass(start, end) - q, 0.0)) + beyond
+        before = tail_p[0] - np.exp(eps) * tail_q[0] + 2 * beyond
+    out = np.where(at < 0, before, np.where(at >= len(alpha), beyond, out))
+    return np.minimum(1.0, out)
+
+
+def add_remove_curves(eps: Array, *, rho: float, kappa: float) -> Array:
+    """Return :func:`add_remove_curve` at each eps."""
+    return np.maximum(deltas_gdp(eps, rho), removal_deltas(eps, rho, kappa))
+
+
+def replace_curves(eps: Array, *, rho: float, kappa: float) -> Array:
+    """Return :func:`replace_curve` at each eps."""
+    there = 1.0 + np.exp(np.minimum(600.0, eps / 2))
+    return np.minimum(1.0, there * add_remove_curves(eps / 2, rho=rho, kappa=kappa))
+
+
 def add_remove_curve(eps: float, *, rho: float, kappa: float) -> float:
     """Return delta(eps), eps >= 0, of one row more or less."""
     return max(delta_gdp(eps, rho), removal_delta(eps, rho, kappa))
@@ -131,6 +166,17 @@ def two_sided_replace(eps: float, *, rho: float, shift: float) -> float:
     return min(1.0, (1.0 + math.exp(min(600.0, eps / 2))) * two_sided_add_remove(
         eps / 2, rho=rho, shift=shift
     ))  # fmt: skip
+
+
+def two_sided_add_removes(eps: Array, *, rho: float, shift: float) -> Array:
+    """Return :func:`two_sided_add_remove` at each eps."""
+    return np.minimum(1.0, 2.0 * deltas_gdp(np.maximum(eps - shift, 0.0), rho))
+
+
+def two_sided_replaces(eps: Array, *, rho: float, shift: float) -> Array:
+    """Return :func:`two_sided_replace` at each eps."""
+    there = 1.0 + np.exp(np.minimum(600.0, eps / 2))
+    return np.minimum(1.0, there * two_sided_add_removes(eps / 2, rho=rho, shift=shift))
 
 
 #: (score of one sign, relation) -> registered curve

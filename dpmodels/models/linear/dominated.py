@@ -5,6 +5,7 @@ Both are post-processing of released numbers (``theory.md``, 4.2 and 4.3).
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,7 @@ def posterior(m: Moments, precision: Array, meat: Array) -> tuple[Array, Array]:
     return d, P
 
 
+@functools.lru_cache(maxsize=256)
 def attenuation(q: int, radius: float, *, intercept: bool) -> tuple[float, float]:
     """Return what row weights take off a deviation from the centre, (intercept, slopes).
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.products import mapped
+from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.queries import ball_map, ball_sd, release_ball
 from dpmodels.exact.rowmap import RowMap, ball_integers
 from dpmodels.exact.whiten import floored_cholesky
@@ -147,6 +148,25 @@ class ScoreMap:
 
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates of norm at most 2^20; zero for missing rows."""
+        k, scaled = self._scores(block)
+        if scaled is None:
+            return k
+        return np.vstack([np.where(scaled, 0.0, k), np.where(scaled, k, 0.0)])
+
+    def product(self, block: Array) -> Array:
+        """Return the Gram matrix of :meth:`integers`, whose two halves never meet."""
+        k, scaled = self._scores(block)
+        whole = cross_product(k)
+        if scaled is None:
+            return whole
+        p = len(k)
+        out = np.zeros((2 * p, 2 * p))
+        out[p:, p:] = cross_product(k[:, scaled])
+        out[:p, :p] = whole - out[p:, p:]
+        return out
+
+    def _scores(self, block: Array) -> tuple[Array, npt.NDArray[np.bool_] | None]:
+        """Return lattice scores (p, m), and which of them stand apart; None: nothing does."""
         z = self.rows.real(block)
         x = z[:-1]
         still = self.rows.still
@@ -154,9 +174,8 @@ class ScoreMap:
         g *= z[-1] - mapped(self.d[None], x, still)[0]
         k = ball_integers(g, self.radius)
         if not self.apart:
-            return k
-        scaled = np.einsum("ij,ij->j", z, z) > self.rows.radius**2 * _ON_BALL
-        return np.vstack([np.where(scaled, 0.0, k), np.where(scaled, k, 0.0)])
+            return k, None
+        return k, np.einsum("ij,ij->j", z, z) > self.rows.radius**2 * _ON_BALL
 
 
 def _row_map(stage: Stage, unit: UnitScale, relation: str) -> RowMap:

@@ -39,9 +39,26 @@ def test_the_law_of_the_gaussian(sigma2):
     """Fresh entropy; each fails with probability below 1e-6."""
     from scipy.stats import chi2
 
-    draws = np.array(bulk.gaussians(sigma2, 60_000))
+    draws = np.array(bulk.gaussians([sigma2], [60_000]))
     statistic, df = chi2_of(draws, lambda k: gaussian_law(sigma2, k))
     assert chi2.sf(statistic, df) > 1e-6
+
+
+@pytest.mark.statistical
+def test_the_law_of_groups_that_are_drawn_at_once():
+    """Few of each a call, so that many proposals are made at once. Each fails below 1e-6."""
+    from scipy.stats import chi2
+
+    variances = [Fraction(1, 3), Fraction(50), Fraction(2)]
+    draws = np.array([bulk.gaussians(variances, [3, 7, 2]) for _ in range(2500)])
+    for sigma2, part in zip(variances, np.split(draws, [3, 10], axis=1), strict=True):
+        statistic, df = chi2_of(part.ravel(), lambda k, v=sigma2: gaussian_law(v, k))
+        assert chi2.sf(statistic, df) > 1e-6
+
+
+def test_groups_of_no_draws():
+    assert bulk.gaussians([Fraction(2), Fraction(3)], [0, 0]) == []
+    assert len(bulk.gaussians([Fraction(2), Fraction(3)], [0, 4])) == 4
 
 
 @pytest.mark.statistical
@@ -62,7 +79,7 @@ def test_the_law_is_the_same_if_nothing_is_decided_by_floats(monkeypatch):
 
     monkeypatch.setattr(bulk, "MARGIN", 0.5)
     sigma2 = Fraction(2)
-    draws = np.array(bulk.gaussians(sigma2, 3000))
+    draws = np.array(bulk.gaussians([sigma2], [3000]))
     statistic, df = chi2_of(draws, lambda k: gaussian_law(sigma2, k))
     assert chi2.sf(statistic, df) > 1e-6
 
@@ -71,7 +88,7 @@ def test_the_law_is_the_same_if_nothing_is_decided_by_floats(monkeypatch):
 def test_large_scales():
     """sd of 1e5 draws within six of its errors (1 in 1e9)."""
     sigma2 = Fraction(3 << 100, 7)
-    draws = np.array(bulk.gaussians(sigma2, 100_000), dtype=float) / math.sqrt(sigma2)
+    draws = np.array(bulk.gaussians([sigma2], [100_000]), dtype=float) / math.sqrt(sigma2)
     assert abs(np.mean(draws)) < 6 / math.sqrt(1e5)
     assert abs(np.mean(draws**2) - 1) < 6 * math.sqrt(2 / 1e5)
     assert abs(np.mean(draws**4) - 3) < 6 * math.sqrt(96 / 1e5)
