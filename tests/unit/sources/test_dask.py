@@ -26,7 +26,7 @@ def test_a_frame_held_by_a_cluster_is_fetched_from_it(quiet):
     frame = pd.DataFrame({"a": rng.uniform(-1, 1, 2000), "y": rng.uniform(-1, 1, 2000)})
     call = dict(eps=1, delta=1e-6, bounds={"a": (-1, 1), "y": (-1, 1)}, seed=1)
     plain = dp.dp_ols("y ~ a", frame, **call)
-    options = dict(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
+    options = dict(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
     with distributed.Client(**options) as client:
         held = client.persist(dd.from_pandas(frame, npartitions=3))
         fit = dp.dp_ols("y ~ a", held, **call)
