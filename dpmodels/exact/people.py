@@ -8,7 +8,8 @@ of a person does not depend on who stands beside (``units/theory.md``, 2).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "ROW_MOST", "TOP", "People", "averages", "averages_gram", "into_balls", "lengths",
-    "people_gram", "product", "sums", "void",
+    "ROW_MOST", "TOP", "People", "PeopleGramOf", "averages", "averages_gram", "into_balls",
+    "lengths", "people_gram", "product", "sums", "void",
 ]  # fmt: skip
 
 Index = npt.NDArray[np.intp]
@@ -126,6 +127,26 @@ def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap) -> Gram:
             (lattice,) = into_balls(z, length, block, STEPS)
             product(lattice, total)
     return Gram(*total.words(), 0, "")
+
+
+@dataclass(frozen=True, eq=False)
+class PeopleGramOf:
+    """The pass of :func:`people_gram`, or of :func:`averages_gram`, for whoever adds up.
+
+    Attributes
+    ----------
+    rowmap : RowMap or LatticeMap
+    average : bool
+        People's means, not their sums.
+    """
+
+    rowmap: Any
+    average: bool = False
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Gram:
+        """Return the Gram matrix of blocks of whole people. Confidential."""
+        return (averages_gram if self.average else people_gram)(blocks, self.rowmap)
 
 
 def averages(block: BlockOfPeople, rowmap: LatticeMap) -> Array:

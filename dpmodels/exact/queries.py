@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.gram import LatticeMap, gram_over
-from dpmodels.exact.people import People, people_gram
+from dpmodels.exact.people import People, PeopleGramOf
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.exact.sensitivity import (
     INTERCEPT_WEIGHTS,
@@ -32,6 +32,7 @@ from dpmodels.exact.sensitivity import (
 )
 from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.sources.summed import summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def joint_noise(q: int, s: float, mechanism: Mechanism) -> Array:
 
 
 def release_ball(
-    rows: Blocks,
+    rows: Any,
     design: Design,
     rowmap: BallMap,
     run: Run,
@@ -121,7 +122,7 @@ def release_ball(
     """
     if people:
         assert isinstance(rowmap, RowMap) and rowmap.still  # others' rows move
-        integers = people_gram(rows.people(design, coins), rowmap).integers()
+        integers = summed(rows, design, PeopleGramOf(rowmap), coins=coins).integers()
     else:
         integers = gram_over(rows, design, rowmap, windows=windows, coins=coins).integers()
     q = len(integers)

@@ -66,7 +66,9 @@ class SortedPeople(PeopleRows):
     leaves them there. In memory are the rows of a block, or of one person who has more.
     """
 
-    def __init__(self, source: Source, n: int, person: Person, *, public_n: bool = True) -> None:
+    def __init__(
+        self, source: Source, n: int, person: Person, *, public_n: bool = True, **_: Any
+    ) -> None:
         super().__init__(source, n, person, public_n=public_n)
         self._place: TemporaryDirectory[str] | None = None
         self._types: dict[str, Any] = {}

@@ -19,16 +19,19 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
-from dpmodels.sources.adapt import READ_ROWS, Source
-from dpmodels.sources.rows import Rows
-from dpmodels.sources.windows import WINDOW, Coins
+from dpmodels.sources.adapt import Source
+from dpmodels.sources.keyed import keyed
+from dpmodels.sources.pieces import Partial, Task, added
+from dpmodels.sources.together import MOVED
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
 from dpmodels.units.ids import Ids
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.sources.piece import Crew, Piece
     from dpmodels.units.person import Person
 
-__all__ = ["BlockOfPeople", "CappedRows", "PeopleRows", "count_people", "row_hashes"]
+__all__ = ["BlockOfPeople", "PeopleRows", "PeopleTask", "count_people", "row_hashes"]
 
 Index = npt.NDArray[np.intp]
 #: ``cut(a, b)``: the cells of rows a to b, in the order of people.
@@ -58,6 +61,10 @@ class BlockOfPeople:
 
 def count_people(source: Source, person: Person) -> int:
     """Count the different ids of a table: a public number."""
+    there = getattr(source, "people", None)  # of parts that others hold
+    found = None if there is None else there(person.column)
+    if found is not None:
+        return int(found)
     ids = Ids()
     for chunk in source.chunks([person.column]):
         ids.add(chunk[person.column])
@@ -75,6 +82,11 @@ class PeopleRows:
     person : Person
     public_n : bool
         False under add-remove.
+    coerced : bool
+        The cells of the source are as coercion would give them.
+    crew : Crew or None
+        Who does the tasks of passes that are sums, where the source has whole people in its parts;
+        None: this thread.
 
     Notes
     -----
@@ -83,8 +95,12 @@ class PeopleRows:
     call, where it was declared (``units=``) one with more.
     """
 
-    def __init__(self, source: Source, n: int, person: Person, *, public_n: bool = True) -> None:
-        self._source = source
+    def __init__(
+        self, source: Source, n: int, person: Person, *, public_n: bool = True,
+        coerced: bool = False, crew: Crew | None = None,
+    ) -> None:  # fmt: skip
+        self._source, self._coerced, self._crew = source, coerced, crew
+        self._whole: tuple[frozenset[str], list[Piece]] = frozenset(), []
         self.person = person
         self._public_n = public_n
         self._cells: dict[str, Any] = {}
@@ -109,6 +125,45 @@ class PeopleRows:
             rows = np.empty((design.q, int(counts.sum())))
             design.fill(cells, rows)
             yield BlockOfPeople(rows, starts, counts)
+
+    def summed(
+        self, design: Design, job: Any, *, windows: Windows = ALL_ROWS,
+        coins: Coins | None = None, inner: Coins | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the sums of one pass over people (:func:`dpmodels.sources.summed.summed`).
+
+        Parameters
+        ----------
+        job : Job
+            ``over(blocks of people, coins)``.
+        windows : Windows
+            All rows: places are no business of people.
+        """
+        if windows.every > 1 or not getattr(job, "of_people", False):
+            raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
+        pieces = self._pieces(design.kinds)
+        if not pieces or self._crew is None:
+            return job.over(self.people(design, coins), inner)
+        task = PeopleTask(design, job, ALL_ROWS, keyed(coins), keyed(inner))
+        mark, parts = self._crew.run(task, pieces)
+        total, found = added(task, parts, len(pieces), mark)
+        self._check(found)
+        return total
+
+    def found(self, kinds: Mapping[str, Any]) -> int:
+        """Return how many people there are. Confidential: under add-remove their number is."""
+        self._ready(kinds)
+        assert self._ends is not None
+        return len(self._ends) - 1
+
+    def _pieces(self, kinds: Mapping[str, Any]) -> list[Piece]:
+        """Return the parts of the source that hold whole people; none: read in this process."""
+        whole = getattr(self._source, "whole", None)
+        if self._crew is None or whole is None:
+            return []
+        if self._whole[0] != frozenset(kinds):
+            self._whole = frozenset(kinds), whole(self.person.column, kinds)
+        return self._whole[1]
 
     def sample(
         self,
@@ -182,6 +237,7 @@ class PeopleRows:
     def close(self) -> None:
         """Let go of the cells."""
         self._cells, self._ends = {}, None
+        self._whole = frozenset(), []
 
     def _parts(
         self, kinds: Mapping[str, Any], coins: Coins | None = None, height: int = WINDOW
@@ -227,7 +283,9 @@ class PeopleRows:
         ids, parts = Ids(), []
         for chunk in self._source.chunks(names):
             ids.add(chunk[column])
-            cells = coerce_all({c: chunk[c] for c in kinds}, kinds)
+            cells = {c: chunk[c] for c in kinds}
+            if not self._coerced:
+                cells = coerce_all(cells, kinds)
             # what a source hands out may be a view of a buffer that it uses again
             parts.append({c: np.array(v) for c, v in cells.items()})
             del chunk
@@ -248,6 +306,20 @@ class PeopleRows:
                 "this pass met another number of people than was counted before: the source must "
                 "give the same rows each time"
             )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PeopleTask(Task):
+    """The plan of one pass over people, for a part that has whole people alone."""
+
+    def done(self, index: int, source: Source, first: int | None, mark: str = "") -> Partial:
+        """Add up one part; its length is counted in people."""
+        rows = PeopleRows(source, 0, MOVED, public_n=False, coerced=True)
+        coins = None if self.key is None else self.key.coins(index, 0)
+        inner = None if self.inner is None else self.inner.coins(index, 1)
+        with np.errstate(all="ignore"):
+            sums = self.job.over(rows.people(self.design, coins), inner)
+            return Partial(index, rows.found(self.design.kinds), sums, mark)
 
 
 def _by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:
@@ -312,55 +384,6 @@ def _smallest(
     rank = np.arange(len(order)) - np.repeat(starts, counts)
     taken = rank < most
     return order[taken], of[taken], rank[taken]
-
-
-class _Kept:
-    """At most so many rows of each person, as a source of rows."""
-
-    rescannable = True
-    schema_attr = None
-
-    def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:
-        self._people, self._variables, self._noise = people, dict(kinds), noise
-        self._cells: dict[str, Any] = {}
-        self.most = people.person.most
-        self.n: int | None = people.n * self.most
-        self.kinds = dict.fromkeys(kinds, "numeric")
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Yield slices of coerced cells."""
-        if not self._cells:
-            self._cells = self._people.kept(self._variables, self.most, self._noise)
-            self._people.close()
-        for start in range(0, self.n or 0, READ_ROWS):
-            yield {c: self._cells[c][start : start + READ_ROWS] for c in names}
-
-
-class CappedRows(Rows):
-    """``max_rows=`` rows of each person, for a method with a proof for rows (cap and pay).
-
-    Parameters
-    ----------
-    people : PeopleRows
-    kinds : mapping
-        Variables of the design.
-    noise : Noise
-        For the key of the hashes and the order of people.
-    """
-
-    def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:
-        kept = _Kept(people, kinds, noise)
-        super().__init__(kept, people.n * kept.most, False, coerced=True)
-        self._of = people
-
-    def close(self) -> None:
-        """Let go of the cells."""
-        super().close()
-        self._of.close()
-
-    def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Refuse: which rows are kept is private."""
-        raise PrivacyBugError("columns of kept rows are not public")
 
 
 def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

@@ -131,7 +131,8 @@ def _pair(key: int | str) -> tuple[bytes, int]:
     if key > 0:
         return b"\2" + size.to_bytes(8, "big") + key.to_bytes(size, "big"), 0
     # the longer a negative number, the earlier: lengths and digits are taken from their largest
-    return b"\0" + (2**64 - 1 - size).to_bytes(8, "big") + (256**size + key).to_bytes(size, "big"), 0
+    shorter = (2**64 - 1 - size).to_bytes(8, "big")
+    return b"\0" + shorter + (256**size + key).to_bytes(size, "big"), 0
 
 
 def _canonical(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
