@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.gram import Gram, LatticeMap, Words
 from dpmodels.exact.products import cross_product, squares
-from dpmodels.exact.rowmap import STEPS, RowMap
+from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap
 from dpmodels.sources.windows import WINDOW
 
 if TYPE_CHECKING:
@@ -104,13 +104,13 @@ def product(z: Array, words: Words) -> None:
         words.add(cross_product(z[:, a : a + WINDOW]))
 
 
-def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap) -> Gram:
+def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap | OneFirst) -> Gram:
     """Accumulate ``sum_p c_p G_p`` of the images of rows under a map into a ball.
 
     Parameters
     ----------
     blocks : iterable of BlockOfPeople
-    rowmap : RowMap
+    rowmap : RowMap or OneFirst
         Its affine part is used, row by row; its ball is that of a person's trace.
 
     Privacy

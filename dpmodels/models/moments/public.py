@@ -14,7 +14,7 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.models.linear.pmt import PmtDetail, diagnostics, release, whitened_plan
 from dpmodels.models.linear.public import public_whitening
-from dpmodels.models.moments.report import Back, moment_estimate
+from dpmodels.models.moments.report import OF_PEOPLE, ROWS_OF_ONE, Back, moment_estimate
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
@@ -47,11 +47,14 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     stage = released.stages[-1]
     # (1, x) = scale L w; the constant goes last
     T = np.roll(detail.white.scale[:, None] * stage.L, -1, axis=0)
-    back = Back(release.design.names, T, detail.rows, WEIGHTS)
+    per = detail.per
+    back = Back(release.design.names, T, detail.rows, ROWS_OF_ONE if per else WEIGHTS)
     notes = plan.sentences
     notes.append(
-        "Moments of weighted rows: one far from the centre of the public data counts less and one "
-        "with a missing cell not at all, so spread is understated, more so with heavy tails. "
+        OF_PEOPLE
+        if per
+        else "Moments of weighted rows: one far from the centre of the public data counts less and "
+        "one with a missing cell not at all, so spread is understated, more so with heavy tails. "
         f"'{WEIGHTS}' is the released mean weight; times it (arrays['moments_per_row']) they are "
         "sums of scaled rows over n."
     )
@@ -65,7 +68,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "shrinkage_of_public_moments": detail.white.shrink,
         },
         notes=tuple(notes),
-        warnings=diagnostics(released.stages[0], detail.rows),
+        warnings=diagnostics(released.stages[0], round(detail.rows * (per or 1.0))),
         arrays={"whitened_moments": stage.Q, "whitening": T},
         weighted=True,
     )
