@@ -80,6 +80,10 @@ def _frame(n: int, event: bool = False) -> pd.DataFrame:
     return pd.DataFrame({"pid": ids, "x": x, "y": (y > 0) * 1.0 if event else y})
 
 
+def _formula(verb: str) -> str:
+    return "y + x ~ 1" if verb == "dp_moments" else "y ~ x"
+
+
 _SCHEMA: dict[str, Any] = {"x": Real(-1, 1), "y": Real(-2, 2)}
 _CALL: dict[str, Any] = {"eps": 4.0, "delta": 1e-4, "unit": "pid", "units": 80}
 
@@ -97,11 +101,13 @@ for _verb, _method, _schema in (
     ("dp_ols", "ssp", _SCHEMA),
     ("dp_glm", "scoring", {**_SCHEMA, "y": Binary()}),
     ("dp_quantreg", "scoring", _SCHEMA),
+    ("dp_moments", "ssp", _SCHEMA),
+    ("dp_moments", "joint", _SCHEMA),
 ):
     register_case(
         _method,
         _verb,
         verb_case(
-            _verb, _method, "y ~ x", _frame(60, _verb == "dp_glm"), schema=_schema, **_CALL
+            _verb, _method, _formula(_verb), _frame(60, _verb == "dp_glm"), schema=_schema, **_CALL
         ),
     )  # fmt: skip

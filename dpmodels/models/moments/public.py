@@ -40,6 +40,15 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     return whitened_plan(request, design, n, white)
 
 
+def _counted(released: Stages, detail: PmtDetail) -> int:
+    """Return n, or the rows of people that the first release counts."""
+    if not detail.per:
+        return detail.rows
+    stage = released.stages[0]
+    constant = detail.white.scale[0] * stage.L[0]
+    return max(round(float(constant @ stage.Q @ constant)), detail.rows)
+
+
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last stage back to (x, 1), per row."""
     detail: PmtDetail = plan.detail
@@ -68,7 +77,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "shrinkage_of_public_moments": detail.white.shrink,
         },
         notes=tuple(notes),
-        warnings=diagnostics(released.stages[0], round(detail.rows * (per or 1.0))),
+        warnings=diagnostics(released.stages[0], _counted(released, detail)),
         arrays={"whitened_moments": stage.Q, "whitening": T},
         weighted=True,
     )
