@@ -55,8 +55,8 @@ def dp_moments(
     **options
         ``unit="person_id"``, the column that says whose row it is (with ``units=``,
         ``rows_per_unit=``, ``sort=`` as in :func:`dpmodels.dp_ols`): all rows of a person are
-        scaled together. ``relation="add-remove"`` with ``n_guess=``; ``bounds_share=``; of "pmt" ``stages=``,
-        ``radius=``, ``shrink=``, ``phi=``.
+        scaled together. ``relation="add-remove"`` with ``n_guess=``; ``bounds_share=``; of "pmt"
+        ``stages=``, ``radius=``, ``shrink=``, ``phi=``.
 
     Returns
     -------
