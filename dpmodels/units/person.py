@@ -86,8 +86,13 @@ def column_of(unit: str) -> str | None:
 
 
 def named(unit: str) -> str:
-    """Return a unit with its article: "one record", "one person (column person_id)"."""
-    return f"one {unit}" if column_of(unit) is None else unit
+    """Return a unit as it is said: "one row", "one attribute", "one person (column person_id)".
+
+    "record" is the word of options and files for a row.
+    """
+    if column_of(unit) is not None:
+        return unit
+    return "one row" if unit == "record" else f"one {unit}"
 
 
 def people_or_rows(unit: str) -> str:
