@@ -73,6 +73,23 @@ def test_regressions_have_the_errors_of_the_noise_alone(method):
     assert len(m.lasso_path("y")) and len(m.ridge_path("y"))
 
 
+def test_the_noise_that_is_stated_is_the_noise_that_is_drawn():
+    """Seeds 1 to 30: every z of thirty releases; chi-square(300), false alarm 1e-4 a side.
+
+    The ball of "joint" knows nothing of eps, so the sums without noise are those of a large one.
+    """
+    from scipy.stats import chi2
+
+    data, upper, total = panel(200), np.triu_indices(4), 0.0
+    exact = moments(data, "joint", eps=1e6).arrays["unit_moments"]
+    for seed in range(1, 31):
+        arrays = moments(data, "joint", eps=2.0, seed=seed).arrays
+        away = (arrays["unit_moments"] - exact)[upper]
+        total += float((away**2 / arrays["released_noise"][upper]).sum())
+    low, high = chi2.ppf([1e-4, 1 - 1e-4], 300)
+    assert low < total < high
+
+
 def test_what_takes_rows_for_independent_is_refused():
     m = moments(panel())
     with pytest.raises(NotReleasedError, match="BIC, which takes rows for independent"):
