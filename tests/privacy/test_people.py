@@ -4,6 +4,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpmodels as dp
@@ -78,6 +79,7 @@ def neighbours(rng, ids, cells, most=1000):
                 yield with_rows(rng, ids, cells, person, corner(rng, m, kind=kind))
 
 
+TABLE = pd.DataFrame(np.random.default_rng(3).uniform(-1, 1, (60, 3)), columns=["a", "b", "y"])
 PUBLIC = {"moments": np.diag([1.0, 0.3, 0.3]), "m": 100}
 CASES = {
     "ols": ("dp_ols", {}, XY),
@@ -87,6 +89,7 @@ CASES = {
     "median": ("dp_quantreg", {"tau": 0.3}, XY),
     "huber": ("dp_mest", {"loss": "huber"}, XY),
     "bought": ("dp_ols", {}, BOUGHT),
+    "ols, public": ("dp_ols", {"method": "pmt", "public": TABLE}, XY),
     "mean": ("dp_mean", {}, XY),
     "moments": ("dp_moments", {"stages": 2}, XY),
     "moments, pure": ("dp_moments", {"stages": 1, "delta": 0.0}, XY),

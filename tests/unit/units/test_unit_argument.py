@@ -151,6 +151,16 @@ def test_other_refusals():
             dp.dp_release(data, eps=1, delta=1e-5, **more)
 
 
+def test_public_rows_whiten_people():
+    data = panel(2000)
+    public = panel(60, seed=5)[["x", "y"]]
+    found = fit(data, eps=20.0, bounds=None, method="pmt", public=public)
+    assert found.params.to_numpy() == pytest.approx([0.0, 0.5], abs=0.1)
+    assert "cluster-robust" in str(found.summary()) and found.nobs == 2000
+    with pytest.raises(RequestError, match="combine= belongs to the ending by moments"):
+        fit(data, bounds=None, method="pmt", public=public, combine=True)
+
+
 def test_noised_tables_keep_their_words():
     data = panel()
     one = fit(data, dp.dp_quantreg, unit="attribute", method="drcl")
