@@ -182,9 +182,11 @@ def people_count(source: Source, person: Person, *, public_n: bool) -> int:
             "an iterator of tables gives its rows only once, so people cannot be counted before "
             "the fit: add units=<number of people>"
         )
+    from dpmodels.sources.ordered import count_distinct
     from dpmodels.sources.people import count_people
 
-    found = guarded(lambda: count_people(source, person), charged=False)
+    count = count_distinct if person.sort else count_people
+    found = guarded(lambda: count(source, person), charged=False)
     if found < 1:
         raise RequestError(
             f"unit={person.column!r}: no cell of the column is an id. Ids are whole numbers or text"
@@ -216,20 +218,25 @@ def rows_of(
     person : Person or None
         The unit, if it is a person: the rows then come person by person
         (:class:`dpmodels.sources.people.PeopleRows`), without a bar; or ``max_rows=`` of each, as
-        rows (:class:`dpmodels.sources.people.CappedRows`).
+        rows (:class:`dpmodels.sources.kept.CappedRows`).
     kinds : mapping
         Variables of the design, for capped rows.
     seed : int or None
         Of the call: which rows are kept is drawn.
     """
     from dpmodels.sources.crew import crew_for
-    from dpmodels.sources.people import CappedRows, PeopleRows
+    from dpmodels.sources.kept import CappedRows
+    from dpmodels.sources.ordered import SortedPeople
+    from dpmodels.sources.people import PeopleRows
     from dpmodels.sources.rows import Rows
 
-    if person is not None and person.most:
-        return CappedRows(PeopleRows(source, n, person), kinds, make_noise(_apart(seed)))
     if person is not None:
-        return PeopleRows(source, n, person, public_n=reading.get("public_n", True))
+        by_person = SortedPeople if person.sort else PeopleRows
+        public_n = reading.get("public_n", True)
+        people = by_person(source, n, person, public_n=public_n, crew=crew_for(source))
+        if not person.most:
+            return people
+        return CappedRows(people, kinds, make_noise(_apart(seed)))
     return Rows(source, n, progress, crew=crew_for(source), **reading)
 
 

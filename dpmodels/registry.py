@@ -201,6 +201,8 @@ class Method:
     by_rows: bool = False
     #: Backends (of the method or of an ending) with a proof for people (``units/theory.md``).
     people: tuple[str, ...] = ()
+    #: Whether ``max_rows=`` asks for something else than ``unit=`` alone: rows are then counted.
+    kept: bool = False
 
     def load(self, backend: str = "") -> Backend:
         """Import the backend, or the one of an ending."""

@@ -119,6 +119,11 @@ class Request:
         """Whether the number of units is public: of rows, or of people."""
         return self.relation == "replace"
 
+    @property
+    def by_person(self) -> bool:
+        """Whether a stage gets whole people: not where ``max_rows=`` of each are kept, as rows."""
+        return self.unit is not None and not self.unit.most
+
     def __getitem__(self, option: str) -> Any:
         """Return the value of a method option."""
         return self.options[option]

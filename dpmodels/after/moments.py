@@ -15,10 +15,10 @@ import numpy as np
 
 from dpmodels.arrays import Array
 
-__all__ = ["SecondMoments", "isotropic_noise"]
+__all__ = ["LEAST_ROWS", "SecondMoments", "isotropic_noise"]
 
 #: Least part of n that the effective rows are.
-_LEAST_ROWS = 0.1
+LEAST_ROWS = 0.1
 
 
 def isotropic_noise(k: int, s: float) -> Array:
@@ -71,7 +71,7 @@ class SecondMoments:
         if self.constant is None:
             return self.rows
         cell = float(self.constant @ self.Q @ self.constant)
-        return min(self.rows, max(cell, _LEAST_ROWS * self.rows))
+        return min(self.rows, max(cell, LEAST_ROWS * self.rows))
 
     def cross(self, B1: Array, r1: Array, B2: Array, r2: Array) -> Array:
         """Return ``Cov(B1 E r1, B2 E r2)``, (p1, p2), exactly.

@@ -11,6 +11,7 @@ from dpmodels.api.choice import COMMON_OPTIONS, Choice
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
 from dpmodels.registry import Method, method_names, resolve
 from dpmodels.request import Request, check_eps_delta, check_n, check_seed
+from dpmodels.sources.ordered import check_sorter
 from dpmodels.units.person import LEVELS, Person, identifier_among, person_of
 from dpmodels.verbs import verb_of
 
@@ -123,11 +124,14 @@ def _person(
         common["units"],
         common["rows_per_unit"],
         common["max_rows"],
+        common["sort"],
         columns=kinds,
         levelled=levelled,
     )
     if person is None:
         return None
+    if person.sort:
+        check_sorter()
     if not (method.people or person.most):
         raise RequestError(_no_people(method, person))
     if person.most:

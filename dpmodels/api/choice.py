@@ -27,6 +27,7 @@ COMMON_OPTIONS: dict[str, Any] = {
     "units": None,
     "rows_per_unit": None,
     "max_rows": None,
+    "sort": None,
 }
 
 

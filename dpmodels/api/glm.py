@@ -72,12 +72,13 @@ def dp_glm(
     unit : str, optional
         Column that says whose row it is: the guarantee then protects a *person* with all rows,
         whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one. None: a
-        row is its own unit.
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one;
+        ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
+        a row is its own unit.
     **options
         Options of the method (``dp.methods("scoring")``), and ``split, level, relation, na,
         on_no_reply, engine, subset, weights, n, units,
-        rows_per_unit``. ``weights="w"``: a declared column that
+        rows_per_unit, sort``. ``weights="w"``: a declared column that
         multiplies a row's share of the likelihood.
 
     Returns

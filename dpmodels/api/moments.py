@@ -53,8 +53,10 @@ def dp_moments(
         (``{"moments": C, "m": 100}``). Used without noise; rows that need protection must not be
         among them.
     **options
-        ``relation="add-remove"`` with ``n_guess=``; ``bounds_share=``; of "pmt" ``stages=``,
-        ``radius=``, ``shrink=``, ``phi=``.
+        ``unit="person_id"``, the column that says whose row it is (with ``units=``,
+        ``rows_per_unit=``, ``sort=`` as in :func:`dpmodels.dp_ols`): all rows of a person are
+        scaled together. ``relation="add-remove"`` with ``n_guess=``; ``bounds_share=``; of "pmt"
+        ``stages=``, ``radius=``, ``shrink=``, ``phi=``.
 
     Returns
     -------
@@ -67,8 +69,9 @@ def dp_moments(
 
     Privacy
     -------
-    Unit: one row. Neighbours: replace one row, n public (or as ``relation=`` says). Charged:
-    (eps, delta), before noise is drawn. Privacy never depends on the public data being right.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public (or as ``relation=`` says). Charged: (eps, delta), before noise is drawn. Privacy never
+    depends on the public data being right.
 
     Examples
     --------

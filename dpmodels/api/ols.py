@@ -69,12 +69,13 @@ def dp_ols(
     unit : str, optional
         Column that says whose row it is: the guarantee then protects a *person* with all rows,
         whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one. None: a
-        row is its own unit.
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one;
+        ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
+        a row is its own unit.
     **options
         Options of the method (``dp.methods("eptr")``), and ``split, level, relation, na,
         on_no_reply, engine, subset, weights, n, units,
-        rows_per_unit``. With "ssp" and "pmt", ``vcov="hetero"`` gives
+        rows_per_unit, sort``. With "ssp" and "pmt", ``vcov="hetero"`` gives
         standard errors that allow unequal variances, for a tenth of the budget (``split=``
         changes it) and one more pass over the rows; the default, "iid", assumes one variance. They
         are not conservative: 95 % intervals covered .92 to .96 with some thousand rows.

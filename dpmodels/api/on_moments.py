@@ -91,9 +91,11 @@ def made(
     request = Request(
         verb, formula, entry, promise.eps, promise.delta, design.schema,
         level=level, relation=promise.relation, na=design.na,
-        reasons=() if paid else (_BEFORE,),
+        reasons=() if paid else (_BEFORE,), identifier=m._record.call.identifier,
     )  # fmt: skip
-    detail = OnMoments(facts.moments, rows[:-1], rows[-1], facts.weighted, paid, instruments)
+    detail = OnMoments(
+        facts.moments, rows[:-1], rows[-1], facts.weighted, paid, instruments, facts.people
+    )
     plan = Plan(request, design, m.nobs, promise.steps, promise, reasons=request.reasons)
     release = Release({}, promise, design, detail=detail)
     found = estimate(plan, release)

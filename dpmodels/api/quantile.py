@@ -81,7 +81,8 @@ def dp_quantile(
         Whether intervals are wanted. ``inference=False`` gives the most accurate points.
     **options
         ``points=``: most points of the public grid, multiples of 1, 2 or 5 times a power of ten
-        inside the range (65 536 for "em", 4096 for "tree"); ``subset=``, ``level=``.
+        inside the range (65 536 for "em", 4096 for "tree"); ``subset=``, ``level=``;
+        ``unit="person_id"``: each person counts once, by the shares of own rows.
 
     Returns
     -------
@@ -90,8 +91,8 @@ def dp_quantile(
 
     Privacy
     -------
-    Unit: one row. Neighbours: replace one row, n public. Charged: (eps, delta), before noise is
-    drawn. How many values are missing is private.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public. Charged: (eps, delta), before noise is drawn. How many values are missing is private.
 
     Examples
     --------

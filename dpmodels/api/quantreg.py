@@ -55,12 +55,13 @@ def dp_quantreg(
     unit : str, optional
         Column that says whose row it is: the guarantee then protects a *person* with all rows,
         whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one. None: a
-        row is its own unit; "attribute" (noised tables): one variable of a row.
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one;
+        ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
+        a row is its own unit; "attribute" (noised tables): one variable of a row.
     **options
         Options of the method (``dp.methods("scoring")``, ``dp.methods("drcl")``), and ``split,
         level, relation, na, on_no_reply, engine, subset, weights, n,
-        units, rows_per_unit, max_rows``.
+        units, rows_per_unit, max_rows, sort``.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import NoReplyError, RequestError, shown
 from dpmodels.private import checked, opened, released, row_count, rows_of
 from dpmodels.request import check_eps_delta, check_n
-from dpmodels.units.person import LEVELS, NO_PEOPLE
+from dpmodels.units.person import LEVELS, NO_PEOPLE, identifier_among
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.stage import TablePlan
@@ -95,7 +95,17 @@ def _plan(
     rows = row_count(source, n, next(iter(design.kinds)))
     if rows < 1:
         raise RequestError("the table has no rows")
-    return plan_table(design, rows, eps, delta, settings, full)
+    plan = plan_table(design, rows, eps, delta, settings, full)
+    countable = [c for c, kind in source.kinds.items() if kind not in ("bool", "datetime")]
+    name = identifier_among([*full, *countable]) if settings.unit == "record" else ""
+    if not name:
+        return plan
+    said = (
+        f"if {name} names people who may have several rows, a row is protected and they are not: "
+        "make a table of one row a person first"
+    )
+    guarantee = replace(plan.guarantee, notes=(*plan.guarantee.notes, said))
+    return replace(plan, guarantee=guarantee)
 
 
 def dp_release(
@@ -134,7 +144,7 @@ def dp_release(
     schema, bounds
         As in ``dp_ols``: undeclared ranges of numbers are bought, levels must be declared.
     level, unit : {"record", "attribute"}
-        What is protected: a whole record, or one variable of it (synonyms).
+        What is protected: a whole row, or one variable of it (synonyms).
     clear_prob : float
         Probability that a record is published UNPERTURBED. Not the delta of the guarantee. Above
         1/(10 n) it needs ``allow_clear_records=True``.

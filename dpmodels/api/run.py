@@ -64,7 +64,7 @@ def _serves_people(request: Request, backend: str, reasons: tuple[str, ...]) -> 
     able = backend in request.method.people
     if request.unit is None or (able and not request.unit.most):
         return
-    if able:
+    if able and not request.method.kept:
         raise RequestError(
             f"{request.verb}(method={request.method.name!r}) has a proof for people with any "
             "number of rows: leave max_rows= out"

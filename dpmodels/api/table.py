@@ -135,6 +135,9 @@ def dp_table(
     schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_ols`. Categories need declared levels; ranges can be bought.
     **options
+        ``unit="person_id"``: the column that says whose row it is (with ``units=`` and ``sort=`` as
+        in :func:`dpmodels.dp_ols`). Each person then counts once, in every cell by the share of own
+        rows; with ``max_rows=m`` rows are counted, at most m of each person, at m times the loss.
         ``noise="auto"`` (the narrower at this guarantee), ``suppress=10`` (blank what rests on a
         *released* count below 10), ``bounds_share=``, ``subset=``, ``level=``.
 
@@ -150,8 +153,9 @@ def dp_table(
 
     Privacy
     -------
-    Unit: one row. Neighbours: replace one row, n public. Charged: (eps, delta), before noise is
-    drawn. Which cells are empty is never shown: all declared cells are released, with noise.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public. Charged: (eps, delta), before noise is drawn. Which cells are empty is never shown: all
+    declared cells are released, with noise.
 
     Examples
     --------

@@ -83,7 +83,8 @@ def dp_test(
         Hypothesis of the shares of one category; default: equal. A number is the share of the
         second of two levels.
     **options
-        ``level=`` (one minus the level of the test, in plans), ``subset=``; of a function
+        ``level=`` (one minus the level of the test, in plans), ``subset=``; ``unit="person_id"``:
+        each person counts once, by the mean of own rows (no correlations); of a function
         ``parts=``, ``a0=``. For ``dp.plan(..., verb="dp_test")``: ``effect=``, ``sd=``,
         ``shares=``, from which it tells the power.
 
@@ -99,8 +100,8 @@ def dp_test(
 
     Privacy
     -------
-    Unit: one row. Neighbours: replace one row, n public. Charged: (eps, delta), before noise is
-    drawn. Group sizes and missing cells are private.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public. Charged: (eps, delta), before noise is drawn. Group sizes and missing cells are private.
 
     Examples
     --------

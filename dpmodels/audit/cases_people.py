@@ -14,6 +14,7 @@ from dpmodels.audit.sensitivity import SensitivityCheck
 from dpmodels.audit.verbs import verb_case
 from dpmodels.exact.people import into_balls, lengths
 from dpmodels.exact.rowmap import STEPS, UnitScale
+from dpmodels.exact.shares import shares
 from dpmodels.schema import Binary, Real
 from dpmodels.scoring.people import PersonPass, sums_of_people
 from dpmodels.scoring.rules import LINEAR, plan_pass
@@ -44,6 +45,15 @@ def _moments(rows: Array) -> Array:
     z = block.rows * STEPS
     (image,) = into_balls(z, lengths(z), block, STEPS)
     return (image @ image.T).ravel() / STEPS**2
+
+
+def _shares(rows: Array) -> Array:
+    """Return what people lay into eight cells, by the signs of three columns, over one unit."""
+    block = _block(rows)
+    cell = ((block.rows[:3] > 0.0) * np.array([[1], [2], [4]])).sum(axis=0)
+    person = np.repeat(np.arange(len(block.counts)), block.counts)
+    where, share = shares(person, cell, np.full(len(cell), int(STEPS)), block.counts, 8)
+    return np.bincount(where, weights=share, minlength=8) / STEPS
 
 
 def _scores(rows: Array) -> Array:
@@ -80,6 +90,16 @@ def _frame(n: int, event: bool = False) -> pd.DataFrame:
     return pd.DataFrame({"pid": ids, "x": x, "y": (y > 0) * 1.0 if event else y})
 
 
+_FORMULAS = {
+    "dp_moments": "y + x ~ 1", "dp_table": "~ y + cut(x, breaks=[0])", "dp_quantile": "~ y",
+    "dp_test": "y ~ 1",
+}  # fmt: skip
+
+
+def _formula(verb: str) -> str:
+    return _FORMULAS.get(verb, "y ~ x")
+
+
 _SCHEMA: dict[str, Any] = {"x": Real(-1, 1), "y": Real(-2, 2)}
 _CALL: dict[str, Any] = {"eps": 4.0, "delta": 1e-4, "unit": "pid", "units": 80}
 
@@ -93,15 +113,31 @@ register_case(
         )
     ),
 )
+register_case(
+    "joint",
+    "dp_table",
+    AuditCase(
+        sensitivity=(
+            SensitivityCheck("shares of people", _shares, _pairs, 2.0**0.5),
+            SensitivityCheck("shares of people", _shares, _pairs, 2.0, norm="l1"),
+        )
+    ),
+)
 for _verb, _method, _schema in (
     ("dp_ols", "ssp", _SCHEMA),
     ("dp_glm", "scoring", {**_SCHEMA, "y": Binary()}),
     ("dp_quantreg", "scoring", _SCHEMA),
+    ("dp_moments", "ssp", _SCHEMA),
+    ("dp_moments", "joint", _SCHEMA),
+    ("dp_table", "joint", _SCHEMA),
+    ("dp_quantile", "em", _SCHEMA),
+    ("dp_quantile", "tree", _SCHEMA),
+    ("dp_test", "score", _SCHEMA),
 ):
     register_case(
         _method,
         _verb,
         verb_case(
-            _verb, _method, "y ~ x", _frame(60, _verb == "dp_glm"), schema=_schema, **_CALL
+            _verb, _method, _formula(_verb), _frame(60, _verb == "dp_glm"), schema=_schema, **_CALL
         ),
     )  # fmt: skip

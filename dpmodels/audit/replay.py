@@ -278,7 +278,8 @@ def replay_stage(
     from dpmodels.ranges import buy
     from dpmodels.registry import backend_of
     from dpmodels.sources.adapt import DictSource
-    from dpmodels.sources.people import CappedRows, PeopleRows
+    from dpmodels.sources.kept import CappedRows
+    from dpmodels.sources.people import PeopleRows
     from dpmodels.sources.rows import Rows
 
     run = ReplayRun(plan.steps, seed, first)

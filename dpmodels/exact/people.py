@@ -8,7 +8,8 @@ of a person does not depend on who stands beside (``units/theory.md``, 2).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.gram import Gram, LatticeMap, Words
 from dpmodels.exact.products import cross_product, squares
-from dpmodels.exact.rowmap import STEPS, RowMap
+from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap
 from dpmodels.sources.windows import WINDOW
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "ROW_MOST", "TOP", "People", "averages", "averages_gram", "into_balls", "lengths",
-    "people_gram", "product", "sums", "void",
+    "ROW_MOST", "TOP", "People", "PeopleGramOf", "averages", "averages_gram", "into_balls",
+    "lengths", "people_gram", "product", "sums", "void",
 ]  # fmt: skip
 
 Index = npt.NDArray[np.intp]
@@ -103,13 +104,13 @@ def product(z: Array, words: Words) -> None:
         words.add(cross_product(z[:, a : a + WINDOW]))
 
 
-def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap) -> Gram:
+def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap | OneFirst) -> Gram:
     """Accumulate ``sum_p c_p G_p`` of the images of rows under a map into a ball.
 
     Parameters
     ----------
     blocks : iterable of BlockOfPeople
-    rowmap : RowMap
+    rowmap : RowMap or OneFirst
         Its affine part is used, row by row; its ball is that of a person's trace.
 
     Privacy
@@ -126,6 +127,26 @@ def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap) -> Gram:
             (lattice,) = into_balls(z, length, block, STEPS)
             product(lattice, total)
     return Gram(*total.words(), 0, "")
+
+
+@dataclass(frozen=True, eq=False)
+class PeopleGramOf:
+    """The pass of :func:`people_gram`, or of :func:`averages_gram`, for whoever adds up.
+
+    Attributes
+    ----------
+    rowmap : RowMap or LatticeMap
+    average : bool
+        People's means, not their sums.
+    """
+
+    rowmap: Any
+    average: bool = False
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Gram:
+        """Return the Gram matrix of blocks of whole people. Confidential."""
+        return (averages_gram if self.average else people_gram)(blocks, self.rowmap)
 
 
 def averages(block: BlockOfPeople, rowmap: LatticeMap) -> Array:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.gram import LatticeMap, gram_over
-from dpmodels.exact.people import People, people_gram
-from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
+from dpmodels.exact.people import People, PeopleGramOf
+from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap, UnitScale
 from dpmodels.exact.sensitivity import (
     INTERCEPT_WEIGHTS,
     add_remove_sensitivity,
@@ -32,6 +32,7 @@ from dpmodels.exact.sensitivity import (
 )
 from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.sources.summed import summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
@@ -64,13 +65,18 @@ class BallMap(LatticeMap, Protocol):
 
 
 def ball_map(
-    unit: UnitScale, radius: float, matrix: Array | None, relation: str = "replace"
-) -> RowMap:
-    """Return the row map ``z = min(1, R/|w|) w``, ``w = matrix (scale z + shift)``."""
+    unit: UnitScale, radius: float, matrix: Array | None, relation: str = "replace",
+    *, people: bool = False,
+) -> RowMap:  # fmt: skip
+    """Return the row map ``z = min(1, R/|w|) w``, ``w = matrix (scale z + shift)``.
+
+    ``people``: the ball is that of the trace of a person's rows.
+    """
     q = len(unit.scale)
     return RowMap(
-        unit, np.full(q, radius), ball=q, radius=radius, matrix=matrix, still=relation != "replace"
-    )
+        unit, np.full(q, radius), ball=q, radius=radius, matrix=matrix,
+        still=people or relation != "replace",
+    )  # fmt: skip
 
 
 def ball_sd(mechanism: Mechanism, radius: float, q: int, relation: str) -> float:
@@ -92,7 +98,7 @@ def joint_noise(q: int, s: float, mechanism: Mechanism) -> Array:
 
 
 def release_ball(
-    rows: Blocks,
+    rows: Any,
     design: Design,
     rowmap: BallMap,
     run: Run,
@@ -120,8 +126,8 @@ def release_ball(
     changes, and mixtures keep the curve (``models/linear/theory.md`` 3.2).
     """
     if people:
-        assert isinstance(rowmap, RowMap) and rowmap.still  # others' rows move
-        integers = people_gram(rows.people(design, coins), rowmap).integers()
+        assert isinstance(rowmap, (RowMap, OneFirst)) and rowmap.still  # others' rows move
+        integers = summed(rows, design, PeopleGramOf(rowmap), coins=coins).integers()
     else:
         integers = gram_over(rows, design, rowmap, windows=windows, coins=coins).integers()
     q = len(integers)

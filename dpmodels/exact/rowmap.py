@@ -217,9 +217,18 @@ class OneFirst:
         """Radius of the ball."""
         return self.rowmap.radius
 
+    @property
+    def still(self) -> bool:
+        """Whether the image of a row does not depend on its place."""
+        return self.rowmap.still
+
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates of ``(1, row)``."""
         return self.rowmap.integers(np.vstack([np.ones((1, block.shape[1])), block]))
+
+    def image(self, block: Array) -> Array:
+        """Return ``2^20 w / box`` of ``(1, row)`` before any bound."""
+        return self.rowmap.image(np.vstack([np.ones((1, block.shape[1])), block]))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["enough_rows", "planning_rows"]
+__all__ = ["enough_rows", "guessed_rows", "planning_rows"]
 
 
 def planning_rows(request: Request, n: int) -> int:
@@ -24,6 +24,11 @@ def planning_rows(request: Request, n: int) -> int:
             "it for the planning, for example n_guess=10000"
         )
     return int(guess)
+
+
+def guessed_rows(request: Request) -> float:
+    """Return the public guess of the rows of a person; 0 where the unit is a row."""
+    return 0.0 if request.unit is None else request.unit.rows
 
 
 def enough_rows(request: Request, design: Design, n: int) -> int:

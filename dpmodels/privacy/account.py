@@ -148,13 +148,13 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
             raise BudgetError(_other_people(unit, guarantee.unit))
         if unit != "record" or pair is None:
             raise BudgetError(
-                f"this budget protects one {unit}; the call protects one {guarantee.unit} and "
-                f"states no pair for one {unit}. Use a budget of its own for it"
+                f"this budget protects {named(unit)}; the call protects {named(guarantee.unit)} "
+                f"and states no pair for {named(unit)}. Use a budget of its own for it"
             )
         eps, delta = pair
         if relation != guarantee.relation:
             raise BudgetError(
-                f"this budget counts neighbours by {relation!r}; the record-level pair of the call "
+                f"this budget counts neighbours by {relation!r}; the row-level pair of the call "
                 f"is stated for {guarantee.relation!r}"
             )
         triples = [(0.0, eps, delta), ((mu_of_pure(eps) * _SLACK) ** 2, 0.0, delta)]
@@ -175,8 +175,10 @@ def _other_people(budget: str, call: str) -> str:
         )
     if ours is None:
         return (
-            f"{said}, and a person may have many: a row's loss says nothing of a person's. Give "
-            f"the call unit={theirs!r}"
+            f"{said}, and a person may have any number of them. Nothing converts the one into the "
+            "other: a proof for one row replaced says nothing of tables with more or fewer rows. "
+            f"Give the call unit={theirs!r}, and max_rows=m where its method has a proof for rows "
+            "only: at most m rows of each person are kept, and the charge is that of m"
         )
     return f"{said}: people of one column only add up. Give the call unit={theirs!r}"
 

@@ -7,30 +7,75 @@ its row-level steps are charged as the group of m rows that one person is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dpmodels.privacy.gdp import eps_gdp, mu_gdp
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
 from dpmodels.privacy.steps import Step
 
-__all__ = ["charged", "gaussian_rows", "is_gaussian", "pair_of_people", "pair_of_rows"]
+__all__ = [
+    "charged", "gaussian_rows", "is_gaussian", "pair_of_people", "pair_of_rows",
+    "profile_of_people", "rho_of_people",
+]  # fmt: skip
 
 #: What root finders may lose.
 _SHORT = 1.0 - 1e-10
+
+
+def _ratio(low: float, high: float) -> float:
+    """Return ``(e^low - 1)/(e^high - 1)``, low <= high, where the powers are no numbers too."""
+    if high < 700.0:
+        return math.expm1(low) / math.expm1(high)
+    return max(math.exp(low - high) * -math.expm1(-low), 1e-300)
 
 
 def pair_of_people(eps: float, delta: float, m: int) -> tuple[float, float]:
     """Return the pair of m rows, of one row's: ``(m eps, delta (e^{m eps} - 1)/(e^eps - 1))``."""
     if delta == 0.0:
         return m * eps, 0.0
-    return m * eps, delta * math.expm1(m * eps) / math.expm1(eps)
+    return m * eps, min(1.0, delta / _ratio(eps, m * eps))
 
 
 def pair_of_rows(eps: float, delta: float, m: int) -> tuple[float, float]:
     """Return the pair of one row that comes to (eps, delta) for m."""
     if delta == 0.0:
         return eps / m, 0.0
-    return eps / m, delta * math.expm1(eps / m) / math.expm1(eps)
+    return eps / m, delta * _ratio(eps / m, eps)
+
+
+def profile_of_people(curve: Callable[[float], float], eps: float, m: int) -> float:
+    """Return delta(eps) for m rows of one whose profile for a row is ``curve``.
+
+    ``min sum_i e^{eps_1 + ... + eps_{i-1}} curve(eps_i)`` over splits of eps. Every split is a
+    bound, so the search need not be exact.
+    """
+    from scipy.optimize import minimize
+
+    def bound(parts: Sequence[float]) -> float:
+        before, total = 0.0, 0.0
+        for part in parts:
+            total += math.exp(min(before, 700.0)) * curve(part)
+            before += part
+        return total
+
+    def whole(free: Sequence[float]) -> list[float]:
+        return [*map(float, free), eps - math.fsum(map(float, free))]
+
+    def height(free: Sequence[float]) -> float:
+        return math.log(max(bound(whole(free)), 1e-300))
+
+    equal = [eps / m] * (m - 1)
+    best = bound(whole(equal))
+    if m > 1:
+        found = minimize(height, equal, method="Nelder-Mead",
+                         options={"xatol": 1e-7, "fatol": 1e-12, "maxiter": 400 * m})  # fmt: skip
+        best = min(best, bound(whole(found.x)))
+    return min(best, 1.0)
+
+
+def rho_of_people(rho: float, m: int) -> float:
+    """Return the zCDP parameter of m rows of one: ``m^2 rho``."""
+    return m * m * rho
 
 
 def gaussian_rows(eps: float, delta: float, m: int) -> tuple[float, float]:

@@ -54,7 +54,7 @@ class Guarantee:
     notes : tuple of str
         Qualifications that belong to the statement (float noise, ...).
     record_pair : (eps, delta) or None
-        For the unit "attribute": what a whole record gets.
+        For the unit "attribute": what a whole row gets.
     proved : {"replace", "add-remove"} or None
         Relation the mechanisms are stated for, if not ``relation``: the curve is then converted.
     inner : tuple of Step
@@ -201,7 +201,7 @@ class Guarantee:
             text += "; converted from a proof for add/remove"
         if self.record_pair is not None:
             eps, delta = self.record_pair
-            text += f"; a whole record: (eps = {eps:g}, delta = {delta:g})"
+            text += f"; a whole row: (eps = {eps:g}, delta = {delta:g})"
         return "; ".join((text, *self.notes))
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmodels.after.regression import score
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError, choice
+from dpmodels.errors import NotReleasedError, RequestError, choice
 from dpmodels.results.fit import Fit
 from dpmodels.results.joint import AnovaTable, checked_errors, joint_test
 from dpmodels.results.released_moments import moments_of
@@ -125,6 +125,11 @@ def _wald_row(small: Fit, large: Fit) -> tuple[str, float, int, float]:
 def _score_row(small: Fit, large: Fit) -> tuple[str, float, int, float]:
     extra = _nested(small, large)
     facts = moments_of(small._record)
+    if facts.people:
+        raise NotReleasedError(
+            "a score test takes rows for independent, and these moments are of people with several "
+            "rows: fit the data itself, dp_ols(formula, data, unit=...), whose errors allow it"
+        )
     wide: Any = large._record.estimate
     rows: Array = np.asarray(wide.arrays["functionals"])
     B2 = rows[[wide.names.index(n) for n in extra]]

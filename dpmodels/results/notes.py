@@ -138,7 +138,7 @@ def _promise(record: Record) -> list[str]:
         notes.append("Privacy: converted from a proof for add or remove one row.")
     if promise.record_pair is not None:
         eps, delta = promise.record_pair
-        notes.append(f"Privacy of a whole record: (ε = {eps:g}, δ = {delta:g})-DP.")
+        notes.append(f"Privacy of a whole row: (ε = {eps:g}, δ = {delta:g})-DP.")
     return [*notes, *promise.notes]
 
 

@@ -25,6 +25,10 @@ __all__ = ["correlations", "path", "principal", "subsets"]
 #: All subsets of so many terms are compared at most.
 MOST_TERMS = 14
 _PATH = 40
+OF_PEOPLE = (
+    "Rows of one person may depend on each other, so there are no sampling errors: "
+    "'std_error_privacy' is the noise of the release."
+)
 AFTER_SELECTION = (
     "Chosen by the release itself: p-values and intervals of the chosen model are conditional on "
     "the choice and too optimistic. A model fixed before has honest ones."
@@ -112,6 +116,9 @@ def correlations(record: Record, given: Any, level: float) -> pd.DataFrame:
         rows.append((names[i], names[j], one.value, one.se, one.se_privacy, one.low, one.high))
     heads = ["x", "y", "correlation", "std_error", "std_error_privacy", "conf_low", "conf_high"]
     frame = pd.DataFrame(rows, columns=heads)
+    if facts.people:
+        frame[["std_error", "conf_low", "conf_high"]] = math.nan
+        frame.attrs["notes"] = [OF_PEOPLE]
     frame.attrs["matrix"] = pd.DataFrame(matrix, index=names, columns=names)
     frame.attrs["given"] = held
     return frame
@@ -177,6 +184,12 @@ def subsets(record: Record, response: str, top: int) -> pd.DataFrame:
     import pandas as pd
 
     facts, constant, a, terms = _problem(record, response)
+    if facts.people:
+        raise NotReleasedError(
+            "subsets are compared by BIC, which takes rows for independent, and these moments are "
+            "of people with several rows: use lasso_path(), or test terms of "
+            "dp_ols(formula, data, unit=...)"
+        )
     if len(terms) > MOST_TERMS:
         raise RequestError(
             f"{len(terms)} terms have more than 2^{MOST_TERMS} subsets: use lasso_path(), or a "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.after.moments import SecondMoments
+from dpmodels.after.moments import LEAST_ROWS, SecondMoments
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError
 from dpmodels.units.person import column_of
@@ -33,6 +33,8 @@ class MomentFacts:
         The constant is a row of its own, no column of the design.
     weighted : bool
         Rows may have been scaled down.
+    people : bool
+        Sums are of people, whose rows may depend on each other: nothing here gives sampling errors.
     """
 
     moments: SecondMoments
@@ -40,6 +42,7 @@ class MomentFacts:
     names: tuple[str, ...]
     loose: bool
     weighted: bool
+    people: bool = False
 
 
 def has_moments(record: Record) -> bool:
@@ -56,7 +59,8 @@ def moments_of(record: Record) -> MomentFacts:
             + (": it got no reply" if not record.estimate.released else "")
             + '. One that does: m = dp.dp_moments("y + x1 + x2", data, eps=..., delta=...)'
         )
-    if column_of(record.guarantee.unit) is not None:
+    people = column_of(record.guarantee.unit) is not None
+    if people and (record.guarantee.most or record.call.verb != "dp_moments"):
         raise NotReleasedError(
             f"these moments are of kept rows of {record.guarantee.unit}: what follows from them "
             "takes rows for independent. Fit the data itself: dp_ols(..., unit=...)"
@@ -67,10 +71,9 @@ def moments_of(record: Record) -> MomentFacts:
     constant = back[-1] if loose else None
     if not loose and design.has_intercept:
         constant = back[[c.kind for c in design.columns].index("intercept")]
-    m = SecondMoments(
-        np.asarray(arrays["released_moments"]),
-        np.asarray(arrays["released_noise"]),
-        float(arrays["released_rows"][0]),
-        constant,
-    )
-    return MomentFacts(m, back, names, loose, "released_weighted" in arrays)
+    Q, rows = np.asarray(arrays["released_moments"]), float(arrays["released_rows"][0])
+    known = None
+    if people and constant is not None:  # of people there are N, of their rows any number
+        known = max(float(constant @ Q @ constant), LEAST_ROWS * rows)
+    m = SecondMoments(Q, np.asarray(arrays["released_noise"]), rows, constant, known)
+    return MomentFacts(m, back, names, loose, "released_weighted" in arrays, people)

@@ -110,7 +110,7 @@ class PublicFacts:
 
     @property
     def unit(self) -> str:
-        """Whom the guarantee protects: "one record", or "one person (column person_id)"."""
+        """Whom the guarantee protects: "one row", or "one person (column person_id)"."""
         return named(self._record.guarantee.unit)
 
     @property

@@ -22,7 +22,7 @@ from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.deviance import SHARE, STEP, Deviance
 from dpmodels.scoring.guide import Guide
 from dpmodels.scoring.newton import Step, newton_step
-from dpmodels.scoring.people import PersonPass, sums_of_people
+from dpmodels.scoring.people import PeoplePasses, PersonPass
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
 from dpmodels.scoring.score import LeastSquares, MeanScore, Score, Start, Working
 from dpmodels.scoring.state import State
@@ -281,8 +281,9 @@ def _of_blocks(
     early, tail = (None, guide.tail_coins(run)) if last else (guide.early_coins(run), None)
     if passes[0].plan.people:
         assert isinstance(rows, PeopleRows)
-        by_person = [one for one in passes if isinstance(one, PersonPass)]
-        return sums_of_people(by_person, rows.people(design, early), tail)
+        by_person = tuple(one for one in passes if isinstance(one, PersonPass))
+        of_people = summed(rows, design, PeoplePasses(by_person), coins=early, inner=tail)
+        return tuple(of_people.sums)
     assert not isinstance(rows, PeopleRows)
     windows = ALL_ROWS if last else guide.windows
     found = summed(
@@ -357,12 +358,6 @@ class _Worked:
     rows: Any
     working: Working
 
-    def people(self, design: Design, coins: Coins | None = None) -> Iterator[BlockOfPeople]:
-        """Yield one pass of blocks of whole people."""
-        for block in self.rows.people(design, coins):
-            self.working.apply(block.rows)
-            yield block
-
     def blocks(
         self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
     ) -> Iterator[Array]:
@@ -381,12 +376,17 @@ class _WorkedJob:
     job: Job
     working: Working
 
+    @property
+    def of_people(self) -> bool:
+        """Whether blocks are of whole people."""
+        return bool(getattr(self.job, "of_people", False))
+
     def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> Any:
         """Return the sums over blocks. Confidential."""
         return self.job.over(_worked(blocks, self.working), coins)
 
 
-def _worked(blocks: Iterable[Array], working: Working) -> Iterator[Array]:
+def _worked(blocks: Iterable[Any], working: Working) -> Iterator[Any]:
     for block in blocks:
-        working.apply(block)
+        working.apply(block.rows if isinstance(block, BlockOfPeople) else block)
         yield block

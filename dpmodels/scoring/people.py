@@ -8,14 +8,23 @@ up and pulled into the ball of C, a person's information into a ball of trace R_
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.people import into_balls, lengths, product, sums
 from dpmodels.exact.rowmap import STEPS
-from dpmodels.scoring.sums import SHRINK, PassSums, ScorePass, counted_lengths, scaled, softened
+from dpmodels.scoring.sums import (
+    SHRINK,
+    ManySums,
+    PassSums,
+    ScorePass,
+    counted_lengths,
+    scaled,
+    softened,
+)
 
 if TYPE_CHECKING:
     from dpmodels.exact.people import Index
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.windows import Coins
 
-__all__ = ["PersonPass", "sums_of_people"]
+__all__ = ["PeoplePasses", "PersonPass", "sums_of_people"]
 
 #: A row's score longer than this many C is taken for one of that length, before people are summed:
 #: 2^23 rows of 2^30 lattice steps add up exactly.
@@ -80,6 +89,18 @@ class PersonPass(ScorePass):
         factor = softened(size, STEPS, self.plan.whole) * SHRINK
         np.divide(factor, size, out=factor, where=size > 0.0)
         adding.score += np.trunc(own * factor).sum(axis=1).astype(np.int64).astype(object)
+
+
+@dataclass(frozen=True, eq=False)
+class PeoplePasses:
+    """Passes that read the same people at once, for whoever adds up."""
+
+    passes: tuple[PersonPass, ...]
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], coins: Coins | None = None) -> ManySums:
+        """Return the sums of each pass. Confidential."""
+        return ManySums(sums_of_people(self.passes, blocks, coins))
 
 
 def _rows_of(z: Array, block: BlockOfPeople, chosen: Index | slice) -> Array:

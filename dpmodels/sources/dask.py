@@ -47,12 +47,30 @@ class DaskSource:
         """Return the number of rows of each partition, counted where they are."""
         if self.client is None:
             return None
-        import dask
-
-        parts = self._parts(list(self.kinds)[:1])
-        tasks = [dask.delayed(len)(part) for part in parts]
+        tasks = [_length(part) for part in self._parts(list(self.kinds)[:1])]
         found: list[int] = self.client.gather(self.client.compute(tasks))
         return found
+
+    def whole(self, column: str, kinds: Mapping[str, Any]) -> list[Piece]:
+        """Return partitions in which each person of a column lies whole, if a cluster has them.
+
+        Rows move once, and are held by the workers until the pieces are let go.
+        """
+        if self.client is None:
+            return []
+        from dpmodels.sources.together import moved
+
+        held = self.client.persist(moved(self._data, column, kinds))
+        return [Piece(FrameSource, part) for part in held.to_delayed()]
+
+    def people(self, column: str) -> int | None:
+        """Return the number of different ids, counted where they are; None: by the caller."""
+        if self.client is None:
+            return None
+        from dpmodels.sources.together import counted
+
+        tasks = [_length(part) for part in counted(self._data, column).to_delayed()]
+        return sum(self.client.gather(self.client.compute(tasks)))
 
     @functools.cached_property
     def client(self) -> Any:
@@ -62,6 +80,12 @@ class DaskSource:
 
     def _parts(self, names: Sequence[str]) -> list[Any]:
         return list(self._data[list(names)].to_delayed())
+
+
+def _length(part: Any) -> Any:
+    import dask
+
+    return dask.delayed(len)(part)
 
 
 def _holder(part: Any) -> Any:

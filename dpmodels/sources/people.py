@@ -3,11 +3,13 @@
 Whatever the source gives (a frame, a file, parts that interleave people), the cells that the
 design needs are read once and put in the order of people; ids are compared and dropped. A stage
 gets whole people. A stage that knows only rows gets nothing: there is no ``blocks`` to read.
+Rows that memory does not hold are sorted on disk (:mod:`dpmodels.sources.ordered`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +19,25 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
-from dpmodels.sources.adapt import READ_ROWS, Source
-from dpmodels.sources.rows import Rows
-from dpmodels.sources.windows import WINDOW, Coins
+from dpmodels.sources.adapt import Source
+from dpmodels.sources.keyed import keyed
+from dpmodels.sources.pieces import Partial, Task, added
+from dpmodels.sources.together import MOVED
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
 from dpmodels.units.ids import Ids
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.sources.piece import Crew, Piece
     from dpmodels.units.person import Person
 
-__all__ = ["BlockOfPeople", "CappedRows", "PeopleRows", "count_people", "row_hashes"]
+__all__ = ["BlockOfPeople", "PeopleRows", "PeopleTask", "count_people", "row_hashes"]
 
 Index = npt.NDArray[np.intp]
+#: ``cut(a, b)``: the cells of rows a to b, in the order of people.
+Cut = Callable[[int, int], dict[str, Any]]
+#: Rows at once where a person's rows are kept by their hashes.
+_KEPT = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +61,10 @@ class BlockOfPeople:
 
 def count_people(source: Source, person: Person) -> int:
     """Count the different ids of a table: a public number."""
+    there = getattr(source, "people", None)  # of parts that others hold
+    found = None if there is None else there(person.column)
+    if found is not None:
+        return int(found)
     ids = Ids()
     for chunk in source.chunks([person.column]):
         ids.add(chunk[person.column])
@@ -69,6 +82,11 @@ class PeopleRows:
     person : Person
     public_n : bool
         False under add-remove.
+    coerced : bool
+        The cells of the source are as coercion would give them.
+    crew : Crew or None
+        Who does the tasks of passes that are sums, where the source has whole people in its parts;
+        None: this thread.
 
     Notes
     -----
@@ -77,8 +95,12 @@ class PeopleRows:
     call, where it was declared (``units=``) one with more.
     """
 
-    def __init__(self, source: Source, n: int, person: Person, *, public_n: bool = True) -> None:
-        self._source = source
+    def __init__(
+        self, source: Source, n: int, person: Person, *, public_n: bool = True,
+        coerced: bool = False, crew: Crew | None = None,
+    ) -> None:  # fmt: skip
+        self._source, self._coerced, self._crew = source, coerced, crew
+        self._whole: tuple[frozenset[str], list[Piece]] = frozenset(), []
         self.person = person
         self._public_n = public_n
         self._cells: dict[str, Any] = {}
@@ -99,21 +121,49 @@ class PeopleRows:
         Rows without an id are nobody's and left out. A person of more rows is a block of its own.
         With ``coins`` only the people that they choose, one coin a person.
         """
-        first, counts = self._spans(design.kinds)
-        if coins is not None:
-            chosen = coins.choose(len(counts))
-            first, counts = first[chosen], counts[chosen]
-        for a, b in _groups(counts, height):
-            size = counts[a:b]
-            starts = np.concatenate([[0], np.cumsum(size)[:-1]]).astype(np.intp)
-            m = int(size.sum())
-            low, high = int(first[a]), int(first[b - 1] + size[-1])
-            where: Any = slice(low, high)
-            if high - low != m:
-                where = np.repeat(first[a:b] - starts, size) + np.arange(m)
-            rows = np.empty((design.q, m))
-            design.fill({c: v[where] for c, v in self._cells.items()}, rows)
-            yield BlockOfPeople(rows, starts, size)
+        for cells, starts, counts in self._parts(design.kinds, coins, height):
+            rows = np.empty((design.q, int(counts.sum())))
+            design.fill(cells, rows)
+            yield BlockOfPeople(rows, starts, counts)
+
+    def summed(
+        self, design: Design, job: Any, *, windows: Windows = ALL_ROWS,
+        coins: Coins | None = None, inner: Coins | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the sums of one pass over people (:func:`dpmodels.sources.summed.summed`).
+
+        Parameters
+        ----------
+        job : Job
+            ``over(blocks of people, coins)``.
+        windows : Windows
+            All rows: places are no business of people.
+        """
+        if windows.every > 1 or not getattr(job, "of_people", False):
+            raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
+        pieces = self._pieces(design.kinds)
+        if not pieces or self._crew is None:
+            return job.over(self.people(design, coins), inner)
+        task = PeopleTask(design, job, ALL_ROWS, keyed(coins), keyed(inner))
+        mark, parts = self._crew.run(task, pieces)
+        total, found = added(task, parts, len(pieces), mark)
+        self._check(found)
+        return total
+
+    def found(self, kinds: Mapping[str, Any]) -> int:
+        """Return how many people there are. Confidential: under add-remove their number is."""
+        self._ready(kinds)
+        assert self._ends is not None
+        return len(self._ends) - 1
+
+    def _pieces(self, kinds: Mapping[str, Any]) -> list[Piece]:
+        """Return the parts of the source that hold whole people; none: read in this process."""
+        whole = getattr(self._source, "whole", None)
+        if self._crew is None or whole is None:
+            return []
+        if self._whole[0] != frozenset(kinds):
+            self._whole = frozenset(kinds), whole(self.person.column, kinds)
+        return self._whole[1]
 
     def sample(
         self,
@@ -136,18 +186,17 @@ class PeopleRows:
         **Privacy.** Which row stands for a person is a function of its own rows and of the key
         alone: one person is one column of what comes back. People without rows are NaN.
         """
-        self._spans(design.kinds)
         out = np.full((len(indices), self.n), np.nan)
-        hashes = row_hashes([self._cells[c] for c in sorted(design.kinds)], draw(8))
-        index, at, first = list(indices), 0, 0
-        for block in self.people(design):
-            own = hashes[first : first + block.rows.shape[1]]
-            first += len(own)
-            lowest = np.minimum.reduceat(own, block.starts)
-            rows = np.flatnonzero(own == np.repeat(lowest, block.counts))
+        index, at, key = list(indices), 0, draw(8)
+        for cells, starts, counts in self._parts(design.kinds):
+            own = row_hashes([cells[c] for c in sorted(design.kinds)], key)
+            lowest = np.minimum.reduceat(own, starts)
+            rows = np.flatnonzero(own == np.repeat(lowest, counts))
             # rows of equal cells have equal hashes: the first of them stands for all
-            _, one = np.unique(np.searchsorted(block.starts, rows, side="right"), return_index=True)
-            part = block.rows[:, rows[one]]
+            _, one = np.unique(np.searchsorted(starts, rows, side="right"), return_index=True)
+            whole = np.empty((design.q, len(own)))
+            design.fill(cells, whole)
+            part = whole[:, rows[one]]
             void = np.isnan(part[0 if design.response is None else -1])
             part = part[index]
             part[:, void] = np.nan
@@ -166,41 +215,67 @@ class PeopleRows:
         **Privacy.** One person changes ``most`` consecutive rows: which of its rows are kept is a
         function of them and of the key, and the order of people knows nothing of cells or ids.
         """
-        first, counts = self._spans(kinds)
-        key = noise.coins(8)
-        of = np.repeat(np.arange(len(counts)), counts)
-        cells = row_hashes([self._cells[c] for c in sorted(kinds)], key)
-        order = np.lexsort((cells, of))
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = (of[order][1:] != of[order][:-1]) | (cells[order][1:] != cells[order][:-1])
-        running = np.arange(len(order)) - np.maximum.accumulate(
-            np.where(new, np.arange(len(order)), 0)
-        )
-        hashes = np.empty_like(cells)
-        hashes[order] = row_hashes([cells[order], running], key)
-        order = np.lexsort((hashes, of))
-        rank = np.arange(len(order)) - np.repeat(first, counts)
-        taken = rank < most
-        place = noise.permutation(self.n)[of[taken]] * most + rank[taken]
-        out = {}
-        for name in kinds:
-            column = self._cells[name]
-            missing: Any = np.nan if column.dtype.kind == "f" else -1
-            full = np.full(self.n * most, missing, dtype=column.dtype)
-            full[place] = column[order[taken]]
-            out[name] = full
+        key, order, at = noise.coins(8), noise.permutation(self.n), 0
+        out: dict[str, Any] = {}
+        for cells, starts, counts in self._parts(kinds, height=_KEPT):
+            rows, of, rank = _smallest(cells, starts, counts, most, key)
+            place = order[at + of] * most + rank
+            at += len(counts)
+            for name in kinds:
+                if name not in out:
+                    out[name] = self._void(cells[name].dtype, most)
+                out[name][place] = cells[name][rows]
+        if not out:
+            empty = coerce_all({c: np.empty(0) for c in kinds}, kinds)
+            out = {c: self._void(v.dtype, most) for c, v in empty.items()}
         return out
+
+    def _void(self, dtype: Any, most: int) -> Any:
+        missing: Any = np.nan if dtype.kind == "f" else -1
+        return np.full(self.n * most, missing, dtype=dtype)
 
     def close(self) -> None:
         """Let go of the cells."""
         self._cells, self._ends = {}, None
+        self._whole = frozenset(), []
 
-    def _spans(self, kinds: Mapping[str, Any]) -> tuple[Index, Index]:
-        """Return (first row, number of rows) of each person, reading the table if need be."""
+    def _parts(
+        self, kinds: Mapping[str, Any], coins: Coins | None = None, height: int = WINDOW
+    ) -> Iterator[tuple[dict[str, Any], Index, Index]]:
+        """Yield (cells, first row, number of rows) of whole people, about ``height`` rows at once.
+
+        The table is read first if need be.
+        """
+        self._ready(kinds)
+        with self._opened(kinds) as cut:
+            for first, size in _blocks(self._spans(coins), height):
+                starts = np.concatenate([[0], np.cumsum(size)[:-1]]).astype(np.intp)
+                m = int(size.sum())
+                low, high = int(first[0]), int(first[-1] + size[-1])
+                cells = cut(low, high)
+                if high - low != m:  # people in between are left out
+                    where = np.repeat(first - low - starts, size) + np.arange(m)
+                    cells = {c: v[where] for c, v in cells.items()}
+                yield cells, starts, size
+                del cells
+
+    def _opened(self, kinds: Mapping[str, Any]) -> AbstractContextManager[Cut]:
+        """Return what cuts rows out of the table in the order of people."""
+        return nullcontext(lambda a, b: {c: self._cells[c][a:b] for c in kinds})
+
+    def _spans(self, coins: Coins | None) -> Iterator[tuple[Index, Index]]:
+        """Yield (first row, number of rows) of people: of those that the coins choose."""
+        assert self._ends is not None
+        first, counts = self._ends[:-1], np.diff(self._ends)
+        if coins is not None:
+            chosen = coins.choose(len(counts))
+            first, counts = first[chosen], counts[chosen]
+        yield first, counts
+
+    def _ready(self, kinds: Mapping[str, Any]) -> None:
+        """Read the table if need be."""
         if self._ends is None or set(kinds) - set(self._cells):
             self._read(kinds)
-        assert self._ends is not None
-        return self._ends[:-1], np.diff(self._ends)
 
     def _read(self, kinds: Mapping[str, Any]) -> None:
         column = self.person.column
@@ -208,7 +283,9 @@ class PeopleRows:
         ids, parts = Ids(), []
         for chunk in self._source.chunks(names):
             ids.add(chunk[column])
-            cells = coerce_all({c: chunk[c] for c in kinds}, kinds)
+            cells = {c: chunk[c] for c in kinds}
+            if not self._coerced:
+                cells = coerce_all(cells, kinds)
             # what a source hands out may be a view of a buffer that it uses again
             parts.append({c: np.array(v) for c, v in cells.items()})
             del chunk
@@ -231,6 +308,20 @@ class PeopleRows:
             )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class PeopleTask(Task):
+    """The plan of one pass over people, for a part that has whole people alone."""
+
+    def done(self, index: int, source: Source, first: int | None, mark: str = "") -> Partial:
+        """Add up one part; its length is counted in people."""
+        rows = PeopleRows(source, 0, MOVED, public_n=False, coerced=True)
+        coins = None if self.key is None else self.key.coins(index, 0)
+        inner = None if self.inner is None else self.inner.coins(index, 1)
+        with np.errstate(all="ignore"):
+            sums = self.job.over(rows.people(self.design, coins), inner)
+            return Partial(index, rows.found(self.design.kinds), sums, mark)
+
+
 def _by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:
     """Return (rows in the order of people, each in that of the file; ends of people).
 
@@ -247,8 +338,28 @@ def _by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:
     return table.data, table.indptr.astype(np.intp)
 
 
+def _blocks(
+    spans: Iterator[tuple[Index, Index]], height: int
+) -> Iterator[tuple[Index, Index]]:
+    """Yield runs of people with at most ``height`` rows together, or one person with more.
+
+    The runs are the same however the spans come in parts.
+    """
+    left: tuple[Index, Index] | None = None
+    for first, counts in spans:
+        if left is not None:
+            first, counts = np.concatenate([left[0], first]), np.concatenate([left[1], counts])
+        left = None
+        for a, b in _groups(counts, height):
+            if b == len(counts):  # more may come
+                left = first[a:], counts[a:]
+            else:
+                yield first[a:b], counts[a:b]
+    if left is not None:
+        yield left
+
+
 def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of people with at most ``height`` rows together, or one person with more."""
     ends = np.cumsum(counts)
     a = done = 0
     while a < len(counts):
@@ -257,47 +368,22 @@ def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
         a, done = b, int(ends[b - 1])
 
 
-class _Kept:
-    """At most so many rows of each person, as a source of rows."""
-
-    rescannable = True
-    schema_attr = None
-
-    def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:
-        self._people, self._variables, self._noise = people, dict(kinds), noise
-        self._cells: dict[str, Any] = {}
-        self.most = people.person.most
-        self.n: int | None = people.n * self.most
-        self.kinds = dict.fromkeys(kinds, "numeric")
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Yield slices of coerced cells."""
-        if not self._cells:
-            self._cells = self._people.kept(self._variables, self.most, self._noise)
-            self._people.close()
-        for start in range(0, self.n or 0, READ_ROWS):
-            yield {c: self._cells[c][start : start + READ_ROWS] for c in names}
-
-
-class CappedRows(Rows):
-    """``max_rows=`` rows of each person, for a method with a proof for rows (cap and pay).
-
-    Parameters
-    ----------
-    people : PeopleRows
-    kinds : mapping
-        Variables of the design.
-    noise : Noise
-        For the key of the hashes and the order of people.
-    """
-
-    def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:
-        kept = _Kept(people, kinds, noise)
-        super().__init__(kept, people.n * kept.most, False, coerced=True)
-
-    def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Refuse: which rows are kept is private."""
-        raise PrivacyBugError("columns of kept rows are not public")
+def _smallest(
+    cells: Mapping[str, Any], starts: Index, counts: Index, most: int, key: npt.NDArray[np.uint8]
+) -> tuple[Index, Index, Index]:
+    """Return (row, its person, its rank) of the rows of the ``most`` smallest hashes of each."""
+    of = np.repeat(np.arange(len(counts)), counts)
+    own = row_hashes([cells[c] for c in sorted(cells)], key)
+    order = np.lexsort((own, of))
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (of[order][1:] != of[order][:-1]) | (own[order][1:] != own[order][:-1])
+    running = np.arange(len(order)) - np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
+    hashes = np.empty_like(own)
+    hashes[order] = row_hashes([own[order], running], key)
+    order = np.lexsort((hashes, of))
+    rank = np.arange(len(order)) - np.repeat(starts, counts)
+    taken = rank < most
+    return order[taken], of[taken], rank[taken]
 
 
 def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

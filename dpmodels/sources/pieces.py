@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dpmodels._version import __version__
-from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
 from dpmodels.sources.keyed import Key
 from dpmodels.sources.piece import stamp
@@ -34,7 +33,7 @@ __all__ = ["Job", "Partial", "Task", "added", "alike", "done_by_bytes"]
 class Job(Protocol):
     """The public map of one pass."""
 
-    def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> Any:
+    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Any:
         """Return the exact integer sums over blocks: a value with ``+``. Confidential."""
         ...
 

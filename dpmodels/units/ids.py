@@ -13,11 +13,13 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 
-__all__ = ["Ids"]
+__all__ = ["Ids", "sort_keys"]
 
 Codes = npt.NDArray[np.int64]
 #: Floats at or above this do not tell neighbouring integers apart.
 _EXACT = 2.0**53
+#: Head of the keys of integers of 64 bits.
+_WHOLE = b"\1"
 #: Ids within so many times the number of rows are ranked by a table.
 _TABLE = 4
 
@@ -90,6 +92,47 @@ def _ranks(cells: Codes) -> tuple[Codes, int]:
 
     out, values = pd.factorize(cells, sort=True)
     return out.astype(np.int64), len(values)
+
+
+def sort_keys(column: Any) -> tuple[Any, Codes, npt.NDArray[np.intp] | None]:
+    """Return what the ids of a part are sorted and compared by, on disk as in memory.
+
+    Returns
+    -------
+    head : bytes or list of bytes
+        Of each row with an id; one for all where they are integers of 64 bits.
+    number : (m,) int64 array
+    rows : array or None
+        Those that have an id; None: all.
+
+    Notes
+    -----
+    Sorted by (head, number), people stand in the order of :meth:`Ids.codes`: numbers before text,
+    text by its code points. Two ids are equal where head and number are.
+    """
+    cells, ok = _canonical(column)
+    if cells.dtype == np.int64:
+        if ok is None or bool(ok.all()):
+            return _WHOLE, cells, None
+        rows = np.flatnonzero(ok)
+        return _WHOLE, cells[rows], rows
+    rows = np.flatnonzero([key is not None for key in cells.tolist()])
+    pairs = [_pair(key) for key in cells[rows].tolist()]
+    number = np.array([n for _, n in pairs], dtype=np.int64)
+    return [head for head, _ in pairs], number, rows
+
+
+def _pair(key: int | str) -> tuple[bytes, int]:
+    if isinstance(key, str):
+        return b"\3" + key.encode("utf-8", "surrogatepass"), 0
+    if -(2**63) <= key < 2**63:
+        return _WHOLE, key
+    size = (abs(key).bit_length() + 7) // 8
+    if key > 0:
+        return b"\2" + size.to_bytes(8, "big") + key.to_bytes(size, "big"), 0
+    # the longer a negative number, the earlier: lengths and digits are taken from their largest
+    shorter = (2**64 - 1 - size).to_bytes(8, "big")
+    return b"\0" + shorter + (256**size + key).to_bytes(size, "big"), 0
 
 
 def _canonical(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:

@@ -8,15 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.errors import RequestError, choice, did_you_mean, shown
 
 __all__ = [
-    "LEVELS", "NO_PEOPLE", "Person", "column_of", "identifier_among", "named", "people_or_rows",
-    "person_of", "unit_of",
+    "LEVELS", "NO_PEOPLE", "SORTERS", "Person", "column_of", "identifier_among", "named",
+    "people_or_rows", "person_of", "unit_of",
 ]  # fmt: skip
 
 #: Units that are no column: a row, or one variable of a row.
 LEVELS = ("record", "attribute")
+#: Who can put rows in the order of people on disk (``sort=``).
+SORTERS = ("duckdb",)
 #: Rows of a person where nothing says how many: a guess too large costs a little noise in the
 #: start, one too small shortens people there.
 ROWS = 4.0
@@ -49,12 +51,15 @@ class Person:
     most : int
         Rows of a person that are kept (``max_rows=``), where a method has a proof for rows only;
         0: all.
+    sort : str
+        "duckdb": rows are put in the order of people on disk; empty: in memory.
     """
 
     column: str
     count: int | None = None
     rows: float = ROWS
     most: int = 0
+    sort: str = ""
 
     @property
     def text(self) -> str:
@@ -81,8 +86,13 @@ def column_of(unit: str) -> str | None:
 
 
 def named(unit: str) -> str:
-    """Return a unit with its article: "one record", "one person (column person_id)"."""
-    return f"one {unit}" if column_of(unit) is None else unit
+    """Return a unit as it is said: "one row", "one attribute", "one person (column person_id)".
+
+    "record" is the word of options and files for a row.
+    """
+    if column_of(unit) is not None:
+        return unit
+    return "one row" if unit == "record" else f"one {unit}"
 
 
 def people_or_rows(unit: str) -> str:
@@ -95,6 +105,7 @@ def person_of(
     units: Any = None,
     rows_per_unit: Any = None,
     max_rows: Any = None,
+    sort: Any = None,
     *,
     columns: Mapping[str, str] | None = None,
     levelled: Iterable[str] = (),
@@ -103,7 +114,7 @@ def person_of(
 
     Parameters
     ----------
-    unit, units, rows_per_unit, max_rows
+    unit, units, rows_per_unit, max_rows, sort
         As typed.
     columns : mapping or None
         Columns of the table with their public kinds; None: not known (a plan without data).
@@ -111,7 +122,10 @@ def person_of(
         Variables that the schema declares with levels.
     """
     if unit is None:
-        given = (("units", units), ("rows_per_unit", rows_per_unit), ("max_rows", max_rows))
+        given = (
+            ("units", units), ("rows_per_unit", rows_per_unit), ("max_rows", max_rows),
+            ("sort", sort),
+        )  # fmt: skip
         for name, value in given:
             if value is not None:
                 raise RequestError(
@@ -140,7 +154,9 @@ def person_of(
             "max_rows= takes the number of rows of a person that are kept, for example "
             f"max_rows=5; got {shown(max_rows)}"
         )
-    return Person(unit, units, _guess(rows_per_unit), most)
+    if sort is not None:
+        choice("sort", sort, SORTERS)
+    return Person(unit, units, _guess(rows_per_unit), most, sort or "")
 
 
 def _guess(value: Any) -> float:

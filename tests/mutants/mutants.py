@@ -27,6 +27,7 @@ def replayed(word):
 
 _M = "dpmodels/models/"
 _PEOPLE = ("tests/privacy/test_people.py",)
+_TABLES = ("tests/privacy/test_people_tables.py",)
 #: What is done with a fit, and new releases about one.
 HOLDOUT = ("tests/privacy/test_holdout_sensitivity.py", "-k", "attained")
 ORACLE = ("tests/unit/after/test_oracle.py",)
@@ -93,8 +94,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/sources/people.py",
-        "lowest = np.minimum.reduceat(own, block.starts)",
-        "own = np.arange(len(own))\n            lowest = np.minimum.reduceat(own, block.starts)",
+        "lowest = np.minimum.reduceat(own, starts)",
+        "own = np.arange(len(own))\n            lowest = np.minimum.reduceat(own, starts)",
         _PEOPLE,
     ),
     Mutant(
@@ -113,6 +114,78 @@ MUTANTS = (
         "dpmodels/sources/people.py",
         "if self.person.count is not None and found > self.person.count:",
         "if False:",
+        ("tests/unit/units/test_unit_argument.py",),
+    ),
+    Mutant(
+        "dpmodels/exact/shares.py",
+        "rows = np.asarray(counts, dtype=np.int64)[who]",
+        "rows = np.ones(len(who), dtype=np.int64)",
+        _TABLES,
+    ),
+    Mutant(
+        "dpmodels/exact/shares.py",
+        "up_to -= np.repeat(before, np.diff(np.r_[-1, ends]))",
+        "",
+        _TABLES,
+    ),
+    Mutant(
+        "dpmodels/models/table/sums.py",
+        "(rows.n - found.people) * int(STEPS)",
+        "0",
+        ("tests/unit/units/test_unit_argument.py",),
+    ),
+    Mutant(
+        "dpmodels/models/table/ranks.py",
+        "sensitivity=move(exact, grouped=bool(axes), unit=unit),",
+        "sensitivity=max(move(exact, grouped=bool(axes), unit=unit) // 2, 1),",
+        _TABLES,
+    ),
+    Mutant(
+        "dpmodels/sources/together.py",
+        "return found.shuffle(on=_PLACE)",
+        "return found",
+        ("tests/unit/sources/test_together.py",),
+    ),
+    Mutant(
+        "dpmodels/sources/together.py",
+        "out[_PLACE] = (number ^ (number >> 32)) & 0x7FFFFFFF",
+        "out[_PLACE] = np.arange(len(number))",
+        ("tests/unit/sources/test_together.py",),
+    ),
+    Mutant(
+        "dpmodels/sources/ordered.py",
+        "ORDER BY head, number, place",
+        "ORDER BY number, place",
+        ("tests/unit/sources/test_ordered.py",),
+    ),
+    Mutant(
+        "dpmodels/sources/ordered.py",
+        "new[0] = key != self._last",
+        "new[0] = True",
+        ("tests/unit/sources/test_ordered.py",),
+    ),
+    Mutant(
+        "dpmodels/sources/people.py",
+        'not getattr(job, "of_people", False)',
+        "False",
+        ("tests/unit/sources/test_together.py",),
+    ),
+    Mutant(
+        "dpmodels/models/moments/regression.py",
+        "nan if lost or detail.people else fit.sampling",
+        "nan if lost else fit.sampling",
+        ("tests/unit/models/moments/test_by_person.py",),
+    ),
+    Mutant(
+        "dpmodels/models/moments/joint.py",
+        "* (detail.per or 1.0)",
+        "",
+        ("tests/unit/models/moments/test_by_person.py",),
+    ),
+    Mutant(
+        "dpmodels/privacy/group.py",
+        "before += part",
+        "",
         ("tests/unit/units/test_unit_argument.py",),
     ),
     Mutant(

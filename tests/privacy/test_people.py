@@ -4,6 +4,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpmodels as dp
@@ -78,6 +79,8 @@ def neighbours(rng, ids, cells, most=1000):
                 yield with_rows(rng, ids, cells, person, corner(rng, m, kind=kind))
 
 
+TABLE = pd.DataFrame(np.random.default_rng(3).uniform(-1, 1, (60, 3)), columns=["a", "b", "y"])
+PUBLIC = {"moments": np.diag([1.0, 0.3, 0.3]), "m": 100}
 CASES = {
     "ols": ("dp_ols", {}, XY),
     "ols, add-remove": ("dp_ols", {"relation": "add-remove", "n_guess": N}, XY),
@@ -86,7 +89,15 @@ CASES = {
     "median": ("dp_quantreg", {"tau": 0.3}, XY),
     "huber": ("dp_mest", {"loss": "huber"}, XY),
     "bought": ("dp_ols", {}, BOUGHT),
+    "ols, public": ("dp_ols", {"method": "pmt", "public": TABLE}, XY),
     "mean": ("dp_mean", {}, XY),
+    "moments": ("dp_moments", {"stages": 2}, XY),
+    "moments, pure": ("dp_moments", {"stages": 1, "delta": 0.0}, XY),
+    "moments, joint": ("dp_moments", {"method": "joint"}, XY),
+    "moments, joint, add-remove": (
+        "dp_moments", {"method": "joint", "relation": "add-remove", "n_guess": N}, XY,
+    ),
+    "moments, public": ("dp_moments", {"method": "pmt", "public": PUBLIC, "stages": 2}, XY),
 }
 
 
@@ -94,7 +105,7 @@ def plan_of(verb, schema, *, eps=4.0, n=N, delta=1e-4, **options):
     people = {} if options.get("relation") == "add-remove" else {"units": n}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPModelsWarning)
-        formula = "y + a ~ 1" if verb == "dp_mean" else "y ~ a + b"
+        formula = "y + a ~ 1" if verb in ("dp_mean", "dp_moments") else "y ~ a + b"
         return dp.plan(formula, schema, n=n, eps=eps, delta=delta, verb=verb, unit="id",
                        **people, rows_per_unit=3, **options)  # fmt: skip
 
@@ -117,7 +128,8 @@ def test_all_rows_of_a_person_move_no_more_than_is_charged(name):
         others = [table(ids[ids != p], cells[ids != p]) for p in range(N)]
     ratios = replay_ratios(plan, table(ids, cells, event), others, seed=3)
     assert max(ratios.values()) <= 1.0 + 1e-9, ratios
-    told = [v for k, v in ratios.items() if k.startswith(("start", "information", "means"))]
+    told = [v for k, v in ratios.items() if k.startswith(("start", "information", "means", "moments", "second"))]
+    told += [ratios[k] for k in ("first moments", "whitened moments") if k in ratios]
     assert max(told) > 0.5, ratios  # the neighbours are bad enough to tell
     if name == "bought":
         assert max(v for k, v in ratios.items() if k.startswith(("scale of", "range of"))) > 0.5

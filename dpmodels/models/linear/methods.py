@@ -129,6 +129,7 @@ register_method(
         title="least squares whitened by public moments",
         backend="dpmodels.models.linear.pmt",
         endings=(Ending("dpmodels.models.linear.pmt_scored", _WHY_NOT, "moments only"),),
+        people=("dpmodels.models.linear.pmt_scored",),
         needs=("public data", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("weights", "public"),

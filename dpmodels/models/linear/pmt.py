@@ -37,7 +37,7 @@ from dpmodels.models.linear.scores import (
 )
 from dpmodels.models.linear.stages import Passes, Stages, ball_stage, whitened_stage
 from dpmodels.planning import Plan
-from dpmodels.planning.rows import enough_rows, planning_rows
+from dpmodels.planning.rows import enough_rows, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
@@ -83,6 +83,8 @@ class PmtDetail:
         Of the two passes; ``second_radius`` 0: by rule.
     scores : mechanism or None
         Of the scores, for ``vcov="hetero"``.
+    per : float
+        Public guess of the rows of a person, where that is the unit; 0: rows.
     """
 
     white: PublicWhitening
@@ -93,6 +95,7 @@ class PmtDetail:
     second_radius: float
     phi: float
     scores: Gaussian | Pure | None = None
+    per: float = 0.0
 
 
 def two_stages(mu: float, q: int, n: int) -> tuple[bool, float]:
@@ -132,11 +135,15 @@ def whitened_plan(request: Request, design: Design, n: int, white: PublicWhiteni
     third = budget.part(scores) if scores > 0 else None
     phi = float(request["phi"])
     given = request["radius"]
+    per = guessed_rows(request)
     radius = public_radius(
-        white, mu_like(first, q), rows, phi=phi, rule=None if two and given != "loo" else given
-    )
+        white, mu_like(first, q), rows, phi=phi / (per or 1.0),
+        rule=None if two and given != "loo" else given,
+    )  # fmt: skip
+    if per and not (isinstance(given, float) and not two):
+        radius *= math.sqrt(per)
     after = float(given) if two and isinstance(given, float) else 0.0
-    detail = PmtDetail(white, rows, first, second, radius, after, phi, third)
+    detail = PmtDetail(white, rows, first, second, radius, after, phi, third, per)
     steps = [Step("first moments" if two else "moments", first, share=share)]
     if second is not None:
         steps.append(Step("whitened moments", second, share=other))
@@ -174,7 +181,7 @@ def _scales(detail: PmtDetail, q: int, relation: str) -> dict[str, float]:
     }
     if detail.second is not None:
         out["radius of the second stage"] = detail.second_radius or second_radius(
-            mu_like(detail.second, q), q, detail.rows, detail.phi
+            mu_like(detail.second, q), q, detail.rows, detail.phi / (detail.per or 1.0)
         )
     return out
 
@@ -216,7 +223,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     detail: PmtDetail = plan.detail
     unit = UnitScale(1.0 / detail.white.scale, np.zeros(len(detail.white.scale)), False)
     constant = plan.design.response is None
-    passes = Passes(rows, plan.design, unit, run, plan.request.relation, constant)
+    passes = Passes(rows, plan.design, unit, run, plan.request.relation, constant, detail.per)
     name = "moments" if detail.second is None else "first moments"
     stages = [ball_stage(passes, detail.white.L, detail.radius, name, detail.first)]
     if detail.second is not None:

@@ -25,6 +25,17 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     return scored.plan(request, design, n, whitening_of(request, design, n))
 
 
+def _read(plan: Plan, release: Release) -> int:
+    """Return how many rows the start read; of people the released number, if it tells."""
+    detail: ScoredDetail = plan.detail
+    read = detail.guide.early(detail.rows)
+    a = release.detail.coordinates.constant
+    if plan.request.unit is None or a is None:
+        return read
+    r = release.detail.coordinates.rank
+    return max(round(float(a @ release.detail.Q[:r, :r] @ a)), read // 10)
+
+
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Return the estimate of a scoring fit, beside the public-only fit."""
     detail: ScoredDetail = plan.detail
@@ -44,7 +55,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         found,
         notes=tuple(notes),
         arrays=arrays,
-        warnings=(*found.warnings, *diagnostics(start, detail.guide.early(detail.rows))),
+        warnings=(*found.warnings, *diagnostics(start, _read(plan, release))),
         stats={**found.stats, "shrinkage_of_public_moments": white.shrink},
     )
     return with_public(found, public, plan.request)

@@ -37,6 +37,8 @@ class Passes:
     rows, design, unit, run, relation
     constant : bool
         Put the constant 1 in front of every row (the design has no intercept column).
+    per : float
+        Public guess of the rows of a person, where that is the unit; 0: rows.
     """
 
     rows: Rows
@@ -45,6 +47,7 @@ class Passes:
     run: Run
     relation: str
     constant: bool = False
+    per: float = 0.0
 
     @property
     def q(self) -> int:
@@ -83,11 +86,13 @@ def ball_stage(
     Privacy
     -------
     The mechanism of the step. L and the radius must be public or released before. With
-    ``every = k`` each row is read with probability 1/k, by secret coins.
+    ``every = k`` each row is read with probability 1/k, by secret coins. By person the ball is that
+    of the trace of a person's rows (``units/theory.md``, 2 and 10).
     """
     q = passes.q
     inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
-    rowmap = ball_map(passes.unit, radius, inverse, passes.relation)
+    people = passes.per > 0.0
+    rowmap = ball_map(passes.unit, radius, inverse, passes.relation, people=people)
     if windows.every > 1 and passes.relation != "replace":
         raise PrivacyBugError("windows of rows have their proof under replace-one only")
     Q = release_ball(
@@ -100,6 +105,7 @@ def ball_stage(
         passes.relation,
         windows,
         Coins(every, passes.run.coins) if every > 1 else None,
+        people=people,
     )
     V = joint_noise(q, ball_sd(mechanism, radius, q, passes.relation), mechanism)
     return Stage(Q, V, np.eye(q) if L is None else L, radius)
@@ -127,5 +133,6 @@ def whitened_stage(
     read = n if first_n is None else first_n
     noise = first.s * math.sqrt(2.0 * q) / read
     K = floored_cholesky(first.Q / read, noise, multiple=floor, least=least)
-    R = radius or second_radius(mu_like(mechanism, q), q, n, phi)
+    # whitened is the trace of a person: phi speaks of rows, of which each has so many
+    R = radius or second_radius(mu_like(mechanism, q), q, n, phi / (passes.per or 1.0))
     return ball_stage(passes, first.L @ K, R, "whitened moments", mechanism)

@@ -18,7 +18,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.exact.gram import gram_over
-from dpmodels.exact.people import averages_gram
+from dpmodels.exact.people import PeopleGramOf
 from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.planning import Plan
@@ -26,6 +26,7 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
+from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -122,7 +123,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     rowmap, centre, half = mean_scale(design)
     d = design.p
     if plan.request.unit is not None:
-        G = averages_gram(rows.people(design), rowmap).integers()
+        G = summed(rows, design, PeopleGramOf(rowmap, average=True)).integers()
     else:
         G = gram_over(rows, design, WithOne(rowmap)).integers()
     # Last row of the Gram matrix of (u, 1): sums of u, then the count; lattice unit 2^-40.

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpmodels.exact.gram import gram_over
-from dpmodels.exact.queries import joint_noise
-from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
+from dpmodels.exact.queries import ball_map, joint_noise, release_ball
+from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap, UnitScale, WithOne
 from dpmodels.exact.sensitivity import gram_l1, gram_sensitivity
 from dpmodels.exact.symmetric import release_symmetric
 from dpmodels.models.linear.inference import no_reply
 from dpmodels.models.linear.simple import budget_of, make_plan
-from dpmodels.models.moments.report import Back, moment_estimate
-from dpmodels.planning.rows import planning_rows
+from dpmodels.models.moments.report import OF_PEOPLE, ROWS_OF_ONE, Back, moment_estimate
+from dpmodels.planning.rows import guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import no_ranges, ranged_design
@@ -36,10 +37,14 @@ _STEP = "second moments"
 
 @dataclass(frozen=True)
 class SecondDetail:
-    """Mechanism of the release and row count of the estimate (n, or the public guess)."""
+    """Mechanism of the release, row count of the estimate (n, or the public guess).
+
+    ``per``: public guess of the rows of a person, where that is the unit; 0: rows.
+    """
 
     mechanism: Gaussian | Pure
     rows: int
+    per: float = 0.0
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
@@ -47,7 +52,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     bought, steps, budget, rest = budget_of(request, design)
     part = budget.part(1.0)
     steps.append(Step(_STEP, part, share=rest))
-    detail = SecondDetail(part, planning_rows(request, n))
+    detail = SecondDetail(part, planning_rows(request, n), guessed_rows(request))
     return make_plan(request, design, n, steps, bought, detail)
 
 
@@ -63,7 +68,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
 
     Privacy
     -------
-    Unit: one row. ``|(u, 1)|^2 <= k + 1`` holds by clipping each cell, in integers.
+    Unit: one row. ``|(u, 1)|^2 <= k + 1`` holds by clipping each cell, in integers. Or one person,
+    whose rows are scaled into a ball: their squares come to at most as many times k + 1 as
+    ``rows_per_unit=`` says (``units/theory.md``, 2).
     """
     detail: SecondDetail = plan.detail
     relation = plan.request.relation
@@ -72,6 +79,12 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         return no_ranges(plan)
     unit = _centred(design)
     q = design.p + 1
+    if detail.per:
+        rowmap = OneFirst(_ball(unit, detail, relation))
+        Q = release_ball(
+            rows, design, rowmap, run, _STEP, detail.mechanism, relation, people=True
+        )
+        return Release({"Q": np.roll(Q, -1, (0, 1))}, plan.guarantee, design, detail=unit)
     G = gram_over(rows, design, WithOne(RowMap(unit, np.ones(q - 1)))).integers()
     if isinstance(detail.mechanism, Gaussian):
         sensitivity = gram_sensitivity(q, relation) * q * 2.0**40
@@ -83,6 +96,13 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         Q[upper] = run.laplace(_STEP, G[upper], l1, unit=STEPS**-2)
         Q.T[upper] = Q[upper]
     return Release({"Q": Q}, plan.guarantee, design, detail=unit)
+
+
+def _ball(unit: UnitScale, detail: SecondDetail, relation: str) -> RowMap:
+    """Return the map of rows (1, u) into the ball of a person."""
+    whole = UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), False)
+    radius = math.sqrt(detail.per * len(whole.scale))
+    return ball_map(whole, radius, None, relation, people=True)
 
 
 def _centred(design: Design) -> UnitScale:
@@ -103,16 +123,19 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     # (x, 1) = T (u, 1)
     T = np.diag(np.append(1.0 / unit.scale, 1.0))
     T[:-1, -1] = -unit.shift / unit.scale
-    s = scale_of(detail.mechanism, q, plan.request.relation)
+    s = scale_of(detail.mechanism, q, plan.request.relation) * (detail.per or 1.0)
     V = joint_noise(q, s, detail.mechanism)
     return moment_estimate(
-        Back(release.design.names, T, detail.rows, "complete rows"),
+        Back(release.design.names, T, detail.rows, ROWS_OF_ONE if detail.per else "complete rows"),
         Q,
         V,
         stats={"noise_sd": s / detail.rows},
         notes=(
-            "Moments per row; a row with a missing cell counts as zero, so divide by "
+            OF_PEOPLE
+            if detail.per
+            else "Moments per row; a row with a missing cell counts as zero, so divide by "
             "'complete rows' where cells are missing.",
         ),
         arrays={"unit_moments": Q},
+        weighted=detail.per > 0.0,
     )

@@ -14,7 +14,7 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.models.linear.pmt import PmtDetail, diagnostics, release, whitened_plan
 from dpmodels.models.linear.public import public_whitening
-from dpmodels.models.moments.report import Back, moment_estimate
+from dpmodels.models.moments.report import OF_PEOPLE, ROWS_OF_ONE, Back, moment_estimate
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
@@ -40,6 +40,15 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     return whitened_plan(request, design, n, white)
 
 
+def _counted(released: Stages, detail: PmtDetail) -> int:
+    """Return n, or the rows of people that the first release counts."""
+    if not detail.per:
+        return detail.rows
+    stage = released.stages[0]
+    constant = detail.white.scale[0] * stage.L[0]
+    return max(round(float(constant @ stage.Q @ constant)), detail.rows)
+
+
 def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last stage back to (x, 1), per row."""
     detail: PmtDetail = plan.detail
@@ -47,11 +56,14 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     stage = released.stages[-1]
     # (1, x) = scale L w; the constant goes last
     T = np.roll(detail.white.scale[:, None] * stage.L, -1, axis=0)
-    back = Back(release.design.names, T, detail.rows, WEIGHTS)
+    per = detail.per
+    back = Back(release.design.names, T, detail.rows, ROWS_OF_ONE if per else WEIGHTS)
     notes = plan.sentences
     notes.append(
-        "Moments of weighted rows: one far from the centre of the public data counts less and one "
-        "with a missing cell not at all, so spread is understated, more so with heavy tails. "
+        OF_PEOPLE
+        if per
+        else "Moments of weighted rows: one far from the centre of the public data counts less and "
+        "one with a missing cell not at all, so spread is understated, more so with heavy tails. "
         f"'{WEIGHTS}' is the released mean weight; times it (arrays['moments_per_row']) they are "
         "sums of scaled rows over n."
     )
@@ -65,7 +77,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "shrinkage_of_public_moments": detail.white.shrink,
         },
         notes=tuple(notes),
-        warnings=diagnostics(released.stages[0], detail.rows),
+        warnings=diagnostics(released.stages[0], _counted(released, detail)),
         arrays={"whitened_moments": stage.Q, "whitening": T},
         weighted=True,
     )

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["Instruments", "OnMoments", "estimate"]
 
 
+#: Statistics whose errors take rows for independent.
+_OF_ROWS = ("sigma_se", "r_squared_se", "adj_r_squared")
+_NO_ERRORS = (
+    "Rows of one person may depend on each other, and the release does not hold how much: there "
+    "are no sampling errors, tests or intervals, only the errors of the noise (bse_privacy). "
+    "dp_ols(formula, data, unit=...) has cluster-robust errors."
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Instruments:
     """The instruments of a two-stage fit.
@@ -56,6 +65,8 @@ class OnMoments:
     paid : bool
         The release was made for this fit: it did cost something.
     instruments : Instruments or None
+    people : bool
+        Sums are of people, whose rows may depend on each other: errors of the noise alone.
     """
 
     moments: SecondMoments
@@ -64,6 +75,7 @@ class OnMoments:
     weighted: bool = False
     paid: bool = False
     instruments: Instruments | None = None
+    people: bool = False
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:
@@ -91,11 +103,13 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         )
     if release.design.has_intercept and m.constant is not None:
         stats |= fit_statistics(m, detail.B, detail.a)
+    if detail.people:
+        stats = {k: v for k, v in stats.items() if k not in _OF_ROWS}
     nan = np.full((len(names), len(names)), math.nan)
     return Estimate(
         names,
         fit.b,
-        vcov_sampling=nan if lost else fit.sampling,
+        vcov_sampling=nan if lost or detail.people else fit.sampling,
         vcov_privacy=nan if lost else fit.privacy,
         stats=stats,
         notes=tuple(notes),
@@ -116,10 +130,14 @@ def _arrays(detail: OnMoments) -> dict[str, Array]:
 def _notes(detail: OnMoments) -> tuple[str, ...]:
     cost = " made for this fit" if detail.paid else ": this fit cost nothing"
     said = [
-        f"Computed from a release of second moments{cost}. Errors are model-based (one residual "
-        "variance)."
+        f"Computed from a release of second moments{cost}. "
+        + (_NO_ERRORS if detail.people else "Errors are model-based (one residual variance).")
     ]
-    if detail.weighted:
+    if detail.people:
+        said.append(
+            "A person with many rows, or rows far from the centre, counts less in every regression."
+        )
+    elif detail.weighted:
         said.append(
             "Row weights belong to the release: a row far from the centre of all its columns "
             "counts less in every regression, so this is weighted least squares."
@@ -133,6 +151,11 @@ def _instrumented(plan: Plan, release: Release, detail: OnMoments, given: Instru
     fit = two_stage(m, detail.B, given.B, detail.a, inside, excluded)
     stats: dict[str, float] = {"sigma": math.sqrt(fit.v), "effective_rows": m.n_eff}
     notes = [*_notes(detail)]
+    if detail.people:
+        return Estimate(
+            names, fit.b, vcov_sampling=np.full_like(fit.privacy, math.nan),
+            vcov_privacy=fit.privacy, stats=stats, notes=tuple(notes), arrays=_arrays(detail),
+        )  # fmt: skip
     for j, (F, df, p) in zip(inside, fit.first, strict=True):
         stats[f"first_stage_F[{names[j]}]"] = F
         notes.append(

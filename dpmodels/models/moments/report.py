@@ -12,9 +12,19 @@ from dpmodels.after.statistics import kept_moments
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 
-__all__ = ["Back", "covariance", "moment_estimate", "ratio"]
+__all__ = ["OF_PEOPLE", "ROWS_OF_ONE", "Back", "covariance", "moment_estimate", "ratio"]
 
 
+#: What the moment of the constant is, where sums are of people.
+ROWS_OF_ONE = "rows a person"
+#: Said of moments whose sums are of people.
+OF_PEOPLE = (
+    "Moments of rows, each person's weighed by what all rows of that person come to: one with many "
+    "rows, or rows far from the centre, counts less, so spread is understated where either has "
+    f"heavy tails. '{ROWS_OF_ONE}' is the released number of rows that count, per person. Rows of "
+    "one person may depend on each other in any way: what follows from these moments has errors of "
+    "the noise alone; dp_ols(formula, data, unit=...) has cluster-robust ones."
+)
 #: Least mean weight of a row that moments are divided by.
 LEAST_WEIGHT = 0.1
 

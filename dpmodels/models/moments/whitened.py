@@ -25,9 +25,9 @@ from dpmodels.models.linear.plans import (
 )
 from dpmodels.models.linear.ssp import BALL_NOISE, BALL_PART, FLOOR, LEAST, TWO_STAGE_RATIO
 from dpmodels.models.linear.stages import Passes, Stages, ball_stage, whitened_stage
-from dpmodels.models.moments.report import Back, moment_estimate
+from dpmodels.models.moments.report import OF_PEOPLE, ROWS_OF_ONE, Back, moment_estimate
 from dpmodels.planning import Plan
-from dpmodels.planning.rows import planning_rows
+from dpmodels.planning.rows import guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
@@ -59,6 +59,8 @@ class WhitenedDetail:
     every : int
         The first of two stages reads each row with probability 1 / every.
     phi : float
+    per : float
+        Public guess of the rows of a person, where that is the unit; 0: rows.
     """
 
     rows: int
@@ -66,6 +68,7 @@ class WhitenedDetail:
     second: Gaussian | Pure | None
     every: int
     phi: float
+    per: float = 0.0
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
@@ -96,7 +99,9 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         shares={step.name: float(step.share or 0.0) for step in steps},
         scales={"public noise ratio": x},
         purchase=bought,
-        detail=WhitenedDetail(rows, first, second, every, float(request["phi"])),
+        detail=WhitenedDetail(
+            rows, first, second, every, float(request["phi"]), guessed_rows(request)
+        ),
         reasons=(*request.reasons, why),
         passes=len(steps) if bought is None else 2 + two,
     )
@@ -121,8 +126,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
 
     Privacy
     -------
-    Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan. Rows are
-    bounded by the ball, in integers; the second map was released by the first stage.
+    Unit: one row, or one person; replace-one (n public) or add-remove. Charged: the steps of the
+    plan. Rows (the trace of a person's) are bounded by the ball, in integers; the second map was
+    released by the first stage.
     """
     detail: WhitenedDetail = plan.detail
     relation = plan.request.relation
@@ -131,10 +137,10 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         return no_ranges(plan)
     unit, square = with_constant(design)
     q = design.p + 1
-    passes = Passes(rows, design, unit, run, relation, constant=True)
+    passes = Passes(rows, design, unit, run, relation, constant=True, per=detail.per)
     name = "moments" if detail.second is None else "first moments"
     read = detail.rows // detail.every
-    radius = radius_of(square, detail.first, q, read, relation)
+    radius = radius_of(square, detail.first, q, read, relation) * math.sqrt(detail.per or 1.0)
     stages = [ball_stage(passes, None, radius, name, detail.first, every=detail.every)]
     if detail.second is not None:
         second = whitened_stage(
@@ -157,17 +163,19 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     T = np.roll(unit_back(released.unit) @ stage.L, -1, axis=0)
     notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
     notes.append(
-        "Moments of weighted rows: one far from the centre counts less and one with a missing "
+        OF_PEOPLE
+        if detail.per
+        else "Moments of weighted rows: one far from the centre counts less and one with a missing "
         f"cell not at all, so spread is understated where tails are heavy. '{WEIGHTS}' is the "
         "released mean weight. method='joint' weighs no row down, at more noise."
     )
-    if plan.request.relation == "replace":
+    if not detail.per and plan.request.relation == "replace":
         cell = float(T[-1] @ stage.Q @ T[-1]) / detail.rows
         noise = SecondMoments(stage.Q, stage.V, detail.rows).form_variance(np.outer(T[-1], T[-1]))
         sd = math.sqrt(noise) / detail.rows
         notes += empty_rows(1.0 - cell, sd, release.design, shortened=True)
     return moment_estimate(
-        Back(release.design.names, T, detail.rows, WEIGHTS),
+        Back(release.design.names, T, detail.rows, ROWS_OF_ONE if detail.per else WEIGHTS),
         stage.Q,
         stage.V,
         stats={"noise_sd": stage.s / detail.rows, "radius": stage.radius},

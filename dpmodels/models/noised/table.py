@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.models.noised.exact import delta_exact, exact_eps, tradeoff
+from dpmodels.units.person import named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -283,7 +284,7 @@ class NoisyTable:
         )
         return (
             f"<NoisyTable: {self.n} rows, {self.d} noised columns, {self.noise} noise | {privacy}, "
-            f"unit: one {g.unit}>\nrel.summary() for the facts, rel.frame for the table"
+            f"unit: {named(g.unit)}>\nrel.summary() for the facts, rel.frame for the table"
         )
 
     def _repr_html_(self) -> str:

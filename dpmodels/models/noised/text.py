@@ -32,8 +32,8 @@ def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[str, ...]:
     if rel.guarantee.unit == "attribute":
         eps, delta = rel.guarantee.record_pair or (float("inf"), 0.0)
         notes.append(
-            f"The guarantee at eps = {rel.guarantee.eps:g} is for ONE ATTRIBUTE of a record. A "
-            f"whole record is not protected at that eps: it has (eps = {eps:.4g}, "
+            f"The guarantee at eps = {rel.guarantee.eps:g} is for ONE ATTRIBUTE of a row. A "
+            f"whole row is not protected at that eps: it has (eps = {eps:.4g}, "
             f"delta = {delta:g})."
         )
     nullable = [

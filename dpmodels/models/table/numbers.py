@@ -61,6 +61,7 @@ def shown_numbers(
     level: float,
     suppress: float | None,
     points: Mapping[int, Array] | None,
+    people: bool = False,
 ) -> Numbers:
     """Return the numbers of all sections, in the order of ``Layout.items``.
 
@@ -74,6 +75,8 @@ def shown_numbers(
         Items of groups (cells) with a smaller *released* count become NaN.
     points : mapping or None
         Grid of each number with quantiles.
+    people : bool
+        A person lays the mean of its rows.
     """
     effects = noise.measured(layout, released["table"], float(n))
     context = _Context(layout, effects, *scale, n, level)
@@ -90,10 +93,10 @@ def shown_numbers(
             part[:, size < suppress] = np.nan
         parts.append(part)
     whole = np.concatenate(parts, axis=1)
-    return Numbers(dict(zip(COLUMNS, whole, strict=True)), _notes(layout, suppress))
+    return Numbers(dict(zip(COLUMNS, whole, strict=True)), _notes(layout, suppress, people))
 
 
-def _notes(layout: Layout, suppress: float | None) -> tuple[str, ...]:
+def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[str, ...]:
     kinds = {s.kind for s in layout.sections}
     notes = [
         "Counts are those of this table: their intervals contain the noise and nothing else. "
@@ -101,6 +104,12 @@ def _notes(layout: Layout, suppress: float | None) -> tuple[str, ...]:
         "Counts are consistent (margins are sums of cells, the total is n), so they are no "
         "integers and may be negative.",
     ]
+    if people:
+        notes.append(
+            "Each person counts once, in every cell by the share of own rows there: counts are of "
+            "people, means weigh people alike. Sampling errors hold however rows of one person "
+            "depend on each other (too large where they differ much)."
+        )
     if "means" in kinds:
         notes.append(
             "Errors of standard deviations take the values to be normal; groups whose count is "

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,15 @@ from dpmodels.estimate import Estimate
 from dpmodels.models.table.effects import Spread
 from dpmodels.models.table.intervals import critical
 from dpmodels.models.table.layout import program_of
-from dpmodels.models.table.ranks import GRID, fraction, grid_for, histograms, penalties
+from dpmodels.models.table.ranks import (
+    GRID,
+    STEPS_OF_RANKS,
+    fraction,
+    grid_for,
+    histograms,
+    penalties,
+    people_histogram,
+)
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.steps import Step
@@ -31,8 +40,16 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = [
-    "QuantileDetail", "checked", "estimate", "estimate_of", "names_of", "numbers_of", "plan",
-    "probabilities", "release",
+    "QuantileDetail",
+    "checked",
+    "estimate",
+    "estimate_of",
+    "leaves_of",
+    "names_of",
+    "numbers_of",
+    "plan",
+    "probabilities",
+    "release",
 ]  # fmt: skip
 
 #: The best candidate is within ``(2 / eps) log(points / FAILS)`` ranks but with this probability.
@@ -143,7 +160,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Privacy
     -------
     Unit: one row; replace-one, n public. Each draw is pure eps-DP: one row moves a penalty by at
-    most 1 (``ranks.penalties``). A missing value counts for no rank.
+    most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the same, in steps
+    of 1/256: ranks are sums of people's means (``units/theory.md``, 11).
     """
     design = ranged_design(plan, rows, run)
     if design is None:
@@ -152,7 +170,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     request = plan.request
     numbers = dict.fromkeys(j for j, _ in detail.jobs)
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
-    counts = histograms(rows, design, grids, {})
+    unit = STEPS_OF_RANKS if request.by_person else 0
+    counts = leaves_of(plan, rows, design, grids, unit)
     z = critical(Spread(1.0), request.level)
     values: dict[str, Array] = {}
     for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
@@ -163,12 +182,26 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         for end, offset in ends.items() if request.inference else [("", 0)]:
             chosen = run.choose(
                 name + end,
-                penalties(counts[j], exact, offset),
-                sensitivity=exact.denominator,
-                largest=exact.denominator * rows.n,
+                penalties(counts[j][None], exact, offset, unit),
+                sensitivity=unit or exact.denominator,
+                largest=(unit or exact.denominator) * rows.n,
             )
             values[name + end] = grids[j][chosen]
     return Release(values, plan.guarantee, design)
+
+
+def leaves_of(
+    plan: Plan, rows: Rows, design: Design, grids: Mapping[int, Array], unit: int
+) -> dict[int, Any]:
+    """Return the counts at the points of every grid, of people in steps of 1 / unit. Confidential.
+
+    Of rows in one pass; of people one a number.
+    """
+    if plan.request.by_person:
+        return {
+            j: people_histogram(rows, design, j, grid, {}, unit)[0] for j, grid in grids.items()
+        }
+    return {j: counts[0] for j, counts in histograms(rows, design, grids, {}).items()}
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

@@ -10,16 +10,18 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
+from dpmodels.exact.rowmap import STEPS
 from dpmodels.models.table.effects import Spread
 from dpmodels.models.table.intervals import critical
 from dpmodels.models.table.quantile import (
     QuantileDetail,
     checked,
     estimate_of,
+    leaves_of,
     names_of,
     numbers_of,
 )
-from dpmodels.models.table.ranks import grid_for, histograms
+from dpmodels.models.table.ranks import grid_for
 from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
@@ -77,7 +79,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Privacy
     -------
     Unit: one row; replace-one, n public. L2 sensitivity ``sqrt(2 levels)``
-    (``tree.tree_counts``). A missing value is a cell of the first level.
+    (``tree.tree_counts``). A missing value is a cell of the first level. Of people the same, in
+    steps of 2^-20: the mean of a person's rows is in the hull of what a row can be.
     """
     design = ranged_design(plan, rows, run)
     if design is None:
@@ -85,13 +88,14 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     detail: TreeDetail = plan.detail
     numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
-    leaves = {j: counts[0] for j, counts in histograms(rows, design, grids, {}).items()}
+    unit = int(STEPS) if plan.request.by_person else 1
+    leaves = leaves_of(plan, rows, design, grids, unit)
     values = {}
     for j in numbers:
-        counts = tree_counts(leaves[j], rows.n - int(leaves[j].sum()))
+        counts = tree_counts(leaves[j], rows.n * unit - int(leaves[j].sum()))
         levels = levels_for(len(grids[j]))
         values[_step(plan.design, j)] = run.gaussian(
-            _step(plan.design, j), counts, math.sqrt(2.0 * levels)
+            _step(plan.design, j), counts, math.sqrt(2.0 * levels) * unit, unit=1.0 / unit
         )
     return Release(values, plan.guarantee, design)
 

@@ -12,27 +12,32 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.shares import CountsOfPeople, shares
 from dpmodels.models.table.layout import Layout
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.steps import Step
-from dpmodels.sources.summed import counted
+from dpmodels.sources.summed import counted, summed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
+    from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.rows import Rows
 
 __all__ = [
-    "GRID", "QuantilePart", "fraction", "grid_for", "grid_of", "histogram", "histograms",
-    "move", "penalties", "quantile_part", "release_quantiles",
+    "GRID", "HistogramOfPeople", "QuantilePart", "fraction", "grid_for", "grid_of", "histogram",
+    "histograms", "move", "penalties", "people_histogram", "quantile_part", "release_quantiles",
 ]  # fmt: skip
 
+#: Steps of a person's mass, where its ranks are asked for: the exponential mechanism has a weight
+#: for every step.
+STEPS_OF_RANKS = 256
 #: Points of the grid.
 GRID = 1 << 16
 #: Cells of all groups together.
@@ -94,16 +99,9 @@ def histogram(
     """
     groups, points = int(np.prod([*group.values(), 1])), len(grid)
     out = np.zeros(groups * points, dtype=np.int64)
-    lo, hi = float(grid[0]), float(grid[-1])
     for block in blocks:
-        with np.errstate(all="ignore"):
-            place = np.rint((block[number] - lo) * ((points - 1) / (hi - lo)))
-        keep = ~np.isnan(place)
-        at = np.zeros(block.shape[1], dtype=np.int64)
-        for j, size in group.items():
-            at = at * size + block[j].astype(np.int64)
-        cells = at[keep] * points + np.clip(place[keep], 0, points - 1).astype(np.int64)
-        out += np.bincount(cells, minlength=out.size)
+        cells, keep = _cells(block, number, grid, group)
+        out += np.bincount(cells[keep], minlength=out.size)
     return out.reshape(groups, points)
 
 
@@ -125,8 +123,59 @@ def _at_grids(
     return tuple(out)
 
 
+def _cells(
+    block: Array, number: int, grid: Array, group: Mapping[int, int]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the cell (group, point) of every row, and which have a value."""
+    points = len(grid)
+    lo, hi = float(grid[0]), float(grid[-1])
+    with np.errstate(all="ignore"):
+        place = np.rint((block[number] - lo) * ((points - 1) / (hi - lo)))
+    keep = ~np.isnan(place)
+    at = np.zeros(block.shape[1], dtype=np.int64)
+    for j, size in group.items():
+        at = at * size + block[j].astype(np.int64)
+    inside = np.clip(np.where(keep, place, 0.0), 0, points - 1).astype(np.int64)
+    return at * points + inside, keep
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramOfPeople:
+    """The histogram where a person lays the mean of its rows, in steps of 1 / ``unit``."""
+
+    number: int
+    grid: Array
+    group: Mapping[int, int]
+    unit: int
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
+        """Return the sums over people; missing values are left out. Confidential."""
+        size = int(np.prod([*self.group.values(), 1])) * len(self.grid)
+        out, people = np.zeros(size, dtype=np.int64), 0
+        for block in blocks:
+            people += len(block.counts)
+            cells, keep = _cells(block.rows, self.number, self.grid, self.group)
+            person = np.repeat(np.arange(len(block.counts)), block.counts)
+            mass = np.full(len(cells), self.unit, dtype=np.int64)
+            where, share = shares(
+                person, np.where(keep, cells, size), mass, block.counts, size + 1
+            )
+            there = where < size
+            np.add.at(out, where[there], share[there])
+        return CountsOfPeople(out, people)
+
+
+def people_histogram(
+    rows: Any, design: Design, number: int, grid: Array, group: Mapping[int, int], unit: int
+) -> npt.NDArray[np.int64]:
+    """Return :func:`histogram` of people's means, in steps of 1 / ``unit``. Confidential."""
+    found = summed(rows, design, HistogramOfPeople(number, grid, group, unit))
+    return np.asarray(found.values.reshape(-1, len(grid)))
+
+
 def penalties(
-    counts: npt.NDArray[np.int64], q: Fraction, offset: int = 0
+    counts: npt.NDArray[np.int64], q: Fraction, offset: int = 0, unit: int = 0
 ) -> npt.NDArray[np.int64]:
     """Return minus the utilities of every grid point, in steps of 1/denominator of q.
 
@@ -139,21 +188,30 @@ def penalties(
     counts : (groups, points) array
     offset : int
         Ranks.
+    unit : int
+        Counts are of people, in steps of 1 / unit, and so are the penalties: the target is rounded
+        down. 0: of rows.
     """
     up_to = counts.cumsum(axis=1)
     m = up_to[:, -1:]
+    if unit:
+        target = np.clip(q.numerator * m // q.denominator + offset * unit, 0, m)
+        return np.maximum(np.maximum(up_to - counts - target, target - up_to), 0)
     target = np.clip(q.numerator * m + q.denominator * offset, 0, q.denominator * m)
     below = q.denominator * (up_to - counts) - target
     above = target - q.denominator * up_to
     return np.maximum(np.maximum(below, above), 0)
 
 
-def move(q: Fraction, *, grouped: bool) -> int:
+def move(q: Fraction, *, grouped: bool, unit: int = 0) -> int:
     """Return what one row moves the penalties of all groups by, in steps of 1/denominator.
 
     One group: 1. Several: also ``max(q, 1 - q)`` in each of the two groups of a row that changes
-    its group.
+    its group. One person the same, in steps of 1 / ``unit`` (``units/theory.md``, 11).
     """
+    if unit:
+        most = max(q.numerator, q.denominator - q.numerator)
+        return max(unit, 2 * -(-unit * most // q.denominator) if grouped else 0)
     if not grouped:
         return q.denominator
     return max(q.denominator, 2 * max(q.numerator, q.denominator - q.numerator))
@@ -201,13 +259,15 @@ def quantile_part(layout: Layout, eps: float) -> QuantilePart:
 
 
 def release_quantiles(
-    part: QuantilePart, layout: Layout, design: Design, rows: Rows, run: Run
-) -> dict[str, Array]:
+    part: QuantilePart, layout: Layout, design: Design, rows: Rows, run: Run,
+    *, people: bool = False,
+) -> dict[str, Array]:  # fmt: skip
     """Release the place in the grid of every quantile of every group, by step name.
 
     Privacy
     -------
-    Unit: one row; replace-one. Each step is pure eps-DP: :func:`move`.
+    Unit: one row, or one person (whose mean is in the hull of what a row can be); replace-one.
+    Each step is pure eps-DP: :func:`move`.
     """
     found: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.int64]] = {}
     out = {}
@@ -215,14 +275,18 @@ def release_quantiles(
     for name, number, axes, q in part.jobs:
         if (number, axes) not in found:
             group = {layout.axes[j].column: layout.axes[j].size for j in axes}
-            grid = {number: grids[number]}
-            found[number, axes] = histograms(rows, design, grid, group)[number]
+            found[number, axes] = (
+                people_histogram(rows, design, number, grids[number], group, STEPS_OF_RANKS)
+                if people
+                else histograms(rows, design, {number: grids[number]}, group)[number]
+            )
         exact = fraction(q)
+        unit = STEPS_OF_RANKS if people else 0
         chosen = run.choose(
             name,
-            penalties(found[number, axes], exact),
-            sensitivity=move(exact, grouped=bool(axes)),
-            largest=exact.denominator * rows.n,
+            penalties(found[number, axes], exact, unit=unit),
+            sensitivity=move(exact, grouped=bool(axes), unit=unit),
+            largest=(unit or exact.denominator) * rows.n,
         )
         out[name] = chosen.astype(float)
     return out

@@ -11,22 +11,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.shares import CountsOfPeople, shares
 from dpmodels.models.table.layout import Block, Layout
-from dpmodels.sources.summed import counted
+from dpmodels.sources.summed import counted, summed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.rows import Rows
 
 __all__ = [
-    "COUNT", "L1", "L2", "SQUARE", "TOTAL", "masses", "spread_out", "statistics", "table_sums",
+    "COUNT", "L1", "L2", "SQUARE", "TOTAL", "TableOfPeople", "masses", "spread_out", "statistics",
+    "table_of_people", "table_sums",
 ]  # fmt: skip
 
 #: What one row, replaced, moves a table by.
@@ -86,13 +90,78 @@ def statistics(
     totals = [np.zeros(layout.cells(b.axes), dtype=np.int64) for b in layout.blocks]
     numbers = {a.column for a in layout.axes if a.kind != "level"}
     for cells in blocks:
-        with np.errstate(all="ignore"):
-            unit = {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
-            mass = {b.number: masses(unit[b.number]) for b in layout.blocks if b.number >= 0}
-        codes = _codes(layout, cells, unit)
+        codes, mass = _opened(layout, cells, centre, half, numbers)
         for block, total in zip(layout.blocks, totals, strict=True):
             _add(layout, block, codes, mass.get(block.number), total)
     return np.concatenate(totals).astype(object)
+
+
+def _opened(
+    layout: Layout, cells: Array, centre: Array, half: Array, numbers: Iterable[int]
+) -> tuple[list[Codes], dict[int, Array]]:
+    """Return the codes of rows along the axes, and the masses of numbers."""
+    with np.errstate(all="ignore"):
+        unit = {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
+        mass = {b.number: masses(unit[b.number]) for b in layout.blocks if b.number >= 0}
+    return _codes(layout, cells, unit), mass
+
+
+@dataclass(frozen=True, eq=False)
+class TableOfPeople:
+    """The tables of :func:`statistics` where a person lays the mean of its rows."""
+
+    layout: Layout
+    centre: Array
+    half: Array
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
+        """Return the sums over people. Confidential."""
+        layout = self.layout
+        totals = [np.zeros(layout.cells(b.axes), dtype=np.int64) for b in layout.blocks]
+        numbers = {a.column for a in layout.axes if a.kind != "level"}
+        people = 0
+        for part in blocks:
+            people += len(part.counts)
+            codes, mass = _opened(layout, part.rows, self.centre, self.half, numbers)
+            person = np.repeat(np.arange(len(part.counts)), part.counts)
+            for block, total in zip(layout.blocks, totals, strict=True):
+                place, weight = _entries(layout, block, codes, mass.get(block.number))
+                whose = np.tile(person, len(place) // max(len(person), 1))
+                where, share = shares(whose, place, weight, part.counts, total.size)
+                np.add.at(total, where, share)
+        return CountsOfPeople(np.concatenate(totals), people)
+
+
+def table_of_people(
+    rows: Any, design: Design, layout: Layout, centre: Array, half: Array
+) -> npt.NDArray[np.object_]:
+    """Return the tables of people as :func:`statistics` does those of rows. Confidential.
+
+    A declared person without a row is in the cells "(missing)", so every table adds up to N.
+    """
+    found = summed(rows, design, TableOfPeople(layout, centre, half))
+    out, end = found.values.astype(object), 0
+    for block in layout.blocks:
+        end += layout.cells(block.axes)
+        out[end - 1] += (rows.n - found.people) * int(STEPS)
+    return np.asarray(out, dtype=object)
+
+
+def _entries(
+    layout: Layout, block: Block, codes: list[Codes], mass: Array | None
+) -> tuple[Codes, npt.NDArray[np.int64]]:
+    """Return (cell, mass) of every row of a buffer, four times over for a number."""
+    place: Codes = np.zeros(len(codes[0]), dtype=np.intp)
+    for j in block.axes:
+        place = place * layout.axes[j].size + codes[j]
+    if mass is None:
+        return place, np.full(len(place), int(STEPS), dtype=np.int64)
+    stride = 1
+    for j in block.axes[block.axes.index(layout.number_axis(block.number)) + 1 :]:
+        stride *= layout.axes[j].size
+    places = [place + e * stride for e in range(len(mass))]
+    return np.concatenate(places), mass.ravel().astype(np.int64)
 
 
 def _codes(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Codes]:

@@ -21,7 +21,7 @@ from dpmodels.models.table.layout import Layout, Section, layout_of
 from dpmodels.models.table.noise import TableNoise, table_noise
 from dpmodels.models.table.numbers import shown_numbers
 from dpmodels.models.table.ranks import QuantilePart, quantile_part, release_quantiles
-from dpmodels.models.table.sums import TOTAL, table_sums
+from dpmodels.models.table.sums import TOTAL, table_of_people, table_sums
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
@@ -91,6 +91,11 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         )  # fmt: skip
     if to_buy and kind not in ("auto", "gaussian"):
         raise RequestError(f"noise={kind!r} buys no ranges: declare that of {to_buy[0]!r}")
+    if kind == "geometric" and request.by_person:
+        raise RequestError(
+            "noise='geometric' is for whole numbers, and a person counts in each cell by the share "
+            "of own rows: leave noise= out"
+        )
     if kind == "geometric" and any(b.number >= 0 for b in layout.blocks):
         raise RequestError("noise='geometric' is for counts alone: this table has means as well")
     quantiles = quantile_part(layout, request.eps * QUANTILE_SHARE) if layout.quantiles else None
@@ -120,7 +125,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         purchase=purchase,
         detail=TableDetail(layout, noise, quantiles),
         reasons=(*request.reasons, reason),
-        advice=_advice(layout, n),
+        advice=_advice(layout, n, "people" if request.by_person else "rows"),
         passes=1 + bool(purchase) + bool(quantiles),
     )  # fmt: skip
 
@@ -161,7 +166,7 @@ def _expected(layout: Layout, noise: TableNoise, design: Design, n: int) -> dict
     return out
 
 
-def _advice(layout: Layout, n: int) -> tuple[str, ...]:
+def _advice(layout: Layout, n: int, counted: str) -> tuple[str, ...]:
     """Return warnings on public facts: a table with more cells than rows."""
     out = []
     for block in layout.blocks:
@@ -169,7 +174,7 @@ def _advice(layout: Layout, n: int) -> tuple[str, ...]:
         cells = math.prod(layout.axes[j].size - 1 for j in levels)
         if cells > n:
             names = " x ".join(layout.axes[j].name for j in levels)
-            out.append(f"{names} has {cells:,} declared cells for {n:,} rows: most are noise")
+            out.append(f"{names} has {cells:,} declared cells for {n:,} {counted}: most are noise")
     return tuple(dict.fromkeys(out))
 
 
@@ -185,7 +190,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Privacy
     -------
     Unit: one row; replace-one, n public. Sensitivities: ``sums.py``, ``ranks.py``. A missing cell
-    counts in the cell "(missing)" of its axis.
+    counts in the cell "(missing)" of its axis. Or one person, who lays the mean of its rows: one
+    unit of mass too (``units/theory.md``, 11).
     """
     design = ranged_design(plan, rows, run)
     if design is None:
@@ -193,7 +199,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     detail: TableDetail = plan.detail
     noise, layout = detail.noise, detail.layout
     centre, half = half_ranges(design)
-    exact = table_sums(rows, design, layout, centre, half)
+    people = plan.request.by_person
+    sums = table_of_people if people else table_sums
+    exact = sums(rows, design, layout, centre, half)
     weights = noise.weights(layout)
     if noise.kind == "gaussian":
         noisy = run.gaussian(_STEP, exact, STEPS, weights=weights, unit=1.0 / STEPS)
@@ -204,7 +212,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         noisy = run.laplace(_STEP, exact, STEPS, weights=weights, unit=1.0 / STEPS)
     values = {"table": noisy}
     if detail.quantiles:
-        values |= release_quantiles(detail.quantiles, layout, design, rows, run)
+        values |= release_quantiles(
+            detail.quantiles, layout, design, rows, run, people=people
+        )
     return Release(values, plan.guarantee, design, detail=TableReleased(centre, half))
 
 
@@ -220,6 +230,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         detail.layout, detail.noise, release.values, (part.centre, part.half), plan.n,
         level=plan.request.level, suppress=plan.request["suppress"],
         points=None if detail.quantiles is None else detail.quantiles.grids(release.design),
+        people=plan.request.by_person,
     )  # fmt: skip
     return Estimate(
         tuple(names),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
@@ -25,7 +26,7 @@ from dpmodels.models.table.hypotheses import kind_of, null_of
 from dpmodels.models.table.layout import Axis, Block, Layout, layout_of
 from dpmodels.models.table.noise import table_noise
 from dpmodels.models.table.power import power_of
-from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, table_sums
+from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, table_of_people, table_sums
 from dpmodels.models.table.table import half_ranges
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
@@ -85,6 +86,12 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     part = gaussian_part(request, design.unknown)
     mu = part.mu * math.sqrt(1.0 - part.share)
     facts = facts_of(request, design, mu)
+    if facts.layout is None and request.unit is not None and request.by_person:
+        raise RequestError(
+            "the test of a correlation has no form for people: a regression has, "
+            f'dp_ols("y ~ x", data, unit={request.unit.column!r}); or keep at most m rows a person '
+            "and pay for m, max_rows=2"
+        )
     scales = {"noise sd of a sum": _noise_sd(facts)}
     if not design.unknown:
         scales |= power_of(request, design, facts, n, solve)
@@ -95,7 +102,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         scales=scales,
         purchase=part.purchase,
         detail=facts,
-        advice=_advice(facts, n),
+        advice=_advice(facts, n, "people" if request.by_person else "rows"),
         passes=1 + bool(part.purchase),
     )  # fmt: skip
 
@@ -106,12 +113,12 @@ def _noise_sd(facts: Facts) -> float:
     return facts.noise.scale(0) * (2.0**0.5 if facts.kind in ("mean", "groups") else 1.0)
 
 
-def _advice(facts: Facts, n: int) -> tuple[str, ...]:
+def _advice(facts: Facts, n: int, counted: str) -> tuple[str, ...]:
     if facts.layout is None:
         return ()
     cells = math.prod(a.size - 1 for a in facts.layout.axes if a.kind == "level")
     if cells > n:
-        return (f"{cells:,} declared groups for {n:,} rows: the noise is all there is",)
+        return (f"{cells:,} declared groups for {n:,} {counted}: the noise is all there is",)
     return ()
 
 
@@ -121,7 +128,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Privacy
     -------
     Unit: one row; replace-one, n public. Sensitivities: ``sums.L2``; of a correlation
-    :data:`CORRELATION`. A row with a missing cell is in the cell "(missing)", or void.
+    :data:`CORRELATION`. A row with a missing cell is in the cell "(missing)", or void. Or one
+    person, who lays the mean of its rows (``units/theory.md``, 11).
     """
     design = ranged_design(plan, rows, run)
     if design is None:
@@ -135,7 +143,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
             _STEP, sums, CORRELATION * 2.0**40, weights=PAIR_WEIGHTS, unit=STEPS**-2
         )
     else:
-        exact = table_sums(rows, design, facts.layout, centre, half)
+        of = table_of_people if plan.request.by_person else table_sums
+        exact = of(rows, design, facts.layout, centre, half)
         weights = facts.noise.weights(facts.layout)
         value = run.gaussian(_STEP, exact, STEPS, weights=weights, unit=1.0 / STEPS)
     return Release({"sums": value}, plan.guarantee, design, detail=(centre, half))
@@ -174,12 +183,18 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         vcov_sampling=np.diag(solved.sampling**2),
         vcov_privacy=np.diag(solved.privacy**2),
         stats=stats,
-        notes=_NOTES[facts.kind],
+        notes=(*_NOTES[facts.kind], _PEOPLE)
+        if plan.request.by_person
+        else _NOTES[facts.kind],
     )
 
 
 _REFERENCE = (
     "Chi-squared reference; the variance of the statistic is that of sampling and of the noise."
+)
+_PEOPLE = (
+    "Each person counts once, by the mean of own rows. The variance in use is that of one row of "
+    "each, which is no smaller: the level holds however rows of one person depend on each other."
 )
 _NOTES = {
     "mean": ("Hypothesis: the mean is mu0.", _REFERENCE),

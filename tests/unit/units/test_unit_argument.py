@@ -116,7 +116,7 @@ def test_rows_without_an_id_count_for_nothing():
         ({"units": 0}, "number of people"),
         ({"rows_per_unit": -1}, "public guess"),
         ({"n": 480}, "units="),
-        ({"method": "eptr"}, "Use method='ssp'; or keep at most m rows"),
+        ({"method": "eptr"}, "Use method='ssp' or 'pmt'; or keep at most m rows"),
         ({"inference": False}, "ends by scoring"),
         ({"scoring": False}, "ends by scoring"),
         ({"vcov": "iid"}, "not: leave vcov= out"),
@@ -151,11 +151,21 @@ def test_other_refusals():
             dp.dp_release(data, eps=1, delta=1e-5, **more)
 
 
+def test_public_rows_whiten_people():
+    data = panel(2000)
+    public = panel(60, seed=5)[["x", "y"]]
+    found = fit(data, eps=20.0, bounds=None, method="pmt", public=public)
+    assert found.params.to_numpy() == pytest.approx([0.0, 0.5], abs=0.1)
+    assert "cluster-robust" in str(found.summary()) and found.nobs == 2000
+    with pytest.raises(RequestError, match="combine= belongs to the ending by moments"):
+        fit(data, bounds=None, method="pmt", public=public, combine=True)
+
+
 def test_noised_tables_keep_their_words():
     data = panel()
     one = fit(data, dp.dp_quantreg, unit="attribute", method="drcl")
     assert one.privacy.unit == "attribute"
-    assert fit(data, unit="record").unit == "one record"
+    assert fit(data, unit="record").unit == "one row"
 
 
 def test_more_people_than_declared_stops_the_call_and_fewer_do_not():
@@ -225,6 +235,85 @@ def test_a_summary_names_a_column_that_looks_like_an_identifier():
         assert identifier_among([name]) == ""
 
 
+def test_every_verb_names_a_column_that_looks_like_an_identifier():
+    data = panel(300).rename(columns={"pid": "patient_id"})
+    data["z"], data["g"] = data["x"][::-1].to_numpy(), np.where(data["x"] > 0, "a", "b")
+    schema = dp.Schema(**BOUNDS, z=(-1, 1), g=dp.Levels(["a", "b"]))
+    call = {"eps": 5.0, "delta": 1e-5, "schema": schema, "seed": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DPModelsWarning)
+        m = dp.dp_moments("y + x + z", data, **call)
+        made = (
+            dp.dp_ols("y ~ x", data, **call), dp.dp_glm("{y > 0} ~ x", data, **call),
+            dp.dp_quantreg("y ~ x", data, **call), dp.dp_mest("huber", "y ~ x", data, **call),
+            dp.dp_mean("y", data, **call), m, dp.dp_ols("y ~ x", m), dp.dp_iv("y ~ x | z", m),
+            dp.dp_iv("y ~ x | z", data, **call), dp.dp_pca("y + x", data, **call),
+            dp.dp_table("~ g", data, **call), dp.dp_quantile("y", data, **call),
+            dp.dp_test("y ~ g", data, **call), dp.dp_bayes("g ~ x", data, **call),
+            dp.dp_npreg("y ~ x", data, **call), dp.dp_ols("y ~ x", data, method="drcl", **call),
+            dp.dp_release(data, ["x", "y"], **{**call, "seed": None}),
+        )  # fmt: skip
+    for found in made:
+        said = " ".join(str(found.summary()).split())
+        assert said.count("patient_id names people") == 1, repr(found)
+
+
+INTERLEAVED = {
+    "dp_table": ("~ g", {}),
+    "dp_quantile": ("~ x", {"q": 0.5}),
+    "dp_test": ("x ~ g", {}),
+    "dp_moments": ("x + y", {}),
+    "dp_mean": ("x", {}),
+}
+
+
+@pytest.mark.parametrize("verb", INTERLEAVED)
+def test_a_generator_that_interleaves_people_gives_what_the_frame_gives(verb):
+    """Every part has one row of everybody, some without an id: the guarantee is for people."""
+    formula, more = INTERLEAVED[verb]
+    data = panel(150)
+    data["g"] = np.where(data["pid"] % 3 == 0, "a", "b")
+    extra = pd.DataFrame({"pid": [np.nan], "x": [1.0], "y": [3.0], "g": ["a"]})
+    schema = dp.Schema(**BOUNDS, g=dp.Levels(["a", "b"]))
+    parts = (
+        pd.concat([data.iloc[k::4].astype({"pid": float}), extra], ignore_index=True)
+        for k in range(4)
+    )
+    call = {"bounds": None, "schema": schema, "units": 150, **more}
+    whole = fit(data, getattr(dp, verb), formula, **call)
+    there = fit(parts, getattr(dp, verb), formula, **call)
+    assert whole.params.equals(there.params) and there.nobs == 150
+    assert there.unit == "one person (column pid)"
+    assert "604" not in str(there.summary()) and "600" not in str(there.summary())
+
+
+def test_one_person_or_nobody_twice_has_a_table():
+    data = panel(60).assign(g="a")
+    schema = dp.Schema(**BOUNDS, g=dp.Levels(["a", "b"]))
+    call = {"bounds": None, "schema": schema, "eps": 1e4}
+    one = fit(data.assign(pid=7), dp.dp_table, "~ g", **call)
+    assert one.nobs == 1 and one.params["n[g=a]"] == pytest.approx(1.0, abs=0.05)
+    single = fit(data.assign(pid=np.arange(len(data))), dp.dp_table, "~ g", **call)
+    assert single.params["n[g=a]"] == pytest.approx(240, abs=0.05)
+    declared = fit(data, dp.dp_table, "~ g", **call, units=100)
+    assert declared.params["n[g=a]"] == pytest.approx(60, abs=0.05)
+    assert declared.params["n[g=(missing)]"] == pytest.approx(40, abs=0.05)
+
+
+def test_tables_count_people_and_rows_only_where_it_is_asked_for():
+    data = panel(60, T=4).assign(g="a")
+    schema = dp.Schema(**BOUNDS, g=dp.Levels(["a", "b"]))
+    call = {"bounds": None, "schema": schema, "eps": 1e4}
+    kept = fit(data, dp.dp_table, "~ g", **call, max_rows=3)
+    assert kept.params["n[g=a]"] == pytest.approx(180, abs=0.5)
+    said = " ".join(str(fit(data, dp.dp_table, "x ~ g", **call).summary()).split())
+    assert "Each person counts once" in said
+    with pytest.raises(RequestError, match="whole numbers, and a person counts"):
+        fit(data, dp.dp_table, "~ g", **call, noise="geometric")
+    with pytest.raises(RequestError, match="correlation has no form for people"):
+        fit(data, dp.dp_test, "~ x + y", **call)
+
+
 def test_a_stage_of_rows_reads_no_people_and_the_reverse():
     source = as_source(panel())
     people = PeopleRows(source, 120, Person("pid"))
@@ -269,8 +358,30 @@ def test_what_m_rows_come_to():
     assert pair_of_people(1.0, 1e-6, 5) == pytest.approx((5.0, 8.579e-5), rel=1e-4)
     assert pair_of_rows(1.0, 1e-6, 5) == pytest.approx((0.2, 1.2885e-7), rel=1e-4)
     assert pair_of_rows(1.0, 0.0, 4) == (0.25, 0.0)
+    assert pair_of_people(1e3, 1e-6, 3) == (3e3, 1.0) and pair_of_rows(1e4, 1e-6, 3)[1] < 1e-290
     for eps, delta, m in ((0.5, 1e-5, 3), (3.0, 1e-8, 12)):
         assert pair_of_people(*pair_of_rows(eps, delta, m), m) == pytest.approx((eps, delta))
+
+
+def test_the_profile_of_m_rows_is_the_best_split():
+    """units.md 3: exact for Gaussian curves, where m rows are m mu."""
+    from dpmodels.privacy.gdp import delta_gdp
+    from dpmodels.privacy.group import pair_of_people, profile_of_people, rho_of_people
+    from dpmodels.privacy.mechanisms import Approximate
+
+    def curve(eps):
+        return delta_gdp(eps, 0.2)
+
+    assert profile_of_people(curve, 1.0, 2) == pytest.approx(0.00129990, abs=5e-9)
+    assert curve(0.5) * (1 + np.exp(0.5)) == pytest.approx(0.00135757, abs=5e-9)  # equal parts
+    for m, eps in ((1, 0.7), (2, 1.0), (3, 1.0), (5, 2.0)):
+        assert profile_of_people(curve, eps, m) == pytest.approx(delta_gdp(eps, 0.2 * m), rel=1e-6)
+    pair = Approximate(0.3, 1e-6)  # a pair is one point of its profile
+    eps, delta = pair_of_people(0.3, 1e-6, 4)
+    assert profile_of_people(pair.delta_at, eps, 4) <= delta * (1 + 1e-9)
+    assert rho_of_people(0.02, 5) == pytest.approx(0.5)
+    # rho-zCDP of a Gaussian release is mu^2 / 2, and m rows of one are m mu
+    assert rho_of_people(0.2**2 / 2, 3) == pytest.approx((3 * 0.2) ** 2 / 2)
 
 
 CAPPED = {

@@ -202,7 +202,7 @@ def test_attribute_level_states_what_a_record_gets(people, facts):
         [math.sqrt(2), math.sqrt(2), 2 * math.sqrt(2), 2 * math.sqrt(2)]
     )
     assert rel.guarantee.record_pair == pytest.approx((3.0, 0.0))
-    assert "whole record is not protected" in rel.summary()
+    assert "whole row is not protected" in rel.summary()
     budget = dp.Budget(5, 1e-5)
     dp.dp_release(
         people(100), ["a", "b"], eps=1, delta=1e-6, schema=facts, unit="attribute", budget=budget

@@ -1,0 +1,295 @@
+"""People of a table that memory does not hold: sorted once on disk, read many times.
+
+DuckDB sorts the cells of the design by person, within a limit of memory and in a directory that
+only this user can open; what comes of it are plain files, a column each, that every pass reads
+from first to last. They are removed at the end of the call. Whether a table comes sorted by person
+is as private as its rows, so it is never trusted: it is sorted whatever its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.formula.coerce import coerce_all
+from dpmodels.sources.people import Cut, Index, PeopleRows
+from dpmodels.sources.source import READ_ROWS, need
+from dpmodels.units.ids import sort_keys
+
+if TYPE_CHECKING:
+    from dpmodels.sources.adapt import Source
+    from dpmodels.sources.windows import Coins
+    from dpmodels.units.person import Person
+
+__all__ = ["SortedPeople", "check_sorter", "count_distinct"]
+
+#: Of DuckDB: enough to merge sorted runs of wide rows.
+_MEMORY = "256MB"
+#: People whose numbers of rows are read at once.
+_PEOPLE = 1 << 18
+#: What an id is sorted by: numbers before text (``units/ids.py``), then its place in the table.
+_KEY = ("head", "number")
+_COUNTS = "counts"
+
+
+def check_sorter() -> None:
+    """Refuse ``sort="duckdb"`` without its packages."""
+    for module in ("duckdb", "pyarrow"):
+        need(module, 'for sort="duckdb"')
+
+
+def count_distinct(source: Source, person: Person) -> int:
+    """Count the different ids of a table, in bounded memory: a public number."""
+    with TemporaryDirectory(prefix="dpmodels-") as place, _Sorter(Path(place), ()) as sorter:
+        for chunk in source.chunks([person.column]):
+            sorter.add(chunk[person.column], {})
+        return sorter.distinct()
+
+
+class SortedPeople(PeopleRows):
+    """The private rows of one call, person by person, in files of a temporary directory.
+
+    Parameters
+    ----------
+    source, n, person, public_n
+        As of :class:`dpmodels.sources.people.PeopleRows`: blocks, people and integers are the same.
+
+    Notes
+    -----
+    **Privacy.** The files hold the cells of the table. They stand where temporary files stand
+    (``TMPDIR``), in a directory of this user alone, until the call ends; a process that is killed
+    leaves them there. In memory are the rows of a block, or of one person who has more.
+    """
+
+    def __init__(
+        self, source: Source, n: int, person: Person, *, public_n: bool = True, **_: Any
+    ) -> None:
+        super().__init__(source, n, person, public_n=public_n)
+        self._place: TemporaryDirectory[str] | None = None
+        self._types: dict[str, Any] = {}
+        self._found = 0
+
+    def close(self) -> None:
+        """Remove the files."""
+        if self._place is not None:
+            self._place.cleanup()
+        self._place, self._types = None, {}
+
+    def _ready(self, kinds: Mapping[str, Any]) -> None:
+        if self._place is None or set(kinds) - set(self._types):
+            self.close()
+            self._place = TemporaryDirectory(prefix="dpmodels-")
+            self._read(kinds)
+
+    def _read(self, kinds: Mapping[str, Any]) -> None:
+        empty = coerce_all({c: np.empty(0) for c in kinds}, kinds)
+        types = {c: v.dtype for c, v in empty.items()}
+        column, place = self.person.column, self._path()
+        with _Sorter(place, tuple(types.values())) as sorter:
+            for chunk in self._source.chunks(list(dict.fromkeys([*kinds, column]))):
+                sorter.add(chunk[column], coerce_all({c: chunk[c] for c in kinds}, kinds))
+                del chunk
+            self._found = sorter.write([self._file(i) for i in range(len(types))], place / _COUNTS)
+        self._types = types
+        self._check(self._found)
+
+    def _path(self) -> Path:
+        assert self._place is not None
+        return Path(self._place.name)
+
+    def _file(self, index: int) -> Path:
+        return self._path() / f"column{index}"
+
+    def _opened(self, kinds: Mapping[str, Any]) -> AbstractContextManager[Cut]:
+        return self._cutting(list(kinds))
+
+    @contextmanager
+    def _cutting(self, wanted: list[str]) -> Iterator[Cut]:
+        with ExitStack() as stack:
+            files = {
+                name: (stack.enter_context(self._file(i).open("rb")), dtype)
+                for i, (name, dtype) in enumerate(self._types.items())
+                if name in wanted
+            }
+
+            def cut(low: int, high: int) -> dict[str, Any]:
+                out = {}
+                for name, (file, dtype) in files.items():
+                    file.seek(low * dtype.itemsize)
+                    out[name] = np.fromfile(file, dtype, high - low)
+                return out
+
+            yield cut
+
+    def _spans(self, coins: Coins | None) -> Iterator[tuple[Index, Index]]:
+        chosen = None if coins is None else np.zeros(self._found, dtype=bool)
+        if coins is not None:
+            chosen[coins.choose(self._found)] = True  # type: ignore[index]
+        row = person = 0
+        with (self._path() / _COUNTS).open("rb") as file:
+            while len(counts := np.fromfile(file, np.int64, _PEOPLE).astype(np.intp)):
+                first = row + np.cumsum(counts) - counts
+                row += int(counts.sum())
+                those: Any = slice(None)
+                if chosen is not None:
+                    those = chosen[person : person + len(counts)]
+                person += len(counts)
+                yield first[those], counts[those]
+
+
+class _Sorter:
+    """A table of ids and cells in DuckDB: filled part by part, then sorted or counted."""
+
+    def __init__(self, place: Path, types: tuple[Any, ...]) -> None:
+        import duckdb
+
+        self._place, self._types = place, types
+        self._file = place / "table.duckdb"
+        self._names = [f"c{i}" for i in range(len(types))]
+        self._rows = self._waiting = 0
+        self._parts: list[Any] = []
+        self._connection = duckdb.connect(
+            str(self._file),
+            config={
+                "memory_limit": _MEMORY, "temp_directory": str(place / "sort"), "threads": "1",
+                "preserve_insertion_order": "false", "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+            },
+        )  # fmt: skip
+        cells = "".join(f", {name} BIGINT" for name in self._names)
+        self._do(f"CREATE TABLE cells (head BLOB, number BIGINT, place BIGINT{cells})")
+
+    def __enter__(self) -> _Sorter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+        self._file.unlink(missing_ok=True)
+
+    def _do(self, query: str) -> Any:
+        return self._connection.execute(query)
+
+    def add(self, ids: Any, cells: Mapping[str, Any]) -> None:
+        """Add a part of the table; rows without an id are left out."""
+        import pyarrow as pa
+
+        head, number, rows = sort_keys(ids)
+        m = len(number)
+        place = np.arange(self._rows, self._rows + m)
+        self._rows += m
+        columns = {
+            "head": pa.repeat(pa.scalar(head, pa.binary()), m)
+            if isinstance(head, bytes)
+            else pa.array(head, pa.binary()),
+            "number": number,
+            "place": place,
+        }
+        for name, column in zip(self._names, cells.values(), strict=True):
+            columns[name] = _bits(column if rows is None else column[rows])
+        self._parts.append(pa.table(columns))
+        self._waiting += m
+        if self._waiting >= READ_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._waiting:
+            self._connection.register("part", pa.concat_tables(self._parts))
+            self._do("INSERT INTO cells SELECT * FROM part")
+            self._connection.unregister("part")
+        self._parts, self._waiting = [], 0
+
+    def distinct(self) -> int:
+        """Return how many people there are."""
+        self._flush()
+        found = self._do("SELECT count(*) FROM (SELECT DISTINCT head, number FROM cells)")
+        return int(found.fetchone()[0])
+
+    def write(self, files: list[Path], counts: Path) -> int:
+        """Write the cells in the order of people, a file a column; return how many people."""
+        self._flush()
+        target = self._place / "sorted.parquet"
+        wanted = ", ".join([*_KEY, *self._names])
+        self._do(
+            f"COPY (SELECT {wanted} FROM cells ORDER BY head, number, place) TO "  # noqa: S608
+            + _quoted(target)
+            + f" (FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {READ_ROWS})"
+        )
+        self._connection.close()
+        self._file.unlink(missing_ok=True)
+        with ExitStack() as stack:
+            out = [stack.enter_context(path.open("wb")) for path in files]
+            people = _Counts(stack.enter_context(counts.open("wb")).write)
+            for batch in _batches(target):
+                people.add(batch.column(0), batch.column(1).to_numpy())
+                for i, (file, dtype) in enumerate(zip(out, self._types, strict=True)):
+                    file.write(_cells(batch.column(2 + i).to_numpy(), dtype).tobytes())
+            people.end()
+        target.unlink()
+        return people.found
+
+
+class _Counts:
+    """Numbers of rows of people, from ids in order."""
+
+    def __init__(self, write: Callable[[bytes], Any]) -> None:
+        self._write = write
+        self._last: tuple[bytes, int] | None = None
+        self._open = self.found = 0
+
+    def add(self, head: Any, number: Any) -> None:
+        """Add the ids of a batch."""
+        m = len(number)
+        if not m:
+            return
+        new = np.ones(m, dtype=bool)
+        new[1:] = number[1:] != number[:-1]
+        texts = head.to_pylist() if head[0] != head[m - 1] else None
+        if texts is not None:
+            new[1:] |= np.fromiter((a != b for a, b in zip(texts[1:], texts, strict=False)), bool)
+        key = (head[0].as_py(), int(number[0]))
+        new[0] = key != self._last
+        self._last = (head[m - 1].as_py(), int(number[m - 1]))
+        starts = np.flatnonzero(new)
+        if not len(starts):
+            self._open += m
+            return
+        self._open += int(starts[0])
+        self.end()
+        self._write(np.diff(starts).astype(np.int64).tobytes())
+        self.found += len(starts) - 1
+        self._open = m - int(starts[-1])
+
+    def end(self) -> None:
+        """End the last person."""
+        if self._open:
+            self._write(np.int64(self._open).tobytes())
+            self.found += 1
+        self._open = 0
+
+
+def _batches(path: Path) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
+        yield from file.iter_batches(READ_ROWS, use_threads=False)
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _bits(column: Any) -> Any:
+    """Return cells as integers of 64 bits: the very bits of floats."""
+    cells = np.ascontiguousarray(column)
+    return cells.view(np.int64) if cells.dtype == np.float64 else cells.astype(np.int64)
+
+
+def _cells(bits: Any, dtype: Any) -> Any:
+    return bits.view(np.float64) if dtype == np.float64 else bits.astype(dtype)

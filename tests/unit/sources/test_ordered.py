@@ -1,0 +1,165 @@
+"""``sort="duckdb"``: people sorted on disk are, bit for bit, people in memory."""
+
+import tempfile
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpmodels as dp
+from dpmodels.errors import DPModelsWarning, PrivateStageError, RequestError, SourceError
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import schema_for
+from dpmodels.sources import ordered
+from dpmodels.sources.adapt import as_source
+from dpmodels.sources.ordered import SortedPeople, count_distinct
+from dpmodels.sources.people import PeopleRows, count_people
+from dpmodels.sources.windows import Coins
+from dpmodels.units import Person
+
+BOUNDS = {"y": (-3, 3), "x": (-1, 1)}
+UNIT = Person("pid", sort="duckdb")
+
+
+@pytest.fixture(autouse=True)
+def own_directory(tmp_path, monkeypatch):
+    """Temporary files of a test stand here, and none is left at its end."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    yield
+    assert not list(place.iterdir())
+
+
+def panel(seed=1, ids=None):
+    rng = np.random.default_rng(seed)
+    counts = np.concatenate([[1, 2, 3000, 1], rng.integers(1, 60, 300)])
+    who = np.repeat(np.arange(len(counts)) if ids is None else ids[: len(counts)], counts)
+    n = len(who)
+    x, y = rng.uniform(-1, 1, n), rng.normal(size=n)
+    x[rng.random(n) < 0.02], y[0], y[1] = np.nan, -0.0, np.inf
+    frame = pd.DataFrame({"pid": who, "x": x, "y": y})
+    return frame.iloc[rng.permutation(n)].reset_index(drop=True)
+
+
+def strange(frame):
+    """Ids of every sort: whole numbers of any size, text, numbers as floats, and none."""
+    spelled = {
+        0: None, 1: "a", 2: "1", 3: 1, 4: 2.0, 5: 10**30, 6: -(10**30), 7: 2**63, 8: -(2**70),
+        9: "é", 10: "\ud800", 11: True, 12: 1.5, 13: 10**31, 14: "", 15: "zz", 16: -(10**31),
+    }  # fmt: skip
+    ids = [spelled.get(i, i) for i in frame["pid"].tolist()]
+    return {"pid": ids, "x": frame["x"].to_numpy(), "y": frame["y"].to_numpy()}
+
+
+def fit(data, **more):
+    call = {"eps": 5.0, "delta": 1e-4, "bounds": BOUNDS, "unit": "pid", "seed": 3, **more}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DPModelsWarning)
+        return call.pop("verb", dp.dp_ols)("y ~ x", data, **call)
+
+
+def design_of(data):
+    kinds = as_source(data).kinds
+    return build_design("y ~ x", schema_for(kinds, None, BOUNDS, ("x", "y")))
+
+
+def passes(data, coins=None, **more):
+    """Every block of two passes, in memory and on disk."""
+    design = design_of(data)
+    out = []
+    for kind, count in ((PeopleRows, count_people), (SortedPeople, count_distinct)):
+        source = as_source(data)
+        rows = kind(source, count(source, UNIT), UNIT)
+        again = []
+        for _ in range(2):
+            drawn = np.random.default_rng(4)
+            toss = coins and Coins(coins, lambda m, g=drawn: g.integers(0, 256, m, np.uint8))
+            again.append([
+                (b.rows.tobytes(), b.starts.tolist(), b.counts.tolist())
+                for b in rows.people(design, toss, **more)
+            ])  # fmt: skip
+        assert again[0] == again[1]
+        out.append(again[0])
+        rows.close()
+    return out
+
+
+@pytest.mark.parametrize("coins", [None, 4])
+@pytest.mark.parametrize("make", [lambda f: f, strange], ids=["integers", "strange"])
+def test_blocks_are_those_of_memory_to_the_bit(make, coins, monkeypatch):
+    monkeypatch.setattr(ordered, "_PEOPLE", 7)
+    memory, disk = passes(make(panel()), coins, height=500)
+    assert memory == disk and len(memory) > 5 - 2 * bool(coins)
+
+
+def test_people_longer_than_a_batch_and_batches_longer_than_people(monkeypatch):
+    monkeypatch.setattr(ordered, "READ_ROWS", 100)  # one of 3000 rows lies in thirty batches
+    memory, disk = passes(panel(), height=64)
+    assert memory == disk and max(len(c) for _, c, _ in memory) > 1
+
+
+def sources(frame, place):
+    table = pa.Table.from_pandas(frame)
+    path = place / "panel.parquet"
+    pq.write_table(table, path, row_group_size=1000)
+    by_person = place / "sorted.parquet"
+    pq.write_table(table.sort_by("pid"), by_person, row_group_size=1000)
+    duckdb = pytest.importorskip("duckdb")
+    cuts = [frame.iloc[a : a + 777] for a in range(0, len(frame), 777)]
+    yield path
+    yield by_person
+    yield table
+    yield duckdb.connect().from_arrow(table)
+    yield cuts
+    yield iter(cuts)
+
+
+@pytest.mark.parametrize("more", [
+    {}, {"relation": "add-remove", "n_guess": 300, "units": None},
+    {"bounds": None, "schema": {"y": dp.Real(), "x": (-1, 1)}, "eps": 30.0},
+    {"method": "adassp", "max_rows": 3},
+])  # fmt: skip
+def test_fits_are_those_of_memory_whatever_the_source(tmp_path, more):
+    """An interleaving file, a sorted one, Arrow, a relation, parts, an iterator of them."""
+    frame = panel()
+    call = {"units": frame["pid"].nunique(), **more}
+    want = fit(frame, **call).params
+    for source in sources(frame, tmp_path):
+        assert fit(source, sort="duckdb", **call).params.equals(want)
+
+
+def test_people_are_counted_on_disk():
+    for data in (panel(), strange(panel())):
+        source = as_source(data)
+        assert count_distinct(source, UNIT) == count_people(source, UNIT)
+    assert fit(panel(), sort="duckdb").nobs == panel()["pid"].nunique()
+
+
+def test_files_are_of_this_user_alone_and_gone_after_a_failure(monkeypatch):
+    seen = []
+
+    def broken(self, ids, cells):
+        seen.append(self._place.stat().st_mode & 0o777)
+        raise ValueError(str(cells))
+
+    monkeypatch.setattr(ordered._Sorter, "add", broken)
+    with pytest.raises(PrivateStageError) as told:
+        fit(panel(), sort="duckdb", units=400)
+    assert "array" not in str(told.value) and set(seen) == {0o700}
+
+
+def test_what_is_refused(monkeypatch):
+    with pytest.raises(RequestError, match="unit=, the column that names the person"):
+        fit(panel(), unit=None, sort="duckdb")
+    with pytest.raises(RequestError, match=r"sort='duckbd' is not one of.*Did you mean 'duckdb'"):
+        fit(panel(), sort="duckbd")
+    found = ordered.need.__globals__["importlib"].util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda m, *a: None if m == "duckdb" else found(m, *a)
+    )
+    with pytest.raises(SourceError, match=r'duckdb is needed for sort="duckdb": pip install duckdb'):
+        fit(panel(), sort="duckdb")
