@@ -78,7 +78,10 @@ class Deadly:
 
     def kill(self):
         for _ in range(40):  # one that is being started again takes a while
-            pids = list(self.client.run(os.getpid).values())
+            up = set(self.client.run(os.getpid).values())
+            keepers = self.client.cluster.workers.values()  # one that is starting cannot restart
+            pids = [w.process.pid for w in keepers if w.status.name == "running" and w.process]
+            pids = [pid for pid in pids if pid in up]
             if len(pids) == 2:
                 os.kill(int(self.rng.choice(pids)), signal.SIGKILL)
                 self.killed += 1
