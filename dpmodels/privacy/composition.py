@@ -93,10 +93,11 @@ def _of_profile(m: Profile) -> tuple[Array, Array, float]:
     c = np.concatenate([[0.0], np.exp(grid)])
     h = np.concatenate([[1.0], m.deltas_at(grid)])
     hull = [0]
-    for k in range(1, len(c)):
+    x, y = c.tolist(), h.tolist()
+    for k in range(1, len(x)):
         while len(hull) > 1:
             i, j = hull[-2], hull[-1]
-            if (h[j] - h[i]) * (c[k] - c[j]) >= (h[k] - h[j]) * (c[j] - c[i]):
+            if (y[j] - y[i]) * (x[k] - x[j]) >= (y[k] - y[j]) * (x[j] - x[i]):
                 hull.pop()
             else:
                 break

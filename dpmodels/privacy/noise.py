@@ -185,19 +185,23 @@ class ExactNoise:
 
     def exponentials(self, size: int) -> npt.NDArray[np.float64]:
         """High-entropy float exponentials; not exact, see the note."""
-        return -np.log(self.uniforms(size))
+        u = self.uniforms(size)
+        np.log(u, out=u)
+        return np.negative(u, out=u)
 
     def normals(self, size: int) -> npt.NDArray[np.float64]:
         """High-entropy float normals, one fresh 64-bit word each; not exact, see the note."""
         from scipy.special import ndtri
 
-        u = (np.frombuffer(os.urandom(8 * size), dtype=np.uint64) >> np.uint64(11)).astype(float)
-        return np.asarray(ndtri((u + 0.5) * 2.0**-53))
+        u = self.uniforms(size)
+        return np.asarray(ndtri(u, out=u))
 
     def uniforms(self, size: int) -> npt.NDArray[np.float64]:
         """Uniforms (k + 1/2) 2^-53 from operating-system entropy."""
         u = (np.frombuffer(os.urandom(8 * size), dtype=np.uint64) >> np.uint64(11)).astype(float)
-        return np.asarray((u + 0.5) * 2.0**-53, dtype=np.float64)
+        u += 0.5
+        u *= 2.0**-53
+        return u
 
     def bernoulli(self, p: float) -> bool:
         """Draw an event of probability ``p`` exactly: a float is a fraction with a 2^k below.
@@ -216,7 +220,7 @@ class ExactNoise:
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Uniform permutation of 0..n-1 (ties of 64-bit keys have probability below n^2 2^-65)."""
         keys = np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
-        return np.asarray(np.argsort(keys, kind="stable"), dtype=np.intp)
+        return np.asarray(np.argsort(keys), dtype=np.intp)
 
     def coins(self, size: int) -> npt.NDArray[np.uint8]:
         """Uniform bytes from operating-system entropy."""

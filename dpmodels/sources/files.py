@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import SourceError
 from dpmodels.schema import Binary, Levels, Text
 from dpmodels.sources.ahead import read_ahead
-from dpmodels.sources.lines import count_lines, parts_of_file, read_header
+from dpmodels.sources.lines import chosen_lines, count_lines, parts_of_file, read_header
 from dpmodels.sources.memory import batch_chunks, columns_of
 from dpmodels.sources.piece import Piece
 from dpmodels.sources.source import (
@@ -245,6 +245,13 @@ class CsvSource:
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
         for path in self._paths:
             yield from parts_of_file(path, names, READ_ROWS, self._numbers)
+
+    def tossed(
+        self, names: Sequence[str], choose: Callable[[int], Any]
+    ) -> Iterator[tuple[int, Chunk]]:
+        """Yield (m, the chosen ones of the next m rows): lines left out are not parsed."""
+        for path in self._paths:
+            yield from chosen_lines(path, names, READ_ROWS, self._numbers, choose)
 
     def lengths(self) -> list[int]:
         """Return how many rows the files have: a row is a line, so nothing is parsed."""

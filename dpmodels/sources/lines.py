@@ -14,7 +14,7 @@ import csv
 import importlib.util
 import io
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from dpmodels.errors import SourceError
 
-__all__ = ["MISSING", "count_lines", "opened_bytes", "parts_of_file", "read_header"]
+__all__ = ["MISSING", "chosen_lines", "count_lines", "opened_bytes", "parts_of_file", "read_header"]
 
 #: No column is taken for an index because of the first row, no cell stops the reader.
 _CSV: dict[str, Any] = {"index_col": False, "encoding_errors": "replace"}
@@ -102,11 +102,38 @@ def parts_of_file(
     with opened_bytes(path) as file:
         header = _header(file, path.name)
         for block in _whole_lines(file, rows):
-            if b"\r" in block:
-                block = block.replace(b"\r\n", b"\n")
-            if not _is_plain(block, len(header)):
-                block = _one_row_a_line(list(io.BytesIO(block)), len(header))
             yield _columns(block, header, names, numbers)
+
+
+def chosen_lines(
+    path: Path,
+    names: Sequence[str],
+    rows: int,
+    numbers: Collection[str],
+    choose: Callable[[int], npt.NDArray[np.intp]],
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (m, columns of the chosen ones of the next m lines): the others are not parsed.
+
+    Parameters
+    ----------
+    choose : function
+        Places of the chosen ones of m lines, in order.
+
+    Notes
+    -----
+    **Privacy.** A line is a row, so leaving lines out leaves rows out and changes no other.
+    """
+    with opened_bytes(path) as file:
+        header = _header(file, path.name)
+        for block in _whole_lines(file, rows):
+            ends = np.flatnonzero(_line_feeds(block)) + 1
+            keep = choose(len(ends))
+            starts = np.append(0, ends[:-1])[keep].tolist()
+            lines = [block[a:b] for a, b in zip(starts, ends[keep].tolist(), strict=True)]
+            if lines:
+                yield len(ends), _columns(b"".join(lines), header, names, numbers)
+            else:
+                yield len(ends), {name: np.empty(0) for name in names}
 
 
 def count_lines(path: Path) -> int:
@@ -157,7 +184,11 @@ def _is_plain(block: bytes, width: int) -> bool:
 def _columns(
     block: bytes, header: list[str], names: Sequence[str], numbers: Collection[str]
 ) -> dict[str, Any]:
-    """Return the columns of lines of which every parser makes the same rows."""
+    """Return the columns of some lines, made such that every parser finds the same rows."""
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    if not _is_plain(block, len(header)):
+        block = _one_row_a_line(list(io.BytesIO(block)), len(header))
     if importlib.util.find_spec("pyarrow") is not None:
         for wanted in (set(numbers), set()) if numbers else (set(),):
             found = _by_arrow(block, header, names, wanted)

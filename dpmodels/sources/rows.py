@@ -152,22 +152,11 @@ class Rows:
     ) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
         """Yield coerced cells of parts of blocks, and whether a block ends there: one pass."""
         kinds = design.kinds
-        names = list(kinds)
-        bar = self.next_pass(len(names))
-        seen, taken = self._first, 0
-        reading = getattr(self.source, "reading", None)  # a source that makes use of kinds
-        source = self.source if reading is None else reading(kinds)
-        for skipped, chunk in chosen_chunks(source, names, windows):
-            start = seen + skipped
-            seen = start + len(chunk[names[0]])
-            bar.update(seen - start + skipped)
-            spans = list(windows.spans(start, seen))
-            columns = {} if not spans else chunk if self._coerced else coerce_all(chunk, kinds)
-            if coins is not None:
-                keep = coins.choose(seen - start)
-                columns = {c: v[keep] for c, v in columns.items()}
-                start, taken = taken, taken + len(keep)
-                spans = [(start, taken)]
+        bar = self.next_pass(len(kinds))
+        seen = 0
+        for passed, columns, start, spans in self._parts(kinds, windows, coins):
+            seen += passed
+            bar.update(passed)
             for low, high in spans:
                 for a in range(low - low % height, high, height):
                     first, last = max(a, low), min(a + height, high)
@@ -175,9 +164,58 @@ class Rows:
                     full = last == a + height or (windows.every > 1 and last % WINDOW == 0)
                     piece = slice(first - start, last - start)
                     yield {c: v[piece] for c, v in columns.items()}, last - first, full
-            del chunk, columns
-        self.seen = seen - self._first
+            del columns
+        self.seen = seen
         self.check(self.seen)
+
+    def _parts(
+        self, kinds: Mapping[str, Any], windows: Windows, coins: Coins | None
+    ) -> Iterator[tuple[int, dict[str, Any], int, list[tuple[int, int]]]]:
+        """Yield (rows passed, coerced cells, place of the first, places to take): one pass.
+
+        Under coins the cells are those of the chosen rows, and their places are among these.
+        """
+        names = list(kinds)
+        reading = getattr(self.source, "reading", None)  # a source that makes use of kinds
+        source = self.source if reading is None else reading(kinds)
+        if coins is not None:
+            taken = 0
+            for passed, columns in self._tossed(source, kinds, coins):
+                kept = len(columns[names[0]])
+                yield passed, columns, taken, [(taken, taken + kept)]
+                taken += kept
+                del columns
+            return
+        seen = self._first
+        for skipped, chunk in chosen_chunks(source, names, windows):
+            start, stop = seen + skipped, seen + skipped + len(chunk[names[0]])
+            spans = list(windows.spans(start, stop))
+            columns = self._cells(chunk, kinds) if spans else {}
+            del chunk
+            yield stop - seen, columns, start, spans
+            seen = stop
+            del columns  # nothing is held while the next is read
+
+    def _tossed(
+        self, source: Source, kinds: Mapping[str, Any], coins: Coins
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield (rows passed, coerced cells of those that the coins choose)."""
+        names = list(kinds)
+        own = getattr(source, "tossed", None)  # a source that need not read the others
+        if own is not None:
+            for passed, chunk in own(names, coins.choose):
+                yield passed, self._cells(chunk, kinds)
+            return
+        for chunk in source.chunks(names):
+            passed = len(chunk[names[0]])
+            columns = self._cells(chunk, kinds)
+            del chunk
+            keep = coins.choose(passed)
+            yield passed, {c: v[keep] for c, v in columns.items()}
+            del columns
+
+    def _cells(self, chunk: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(chunk) if self._coerced else coerce_all(chunk, kinds)
 
     def next_pass(self, columns: int) -> Any:
         """Return the bar of the call: how many passes there are is public, so is its total."""

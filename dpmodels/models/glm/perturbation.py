@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -198,13 +197,6 @@ def two_sided_profile(rho: float, shift: float, relation: str) -> Profile:
     return Profile(_NAMES[False, relation], (("rho", rho), ("shift", shift)))
 
 
-def _bisect(ok: Any, lo: float, hi: float, steps: int = 60) -> float:
-    for _ in range(steps):
-        mid = 0.5 * (lo + hi)
-        lo, hi = (mid, hi) if ok(mid) else (lo, mid)
-    return lo
-
-
 @lru_cache(maxsize=512)
 def largest_rho(eps: float, delta: float, kappa: float) -> float:
     """Return the largest rho with add/remove delta(eps) <= delta: noise sigma = B / rho.
@@ -216,10 +208,23 @@ def largest_rho(eps: float, delta: float, kappa: float) -> float:
     kappa : float
         B R / lam; any positive ridge will do.
     """
-    top = mu_gdp(eps, delta)
-    if removal_delta(eps, top, kappa) <= delta:
+    from scipy.optimize import brentq
+
+    def gap(rho: float) -> float:
+        return math.log(max(removal_delta(eps, rho, kappa), 1e-300)) - math.log(delta)
+
+    high = top = mu_gdp(eps, delta)
+    if gap(top) <= 0:
         return top
-    return _bisect(lambda rho: removal_delta(eps, rho, kappa) <= delta, 0.0, top, 24)
+    low = 0.5 * top
+    while gap(low) > 0:
+        high, low = low, 0.5 * low
+        if low < top * 2.0**-24:
+            return 0.0
+    rho = float(brentq(gap, low, high, xtol=1e-8 * top, rtol=1e-8))
+    while gap(rho) > 0:
+        rho *= 1.0 - 1e-8
+    return rho
 
 
 def largest_rho_shift(eps: float, delta: float, kappa: float) -> float:
