@@ -149,12 +149,11 @@ class _Sorter:
         import duckdb
 
         self._place, self._types = place, types
-        self._file = place / "table.duckdb"
         self._names = [f"c{i}" for i in range(len(types))]
         self._rows = self._waiting = 0
         self._parts: list[Any] = []
         self._connection = duckdb.connect(
-            str(self._file),
+            ":memory:",  # beyond the limit it spills: nothing has to outlive the call
             config={
                 "memory_limit": _MEMORY, "temp_directory": str(place / "sort"), "threads": "1",
                 "preserve_insertion_order": "false", "autoinstall_known_extensions": "false",
@@ -169,7 +168,6 @@ class _Sorter:
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
-        self._file.unlink(missing_ok=True)
 
     def _do(self, query: str) -> Any:
         return self._connection.execute(query)
@@ -221,8 +219,7 @@ class _Sorter:
             + _quoted(target)
             + f" (FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {READ_ROWS})"
         )
-        self._connection.close()
-        self._file.unlink(missing_ok=True)
+        self._connection.close()  # what it spilled is removed
         with ExitStack() as stack:
             out = [stack.enter_context(path.open("wb")) for path in files]
             people = _Counts(stack.enter_context(counts.open("wb")).write)
