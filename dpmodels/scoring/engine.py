@@ -329,8 +329,10 @@ def within(
     one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
 ) -> PassPlan:
     """Return the pass with radii no larger than rows of the declared box can need."""
+    if one.people:  # of a person's rows there may be any number: no score is bounded
+        return one if state.earlier is None else one.of_trace(state.trace())
     psi, omega = score.most(state)
-    if not math.isfinite(psi) or one.people:  # of a person's rows there may be any number
+    if not math.isfinite(psi):
         return one
     row = longest_row(design, coordinates, state.W)
     place = design.place_aside("weights")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.scoring.newton import Step
+from dpmodels.scoring.overflow import overflow
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
 from dpmodels.scoring.state import SCALE_UP, State, shrunk
@@ -25,8 +26,11 @@ __all__ = ["Inference", "infer", "tail_weight"]
 BASE, MOST = 0.35, 2.0
 #: Tail of the score lengths: share of t, and of C a row beyond it.
 TAIL, BEYOND = 0.8, 0.35
-#: Of that, what is counted where scores are sums over the rows of a person.
-OF_SUMS = 0.5
+#: Of the overflow of people's scores, what may point in one direction (a coefficient's own).
+ONE_WAY = 0.5
+#: People: eigenvalues of the information are lowered by this many noise variances over their size,
+#: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
+SECOND_ORDER = 1.9
 #: Bounds of the ratio of neighbouring bins.
 RATIO = (0.1, 0.7)
 #: From this part of its information in rows of large leverage a coefficient is named.
@@ -140,6 +144,20 @@ def tail_weight(bins: Array, clip: float, sd: float) -> float:
     return BEYOND * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
 
 
+def _lowered(values: Array, nu: float) -> Array:
+    """Return by how much eigenvalues of a noisy information are lowered."""
+    return np.minimum(nu, SECOND_ORDER * nu * nu / np.maximum(values, nu))
+
+
+def _left(H: Array, ordinary: Array, d: Array) -> Array:
+    """Return what the step leaves where people are clipped: (r,), in units of H d.
+
+    The sum of clipped scores moves with theta as the information of those that are not clipped
+    does, but the step divides by that of all: ``(H - L) d`` is missing, about as much noise as d.
+    """
+    return np.asarray((H - ordinary) @ d)
+
+
 def infer(
     released: Released, plan: PassPlan, before: State, step: Step, score: Score, *, free: float
 ) -> Inference:
@@ -155,7 +173,8 @@ def infer(
     r, n, part = len(step.d), plan.rows, plan.tail_rows
     values, vectors = np.linalg.eigh((step.H + step.H.T) / 2.0)
     low = values < step.floor
-    careful = np.where(low, step.floor / 10.0, np.maximum(values - step.nu, step.floor / 10.0))
+    less = _lowered(values, step.nu) if plan.people else step.nu
+    careful = np.where(low, step.floor / 10.0, np.maximum(values - less, step.floor / 10.0))
     inverse = (vectors / careful) @ vectors.T
     phi = before.phi
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
@@ -168,11 +187,16 @@ def infer(
     size = float(step.d @ step.d)
     noisy_H = step.nu**2 / 2.0 * (size * np.eye(r) + np.outer(step.d, step.d))
     sd = plan.noise.score / n
-    privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
     assert released.bins is not None and released.spread is not None
-    tail = 0.0 if plan.whole else tail_weight(released.bins, plan.clip, plan.noise.count) / n
     if plan.people:
-        tail *= OF_SUMS
+        left = _left(safe, released.spread / part, step.d)
+        noisy_H += np.outer(left, left)
+    privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
+    tail = 0.0
+    if plan.people:
+        tail = ONE_WAY / TAIL * plan.clip * overflow(released.bins, plan.noise.count) / n
+    elif not plan.whole:
+        tail = tail_weight(released.bins, plan.clip, plan.noise.count) / n
     return Inference(
         sampling,
         privacy,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.people import into_balls, lengths, product, sums
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from dpmodels.sources.windows import Coins
 
 __all__ = ["PersonPass", "sums_of_people"]
+
+Mask = npt.NDArray[np.bool_]
 
 #: A row's score longer than this many C is taken for one of that length, before people are summed:
 #: 2^23 rows of 2^30 lattice steps add up exactly.
@@ -64,7 +67,7 @@ class PersonPass(ScorePass):
         images = into_balls(v, long, block, *radii)
         product(images[0], adding.words["information"])
         if plan.spread:
-            product(_rows_of(images[1], block, chosen), adding.words["spread"])
+            product(_rows_of(images[1], block, chosen, size <= STEPS), adding.words["spread"])
 
     def _row_scores(self, z: Array, psi: Array, length: Array) -> Array:
         """Return the scores of rows in steps of C / 2^20, integers of at most 2^30 in length."""
@@ -82,13 +85,11 @@ class PersonPass(ScorePass):
         adding.score += np.trunc(own * factor).sum(axis=1).astype(np.int64).astype(object)
 
 
-def _rows_of(z: Array, block: BlockOfPeople, chosen: Index | slice) -> Array:
-    """Return the rows of the chosen people."""
-    if isinstance(chosen, slice):
-        return z
+def _rows_of(z: Array, block: BlockOfPeople, chosen: Index | slice, kept: Mask) -> Array:
+    """Return the rows of the chosen people whose score is not clipped."""
     of = np.zeros(len(block.counts), dtype=bool)
-    of[chosen] = True
-    return z[:, np.repeat(of, block.counts)]
+    of[chosen] = kept[chosen]
+    return z if of.all() else z[:, np.repeat(of, block.counts)]
 
 
 def sums_of_people(

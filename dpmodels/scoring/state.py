@@ -69,6 +69,11 @@ class State:
             return H
         return H * (len(H) / (self.per * float(np.trace(self.W @ self.M @ self.W))))
 
+    def trace(self) -> float:
+        """Return the trace in w of the information of an earlier pass."""
+        assert self.earlier is not None
+        return float(np.trace(self.W @ self.earlier.matrix @ self.W))
+
     def length(self, v: Array) -> float:
         """Return ``|W v|_M``: root mean square change of the linear predictor."""
         step = self.W @ v
@@ -93,11 +98,23 @@ def scaled_up(phi: float, ratio: float, up: float = SCALE_UP) -> float:
     return phi * min(max(up * ratio, SCALE_LEAST), SCALE_MOST)
 
 
-def shrunk(J: Array, noise: float, r: int) -> Array:
-    """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread."""
+def shrunk(
+    J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 0.25
+) -> Array:
+    """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread.
+
+    Parameters
+    ----------
+    part : float
+        Of that shrinkage, in variances of the noise.
+    least : float
+        Floor of the eigenvalues, over the mean one; half the noise where that is more, up to a
+        quarter of the mean.
+    """
     tau = max(float(np.trace(J)) / r, noise, 1e-12)
     away = J - tau * np.eye(r)
     spread = float(np.sum(away * away))
-    lam = min(1.0, r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
+    lam = min(1.0, part * r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
+    floor = max(least * tau, min(noise / 2.0, tau / 4.0))
     values, vectors = np.linalg.eigh(tau * np.eye(r) + (1.0 - lam) * away)
-    return np.asarray((vectors * np.maximum(values, tau / 4.0)) @ vectors.T)
+    return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
