@@ -330,7 +330,7 @@ def within(
 ) -> PassPlan:
     """Return the pass with radii no larger than rows of the declared box can need."""
     if one.people:  # of a person's rows there may be any number: no score is bounded
-        return one if state.earlier is None else one.of_trace(state.trace())
+        return one.of_trace(state.trace())
     psi, omega = score.most(state)
     if not math.isfinite(psi):
         return one

@@ -27,10 +27,10 @@ BASE, MOST = 0.35, 2.0
 #: Tail of the score lengths: share of t, and of C a row beyond it.
 TAIL, BEYOND = 0.8, 0.35
 #: Of the overflow of people's scores, what may point in one direction (a coefficient's own).
-ONE_WAY = 0.5
+ONE_WAY = 0.45
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,
 #: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
-SECOND_ORDER = 1.9
+SECOND_ORDER = 1.0
 #: Bounds of the ratio of neighbouring bins.
 RATIO = (0.1, 0.7)
 #: From this part of its information in rows of large leverage a coefficient is named.
@@ -69,6 +69,8 @@ class Inference:
         0 where no score can be clipped: then there is nothing to allow for.
     people : bool
         The meat is of people.
+    spread_noise : float
+        Of the ordinary information of people: as much leverage is put down to it.
     """
 
     sampling: Array
@@ -85,11 +87,13 @@ class Inference:
     clipped: float = 1.0
     bend: float = 0.0
     people: bool = False
+    spread_noise: float = 0.0
 
     def leverage(self, rows: Array) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
         r = rows @ self.inverse
         ordinary = np.einsum("ij,jk,ik->i", r, self.ordinary, r)
+        ordinary += self.spread_noise * np.sum(r * r, axis=1)
         whole = np.einsum("ij,jk,ik->i", r, self.H, r)
         return np.clip(1.0 - ordinary / whole, 0.0, 1.0)
 
@@ -149,13 +153,16 @@ def _lowered(values: Array, nu: float) -> Array:
     return np.minimum(nu, SECOND_ORDER * nu * nu / np.maximum(values, nu))
 
 
-def _left(H: Array, ordinary: Array, d: Array) -> Array:
+def _left(clipped: Array, d: Array, noise: float) -> Array:
     """Return what the step leaves where people are clipped: (r,), in units of H d.
 
     The sum of clipped scores moves with theta as the information of those that are not clipped
-    does, but the step divides by that of all: ``(H - L) d`` is missing, about as much noise as d.
+    does (L), but the step divides by that of all (H): ``(H - L) d`` is missing, and as random as
+    d. What noise of H - L alone would bring is taken off its length.
     """
-    return np.asarray((H - ordinary) @ d)
+    left = clipped @ d
+    size, by_noise = float(left @ left), noise**2 / 2.0 * (len(d) + 1.0) * float(d @ d)
+    return np.asarray(left * math.sqrt(max(0.0, 1.0 - by_noise / size) if size > 0.0 else 0.0))
 
 
 def infer(
@@ -189,7 +196,8 @@ def infer(
     sd = plan.noise.score / n
     assert released.bins is not None and released.spread is not None
     if plan.people:
-        left = _left(safe, released.spread / part, step.d)
+        noise = math.hypot(step.nu, plan.noise.spread / part)
+        left = _left(safe - released.spread / part, step.d, noise)
         noisy_H += np.outer(left, left)
     privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
     tail = 0.0
@@ -212,4 +220,5 @@ def infer(
         0.0 if plan.whole else 1.0,
         score.curvature * before.length(step.d) / score.unit(before),
         plan.people,
+        plan.noise.spread / part if plan.people else 0.0,
     )
