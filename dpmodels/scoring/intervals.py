@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.scoring.newton import Step
+from dpmodels.scoring.newton import SHRUNK, Step
 from dpmodels.scoring.overflow import overflow
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
@@ -186,7 +186,8 @@ def infer(
     phi = before.phi
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     if released.meat is not None:
-        J = shrunk(released.meat / part, plan.noise.meat / part, r)
+        much = SHRUNK if plan.people else 1.0
+        J = shrunk(released.meat / part, plan.noise.meat / part, r, part=much)
     else:
         assert released.scale is not None
         J = max(released.scale / (n * r), 0.05) * safe
