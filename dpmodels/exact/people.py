@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ROW_MOST", "TOP", "People", "averages", "averages_gram", "into_balls", "lengths",
-    "people_gram", "product", "sums", "void",
+    "people_gram", "product", "shares", "sums", "void",
 ]  # fmt: skip
 
 Index = npt.NDArray[np.intp]
@@ -78,10 +78,24 @@ def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> 
         For each radius: integers in steps of radius / 2^20, whose squares add up to at most 2^40
         over the rows of one person.
     """
+    out = []
+    for share in shares(length, block, *radii):
+        image = z * share
+        out.append(np.trunc(image, out=image))
+    return out
+
+
+def shares(length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
+    """Return for each radius the factors of rows (m,) that bring people into balls of trace.
+
+    Parameters
+    ----------
+    length, block, *radii
+        As in :func:`into_balls`, which rounds ``z * factor`` towards zero.
+    """
     most = ROW_MOST * radii[0]
-    cut = np.minimum(length, most)
-    keep = np.ones_like(length)
-    np.divide(cut, length, out=keep, where=length > most)
+    beyond = np.flatnonzero(length > most)
+    cut = np.minimum(length, most) if len(beyond) else length
     part = cut * (STEPS / radii[0])
     part *= part
     part /= _COARSE
@@ -92,8 +106,9 @@ def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> 
     for radius in radii:
         factor = np.full_like(root, TOP / radius)
         np.divide(TOP, root, out=factor, where=root > radius)
-        image = z * (np.repeat(factor, block.counts) * keep)
-        out.append(np.trunc(image, out=image))
+        share = np.repeat(factor, block.counts)
+        share[beyond] *= most / length[beyond]
+        out.append(share)
     return out
 
 

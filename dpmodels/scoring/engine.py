@@ -256,7 +256,7 @@ def release_scoring(
         for i, sums in enumerate(_of_blocks(passes, rows, design, guide, run)):
             chain, own = plan.chains[i], passes[i].plan
             plans[i].append(own)
-            released[i].append(release_pass(sums, own, run, chain.step(k)))
+            released[i].append(passes[i].back(release_pass(sums, own, run, chain.step(k))))
             taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
         states = [step.state for step in taken]
     statistics: dict[str, float] = {}

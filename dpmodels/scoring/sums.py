@@ -239,11 +239,8 @@ class ScorePass:
 
     def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
         """Return (w in lattice steps, psi, omega, |w|^2, rows not missing); zero where missing."""
-        centre = self.centre
-        matrix, shift, still = self.affine
-        image = mapped(matrix, block, still)
-        if shift is not None:
-            image += shift
+        centre, still = self.centre, self.plan.still
+        image = self._image(block)
         z = image[:-1]
         psi, omega = centre.evaluate(image[-1], block[-1])
         if centre.weights is not None:
@@ -260,6 +257,18 @@ class ScorePass:
             psi = np.where(whole, psi, 0.0)
             omega = None if omega is None else np.where(whole, omega, 0.0)
         return z, psi, omega, square, whole
+
+    def _image(self, block: Array) -> Array:
+        """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing."""
+        matrix, shift, still = self.affine
+        image = mapped(matrix, block, still)
+        if shift is not None:
+            image += shift
+        return image
+
+    def back(self, released: Released) -> Released:
+        """Return what was released in the coordinates of the centre."""
+        return released
 
     @property
     def _step(self) -> float:

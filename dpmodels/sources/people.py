@@ -205,19 +205,19 @@ class PeopleRows:
     def _read(self, kinds: Mapping[str, Any]) -> None:
         column = self.person.column
         names = list(dict.fromkeys([*kinds, column]))
-        ids, parts = Ids(), []
+        ids, held = Ids(), _Held(getattr(self._source, "n", None))
         for chunk in self._source.chunks(names):
             ids.add(chunk[column])
             cells = coerce_all({c: chunk[c] for c in kinds}, kinds)
             # what a source hands out may be a view of a buffer that it uses again
-            parts.append({c: np.array(v) for c, v in cells.items()})
+            held.add(cells)
             del chunk
         codes, found = ids.codes()
         self._check(found)
         order, self._ends = _by_person(codes, found)
-        if not parts:  # a table without rows, whose people were declared
-            parts.append(coerce_all({c: np.empty(0) for c in kinds}, kinds))
-        self._cells = {c: np.concatenate([p[c] for p in parts])[order] for c in kinds}
+        if not held.rows:  # a table without rows, whose people were declared
+            held.add(coerce_all({c: np.empty(0) for c in kinds}, kinds))
+        self._cells = {c: v[order] for c, v in held.columns().items()}
 
     def _check(self, found: int) -> None:
         if not self._public_n:
@@ -229,6 +229,37 @@ class PeopleRows:
                 "this pass met another number of people than was counted before: the source must "
                 "give the same rows each time"
             )
+
+
+class _Held:
+    """Columns that are copied once, into their place, where the number of rows is known."""
+
+    def __init__(self, n: int | None) -> None:
+        self._whole: dict[str, Any] = {}
+        self._parts: list[Mapping[str, Any]] = []
+        self._n = n or 0
+        self.rows = 0
+
+    def add(self, cells: Mapping[str, Any]) -> None:
+        """Copy a part of every column."""
+        a = self.rows
+        self.rows += len(next(iter(cells.values()))) if cells else 0
+        if not self._whole and self._n and not a:
+            self._whole = {c: np.empty(self._n, dtype=v.dtype) for c, v in cells.items()}
+        fits = bool(self._whole) and self.rows <= self._n and not self._parts
+        if fits and all(self._whole[c].dtype == v.dtype for c, v in cells.items()):
+            for c, v in cells.items():
+                self._whole[c][a : self.rows] = v
+            return
+        if self._whole and not self._parts:  # more rows than were said, or another kind of cells
+            self._parts.append({c: v[:a] for c, v in self._whole.items()})
+        self._parts.append({c: np.array(v) for c, v in cells.items()})
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns."""
+        if self._parts:
+            return {c: np.concatenate([p[c] for p in self._parts]) for c in self._parts[0]}
+        return {c: v[: self.rows] for c, v in self._whole.items()}
 
 
 def _by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:

@@ -284,13 +284,16 @@ def person(*rows):
 
 
 def far_apart(plan):
-    """Two people: information in one direction each, scores opposite along a third."""
+    """Two people: information in one direction each, scores opposite along a third.
+
+    Scores of .9 C are given the length C, and are not clipped: their information is ordinary too.
+    """
     R, C = plan.information, plan.clip
     small = 1e-3 * R
     e = np.eye(P)
     return (
-        person([*(R * e[0]), 0.0], [*(small * e[2]), 100.0 * C / small]),
-        person([*(R * e[1]), 0.0], [*(small * e[2]), -100.0 * C / small]),
+        person([*(R * e[0]), 0.0], [*(small * e[2]), 0.9 * C / small]),
+        person([*(R * e[1]), 0.0], [*(small * e[2]), -0.9 * C / small]),
     )
 
 
@@ -317,7 +320,7 @@ def test_the_joint_bound_of_people_holds_and_that_of_rows_does_not(k):
         plan = replace(plan, people=True, weighted=True)
         one, other = (query(plan, rows) for rows in far_apart(plan))
         moved[people] = np.linalg.norm(one - other) / plan.mu_joint
-    assert 0.85 < moved[True] <= 1.0
+    assert 0.8 < moved[True] <= 1.0  # opposite scores have one meat: its share is not used
     assert k == 1 or moved[False] > 1.02  # mutant: joint_sensitivity(people=False)
 
 
