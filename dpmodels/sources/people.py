@@ -52,10 +52,10 @@ class BlockOfPeople:
 
 def count_people(source: Source, person: Person) -> int:
     """Count the different ids of a table: a public number."""
-    ids = Ids()
+    ids = Ids(getattr(source, "n", None))
     for chunk in source.chunks([person.column]):
         ids.add(chunk[person.column])
-    return ids.codes()[1]
+    return ids.count()
 
 
 class PeopleRows:
@@ -205,7 +205,8 @@ class PeopleRows:
     def _read(self, kinds: Mapping[str, Any]) -> None:
         column = self.person.column
         names = list(dict.fromkeys([*kinds, column]))
-        ids, held = Ids(), _Held(getattr(self._source, "n", None))
+        n = getattr(self._source, "n", None)
+        ids, held = Ids(n), _Held(n)
         for chunk in self._source.chunks(names):
             ids.add(chunk[column])
             cells = coerce_all({c: chunk[c] for c in kinds}, kinds)
@@ -214,10 +215,12 @@ class PeopleRows:
             del chunk
         codes, found = ids.codes()
         self._check(found)
+        del ids
         order, self._ends = _by_person(codes, found)
+        del codes
         if not held.rows:  # a table without rows, whose people were declared
             held.add(coerce_all({c: np.empty(0) for c in kinds}, kinds))
-        self._cells = {c: v[order] for c, v in held.columns().items()}
+        self._cells = held.ordered(order)
 
     def _check(self, found: int) -> None:
         if not self._public_n:
@@ -255,11 +258,20 @@ class _Held:
             self._parts.append({c: v[:a] for c, v in self._whole.items()})
         self._parts.append({c: np.array(v) for c, v in cells.items()})
 
-    def columns(self) -> dict[str, Any]:
-        """Return the columns."""
+    def ordered(self, order: Any) -> dict[str, Any]:
+        """Return the columns, in the order given; columns take each other's place in memory."""
+        columns = {c: v[: self.rows] for c, v in self._whole.items()}
         if self._parts:
-            return {c: np.concatenate([p[c] for p in self._parts]) for c in self._parts[0]}
-        return {c: v[: self.rows] for c, v in self._whole.items()}
+            columns = {c: np.concatenate([p[c] for p in self._parts]) for c in self._parts[0]}
+        if isinstance(order, slice):
+            return columns
+        spare: dict[Any, Any] = {}
+        for c, v in columns.items():
+            to = spare.pop(v.dtype, None)
+            to = np.empty_like(v) if to is None else to
+            columns[c] = np.take(v, order, out=to[: len(order)], mode="clip")
+            spare[v.dtype] = v
+        return columns
 
 
 def _by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:
@@ -271,11 +283,18 @@ def _by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:
 
     missing = len(codes) > 0 and int(codes.min()) < 0
     if not missing and bool((codes[1:] >= codes[:-1]).all()):
-        return slice(None), np.searchsorted(codes, np.arange(found + 1)).astype(np.intp)
-    rows = np.flatnonzero(codes >= 0) if missing else np.arange(len(codes))
-    m = len(rows)
-    table = csr_matrix((rows, codes[rows], np.arange(m + 1)), shape=(m, found)).tocsc()
-    return table.data, table.indptr.astype(np.intp)
+        ends = np.full(found + 1, len(codes), dtype=np.intp)
+        ends[0] = 0
+        ends[1:-1] = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+        return slice(None), ends
+    rows = np.flatnonzero(codes >= 0) if missing else None
+    present = codes if rows is None else codes[rows]
+    m = len(present)
+    small = np.int32 if max(m, found) < 2**31 else np.int64  # what the sort moves
+    cells = np.zeros(m, dtype=np.int8), present.astype(small), np.arange(m + 1, dtype=small)
+    table = csr_matrix(cells, shape=(m, found)).tocsc()
+    order = table.indices.astype(np.intp)
+    return order if rows is None else rows[order], table.indptr.astype(np.intp)
 
 
 def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
