@@ -86,6 +86,30 @@ MUTANTS = (
         _PEOPLE,
     ),
     Mutant(
+        "dpmodels/scoring/people.py",
+        "share, *ordinary = shares(length, block, *radii)",
+        "share, *ordinary = [np.full_like(length, STEPS / radii[0])] * 2",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/people.py",
+        "for name in (\"information\", \"meat\", \"spread\")",
+        "for name in (\"meat\", \"spread\")",
+        ("tests/unit/scoring/test_people_pass.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "information=self.noise.information * factor,",
+        "information=self.noise.information,",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "spread=self.noise.spread * factor,",
+        "spread=self.noise.spread,",
+        _PEOPLE,
+    ),
+    Mutant(
         "dpmodels/scoring/rules.py",
         "if 1 < p <= MOST_COLUMNS and not people:",
         "if 1 < p <= MOST_COLUMNS:",

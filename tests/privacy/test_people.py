@@ -10,7 +10,7 @@ import dpmodels as dp
 from dpmodels.audit.replay import replay_ratios, replay_stage
 from dpmodels.errors import DPModelsWarning
 from dpmodels.exact import people as exact_people
-from dpmodels.exact.people import into_balls, lengths
+from dpmodels.exact.people import into_balls, lengths, shares
 from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
@@ -192,12 +192,12 @@ def test_a_person_stays_in_its_ball_in_exact_integers():
 def test_mutant_clipping_every_row_by_itself_is_caught(monkeypatch):
     """Seed 5: rows in the ball one by one let 40 rows of one person weigh 40 times."""
 
-    def by_row(z, length, block, *radii):
-        m = z.shape[1]
+    def by_row(length, block, *radii):
+        m = len(length)
         ones = BlockOfPeople(block.rows, np.arange(m), np.ones(m, dtype=np.intp))
-        return into_balls(z, length, ones, *radii)
+        return shares(length, ones, *radii)
 
-    assert ratio_with(monkeypatch, exact_people, "into_balls", by_row) > 2.0
+    assert ratio_with(monkeypatch, exact_people, "shares", by_row) > 2.0
 
 
 def test_mutant_clipping_scores_by_row_is_caught(monkeypatch):
@@ -342,6 +342,30 @@ def test_random_people_move_no_more_than_is_charged(k, relation):
     pairs = np.linalg.norm(found[:, None] - found[None], axis=2)
     moved = pairs.max() if relation == "replace" else np.linalg.norm(found, axis=1).max()
     assert 0.8 * plan.mu_joint < moved <= plan.mu_joint
+
+
+@pytest.mark.parametrize("trace", [0.0, 1.0, 2.5, 30.0])
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_radii_by_the_released_trace_keep_the_charge(trace, relation):
+    """Radii and noise go together: by whatever trace, a person moves what is charged."""
+    for k in (1, 2):
+        plan = plan_pass(LINEAR, k, 0.3, 500, P, relation, meat=True, tail=500, people=True)
+        mu, plan = plan.mu_joint, plan.of_trace(trace)
+        assert plan.mu_joint == mu
+        one, other = (query(plan, rows) for rows in far_apart(plan))
+        moved = np.linalg.norm(one - other)
+        if relation != "replace":
+            moved = max(np.linalg.norm(one), np.linalg.norm(other))
+        assert 0.8 * mu < moved <= mu
+
+
+def test_a_clipped_person_has_no_ordinary_information():
+    plan = plan_pass(LINEAR, 2, 0.3, 500, P, "replace", meat=True, tail=500, people=True)
+    for score, kept in ((0.999, True), (1.001, False)):
+        rows = np.array([[1.0], [0.0], [0.0], [score * plan.clip]])
+        sums = sums_of_people([PersonPass(plan, CENTRE)], [one_person(rows)])[0]
+        assert (sums.spread.any() > 0) == kept
+        assert sums.information.any() and sums.meat.any()
 
 
 def ratio_with(monkeypatch=None, module=None, name="", new=None):
