@@ -26,7 +26,8 @@ __all__ = ["Inference", "infer", "tail_weight"]
 BASE, MOST = 0.35, 2.0
 #: Tail of the score lengths: share of t, and of C a row beyond it.
 TAIL, BEYOND = 0.8, 0.35
-#: Of the overflow of people's scores, what may point in one direction (a coefficient's own).
+#: Of the overflow of people's scores, what may point in one direction, where no information of a
+#: coefficient lies with people that are clipped; as much more as does, at most all.
 ONE_WAY = 0.45
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,
 #: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
@@ -109,8 +110,10 @@ class Inference:
     def bias(self, rows: Array, phi: float) -> Array:
         """Return the bias allowance of linear functions of d."""
         length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(phi)
-        part = np.minimum(BASE + self.factor * self.leverage(rows), MOST)
-        clipped = self.clipped * length * np.maximum(part * self.score, TAIL * self.tail)
+        few = self.leverage(rows)
+        part = np.minimum(BASE + self.factor * few, MOST)
+        beyond = np.minimum(ONE_WAY + few, 1.0) if self.people else TAIL
+        clipped = self.clipped * length * np.maximum(part * self.score, beyond * self.tail)
         return np.asarray(clipped + self.bend * np.abs(rows @ self.d))
 
     def variance(self, constant: Array | None) -> float:
@@ -203,7 +206,7 @@ def infer(
     privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
     tail = 0.0
     if plan.people:
-        tail = ONE_WAY / TAIL * plan.clip * overflow(released.bins, plan.noise.count) / n
+        tail = plan.clip * overflow(released.bins, plan.noise.count) / n
     elif not plan.whole:
         tail = tail_weight(released.bins, plan.clip, plan.noise.count) / n
     return Inference(
