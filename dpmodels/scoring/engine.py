@@ -260,7 +260,7 @@ def release_scoring(
             taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
         states = [step.state for step in taken]
     statistics: dict[str, float] = {}
-    if plan.statistics and not isinstance(rows, PeopleRows):
+    if plan.statistics:
         statistics = _statistics(plan, released[0][-1], states[0], coordinates, design, rows, run)
     return ScoringRelease(
         coordinates,
@@ -307,7 +307,7 @@ def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> flo
 
 def _statistics(
     plan: ScoringPlan, last: Released, state: State, coordinates: Coordinates, design: Design,
-    rows: Rows, run: Run,
+    rows: Rows | PeopleRows, run: Run,
 ) -> dict[str, float]:  # fmt: skip
     """Release the fit statistics of the first chain at the final fit."""
     score = plan.chains[0].score
@@ -322,7 +322,7 @@ def _statistics(
     )
     affine = ScorePass(plan.passes[-1], centre).affine
     found = one.release(rows, design, affine, run, plan.statistics, whole)
-    return one.report(found, whole, plan.p)
+    return one.report(found, whole, plan.p, people=plan.people)
 
 
 def within(

@@ -98,6 +98,12 @@ MUTANTS = (
         ("tests/unit/scoring/test_people_pass.py",),
     ),
     Mutant(
+        "dpmodels/scoring/deviance.py",
+        "steps = np.trunc(own[:3] / np.maximum(own[3], 1.0))",
+        "steps = own[:3]",
+        _PEOPLE,
+    ),
+    Mutant(
         "dpmodels/scoring/rules.py",
         "information=self.noise.information * factor,",
         "information=self.noise.information,",

@@ -85,6 +85,8 @@ CASES = {
     "poisson": ("dp_glm", {"family": "poisson"}, COUNTS),
     "median": ("dp_quantreg", {"tau": 0.3}, XY),
     "huber": ("dp_mest", {"loss": "huber"}, XY),
+    "quantiles": ("dp_quantreg", {"tau": (0.3, 0.6)}, XY),
+    "statistics": ("dp_glm", {"fit_stats": True}, EVENT),
     "bought": ("dp_ols", {}, BOUGHT),
     "mean": ("dp_mean", {}, XY),
 }
