@@ -91,13 +91,14 @@ class Deviance:
         )
         return cls(family, link, alpha, centre, ends[0], np.maximum(ends[1] - ends[0], 1e-12))
 
-    def rows(
+    def rows(self, block: Array, affine: tuple[Array, Array | None, bool]) -> Array:
+        """Return the three numbers of every row of a block in [0, 1], (3, m); 0 if missing."""
+        return self.rows_and_which(block, affine)[0]
+
+    def rows_and_which(
         self, block: Array, affine: tuple[Array, Array | None, bool]
     ) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Return the three numbers of every row of a block in [0, 1], (3, m); 0 if missing.
-
-        And which rows are not missing.
-        """
+        """Return the same, and which rows are not missing."""
         matrix, shift, still = affine
         image = mapped(matrix[-1:], block, still)
         if shift is not None:
@@ -179,7 +180,7 @@ class _Sums:
         total = np.zeros(3, dtype=object)
         with np.errstate(all="ignore"):
             for block in blocks:
-                steps = np.trunc(self.deviance.rows(block, self.affine)[0] * STEPS)
+                steps = np.trunc(self.deviance.rows(block, self.affine) * STEPS)
                 total += steps.sum(axis=1).astype(np.int64).astype(object)
         return total
 
@@ -188,7 +189,7 @@ class _Sums:
         total = np.zeros(3, dtype=object)
         with np.errstate(all="ignore"):
             for block in blocks:
-                t, whole = self.deviance.rows(block.rows, self.affine)
+                t, whole = self.deviance.rows_and_which(block.rows, self.affine)
                 own = sums(np.vstack([np.trunc(t * STEPS), whole]), block.starts)
                 steps = np.trunc(own[:3] / np.maximum(own[3], 1.0))
                 total += steps.sum(axis=1).astype(np.int64).astype(object)
