@@ -123,6 +123,6 @@ def shrunk(
     away = J - tau * np.eye(r)
     spread = float(np.sum(away * away))
     lam = min(1.0, part * r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
-    floor = max(least * tau, min(noise / 2.0, tau / 4.0))
+    lowest = max(least * tau, min(noise / 2.0, tau / 4.0))
     values, vectors = np.linalg.eigh(tau * np.eye(r) + (1.0 - lam) * away)
-    return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
+    return np.asarray((vectors * np.maximum(values, lowest)) @ vectors.T)
