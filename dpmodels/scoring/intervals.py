@@ -29,6 +29,8 @@ TAIL, BEYOND = 0.8, 0.35
 #: Of the overflow of people's scores, what may point in one direction, where no information of a
 #: coefficient lies with people that are clipped; as much more as does, at most all.
 ONE_WAY = 0.45
+#: Errors of the overflow that are added, times that part of the information.
+UNSURE = 1.0
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,
 #: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
 SECOND_ORDER = 1.0
@@ -72,6 +74,8 @@ class Inference:
         The meat is of people.
     spread_noise : float
         Of the ordinary information of people: as much leverage is put down to it.
+    tail_error : float
+        Of the tail of people.
     """
 
     sampling: Array
@@ -89,6 +93,7 @@ class Inference:
     bend: float = 0.0
     people: bool = False
     spread_noise: float = 0.0
+    tail_error: float = 0.0
 
     def leverage(self, rows: Array) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
@@ -112,9 +117,20 @@ class Inference:
         length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(phi)
         few = self.leverage(rows)
         part = np.minimum(BASE + self.factor * few, MOST)
-        beyond = np.minimum(ONE_WAY + few, 1.0) if self.people else TAIL
-        clipped = self.clipped * length * np.maximum(part * self.score, beyond * self.tail)
+        clipped = self.clipped * length * np.maximum(part * self.score, self._moved(few))
         return np.asarray(clipped + self.bend * np.abs(rows @ self.d))
+
+    def _moved(self, few: Array) -> Array:
+        """Return what clipped scores may have moved in one direction, over n.
+
+        Parameters
+        ----------
+        few : array
+            Parts of the information of coefficients that clipped and long people hold.
+        """
+        if not self.people:
+            return np.full_like(few, TAIL * self.tail)
+        return np.minimum(ONE_WAY + few, 1.0) * (self.tail + UNSURE * few * self.tail_error)
 
     def variance(self, constant: Array | None) -> float:
         """Return the residual variance in units of the scale.
@@ -204,9 +220,10 @@ def infer(
         left = _left(safe - released.spread / part, step.d, noise)
         noisy_H += np.outer(left, left)
     privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
-    tail = 0.0
+    tail = unsure = 0.0
     if plan.people:
-        tail = plan.clip * overflow(released.bins, plan.noise.count) / n
+        over, unsure = overflow(released.bins, plan.noise.count)
+        tail, unsure = plan.clip * over / n, plan.clip * unsure / n
     elif not plan.whole:
         tail = tail_weight(released.bins, plan.clip, plan.noise.count) / n
     return Inference(
@@ -225,4 +242,5 @@ def infer(
         score.curvature * before.length(step.d) / score.unit(before),
         plan.people,
         plan.noise.spread / part if plan.people else 0.0,
+        unsure,
     )

@@ -22,8 +22,8 @@ _SLOPES = np.linspace(-1.6, 0.7, 47)[:, None]
 _BENDS = np.linspace(0.0, 0.6, 13)
 
 
-def overflow(bins: Array, sd: float) -> float:
-    """Return an estimate of ``sum (|s_p|/C - 1)+`` over people.
+def overflow(bins: Array, sd: float) -> tuple[float, float]:
+    """Return an estimate of ``sum (|s_p|/C - 1)+`` over people, and its error.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def overflow(bins: Array, sd: float) -> float:
     Notes
     -----
     Counts of the tail are ``exp(a + b k - c k^2)``, c >= 0; (b, c) on a grid with equal prior
-    weight, a by least squares: the mean of the overflow over the posterior.
+    weight, a by least squares: mean and sd of the overflow over the posterior.
     """
     k = np.arange(BINS - _FIRST, dtype=float)
     counts = np.asarray(bins[_FIRST:], dtype=float)
@@ -48,4 +48,7 @@ def overflow(bins: Array, sd: float) -> float:
     # a bin holds lengths about its geometric middle; the last is open
     beyond = np.maximum(2.0 ** ((k + _FIRST - AT_CLIP + 0.5) / 2.0) - 1.0, 0.0)
     beyond[: AT_CLIP - _FIRST] = 0.0
-    return float((belief * (fit @ beyond)).sum() / belief.sum())
+    belief /= belief.sum()
+    over = fit @ beyond
+    mean = float((belief * over).sum())
+    return mean, float(np.sqrt((belief * (over - mean) ** 2).sum()))

@@ -311,7 +311,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/intervals.py",
-        "np.maximum(part * self.score, beyond * self.tail)",
+        "np.maximum(part * self.score, self._moved(few))",
         "part * self.score",
         ("tests/unit/scoring/test_pins.py",),
     ),
