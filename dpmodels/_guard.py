@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from dpmodels import _testing
+from dpmodels.allocator import hold_memory
 from dpmodels.errors import DPModelsError, PrivateStageError
-from dpmodels.held import hold_memory
 from dpmodels.quiet import quiet
 
 __all__ = ["guarded"]

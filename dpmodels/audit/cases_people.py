@@ -23,6 +23,8 @@ from dpmodels.sources.people import BlockOfPeople
 
 _P = 3
 _PLAN = plan_pass(LINEAR, 2, 0.5, 400, _P, "replace", meat=True, tail=400, people=True)
+#: Of people whose information was released to be three times that of the plan.
+_WIDE = _PLAN.of_trace(3.0 * _P)
 _CENTRE = Centre(
     UnitScale(np.ones(_P + 1), np.zeros(_P + 1), False),
     np.eye(_P),
@@ -60,6 +62,18 @@ def _scores(rows: Array) -> Array:
     """Return the real sum of people's clipped scores, over C."""
     sums = sums_of_people([PersonPass(_PLAN, _CENTRE)], [_block(rows)])[0]
     return np.asarray(sums.score, dtype=float) / STEPS
+
+
+def _ordinary(rows: Array) -> Array:
+    """Return the real sum of information of people that are not clipped, over R_L^2."""
+    sums = sums_of_people([PersonPass(_WIDE, _CENTRE)], [_block(rows)])[0]
+    return np.asarray(sums.spread, dtype=float).ravel() / STEPS**2
+
+
+def _information(rows: Array) -> Array:
+    """Return the real sum of people's information, over R_H^2: radii by a released trace."""
+    sums = sums_of_people([PersonPass(_WIDE, _CENTRE)], [_block(rows)])[0]
+    return np.asarray(sums.information, dtype=float).ravel() / STEPS**2
 
 
 def _pairs() -> Iterator[tuple[Array, Array]]:
@@ -110,6 +124,8 @@ register_case(
         sensitivity=(
             SensitivityCheck("moments of people", _moments, _pairs, 2.0**0.5),
             SensitivityCheck("scores of people", _scores, _pairs, 2.0),
+            SensitivityCheck("information of people", _information, _pairs, 2.0**0.5),
+            SensitivityCheck("ordinary information of people", _ordinary, _pairs, 2.0**0.5),
         )
     ),
 )

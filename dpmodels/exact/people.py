@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "ROW_MOST", "TOP", "People", "PeopleGramOf", "averages", "averages_gram", "into_balls",
-    "lengths", "people_gram", "product", "sums", "void",
+    "ROW_MOST", "TOP", "People", "PeopleGramOf", "averages", "averages_gram", "factors",
+    "into_balls", "lengths", "people_gram", "product", "sums", "void",
 ]  # fmt: skip
 
 Index = npt.NDArray[np.intp]
@@ -79,10 +79,24 @@ def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> 
         For each radius: integers in steps of radius / 2^20, whose squares add up to at most 2^40
         over the rows of one person.
     """
+    out = []
+    for share in factors(length, block, *radii):
+        image = z * share
+        out.append(np.trunc(image, out=image))
+    return out
+
+
+def factors(length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
+    """Return for each radius the factors of rows (m,) that bring people into balls of trace.
+
+    Parameters
+    ----------
+    length, block, *radii
+        As in :func:`into_balls`, which rounds ``z * factor`` towards zero.
+    """
     most = ROW_MOST * radii[0]
-    cut = np.minimum(length, most)
-    keep = np.ones_like(length)
-    np.divide(cut, length, out=keep, where=length > most)
+    beyond = np.flatnonzero(length > most)
+    cut = np.minimum(length, most) if len(beyond) else length
     part = cut * (STEPS / radii[0])
     part *= part
     part /= _COARSE
@@ -93,8 +107,9 @@ def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> 
     for radius in radii:
         factor = np.full_like(root, TOP / radius)
         np.divide(TOP, root, out=factor, where=root > radius)
-        image = z * (np.repeat(factor, block.counts) * keep)
-        out.append(np.trunc(image, out=image))
+        share = np.repeat(factor, block.counts)
+        share[beyond] *= most / length[beyond]
+        out.append(share)
     return out
 
 

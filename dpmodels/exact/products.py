@@ -16,7 +16,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.sources.windows import ROW_PAD
 
-__all__ = ["cross_product", "filled", "mapped", "squares"]
+__all__ = ["cross_product", "filled", "mapped", "sparsely", "squares"]
 
 
 #: Multiplications up to which a product is small for OpenBLAS.
@@ -85,6 +85,24 @@ def mapped(matrix: Array, block: Array, still: bool = False) -> Array:
     width = _width(k, q, m)
     for a in range(0, m, width or 1):
         np.matmul(matrix, block[:, a : a + width], out=out[:, a : a + width])
+    return out
+
+
+def sparsely(matrix: Array, block: Array) -> Array:
+    """Return ``mapped(matrix, block, still=True)`` of a matrix with zeros: they cost nothing.
+
+    A missing cell does not reach an image through a zero: some row of ``matrix`` must see the cell
+    that marks an incomplete row.
+    """
+    m = block.shape[1]
+    out = np.empty((len(matrix), m + ROW_PAD))[:, :m]
+    part = np.empty(m)
+    for row, image in zip(matrix, out, strict=True):
+        first, *others = np.flatnonzero(row).tolist() or [0]
+        np.multiply(block[first], row[first], out=image)
+        for j in others:
+            np.multiply(block[j], row[j], out=part)
+            image += part
     return out
 
 

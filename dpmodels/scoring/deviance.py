@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.people import sums
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.sources.people import PeopleRows
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
     from dpmodels.scoring.sums import Centre
+    from dpmodels.sources.people import BlockOfPeople
 
 __all__ = ["REACH", "SHARE", "STEP", "Deviance", "FitStatistics"]
 
@@ -90,6 +93,12 @@ class Deviance:
 
     def rows(self, block: Array, affine: tuple[Array, Array | None, bool]) -> Array:
         """Return the three numbers of every row of a block in [0, 1], (3, m); 0 if missing."""
+        return self.rows_and_which(block, affine)[0]
+
+    def rows_and_which(
+        self, block: Array, affine: tuple[Array, Array | None, bool]
+    ) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Return the same, and which rows are not missing."""
         matrix, shift, still = affine
         image = mapped(matrix[-1:], block, still)
         if shift is not None:
@@ -101,8 +110,9 @@ class Deviance:
         deviance = 2.0 * (convex - self.family.convex(mean, alpha) - slope * (y - mean))
         t = (np.stack([y, convex, deviance]) - self.low[:, None]) / self.width[:, None]
         np.clip(t, 0.0, 1.0, out=t)
-        t[:, ~(np.isfinite(t).all(axis=0) & self.family.valid(y))] = 0.0
-        return t
+        whole = np.isfinite(t).all(axis=0) & self.family.valid(y)
+        t[:, ~whole] = 0.0
+        return t, whole
 
     def release(
         self, rows: Any, design: Design, affine: Any, run: Run, mu: float, whole: float
@@ -119,13 +129,24 @@ class Deviance:
         Privacy
         -------
         The mechanism of the step ``fit statistics``. Integers: a row is rounded towards zero.
+        Of people the mean over a person's whole rows counts, in the convex hull of what one row
+        can be (``units/theory.md``, 8).
         """
-        total = summed(rows, design, _Sums(self, affine))
+        job = _Sums(self, affine)
+        if isinstance(rows, PeopleRows):
+            total = job.over_people(rows.people(design))
+        else:
+            total = summed(rows, design, job)
         noisy = run.gaussian(STEP, total, REACH * STEPS, unit=1.0 / STEPS)
         return FitStatistics(noisy * self.width + whole * self.low, REACH / mu * self.width)
 
-    def report(self, found: FitStatistics, whole: float, p: int) -> dict[str, float]:
-        """Return deviances, the pseudo R-squared of deviance and their errors of privacy."""
+    def report(
+        self, found: FitStatistics, whole: float, p: int, *, people: bool = False
+    ) -> dict[str, float]:
+        """Return deviances, the pseudo R-squared of deviance and their errors of privacy.
+
+        Of people (each counts once) no AIC: their mean deviance is no likelihood.
+        """
         y, convex, deviance = found.sums
         most = 1.0 - 1e-9 if self.family.is_event else math.inf
         mean = np.array([min(max(y / max(whole, 1.0), 1e-9), most)])
@@ -141,7 +162,7 @@ class Deviance:
         if null > 3.0 * s_null:
             out["pseudo_r2"] = 1.0 - deviance / null
             out["pseudo_r2_se"] = math.hypot(found.sds[2], deviance / null * s_null) / null
-        if self.family.is_event:
+        if self.family.is_event and not people:
             out["aic"] = deviance + 2.0 * p
             out["aic_se"] = float(found.sds[2])
         return {k: float(v) for k, v in out.items()}
@@ -160,5 +181,16 @@ class _Sums:
         with np.errstate(all="ignore"):
             for block in blocks:
                 steps = np.trunc(self.deviance.rows(block, self.affine) * STEPS)
+                total += steps.sum(axis=1).astype(np.int64).astype(object)
+        return total
+
+    def over_people(self, blocks: Iterable[BlockOfPeople]) -> npt.NDArray[np.object_]:
+        """Return the sums over people of the means of their whole rows. Confidential."""
+        total = np.zeros(3, dtype=object)
+        with np.errstate(all="ignore"):
+            for block in blocks:
+                t, whole = self.deviance.rows_and_which(block.rows, self.affine)
+                own = sums(np.vstack([np.trunc(t * STEPS), whole]), block.starts)
+                steps = np.trunc(own[:3] / np.maximum(own[3], 1.0))
                 total += steps.sum(axis=1).astype(np.int64).astype(object)
         return total

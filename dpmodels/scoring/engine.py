@@ -256,11 +256,11 @@ def release_scoring(
         for i, sums in enumerate(_of_blocks(passes, rows, design, guide, run)):
             chain, own = plan.chains[i], passes[i].plan
             plans[i].append(own)
-            released[i].append(release_pass(sums, own, run, chain.step(k)))
+            released[i].append(passes[i].back(release_pass(sums, own, run, chain.step(k))))
             taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
         states = [step.state for step in taken]
     statistics: dict[str, float] = {}
-    if plan.statistics and not isinstance(rows, PeopleRows):
+    if plan.statistics:
         statistics = _statistics(plan, released[0][-1], states[0], coordinates, design, rows, run)
     return ScoringRelease(
         coordinates,
@@ -308,7 +308,7 @@ def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> flo
 
 def _statistics(
     plan: ScoringPlan, last: Released, state: State, coordinates: Coordinates, design: Design,
-    rows: Rows, run: Run,
+    rows: Rows | PeopleRows, run: Run,
 ) -> dict[str, float]:  # fmt: skip
     """Release the fit statistics of the first chain at the final fit."""
     score = plan.chains[0].score
@@ -323,15 +323,17 @@ def _statistics(
     )
     affine = ScorePass(plan.passes[-1], centre).affine
     found = one.release(rows, design, affine, run, plan.statistics, whole)
-    return one.report(found, whole, plan.p)
+    return one.report(found, whole, plan.p, people=plan.people)
 
 
 def within(
     one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
 ) -> PassPlan:
     """Return the pass with radii no larger than rows of the declared box can need."""
+    if one.people:  # of a person's rows there may be any number: no score is bounded
+        return one.of_trace(state.trace())
     psi, omega = score.most(state)
-    if not math.isfinite(psi) or one.people:  # of a person's rows there may be any number
+    if not math.isfinite(psi):
         return one
     row = longest_row(design, coordinates, state.W)
     place = design.place_aside("weights")

@@ -240,16 +240,6 @@ def _check_people(request: Request, model: Model) -> None:
     """Refuse what has no form for people."""
     if request.unit is None:
         return
-    if len(model.chains) > 1:
-        raise RequestError(
-            "under unit= one quantile a call is released, for example tau=0.5: how quantiles go "
-            "together in the rows of a person is not"
-        )
-    if model.statistics:
-        raise RequestError(
-            "under unit= no fit statistics are released (their proof is for rows): leave "
-            "fit_stats= out"
-        )
     if not model.meat:
         raise RequestError(
             "vcov='iid' takes rows for independent, and those of a person are not: leave vcov= out"

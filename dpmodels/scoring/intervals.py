@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.scoring.newton import Step
+from dpmodels.scoring.newton import SHRUNK, Step
+from dpmodels.scoring.overflow import overflow
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
 from dpmodels.scoring.state import SCALE_UP, State, shrunk
@@ -25,8 +26,14 @@ __all__ = ["Inference", "infer", "tail_weight"]
 BASE, MOST = 0.35, 2.0
 #: Tail of the score lengths: share of t, and of C a row beyond it.
 TAIL, BEYOND = 0.8, 0.35
-#: Of that, what is counted where scores are sums over the rows of a person.
-OF_SUMS = 0.5
+#: Of the overflow of people's scores, what may point in one direction, where no information of a
+#: coefficient lies with people that are clipped; as much more as does, at most all.
+ONE_WAY = 0.45
+#: Errors of the overflow that are added, times that part of the information.
+UNSURE = 1.0
+#: People: eigenvalues of the information are lowered by this many noise variances over their size,
+#: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
+SECOND_ORDER = 1.0
 #: Bounds of the ratio of neighbouring bins.
 RATIO = (0.1, 0.7)
 #: From this part of its information in rows of large leverage a coefficient is named.
@@ -65,6 +72,10 @@ class Inference:
         0 where no score can be clipped: then there is nothing to allow for.
     people : bool
         The meat is of people.
+    spread_noise : float
+        Of the ordinary information of people: as much leverage is put down to it.
+    tail_error : float
+        Of the tail of people.
     """
 
     sampling: Array
@@ -81,11 +92,14 @@ class Inference:
     clipped: float = 1.0
     bend: float = 0.0
     people: bool = False
+    spread_noise: float = 0.0
+    tail_error: float = 0.0
 
     def leverage(self, rows: Array) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
         r = rows @ self.inverse
         ordinary = np.sum((r @ self.ordinary) * r, axis=1)
+        ordinary += self.spread_noise * np.sum(r * r, axis=1)
         whole = np.sum((r @ self.H) * r, axis=1)
         return np.clip(1.0 - ordinary / whole, 0.0, 1.0)
 
@@ -101,9 +115,22 @@ class Inference:
     def bias(self, rows: Array, phi: float) -> Array:
         """Return the bias allowance of linear functions of d."""
         length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(phi)
-        part = np.minimum(BASE + self.factor * self.leverage(rows), MOST)
-        clipped = self.clipped * length * np.maximum(part * self.score, TAIL * self.tail)
+        few = self.leverage(rows)
+        part = np.minimum(BASE + self.factor * few, MOST)
+        clipped = self.clipped * length * np.maximum(part * self.score, self._moved(few))
         return np.asarray(clipped + self.bend * np.abs(rows @ self.d))
+
+    def _moved(self, few: Array) -> Array:
+        """Return what clipped scores may have moved in one direction, over n.
+
+        Parameters
+        ----------
+        few : array
+            Parts of the information of coefficients that clipped and long people hold.
+        """
+        if not self.people:
+            return np.full_like(few, TAIL * self.tail)
+        return np.minimum(ONE_WAY + few, 1.0) * (self.tail + UNSURE * few * self.tail_error)
 
     def variance(self, constant: Array | None) -> float:
         """Return the residual variance in units of the scale.
@@ -140,6 +167,23 @@ def tail_weight(bins: Array, clip: float, sd: float) -> float:
     return BEYOND * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
 
 
+def _lowered(values: Array, nu: float) -> Array:
+    """Return by how much eigenvalues of a noisy information are lowered."""
+    return np.minimum(nu, SECOND_ORDER * nu * nu / np.maximum(values, nu))
+
+
+def _left(clipped: Array, d: Array, noise: float) -> Array:
+    """Return what the step leaves where people are clipped: (r,), in units of H d.
+
+    The sum of clipped scores moves with theta as the information of those that are not clipped
+    does (L), but the step divides by that of all (H): ``(H - L) d`` is missing, and as random as
+    d. What noise of H - L alone would bring is taken off its length.
+    """
+    left = clipped @ d
+    size, by_noise = float(left @ left), noise**2 / 2.0 * (len(d) + 1.0) * float(d @ d)
+    return np.asarray(left * math.sqrt(max(0.0, 1.0 - by_noise / size) if size > 0.0 else 0.0))
+
+
 def infer(
     released: Released, plan: PassPlan, before: State, step: Step, score: Score, *, free: float
 ) -> Inference:
@@ -155,12 +199,14 @@ def infer(
     r, n, part = len(step.d), plan.rows, plan.tail_rows
     values, vectors = np.linalg.eigh((step.H + step.H.T) / 2.0)
     low = values < step.floor
-    careful = np.where(low, step.floor / 10.0, np.maximum(values - step.nu, step.floor / 10.0))
+    less = _lowered(values, step.nu) if plan.people else step.nu
+    careful = np.where(low, step.floor / 10.0, np.maximum(values - less, step.floor / 10.0))
     inverse = (vectors / careful) @ vectors.T
     phi = before.phi
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     if released.meat is not None:
-        J = shrunk(released.meat / part, plan.noise.meat / part, r)
+        much = SHRUNK if plan.people else 1.0
+        J = shrunk(released.meat / part, plan.noise.meat / part, r, part=much)
     else:
         assert released.scale is not None
         J = max(released.scale / (n * r), 0.05) * safe
@@ -168,11 +214,18 @@ def infer(
     size = float(step.d @ step.d)
     noisy_H = step.nu**2 / 2.0 * (size * np.eye(r) + np.outer(step.d, step.d))
     sd = plan.noise.score / n
-    privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
     assert released.bins is not None and released.spread is not None
-    tail = 0.0 if plan.whole else tail_weight(released.bins, plan.clip, plan.noise.count) / n
     if plan.people:
-        tail *= OF_SUMS
+        noise = math.hypot(step.nu, plan.noise.spread / part)
+        left = _left(safe - released.spread / part, step.d, noise)
+        noisy_H += np.outer(left, left)
+    privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
+    tail = unsure = 0.0
+    if plan.people:
+        over, unsure = overflow(released.bins, plan.noise.count)
+        tail, unsure = plan.clip * over / n, plan.clip * unsure / n
+    elif not plan.whole:
+        tail = tail_weight(released.bins, plan.clip, plan.noise.count) / n
     return Inference(
         sampling,
         privacy,
@@ -188,4 +241,6 @@ def infer(
         0.0 if plan.whole else 1.0,
         score.curvature * before.length(step.d) / score.unit(before),
         plan.people,
+        plan.noise.spread / part if plan.people else 0.0,
+        unsure,
     )

@@ -20,6 +20,8 @@ __all__ = ["Step", "newton_step"]
 FLOOR_NOISE, FLOOR = 0.7, 0.1
 #: The same where W whitens the scores of people: directions between people have little of it.
 FLOOR_PEOPLE = 0.02
+#: How far the noise of the meat of people pulls what whitens towards round.
+SHRUNK = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,5 +93,8 @@ def _by_meat(released: Released, plan: PassPlan, root: Array) -> Array:
     information does not whiten their scores (``units/theory.md``, 3.4).
     """
     assert released.meat is not None
-    J = shrunk(released.meat / plan.rows, plan.noise.meat / plan.rows, len(root))
+    noise = plan.noise.meat / plan.rows
+    J = shrunk(
+        released.meat / plan.rows, noise, len(root), part=SHRUNK, least=FLOOR_PEOPLE
+    )
     return roots(root @ J @ root)[1]

@@ -7,14 +7,17 @@ up and pulled into the ball of C, a person's information into a ball of trace R_
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.people import into_balls, lengths, product, sums
+from dpmodels.exact.people import factors, lengths, product, sums
+from dpmodels.exact.products import sparsely
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.scoring.sums import (
     SHRINK,
@@ -27,12 +30,13 @@ from dpmodels.scoring.sums import (
 )
 
 if TYPE_CHECKING:
-    from dpmodels.exact.people import Index
-    from dpmodels.scoring.sums import Adding
+    from dpmodels.scoring.sums import Adding, Released
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.windows import Coins
 
 __all__ = ["PeoplePasses", "PersonPass", "sums_of_people"]
+
+Mask = npt.NDArray[np.bool_]
 
 #: A row's score longer than this many C is taken for one of that length, before people are summed:
 #: 2^23 rows of 2^30 lattice steps add up exactly.
@@ -63,32 +67,86 @@ class PersonPass(ScorePass):
             if not isinstance(whole, slice):
                 present = sums(whole.astype(float), block.starts) > 0.0
             adding.bins += counted_lengths(size[present] / STEPS)
-        v, long = z, length
         if omega is not None:
             root = np.sqrt(np.maximum(omega, 0.0))
-            v, long = z * root, length * root
+            z *= root
+            length *= root
+        self._add_information(adding, z, length, block, chosen, size <= STEPS)
+
+    def _add_information(
+        self, adding: Adding, v: Array, length: Array, block: BlockOfPeople, chosen: Any, kept: Mask
+    ) -> None:
+        """Add the information of people, and of the chosen ones whose score was not clipped.
+
+        Overwrites ``v``.
+        """
+        plan, words = self.plan, adding.words
         radii = [plan.information * self._step]
         if plan.spread:
             radii.append(plan.spread * self._step)
-        images = into_balls(v, long, block, *radii)
-        product(images[0], adding.words["information"])
+        share, *ordinary = factors(length, block, *radii)
         if plan.spread:
-            product(_rows_of(images[1], block, chosen), adding.words["spread"])
+            of = np.zeros(len(kept), dtype=bool)
+            of[chosen] = kept[chosen]
+            rows: Any = np.repeat(of, block.counts)
+            if isinstance(chosen, slice):  # nearly all: zero rows cost less than a copy
+                part = v * (ordinary[0] * rows)
+            else:
+                rows = np.flatnonzero(rows)
+                part = v[:, rows] * ordinary[0][rows]
+            product(np.trunc(part, out=part), words["spread"])
+        v *= share
+        product(np.trunc(v, out=v), words["information"])
 
     def _row_scores(self, z: Array, psi: Array, length: Array) -> Array:
         """Return the scores of rows in steps of C / 2^20, integers of at most 2^30 in length."""
         factor = psi * (STEPS / (self._step * self.plan.clip))
         size = length * np.abs(factor)
         most = _ROW_MOST * STEPS
-        keep = np.ones_like(size)
-        np.divide(most, size, out=keep, where=size > most)
-        return np.rint(z * (factor * keep))
+        beyond = np.flatnonzero(size > most)
+        factor[beyond] *= most / size[beyond]
+        score = z * factor
+        return np.asarray(np.rint(score, out=score))
 
     def _add_scores(self, adding: Adding, own: Array, size: Array) -> None:
         """Add people's scores, no longer than C in exact integers."""
         factor = softened(size, STEPS, self.plan.whole) * SHRINK
         np.divide(factor, size, out=factor, where=size > 0.0)
         adding.score += np.trunc(own * factor).sum(axis=1).astype(np.int64).astype(object)
+
+    @functools.cached_property
+    def _turned(self) -> tuple[Array, Array, Array | None]:
+        """Return (turn Q, matrix, shift): rows are mapped to ``Q'w``, by a triangular matrix.
+
+        Balls, clips and the law of the noise know no direction, and half of the multiplications
+        of a row fall away.
+        """
+        matrix, shift, _ = self.affine
+        r, p = self.centre.W0.shape
+        M = matrix.copy()
+        turn, M[:r, :p] = np.linalg.qr(matrix[:r, :p])
+        if shift is not None:
+            shift = shift.copy()
+            shift[:r] = turn.T @ shift[:r]
+        return turn, M, shift
+
+    def _image(self, block: Array) -> Array:
+        """Return (Q'w in lattice steps, what the model sees) of rows, each by itself."""
+        _, matrix, shift = self._turned
+        image = sparsely(matrix, block)
+        if shift is not None:
+            image += shift
+        return image
+
+    def back(self, released: Released) -> Released:
+        """Return what was released in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
+        turn = self._turned[0]
+        whole = {
+            name: turn @ part @ turn.T
+            for name in ("information", "meat", "spread")
+            if (part := getattr(released, name)) is not None
+        }
+        return replace(released, score=turn @ released.score, **whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,15 +159,6 @@ class PeoplePasses:
     def over(self, blocks: Iterable[BlockOfPeople], coins: Coins | None = None) -> ManySums:
         """Return the sums of each pass. Confidential."""
         return ManySums(sums_of_people(self.passes, blocks, coins))
-
-
-def _rows_of(z: Array, block: BlockOfPeople, chosen: Index | slice) -> Array:
-    """Return the rows of the chosen people."""
-    if isinstance(chosen, slice):
-        return z
-    of = np.zeros(len(block.counts), dtype=bool)
-    of[chosen] = True
-    return z[:, np.repeat(of, block.counts)]
 
 
 def sums_of_people(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.scoring.intervals import Inference, infer
+from dpmodels.scoring.state import roots
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -141,8 +142,7 @@ def _covariances(
         privacy[at, at] = one.T @ one.inference.privacy @ one.T.T
         for j, other in enumerate(parts[:i]):
             common = scoring.chains[i].score.common(scoring.chains[j].score)
-            left = one.T @ one.inference.inverse * math.sqrt(one.release.before.phi)
-            right = other.T @ other.inference.inverse * math.sqrt(other.release.before.phi)
+            left, right = _spread(one, scoring.people), _spread(other, scoring.people)
             block = common / scoring.n * left @ right.T
             there = slice(j * p, (j + 1) * p)
             sampling[at, there], sampling[there, at] = block, block.T
@@ -150,6 +150,12 @@ def _covariances(
     for V in (sampling, privacy):
         V[every] = V[:, every] = math.nan
     return sampling, privacy
+
+
+def _spread(part: Part, people: bool) -> Array:
+    """Return the map of a whitened score of a row, or of a person, to the coefficients."""
+    out = part.T @ part.inference.inverse * math.sqrt(part.release.before.phi)
+    return np.asarray(out @ roots(part.inference.meat)[0]) if people else out
 
 
 def _void_rows(plan: Plan, design: Design, part: Part) -> list[str]:
@@ -199,9 +205,14 @@ def _errors(plan: Plan) -> str:
     """Say what the errors allow for."""
     person = plan.request.unit
     if person is not None:
+        between = (
+            " Covariances between quantiles are those of unrelated rows: errors of differences "
+            "between quantiles come out too large."
+        )
         return (
             f"Errors allow unequal variances, and rows of one person ({person.column}) that go "
             "together in any way (cluster-robust)."
+            + (between if len(plan.detail.model.chains) > 1 else "")
         )
     if plan.detail.model.meat:
         return "Errors allow unequal variances (HC1 sandwich), not correlated rows."

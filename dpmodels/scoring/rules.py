@@ -24,15 +24,23 @@ __all__ = [
 ]
 
 #: Share of a pass before the last that releases the meat of people.
-PILOT = 0.2
+PILOT = 0.3
 #: Of people, the shares of the last pass, and what of its share an earlier pass keeps: the noise
 #: of scores is what decides.
 LAST_OF_PEOPLE = {
-    "information": 0.12, "score": 0.75, "meat": 0.05, "spread": 0.03, "histogram": 0.05,
+    "information": 0.08, "score": 0.76, "meat": 0.05, "spread": 0.03, "histogram": 0.08,
 }  # fmt: skip
-KEPT_EARLY = 0.75
+KEPT_EARLY = 0.7
 #: Factor of the clip of people's scores, in place of .36: sums of rows have lighter tails.
-SUMS = 0.28
+SUMS = 0.25
+#: Radii of people's meat, over p: least, and factor of the root of mu n / p; before the last pass
+#: scores are longer than they will be, as nothing has whitened them yet.
+MEAT = (4.0, 0.8)
+MEAT_OF_PEOPLE, MEAT_EARLY = (4.0, 1.0), (8.0, 1.6)
+#: Of the radii of rows, over the released mean trace of a person's information: what is used.
+TRACE = 0.8
+#: What the released trace of the information of people may be, over p.
+TRACE_WITHIN = (0.1, 4.0)
 #: Enlarges the joint sensitivity: rows on a lattice are parallel up to 2^-20 sqrt p only.
 LATTICE = 1.0 + 2.0**-12
 #: Largest number of columns for which ``LATTICE`` was proved to be enough.
@@ -162,6 +170,28 @@ class PassPlan:
         )
         return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
 
+    def of_trace(self, trace: float) -> PassPlan:
+        """Return the pass of people whose information has about this trace.
+
+        Parameters
+        ----------
+        trace : float
+            Mean trace of ``G_p`` in w, by released numbers. W whitens scores, not information:
+            where rows of one person go together this is far below p, and radii in proportion to
+            p would be noise for nothing. The ledger stays as it is, as in :meth:`within`.
+        """
+        low, high = TRACE_WITHIN
+        factor = TRACE * min(max(trace / self.p, low), high)
+        noise = replace(
+            self.noise,
+            information=self.noise.information * factor,
+            spread=self.noise.spread * factor,
+        )
+        root = math.sqrt(factor)
+        return replace(
+            self, information=self.information * root, spread=self.spread * root, noise=noise
+        )
+
 
 def of_people(rules: Rules) -> tuple[float, ...]:
     """Return the shares of the start and the passes where the unit is a person."""
@@ -256,7 +286,8 @@ def plan_pass(
     worth = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
     H2 = p * max(4.0, 0.22 * (worth["information"] * n / p) ** 0.7)
     C = max(1.5 * math.sqrt(p), (SUMS if people else 0.36) * (worth["score"] * n) ** 0.45)
-    J2 = p * max(4.0, 0.8 * math.sqrt(worth["meat"] * tail / p)) if share["meat"] else 0.0
+    least, grows = MEAT if not people else MEAT_OF_PEOPLE if last else MEAT_EARLY
+    J2 = p * max(least, grows * math.sqrt(worth["meat"] * tail / p)) if share["meat"] else 0.0
     L2 = 2.0 * p if share["spread"] else 0.0
     mu_scale = mu_pass * math.sqrt(share["scale"])
     mu_histogram = mu_pass * math.sqrt(share["histogram"])

@@ -11,6 +11,8 @@ from dpmodels.arrays import Array
 
 __all__ = ["SCALE_UP", "Information", "State", "floored", "roots", "scaled_up", "shrunk"]
 
+#: Guessed correlation of the scores of one person's rows.
+ALIKE = 0.1
 #: The new scale is the old one times 1.1 q / (n p), which may move within these bounds.
 SCALE_UP, SCALE_LEAST, SCALE_MOST = 1.1, 0.05, 5.0
 
@@ -45,6 +47,9 @@ class State:
         a with ``a'u = 1`` in every complete row.
     per : float
         Released (or guessed) rows of a unit; 1 where the unit is a row.
+    deff : float
+        What the variance of a person's score is guessed to be over that of unrelated rows: W of
+        the first pass, before any meat was released.
     """
 
     theta: Array
@@ -55,10 +60,12 @@ class State:
     nuisance: float = 0.0
     constant: Array | None = None
     per: float = 1.0
+    deff: float = 1.0
 
     def of_people(self, per: float) -> State:
-        """Return the state whose W whitens the information of people: ``per`` rows each."""
-        return replace(self, W=self.W / math.sqrt(per), earlier=None, per=per)
+        """Return the state whose W whitens the scores of people of ``per`` rows, by a guess."""
+        deff = 1.0 + ALIKE * max(per - 1.0, 0.0)
+        return replace(self, W=self.W / math.sqrt(per * deff), earlier=None, per=per, deff=deff)
 
     def share(self, H: Array) -> Array:
         """Return the information in w over that of rows with omega = 1, times the identity's.
@@ -68,6 +75,12 @@ class State:
         if self.per == 1.0:
             return H
         return H * (len(H) / (self.per * float(np.trace(self.W @ self.M @ self.W))))
+
+    def trace(self) -> float:
+        """Return the trace in w of the information of people: of an earlier pass, or guessed."""
+        if self.earlier is None:
+            return len(self.W) / self.deff
+        return float(np.trace(self.W @ self.earlier.matrix @ self.W))
 
     def length(self, v: Array) -> float:
         """Return ``|W v|_M``: root mean square change of the linear predictor."""
@@ -93,11 +106,23 @@ def scaled_up(phi: float, ratio: float, up: float = SCALE_UP) -> float:
     return phi * min(max(up * ratio, SCALE_LEAST), SCALE_MOST)
 
 
-def shrunk(J: Array, noise: float, r: int) -> Array:
-    """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread."""
+def shrunk(
+    J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 0.25
+) -> Array:
+    """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread.
+
+    Parameters
+    ----------
+    part : float
+        Of that shrinkage, in variances of the noise.
+    least : float
+        Floor of the eigenvalues, over the mean one; half the noise where that is more, up to a
+        quarter of the mean.
+    """
     tau = max(float(np.trace(J)) / r, noise, 1e-12)
     away = J - tau * np.eye(r)
     spread = float(np.sum(away * away))
-    lam = min(1.0, r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
+    lam = min(1.0, part * r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
+    lowest = max(least * tau, min(noise / 2.0, tau / 4.0))
     values, vectors = np.linalg.eigh(tau * np.eye(r) + (1.0 - lam) * away)
-    return np.asarray((vectors * np.maximum(values, tau / 4.0)) @ vectors.T)
+    return np.asarray((vectors * np.maximum(values, lowest)) @ vectors.T)

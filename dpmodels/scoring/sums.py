@@ -255,11 +255,8 @@ class ScorePass:
 
         w is filled up with rows of zeros to a height whose products are fast.
         """
-        centre = self.centre
-        matrix, shift, still = self.affine
-        image = mapped(matrix, block, still)
-        if shift is not None:
-            image += shift
+        centre, still = self.centre, self.plan.still
+        image = self._image(block)
         z = image[: filled(len(centre.theta))]
         seen = image[-1]
         if len(z) == len(image):  # it stands where a row of zeros is to be
@@ -280,6 +277,18 @@ class ScorePass:
             psi = np.where(whole, psi, 0.0)
             omega = None if omega is None else np.where(whole, omega, 0.0)
         return z, psi, omega, square, whole
+
+    def _image(self, block: Array) -> Array:
+        """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing."""
+        matrix, shift, still = self.affine
+        image = mapped(matrix, block, still)
+        if shift is not None:
+            image += shift
+        return image
+
+    def back(self, released: Released) -> Released:
+        """Return what was released in the coordinates of the centre."""
+        return released
 
     @property
     def _step(self) -> float:

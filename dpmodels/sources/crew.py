@@ -116,7 +116,7 @@ def _on_worker(
     Confidential: exact sums. Static check: no generator of random numbers is reachable from here.
     """
     from dpmodels._guard import guarded
-    from dpmodels.held import holding_memory
+    from dpmodels.allocator import holding_memory
 
     try:
         with holding_memory():

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.formula.coerce import coerce_all
-from dpmodels.sources.people import Cut, Index, PeopleRows
+from dpmodels.sources.grouped import Index
+from dpmodels.sources.people import Cut, PeopleRows
 from dpmodels.sources.source import READ_ROWS, need
 from dpmodels.units.ids import sort_keys
 

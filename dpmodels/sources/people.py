@@ -20,6 +20,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.adapt import Source
+from dpmodels.sources.grouped import Columns, Index, by_person, runs
 from dpmodels.sources.keyed import keyed
 from dpmodels.sources.pieces import Partial, Task, added
 from dpmodels.sources.together import MOVED
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockOfPeople", "PeopleRows", "PeopleTask", "count_people", "row_hashes"]
 
-Index = npt.NDArray[np.intp]
 #: ``cut(a, b)``: the cells of rows a to b, in the order of people.
 Cut = Callable[[int, int], dict[str, Any]]
 #: Rows at once where a person's rows are kept by their hashes.
@@ -65,10 +65,10 @@ def count_people(source: Source, person: Person) -> int:
     found = None if there is None else there(person.column)
     if found is not None:
         return int(found)
-    ids = Ids()
+    ids = Ids(getattr(source, "n", None))
     for chunk in source.chunks([person.column]):
         ids.add(chunk[person.column])
-    return ids.codes()[1]
+    return ids.count()
 
 
 class PeopleRows:
@@ -248,7 +248,7 @@ class PeopleRows:
         """
         self._ready(kinds)
         with self._opened(kinds) as cut:
-            for first, size in _blocks(self._spans(coins), height):
+            for first, size in runs(self._spans(coins), height):
                 starts = np.concatenate([[0], np.cumsum(size)[:-1]]).astype(np.intp)
                 m = int(size.sum())
                 low, high = int(first[0]), int(first[-1] + size[-1])
@@ -280,21 +280,24 @@ class PeopleRows:
     def _read(self, kinds: Mapping[str, Any]) -> None:
         column = self.person.column
         names = list(dict.fromkeys([*kinds, column]))
-        ids, parts = Ids(), []
+        n = getattr(self._source, "n", None)
+        ids, held = Ids(n), Columns(n)
         for chunk in self._source.chunks(names):
             ids.add(chunk[column])
             cells = {c: chunk[c] for c in kinds}
             if not self._coerced:
                 cells = coerce_all(cells, kinds)
             # what a source hands out may be a view of a buffer that it uses again
-            parts.append({c: np.array(v) for c, v in cells.items()})
+            held.add(cells)
             del chunk
         codes, found = ids.codes()
         self._check(found)
-        order, self._ends = _by_person(codes, found)
-        if not parts:  # a table without rows, whose people were declared
-            parts.append(coerce_all({c: np.empty(0) for c in kinds}, kinds))
-        self._cells = {c: np.concatenate([p[c] for p in parts])[order] for c in kinds}
+        del ids
+        order, self._ends = by_person(codes, found)
+        del codes
+        if not held.rows:  # a table without rows, whose people were declared
+            held.add(coerce_all({c: np.empty(0) for c in kinds}, kinds))
+        self._cells = held.ordered(order)
 
     def _check(self, found: int) -> None:
         if not self._public_n:
@@ -320,52 +323,6 @@ class PeopleTask(Task):
         with np.errstate(all="ignore"):
             sums = self.job.over(rows.people(self.design, coins), inner)
             return Partial(index, rows.found(self.design.kinds), sums, mark)
-
-
-def _by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:
-    """Return (rows in the order of people, each in that of the file; ends of people).
-
-    A counting sort: rows without an id are left out.
-    """
-    from scipy.sparse import csr_matrix
-
-    missing = len(codes) > 0 and int(codes.min()) < 0
-    if not missing and bool((codes[1:] >= codes[:-1]).all()):
-        return slice(None), np.searchsorted(codes, np.arange(found + 1)).astype(np.intp)
-    rows = np.flatnonzero(codes >= 0) if missing else np.arange(len(codes))
-    m = len(rows)
-    table = csr_matrix((rows, codes[rows], np.arange(m + 1)), shape=(m, found)).tocsc()
-    return table.data, table.indptr.astype(np.intp)
-
-
-def _blocks(
-    spans: Iterator[tuple[Index, Index]], height: int
-) -> Iterator[tuple[Index, Index]]:
-    """Yield runs of people with at most ``height`` rows together, or one person with more.
-
-    The runs are the same however the spans come in parts.
-    """
-    left: tuple[Index, Index] | None = None
-    for first, counts in spans:
-        if left is not None:
-            first, counts = np.concatenate([left[0], first]), np.concatenate([left[1], counts])
-        left = None
-        for a, b in _groups(counts, height):
-            if b == len(counts):  # more may come
-                left = first[a:], counts[a:]
-            else:
-                yield first[a:b], counts[a:b]
-    if left is not None:
-        yield left
-
-
-def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
-    ends = np.cumsum(counts)
-    a = done = 0
-    while a < len(counts):
-        b = max(int(np.searchsorted(ends, done + height, side="right")), a + 1)
-        yield a, b
-        a, done = b, int(ends[b - 1])
 
 
 def _smallest(

@@ -25,14 +25,43 @@ _TABLE = 4
 
 
 class Ids:
-    """A column of ids, collected part by part: private."""
+    """A column of ids, collected part by part: private.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    n : int or None
+        Rows to come, where that is known: integers then go straight to their place.
+    """
+
+    def __init__(self, n: int | None = None) -> None:
         self._parts: list[tuple[Any, npt.NDArray[np.bool_] | None]] = []
+        self._place, self._rows = np.empty(n or 0, dtype=np.int64), 0
 
     def add(self, column: Any) -> None:
         """Add the cells of a part."""
-        self._parts.append(_canonical(column))
+        cells, present = _canonical(column)
+        a, self._rows = self._rows, self._rows + len(cells)
+        if cells.dtype == np.int64 and present is None and self._rows <= len(self._place):
+            self._place[a : self._rows] = cells
+            cells = self._place[a : self._rows]
+        self._parts.append((cells, present))
+
+    def _all(self) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
+        """Return (integers of all parts, which are there; None: all)."""
+        if all(cells.base is self._place for cells, _ in self._parts):
+            return self._place[: self._rows], None
+        cells = np.concatenate([cells for cells, _ in self._parts])
+        if all(ok is None for _, ok in self._parts):
+            return cells, None
+        there = [np.ones(len(c), dtype=bool) if ok is None else ok for c, ok in self._parts]
+        return cells, np.concatenate(there)
+
+    def count(self) -> int:
+        """Return the number of different ids."""
+        if not self._parts or any(cells.dtype != np.int64 for cells, _ in self._parts):
+            return self.codes()[1]
+        cells, there = self._all()
+        return _different(cells if there is None else cells[there])
 
     def codes(self) -> tuple[Codes, int]:
         """Return (code of each row, -1 where the id is missing; number of different ids).
@@ -43,11 +72,8 @@ class Ids:
         if not self._parts:
             return np.empty(0, dtype=np.int64), 0
         if all(cells.dtype == np.int64 for cells, _ in self._parts):
-            cells = np.concatenate([cells for cells, _ in self._parts])
-            present = np.concatenate(
-                [np.ones(len(c), dtype=bool) if ok is None else ok for c, ok in self._parts]
-            )
-            if present.all():
+            cells, present = self._all()
+            if present is None or bool(present.all()):
                 return _ranks(cells)
             out = np.full(len(cells), -1, dtype=np.int64)
             out[present], found = _ranks(cells[present])
@@ -74,20 +100,37 @@ class Ids:
         return rank[np.concatenate(parts)], len(known)
 
 
+def _different(cells: Codes) -> int:
+    """Return how many different integers there are: as :func:`_ranks` finds them."""
+    if not len(cells):
+        return 0
+    if bool((cells[1:] >= cells[:-1]).all()):
+        return int(np.count_nonzero(cells[1:] != cells[:-1])) + 1
+    low, high = int(cells.min()), int(cells.max())
+    if high - low <= _TABLE * len(cells):
+        there = np.zeros(high - low + 1, dtype=bool)
+        there[cells - low] = True
+        return int(np.count_nonzero(there))
+    import pandas as pd
+
+    return len(pd.unique(cells))
+
+
 def _ranks(cells: Codes) -> tuple[Codes, int]:
     """Return the rank of each integer among the different ones, and how many those are."""
     if not len(cells):
         return cells, 0
-    step = cells[1:] != cells[:-1]
     if bool((cells[1:] >= cells[:-1]).all()):  # in order already
-        out = np.concatenate([[0], np.cumsum(step)])
+        out = np.zeros(len(cells), dtype=np.int64)
+        np.cumsum(cells[1:] != cells[:-1], out=out[1:])
         return out, int(out[-1]) + 1
     low, high = int(cells.min()), int(cells.max())
     if high - low <= _TABLE * len(cells):  # a table of who is there is faster than a sort
         there = np.zeros(high - low + 1, dtype=bool)
-        there[cells - low] = True
+        place = cells - low
+        there[place] = True
         rank = np.cumsum(there) - 1
-        return rank[cells - low], int(rank[-1]) + 1
+        return rank[place], int(rank[-1]) + 1
     import pandas as pd
 
     out, values = pd.factorize(cells, sort=True)
@@ -195,7 +238,7 @@ def _of_arrow(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
 def _of_array(cells: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
     kind = cells.dtype.kind
     if kind == "i" or (kind == "u" and cells.dtype.itemsize < 8):
-        return cells.astype(np.int64), None
+        return np.array(cells, dtype=np.int64), None
     if kind == "f":
         return _of_floats(cells.astype(float))
     if kind not in "OUu":  # truth values, dates, bytes: no ids

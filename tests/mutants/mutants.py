@@ -87,6 +87,36 @@ MUTANTS = (
         _PEOPLE,
     ),
     Mutant(
+        "dpmodels/scoring/people.py",
+        "share, *ordinary = factors(length, block, *radii)",
+        "share, *ordinary = [np.full_like(length, STEPS / radii[0])] * 2",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/people.py",
+        "for name in (\"information\", \"meat\", \"spread\")",
+        "for name in (\"meat\", \"spread\")",
+        ("tests/unit/scoring/test_people_pass.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/deviance.py",
+        "steps = np.trunc(own[:3] / np.maximum(own[3], 1.0))",
+        "steps = own[:3]",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "information=self.noise.information * factor,",
+        "information=self.noise.information,",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/rules.py",
+        "spread=self.noise.spread * factor,",
+        "spread=self.noise.spread,",
+        _PEOPLE,
+    ),
+    Mutant(
         "dpmodels/scoring/rules.py",
         "if 1 < p <= MOST_COLUMNS and not people:",
         "if 1 < p <= MOST_COLUMNS:",
@@ -354,7 +384,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/intervals.py",
-        "np.maximum(part * self.score, TAIL * self.tail)",
+        "np.maximum(part * self.score, self._moved(few))",
         "part * self.score",
         ("tests/unit/scoring/test_pins.py",),
     ),

@@ -26,12 +26,15 @@ def quiet():
         yield
 
 
-@pytest.mark.parametrize(("case", "R"), [("linear", 300), ("logit", 150), ("median", 100)])
+@pytest.mark.parametrize(
+    ("case", "R"), [("linear", 200), ("logit", 100), ("median", 100), ("skewed", 60), ("moving", 60)]
+)
 def test_intervals_cover_at_eps_one(case, R):
+    """Skewed errors, uneven row counts and a rare group of larger variance: clipping biases."""
     found = cover(case, R, 1.0, seed=11)
     assert (found["coverage"] >= least(R)).all(), found
     if case == "linear":
-        assert (found["SE ratio"] <= 1.6).all(), found  # the specification asks for 1.4
+        assert (found["SE ratio"] <= 1.4).all(), found
 
 
 def test_rows_as_units_cover_too_little_where_a_regressor_is_constant_in_the_person():

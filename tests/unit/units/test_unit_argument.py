@@ -136,8 +136,6 @@ def test_unusable_calls_are_refused_before_anything_is_charged(more, said):
 
 def test_other_refusals():
     data = panel()
-    with pytest.raises(RequestError, match="one quantile a call"):
-        fit(data, dp.dp_quantreg, tau=[0.25, 0.75])
     with pytest.raises(RequestError, match="Use method='clipped'; or keep at most m rows"):
         fit(data, dp.dp_mean, "y ~ 1", method="ptr", width=3.0)
     with pytest.raises(RequestError, match="Keep at most m rows a person"):
@@ -159,6 +157,25 @@ def test_public_rows_whiten_people():
     assert "cluster-robust" in str(found.summary()) and found.nobs == 2000
     with pytest.raises(RequestError, match="combine= belongs to the ending by moments"):
         fit(data, bounds=None, method="pmt", public=public, combine=True)
+
+
+def test_several_quantiles_and_fit_statistics_of_people():
+    data = panel()
+    both = fit(data, dp.dp_quantreg, tau=[0.25, 0.75], eps=50)
+    assert len(both.params) == 4 and np.isfinite(both.bse).all()
+    V = both.vcov().to_numpy()
+    rho = V[0, 2] / np.sqrt(V[0, 0] * V[2, 2])
+    assert 0.0 < rho < 1.0 and any("quantiles" in note for note in both.notes)
+    event = data.assign(y=(data.y > 0).astype(float))
+    schema = {**BOUNDS, "y": dp.Binary()}
+    found = fit(event, dp.dp_glm, schema=schema, bounds=None, fit_stats=True, eps=500)
+    stats = found.stats
+    # each person counts once: the mean of unit deviances over its rows
+    mean = event.groupby("pid").y.mean()
+    m = mean.mean()
+    null = -2 * len(mean) * (m * np.log(m) + (1 - m) * np.log1p(-m))
+    assert stats["null_deviance"] == pytest.approx(null, abs=4 * stats["null_deviance_se"] + 1)
+    assert stats["deviance"] <= stats["null_deviance"] and "aic" not in stats
 
 
 def test_noised_tables_keep_their_words():

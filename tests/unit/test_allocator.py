@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from dpmodels import held
+from dpmodels import allocator
 
 _CHURN = """
 import resource
 import numpy as np
-from dpmodels.held import hold_memory, holding_memory
+from dpmodels.allocator import hold_memory, holding_memory
 
 def faults(blocks=200):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -43,7 +43,7 @@ def _faults(before, **environment):
 def test_blocks_do_not_fault_their_pages_again():
     pages = 200 * 2 * (8 << 17) // 4096
     told = {"MALLOC_TRIM_THRESHOLD_": "65536"}
-    if held._mallopt() is None or _faults("", **told) < pages / 2:
+    if allocator._mallopt() is None or _faults("", **told) < pages / 2:
         pytest.skip("this allocator keeps freed arrays by itself")
     assert _faults("hold_memory()") < pages / 20
     # a Dask worker is told to give memory back, from which glibc learns nothing
@@ -54,6 +54,6 @@ def test_blocks_do_not_fault_their_pages_again():
 
 def test_where_nothing_was_said_nothing_is_set(monkeypatch):
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    monkeypatch.setattr(held, "_mallopt", lambda: pytest.fail("not asked for"))
-    with held.holding_memory():
+    monkeypatch.setattr(allocator, "_mallopt", lambda: pytest.fail("not asked for"))
+    with allocator.holding_memory():
         pass
