@@ -50,7 +50,8 @@ def dp_mean(
 
     Privacy
     -------
-    Unit: one row. Neighbours: replace one row, n public. Charged: (eps, delta), before noise is
+    Unit: one row, or one person with all rows (``unit=``: each counts once, by the mean of own
+    rows). Neighbours: replace one, their number public. Charged: (eps, delta), before noise is
     drawn. The count of complete rows is a part of the release.
 
     Examples
