@@ -5,7 +5,8 @@
 Every ratio is of medians of interleaved repeats. "numpy" is the fastest of three hand-written
 normal equations from the very frame that the fit gets, whose columns are those of one 2-D block:
 ``Z.T @ Z`` of the block itself with its column sums, the same over blocks of 8192 rows with a
-column of ones, and a buffer with one row a column, filled block by block.
+column of ones, and a buffer with one row a column, filled block by block. ``np.column_stack`` and two products, as most people
+write it, stands beside it.
 """
 
 import argparse
@@ -75,6 +76,13 @@ def numpy_rows(frame):
     return solved(G)
 
 
+def usual(frame):
+    """Return what most people write: the design as one new array."""
+    names = list(frame.columns[:-1])
+    X = np.column_stack([np.ones(len(frame)), *(frame[c].to_numpy() for c in names)])
+    return np.linalg.solve(X.T @ X, X.T @ frame["y"].to_numpy())
+
+
 NUMPY = {"view": numpy_view, "blocks": numpy_blocks, "rows": numpy_rows}
 
 
@@ -88,8 +96,9 @@ def timed(ways, repeats):
 def frames(repeats):
     """Fits of a frame beside hand-written normal equations."""
     lines = ["## A frame, least squares", "",
-             "| n, p | numpy (which, ms) | default (hetero) | vcov='iid' | by moments, one stage |"
-             " by moments, two | by moments, robust |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+             "| n, p | numpy (which, ms) | np.column_stack | default (hetero) | vcov='iid' | "
+             "by moments, one stage | by moments, two | by moments, robust |",
+             "|---|---|---|---|---|---|---|---|"]  # fmt: skip
     for n, p in ((1_000_000, 10), (1_000_000, 50), (10_000, 150)):
         frame = table(n, p)
         formula, bounds = call_of(frame)
@@ -99,6 +108,7 @@ def frames(repeats):
 
         ways = {
             **{k: lambda f=f, frame=frame: f(frame) for k, f in NUMPY.items()},
+            "usual": lambda frame=frame: usual(frame),
             "default": fit,
             "iid": lambda fit=fit: fit(vcov="iid"),
             "one": lambda fit=fit: fit(scoring=False, stages=1),
@@ -185,7 +195,7 @@ def factors(repeats, n=1_000_000):
         "counting by hand": by_hand,
         "adassp (clipped cells)": lambda: fit(method="adassp"),
         "bounded query, one stage": lambda: fit(scoring=False, query="bounded", stages=1),
-        "dp_moments": lambda: dp.dp_moments("y + a + b", frame, schema=schema, **CALL),
+        "dp_moments (whitened)": lambda: dp.dp_moments("y + a + b", frame, schema=schema, **CALL),
         "default": fit,
     }
     t = timed(ways, max(repeats // 2, 1))
