@@ -114,9 +114,8 @@ result.round(2)
 # Read it in this way.
 #
 # * **At eps = 1 there is no answer by person**: errors of more than ten times the one without privacy, and they say so. 545 people are few.
-# * **At eps = 3 it is not to be trusted.** The printed error of schooling, which never varies within a man, is too small: the first looks at so
-#   few people are too noisy to guide the last, estimates lie further off than they say, and the intervals hold the confidential estimate in
-#   fewer fits than 95 %.
+# * **At eps = 3 it is rough.** The first looks at so few people are noisy and guide the last one badly: estimates of schooling, which
+#   never varies within a man, lie further off than their printed errors say. The intervals allow for more than those errors, and hold.
 # * **At eps = 10 there is one**: errors near the cluster-robust one without privacy, and estimates closer to it than those errors.
 # * **The fits by row look better and are not.** Their printed errors are *smaller* than the honest error without any privacy, about
 #   half of it for schooling. They repeat the mistake of the textbook column above, and the promise that comes with them
