@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dpmodels.exact import products
 from dpmodels.exact.gram import Gram, Words, gram
 from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.queries import ball_map as ballmap_of
@@ -164,8 +165,10 @@ def test_a_row_is_scaled_by_itself_alone():
 
 
 @pytest.mark.parametrize("q", [1, 2, 3, 7, 12, 16, 17, 30])
-@pytest.mark.parametrize("m", [0, 1, 700, 8192])
-def test_products_in_parts_are_the_products(q, m):
+@pytest.mark.parametrize("m", [0, 1, 700, 5001, 8192])
+@pytest.mark.parametrize("small_kernels", [False, True])
+def test_products_in_parts_are_the_products(q, m, small_kernels, monkeypatch):
+    monkeypatch.setattr(products, "_small_kernels", lambda: small_kernels)
     rng = np.random.default_rng(q)
     z = rng.integers(-(2**20), 2**20 + 1, size=(q, m)).astype(float)
     assert np.array_equal(cross_product(z), [[np.dot(a, b) for b in z] for a in z])
