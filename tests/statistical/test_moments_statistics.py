@@ -147,7 +147,8 @@ def test_coverage_where_noise_dominates_a_direction(quiet):
         known = ~np.isnan(ci[:, 0])
         hits.extend(inside[known])
         given.append(known)
-        assert np.isnan(fit.bse["g[T.z]"])
+        assert fit.bse["g[T.z]"] > 20  # 52 to 130 here, where an effect is about 1
+        assert any("Not determined" in note and "g[T.z]" in note for note in fit.notes)
     given = np.mean(given, axis=0)
     assert given[[0, 1, 3]].min() > 0.95
     assert np.mean(hits) > 0.92
@@ -156,33 +157,34 @@ def test_coverage_where_noise_dominates_a_direction(quiet):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["ssp", "pmt"])
 def test_coverage_under_unequal_variances(quiet, method):
-    """200 replications at eps = 8, seed 8: the sandwich covers where one variance does not.
+    """200 replications at eps = 8, seed 8: the sandwich's errors cover where one variance does not.
 
-    Measured on other seeds: mean coverage .944 (sd .009), that of the coefficient of x0 .94 (sd
-    .018), and in .07 of the samples only the sandwich's interval of x0 covers. One of the three
-    bounds on them fails once in about 1000 runs.
+    Measured on other seeds: 1.96 errors around the estimate cover .905 to .943 (sd .012), those of
+    x0 .88 to .94, and .74 to .78 with one variance: 20 to 32 fits of 200 more (sd 5). The bias-aware
+    interval covers .99: scores of such errors have long tails. A bound fails once in about 1000.
     """
     bounds = {**dict.fromkeys(NAMES, (-5, 5)), "y": (-15, 17)}
-    hits = {"iid": [], "hetero": []}
-    errors = {"iid": [], "hetero": []}
+    covers, near, errors = [], {"iid": [], "hetero": []}, {"iid": [], "hetero": []}
     for r in range(200):
         rng = np.random.default_rng([8, method == "pmt", r])
         frame = uneven(rng, 10_000)
         where = {"public": uneven(rng, 100)} if method == "pmt" else {"bounds": bounds}
-        for kind, found in hits.items():
+        for kind, found in near.items():
             fit = dp.dp_ols(
                 FORMULA, frame, eps=8, delta=1e-6, method=method, vcov=kind, seed=r, **where
             )
-            ci = fit.conf_int().to_numpy()
-            found.append((ci[:, 0] <= BETA) & (ci[:, 1] >= BETA))
+            found.append(np.abs(fit.params - BETA) <= 1.96 * fit.bse)
             errors[kind].append(fit.bse.to_numpy())
-    iid, robust = np.array(hits["iid"]), np.array(hits["hetero"])
-    assert 0.91 <= robust.mean() <= 0.98
-    assert robust[:, 1].mean() >= 0.87
-    assert robust[:, 1].sum() - iid[:, 1].sum() >= 3
+            if kind == "hetero":
+                ci = fit.conf_int().to_numpy()
+                covers.append((ci[:, 0] <= BETA) & (ci[:, 1] >= BETA))
+    iid, robust = np.array(near["iid"]), np.array(near["hetero"])
+    assert np.mean(covers) >= 0.95
+    assert robust.mean() >= 0.86
+    assert robust[:, 1].sum() - iid[:, 1].sum() >= 8
     ratio = np.mean(errors["hetero"], axis=0) / np.mean(errors["iid"], axis=0)
     assert 1.2 < ratio[1] < 1.5
-    assert (ratio[2:] < 1.05).all()
+    assert (ratio[2:] < 1.15).all()  # 1.10: the one variance is of residuals whose tail is trimmed
 
 
 @pytest.mark.parametrize("method", ["ssp", "pmt", "adassp"])
