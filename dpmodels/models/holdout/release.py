@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpmodels.arrays import Array
-from dpmodels.models.holdout.sums import Pass, Sums
+from dpmodels.models.holdout.sums import Sums, added_up
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
-from dpmodels.sources.summed import summed
+from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -74,7 +75,7 @@ def release(plan: HoldoutPlan, rows: Rows, run: Run) -> tuple[Array, ...]:
     -------
     Unit: one row; replace-one, n public. Sensitivities: ``theory.md``, exact in integers.
     """
-    totals = summed(rows, plan.design, Pass(plan.sums)).values
+    totals = counted(rows, plan.design, functools.partial(added_up, sums=plan.sums))
     out = []
     for step, one, total in zip(plan.guarantee.steps, plan.sums, totals, strict=True):
         if isinstance(step.mechanism, Pure):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,7 @@ from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS
 
 __all__ = [
-    "AtBounds", "BinnedResiduals", "ClassCounts", "LossSums", "Pass", "Predictor", "Totals",
-    "added_up",
+    "AtBounds", "BinnedResiduals", "ClassCounts", "LossSums", "Predictor", "added_up",
 ]  # fmt: skip
 
 
@@ -195,27 +193,3 @@ def added_up(blocks: Iterable[Array], sums: tuple[Sums, ...]) -> tuple[Array, ..
         for kept, one in zip(total, sums, strict=True):
             kept += np.array([int(v) for v in one.of_block(block)], dtype=object)
     return tuple(total)
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Sums over rows, for each of several. **Confidential**."""
-
-    values: tuple[Array, ...]
-
-    def __add__(self, other: Totals) -> Totals:
-        return Totals(tuple(a + b for a, b in zip(self.values, other.values, strict=True)))
-
-    def __repr__(self) -> str:
-        return "<sums over rows, confidential>"
-
-
-@dataclass(frozen=True, eq=False)
-class Pass:
-    """The pass of :func:`added_up`, for whoever adds up."""
-
-    sums: tuple[Sums, ...]
-
-    def over(self, blocks: Iterable[Array], _: Any = None) -> Totals:
-        """Return the sums over blocks. Confidential."""
-        return Totals(added_up(blocks, self.sums))
