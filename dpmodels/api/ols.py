@@ -109,20 +109,5 @@ def dp_ols(
     True
     """
     return fit_formula(
-        "dp_ols",
-        formula,
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=method,
-        default=lambda: choose_method("dp_ols", method, public),
-        schema=schema,
-        bounds=bounds,
-        public=public,
-        inference=inference,
-        seed=seed,
-        progress=progress,
-        unit=unit,
-        options=options,
+        "dp_ols", default=lambda: choose_method("dp_ols", method, public), **locals()
     )

@@ -105,19 +105,9 @@ def dp_quantile(
     >>> fit.params.to_dict()
     {'q0.5(mdvis)': 1.0, 'q0.9(mdvis)': 7.0}
     """
+    formula = quantile_formula(formula)
     return fit_formula(
         "dp_quantile",
-        quantile_formula(formula),
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=method,
         default=method or (lambda: Choice(*quantile_method(q, inference, delta))),
-        schema=schema,
-        bounds=bounds,
-        inference=inference,
-        seed=seed,
-        progress=progress,
-        options={"q": q, **options},
+        **locals(),
     )

@@ -25,7 +25,7 @@ from dpmodels.sources.summed import summed
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["Gram", "GramOf", "LatticeMap", "Words", "gram", "gram_over"]
+__all__ = ["GramOf", "gram", "gram_over"]
 
 
 def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> Gram:

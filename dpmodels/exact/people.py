@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import Gram, LatticeMap, Words
 from dpmodels.exact.products import cross_product, squares
 from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap
+from dpmodels.exact.words import Gram, LatticeMap, Words
 from dpmodels.sources.windows import WINDOW
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ Both end in :class:`~dpmodels.models.linear.solve.Moments`, in the coordinates o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import LatticeMap, gram_over
-from dpmodels.exact.people import People, PeopleGramOf
+from dpmodels.exact.gram import gram_over
+from dpmodels.exact.people import PeopleGramOf
 from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap, UnitScale
 from dpmodels.exact.sensitivity import (
     INTERCEPT_WEIGHTS,
@@ -31,6 +30,7 @@ from dpmodels.exact.sensitivity import (
     separate_weights,
 )
 from dpmodels.exact.symmetric import release_symmetric
+from dpmodels.exact.words import LatticeMap
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.sources.summed import summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
@@ -43,16 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["Bounded", "ball_map", "ball_sd", "bounded_plan", "joint_noise", "release_ball"]
 
 Mechanism = Gaussian | Pure
-
-
-class Blocks(People, Protocol):
-    """Whatever yields passes of blocks: rows, or rows with a working response."""
-
-    def blocks(
-        self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
-    ) -> Iterator[Array]:
-        """Yield one pass of blocks ``(q, m)``."""
-        ...
 
 
 class BallMap(LatticeMap, Protocol):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from dpmodels.exact import products
-from dpmodels.exact.gram import Gram, Words, gram
+from dpmodels.exact.gram import gram
 from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.queries import ball_map as ballmap_of
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, void_missing
+from dpmodels.exact.words import Gram, Words
 
 
 def identity(q):
