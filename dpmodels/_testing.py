@@ -47,8 +47,8 @@ class ZeroNoise:
         return p > 0
 
     def coins(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return every byte in turn."""
-        return np.arange(size).astype(np.uint8)
+        """Return the same scramble of bytes each time."""
+        return np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8)
 
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Return a fixed scramble."""

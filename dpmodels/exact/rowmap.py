@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.products import mapped
+from dpmodels.exact.products import mapped, squares
 from dpmodels.formula.clip import clip_cells
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class RowMap:
         top = steps * _SHRINK
         w = self._affine(block, top)
         part, rest = w[: self.ball], w[self.ball :]
-        norm = np.einsum("ij,ij->j", part, part)
+        norm = squares(part) if self.still else np.einsum("ij,ij->j", part, part)
         if not norm.max(initial=0.0) <= top * top:  # otherwise nothing to scale, nothing missing
             _into_ball(w, part, rest, norm, top, self.project)
         if len(rest):

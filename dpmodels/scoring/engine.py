@@ -230,12 +230,11 @@ def release_scoring(
     working = plan.chains[0].score.working
     Q = release_ball(
         rows if working is None else _Worked(rows, working), design, rowmap, run, "start",
-        Gaussian(plan.start), plan.relation, guide.windows, guide.early_coins(run),
-        **({"people": True} if plan.people else {}),
+        Gaussian(plan.start), plan.relation, people=plan.people,
     )  # fmt: skip
     s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start
     per = _rows_a_person(plan, Q, coordinates)
-    start = Start.of(Q, s, guide.early(n) * per, coordinates)
+    start = Start.of(Q, s, n * per, coordinates)
     states = [chain.score.start(start) for chain in plan.chains]
     if plan.people:
         states = [state.of_people(per) for state in states]
@@ -303,7 +302,7 @@ def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> flo
     if a is None:
         return plan.per
     r = coordinates.rank
-    return max(float(a @ Q[:r, :r] @ a) / plan.guide.early(plan.n), 0.1)
+    return max(float(a @ Q[:r, :r] @ a) / plan.n, 0.1)
 
 
 def _statistics(

@@ -38,6 +38,12 @@ SECOND_ORDER = 1.0
 RATIO = (0.1, 0.7)
 #: From this part of its information in rows of large leverage a coefficient is named.
 FEW_ROWS = 0.15
+#: Of the clip: a step that moves the scores of the rows it rests on by more has not arrived.
+SETTLED = 0.6
+#: Part of a group of rows whose scores may be expected in one half octave.
+ALIKE = 0.4
+#: Least part of the information that ordinary rows count as having.
+LONGEST = 0.02
 #: A coefficient with this much of its variance in unresolved directions is not determined.
 UNRESOLVED = 0.5
 
@@ -94,6 +100,7 @@ class Inference:
     people: bool = False
     spread_noise: float = 0.0
     tail_error: float = 0.0
+    carried: Carried | None = None
 
     def leverage(self, rows: Array) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
@@ -118,7 +125,27 @@ class Inference:
         few = self.leverage(rows)
         part = np.minimum(BASE + self.factor * few, MOST)
         clipped = self.clipped * length * np.maximum(part * self.score, self._moved(few))
-        return np.asarray(clipped + self.bend * np.abs(rows @ self.d))
+        clipped += self.bend * np.abs(rows @ self.d)
+        return np.asarray(clipped + self._unsettled(rows, few, phi))
+
+    def _unsettled(self, rows: Array, few: Array, phi: float) -> Array:
+        """Return what may be missing of a step along which scores were clipped (``theory.md``, 4).
+
+        Parameters
+        ----------
+        few : array
+            Parts of the information of coefficients in rows of large leverage.
+        """
+        if self.carried is None or not self.factor:
+            return np.zeros(len(rows))
+        r = rows @ self.inverse
+        length = np.linalg.norm(r, axis=1)
+        square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)  # |w|^2 of the rows it rests on
+        share = np.sum((r @ self.H) * r, axis=1) / length**2 / square
+        part = square * np.abs(r @ self.d) / (length * math.sqrt(phi) * self.carried.clip)
+        beyond = self.carried.beyond(share, np.sqrt(square / phi))
+        missing = np.abs(rows @ self.d) * np.maximum(beyond / np.maximum(part, SETTLED) - 1.0, 0.0)
+        return np.where((few > FEW_ROWS) & (part > SETTLED), missing, 0.0)
 
     def _moved(self, few: Array) -> Array:
         """Return what clipped scores may have moved in one direction, over n.
@@ -156,6 +183,48 @@ class Inference:
         return np.asarray(part > UNRESOLVED * np.sum(r * r, axis=1))
 
 
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """How long scores beyond C can be, by the released histogram.
+
+    Attributes
+    ----------
+    clip : float
+        C.
+    counts : (k,) array
+        Released counts of half octaves of ``|s| / C`` from 1 on, the last one open.
+    sd : float
+        Of their noise.
+    n : int
+    longest : float or None
+        Largest residual, in units of the response that phi is of; None: the model sees none, and
+        the open half octave counts as if it were closed.
+    """
+
+    clip: float
+    counts: Array
+    sd: float
+    n: int
+    longest: float | None
+
+    def beyond(self, share: Array, scale: Array) -> Array:
+        """Return how many C long the scores of groups of rows can be.
+
+        Parameters
+        ----------
+        share : (k,) array
+            Part of the rows that a group is.
+        scale : (k,) array
+            Length of a score of the group per unit of its residual.
+        """
+        edges = 2.0 ** (np.arange(1, len(self.counts) + 1) / 2.0)
+        possible = self.counts + 2.0 * self.sd >= ALIKE * self.n * share[:, None]
+        top = np.where(possible, edges, 1.0).max(axis=1)
+        if self.longest is not None:
+            top = np.where(possible[:, -1], self.longest * scale / self.clip, top)
+        return np.asarray(np.maximum(top, 1.0))
+
+
 def tail_weight(bins: Array, clip: float, sd: float) -> float:
     """Return t: how far rows beyond C may have moved the sum of scores.
 
@@ -185,8 +254,9 @@ def _left(clipped: Array, d: Array, noise: float) -> Array:
 
 
 def infer(
-    released: Released, plan: PassPlan, before: State, step: Step, score: Score, *, free: float
-) -> Inference:
+    released: Released, plan: PassPlan, before: State, step: Step, score: Score, *, free: float,
+    longest: float | None = None,
+) -> Inference:  # fmt: skip
     """Return the inference of the last pass.
 
     Parameters
@@ -195,6 +265,8 @@ def infer(
         Where the pass looked from.
     free : float
         ``n / (n - p)``: the small-sample factor of HC1.
+    longest : float or None
+        Of :class:`Carried`.
     """
     r, n, part = len(step.d), plan.rows, plan.tail_rows
     values, vectors = np.linalg.eigh((step.H + step.H.T) / 2.0)
@@ -221,11 +293,13 @@ def infer(
         noisy_H += np.outer(left, left)
     privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
     tail = unsure = 0.0
+    carried = None
     if plan.people:
         over, unsure = overflow(released.bins, plan.noise.count)
         tail, unsure = plan.clip * over / n, plan.clip * unsure / n
     elif not plan.whole:
         tail = tail_weight(released.bins, plan.clip, plan.noise.count) / n
+        carried = Carried(plan.clip, released.bins[AT_CLIP:], plan.noise.count, n, longest)
     return Inference(
         sampling,
         privacy,
@@ -243,4 +317,5 @@ def infer(
         plan.people,
         plan.noise.spread / part if plan.people else 0.0,
         unsure,
+        carried,
     )

@@ -93,6 +93,7 @@ def estimate_fit(
         inference = infer(
             one.released[-1], one.plans[-1], one.before, one.last, chain.score,
             free=detail.rows / max(detail.rows - coordinates.rank, 1.0),
+            longest=_range(design, unit) if chain.score.of_residual else None,
         )  # fmt: skip
         constant = None
         if coordinates.constant is not None:
@@ -150,6 +151,12 @@ def _covariances(
     for V in (sampling, privacy):
         V[every] = V[:, every] = math.nan
     return sampling, privacy
+
+
+def _range(design: Design, unit: float) -> float | None:
+    """Return the width of the declared range of the response, in units of the fit."""
+    interval = None if design.response is None else design.response.interval
+    return None if interval is None else (interval[1] - interval[0]) * unit
 
 
 def _spread(part: Part, people: bool) -> Array:

@@ -42,6 +42,8 @@ def plain(x: Array, _: Array) -> tuple[Array, None]:
 #: Smallest eigenvalue of the start, in public coordinates (a range 1000 times too wide: 1e-6), and
 #: the multiple of its spectral noise.
 START_FLOOR, START_NOISE = 1e-7, 0.7
+#: Noise sds up to which a part of the start's fit counts as noise.
+HEARD = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,8 @@ class Start:
         The same, not floored.
     constant : (r,) array or None
         a with ``a'u = 1`` in every complete row.
+    unheard : (r,) array
+        The part of theta that noise explains.
     """
 
     theta: Array
@@ -67,6 +71,7 @@ class Start:
     M: Array
     raw: Information
     constant: Array | None
+    unheard: Array
 
     @classmethod
     def of(cls, Q: Array, s: float, n: float, coordinates: Coordinates) -> Start:
@@ -95,7 +100,13 @@ class Start:
             safe,
             Information(M, nu),
             coordinates.constant,
+            _unheard(np.asarray(theta), safe, nu) / c,
         )
+
+    def heard(self) -> Start:
+        """Return the start without the part of theta that noise explains."""
+        more = float(self.unheard @ self.M @ self.unheard)
+        return replace(self, theta=self.theta - self.unheard, variance=self.variance + more)
 
     def state(self) -> State:
         """Return least squares itself as the state after the start."""
@@ -104,6 +115,24 @@ class Start:
     def shifted(self, by: float) -> Array:
         """Return theta with ``by`` added to every linear predictor, where that can be."""
         return self.theta if self.constant is None else self.theta + by * self.constant
+
+
+def _unheard(theta: Array, M: Array, nu: float) -> Array:
+    """Return the part of a start's fit that its noise explains (``theory.md``, 3).
+
+    Parameters
+    ----------
+    theta : (r,) array
+    M : (r, r) array
+        Second moments, floored.
+    nu : float
+        Noise sd of their entries in svec coordinates.
+    """
+    values, vectors = np.linalg.eigh(M)
+    part = vectors.T @ theta
+    sd = nu / math.sqrt(2.0) / values  # of M^{-1} h along an eigenvector
+    square = np.maximum(part * part, np.finfo(float).tiny)
+    return np.asarray(vectors @ (part * np.minimum((HEARD * sd) ** 2 / square, 1.0)))
 
 
 @dataclass(frozen=True)
@@ -191,7 +220,7 @@ class Score:
 
     def start(self, start: Start) -> State:
         """Return the state after the start."""
-        return start.state()
+        return start.heard().state()
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""
@@ -379,6 +408,7 @@ class Expectile(Score):
 
     def start(self, start: Start) -> State:
         """Shift least squares by the normal expectile of its residual."""
+        start = start.heard()
         state = start.state()
         shift = _normal_expectile(self.tau) * math.sqrt(start.variance)
         return replace(state, theta=start.shifted(shift))

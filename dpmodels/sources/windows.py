@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ __all__ = ["ALL_ROWS", "ROW_PAD", "WINDOW", "Coins", "Windows"]
 
 #: Rows of a window: one block, whose products of integers up to 2^20 are exact in float64.
 WINDOW = 8192
+#: Coins tossed at once.
+_TOSSED = 1 << 16
 #: Cells between the columns of a block: columns that lie a power of two of bytes apart share their
 #: places in the cache, and a product with a small matrix then takes twice as long.
 ROW_PAD = 24
@@ -58,7 +60,7 @@ class Windows:
         return sum(b - a for a, b in self.spans(0, n))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Coins:
     """Each row with probability 1 / ``every``, by a secret coin of its own.
 
@@ -76,10 +78,26 @@ class Coins:
 
     every: int
     draw: Callable[[int], npt.NDArray[np.uint8]]
+    #: Tossed and not yet asked for: the coin of a row depends on no chunk.
+    _left: list[npt.NDArray[np.bool_]] = field(default_factory=list, repr=False)
 
     def choose(self, m: int) -> npt.NDArray[np.intp]:
         """Return the chosen ones of the next m rows, in order."""
-        return np.flatnonzero(self.draw(m) < 256 // self.every)
+        have = sum(map(len, self._left))
+        while have < m:
+            self._left.append(self._tossed())
+            have += _TOSSED
+        coins = np.concatenate(self._left or [np.ones(0, dtype=bool)])
+        self._left[:] = [coins[m:]]
+        return np.flatnonzero(coins[:m])
+
+    def _tossed(self) -> npt.NDArray[np.bool_]:
+        """Return the next coins: a row is chosen if log2(every) fair bits of its own are all 0."""
+        bits = self.every.bit_length() - 1
+        if not bits:
+            return np.ones(_TOSSED, dtype=bool)
+        planes = self.draw(bits * _TOSSED // 8).reshape(bits, -1)
+        return np.unpackbits(~np.bitwise_or.reduce(planes, axis=0)).view(bool)
 
 
 ALL_ROWS = Windows()

@@ -341,6 +341,30 @@ MUTANTS = (
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
+        "dpmodels/scoring/engine.py",
+        "start = Start.of(Q, s, n * per, coordinates)",
+        "start = Start.of(Q, s, guide.early(n) * per, coordinates)",
+        ("tests/unit/scoring/test_linear.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/score.py",
+        "np.minimum((HEARD * sd) ** 2 / square, 1.0)",
+        "np.minimum((HEARD * sd) ** 2 / square, 0.0)",
+        ("tests/unit/scoring/test_settled.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/intervals.py",
+        "return np.asarray(clipped + self._unsettled(rows, few, phi))",
+        "return np.asarray(clipped)",
+        ("tests/unit/scoring/test_settled.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/intervals.py",
+        "self.counts + 2.0 * self.sd >=",
+        "self.counts >=",
+        ("tests/unit/scoring/test_settled.py",),
+    ),
+    Mutant(
         "dpmodels/scoring/newton.py",
         "weight = old / (old + nu * nu)",
         "weight = nu * nu / (old + nu * nu)",
@@ -886,8 +910,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/sources/windows.py",
-        "self.draw(m) < 256 // self.every",
-        "self.draw(m) <= 256 // self.every",
+        "np.bitwise_or.reduce(planes, axis=0)",
+        "planes[0]",
         ("tests/unit/sources/test_coins.py",),
     ),
     Mutant(

@@ -241,7 +241,7 @@ def test_the_start_of_a_quantile_is_shifted_and_the_kernel_in_units_of_the_densi
     from dpmodels.scoring.state import Information, State
 
     constant = np.array([1.0, 0.0])
-    start = Start(np.zeros(2), 0.25, np.eye(2), Information(np.eye(2), 0.0), constant)
+    start = Start(np.zeros(2), 0.25, np.eye(2), Information(np.eye(2), 0.0), constant, np.ones(2))
     state = Quantile(tau=0.9).start(start)
     assert state.theta == pytest.approx([0.5 * ndtri(0.9), 0.0])
     assert math.sqrt(state.phi) == pytest.approx(1.25 * 0.5)

@@ -48,9 +48,9 @@ def test_the_start_is_told_its_noise_and_its_stillness(monkeypatch, relation):
     seen = {}
     real_ball, real_start = engine.release_ball, engine.Start.of
 
-    def ball(rows, design, rowmap, run, *rest):
-        seen["still"] = rowmap.still
-        return real_ball(rows, design, rowmap, run, *rest)
+    def ball(rows, design, rowmap, run, *rest, **more):
+        seen["still"], seen["some rows"] = rowmap.still, rest[3:] or set(more) - {"people"}
+        return real_ball(rows, design, rowmap, run, *rest, **more)
 
     def start(Q, s, n, coordinates):
         seen["s"] = s
@@ -71,6 +71,7 @@ def test_the_start_is_told_its_noise_and_its_stillness(monkeypatch, relation):
     assert seen["s"] == pytest.approx(reach * scoring.radius**2 / scoring.start, rel=1e-12)
     # under add-remove the rows after the changed one move: their images may not
     assert seen["still"] == (relation == "add-remove")
+    assert not seen["some rows"]  # it reads every row, whatever the guide
 
 
 def passes(meat=True):
@@ -132,6 +133,13 @@ def test_the_start_is_floored_least_squares():
     assert pytest.approx(np.array([[2.0]])) == found.M
     assert found.theta == pytest.approx([0.3])
     assert found.state().phi == pytest.approx(0.5 - 0.6 * 0.3)
+    # least squares looks from less: without what two sds of h / M explain
+    less = (2.0 * 0.01 / math.sqrt(2.0) / 2.0) ** 2 / 0.3
+    heard = LeastSquares().start(found)
+    assert heard.theta == pytest.approx([0.3 - less], rel=1e-12)
+    assert heard.phi == pytest.approx(0.5 - 0.6 * 0.3 + 2.0 * less**2, rel=1e-12)
+    lost = Start.of(np.array([[200.0, 1.3], [1.3, 50.0]]), 1.0, 100, coordinates)
+    assert lost.heard().theta == pytest.approx([0.0], abs=1e-18)
     noisy = Start.of(np.array([[1.0, 60.0], [60.0, 50.0]]), 10.0, 100, coordinates)
     assert pytest.approx(np.array([[0.7 * 0.1 * math.sqrt(2.0)]])) == noisy.M
 
@@ -238,7 +246,7 @@ def test_the_small_sample_factor(quiet, monkeypatch):
 
     seen = []
     real = report.infer
-    monkeypatch.setattr(report, "infer", lambda *a, free: seen.append(free) or real(*a, free=free))
+    monkeypatch.setattr(report, "infer", lambda *a, **k: seen.append(k["free"]) or real(*a, **k))
     import pandas as pd
 
     rng = np.random.default_rng(1)
