@@ -7,27 +7,20 @@ caller. Proofs: ``theory.md``.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar
 
 from dpmodels.errors import ClusterError, DPModelsError, RequestError, shown
-from dpmodels.sources.piece import CONNECTED, Crew, Piece, stamp
-from dpmodels.sources.pieces import Partial, Task, done_by_bytes
+from dpmodels.sources.piece import CONNECTED, Crew, Piece, cut, stamp
+from dpmodels.sources.pieces import Partial, Task
+from dpmodels.sources.processes import Processes
 from dpmodels.sources.source import Source
+from dpmodels.sources.worker import on_worker, told
 
 __all__ = ["Cluster", "Connection", "Serial", "Threads", "connect", "crew_for"]
-
-
-def _cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Piece]:
-    """Return the parts of a source that says how to cut it; memory does not travel."""
-    cut = getattr(source, "pieces", None)
-    if cut is None or (travel and not getattr(source, "travels", False)):
-        return []
-    found: list[Piece] = cut(names, rows)
-    return found if len(found) > 1 or travel else []
 
 
 #: Rows of a part: of many small ones a file is opened, and the head of a row group decoded, often.
@@ -45,7 +38,7 @@ class Serial:
 
     def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
         """Return the parts of the table."""
-        return _cut(source, names, self.rows, travel=False)
+        return cut(source, names, self.rows, travel=False)
 
     def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""
@@ -70,7 +63,7 @@ class Threads:
     def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
         """Return the parts of the table."""
         share = (source.n or 0) // (2 * self.count)
-        return _cut(source, names, min(self.rows, max(share, _LEAST)), travel=False)
+        return cut(source, names, min(self.rows, max(share, _LEAST)), travel=False)
 
     def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""
@@ -93,36 +86,9 @@ class Threads:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-@dataclass(frozen=True)
-class _Failed:
-    """A task that failed, as it comes back: an exception would be logged beside the rows."""
-
-    kind: type[DPModelsError]
-    said: tuple[Any, ...]
-
-
 def _held(packed: bytes) -> bytes:
     """Return the plan of a pass: a task of its own, so that it is sent once a worker."""
     return packed
-
-
-def _on_worker(
-    packed: bytes, index: int, opener: Callable[[Any], Source], data: Any, first: int | None
-) -> Partial | _Failed:
-    """Do a task where it arrives. Nothing random, nothing logged; an error comes back as a value.
-
-    Privacy
-    -------
-    Confidential: exact sums. Static check: no generator of random numbers is reachable from here.
-    """
-    from dpmodels._guard import guarded
-    from dpmodels.allocator import holding_memory
-
-    try:
-        with holding_memory():
-            return guarded(lambda: done_by_bytes(packed, index, opener(data), first))
-    except DPModelsError as error:  # says nothing of the rows
-        return _Failed(type(error), error.args)
 
 
 @dataclass(frozen=True)
@@ -142,7 +108,7 @@ class Cluster:
 
     def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
         """Return the parts of files and Dask frames; rows in the caller's memory stay there."""
-        return _cut(source, names, self.rows, travel=True)
+        return cut(source, names, self.rows, travel=True)
 
     def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""
@@ -157,12 +123,12 @@ class Cluster:
         try:
             plan = self.client.submit(_held, packed, pure=False)
             tasks = [
-                dask.delayed(_on_worker, pure=False)(plan, i, p.opener, p.data, p.first)
+                dask.delayed(on_worker, pure=False)(plan, i, p.opener, p.data, p.first)
                 for i, p in enumerate(pieces)
             ]
             futures = self.client.compute(tasks)
             for future in distributed.as_completed(futures, loop=self.client.loop):
-                yield _told(future.result())
+                yield told(future.result())
                 future.release()
         except Exception as error:
             if isinstance(error, DPModelsError) or not self._is_its_own(error):
@@ -182,12 +148,6 @@ class Cluster:
         return own or getattr(self.client, "status", "running") != "running"
 
 
-def _told(found: Any) -> Any:
-    if isinstance(found, _Failed):
-        raise found.kind(*found.said)
-    return found
-
-
 class Connection:
     """Ends with ``close()``, or with the ``with`` block that it opens."""
 
@@ -198,9 +158,11 @@ class Connection:
         return f"<connection to {type(self._crew).__name__.lower()}>"
 
     def close(self) -> None:
-        """Read in this process again."""
+        """Read in this process again; processes that were started for it end."""
         if self._crew in CONNECTED:
             CONNECTED.remove(self._crew)
+            if isinstance(self._crew, Processes):
+                self._crew.close()
 
     def __enter__(self) -> Connection:
         return self
@@ -212,8 +174,10 @@ class Connection:
         self.close()
 
 
-def connect(client: Any = None, *, threads: int | None = None) -> Connection:
-    """Have tables read by the workers of a Dask cluster, or by several threads.
+def connect(
+    client: Any = None, *, threads: int | None = None, processes: int | None = None
+) -> Connection:
+    """Have tables read by the workers of a Dask cluster, or by several threads or processes.
 
     Parameters
     ----------
@@ -222,7 +186,11 @@ def connect(client: Any = None, *, threads: int | None = None) -> Connection:
         frames by partitions. Rows in this process stay in it. A Dask frame finds its own client
         without this call.
     threads : int, optional
-        Threads of this process that read one file or frame.
+        Threads of this process that read one file or frame. They share the lock of the
+        interpreter: of use where there are many columns.
+    processes : int, optional
+        Processes of this machine that read files (Parquet), started here and ended with the
+        connection. Rows in memory stay in this process.
 
     Returns
     -------
@@ -243,8 +211,10 @@ def connect(client: Any = None, *, threads: int | None = None) -> Connection:
     >>> with dp.connect(threads=2):
     ...     pass  # fits here read with two threads
     """
-    if (client is None) == (threads is None):
-        raise RequestError("dp.connect(client) or dp.connect(threads=2): give one of the two")
+    if sum(given is not None for given in (client, threads, processes)) != 1:
+        raise RequestError(
+            "dp.connect(client), dp.connect(threads=2) or dp.connect(processes=2): give one of them"
+        )
     if client is not None:
         if not (hasattr(client, "submit") and hasattr(client, "scheduler_info")):
             raise RequestError(
@@ -252,12 +222,18 @@ def connect(client: Any = None, *, threads: int | None = None) -> Connection:
                 "from distributed import Client; dp.connect(Client('tcp://host:8786'))"
             )
         crew: Crew = Cluster(client)
+    elif threads is not None:
+        crew = Threads(_number(threads, "threads"))
     else:
-        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-            raise RequestError(f"threads= is a number of threads, got {shown(threads)}")
-        crew = Threads(threads)
+        crew = Processes(_number(processes, "processes"))
     CONNECTED.append(crew)
     return Connection(crew)
+
+
+def _number(given: Any, name: str) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise RequestError(f"{name}= is a number of {name}, got {shown(given)}")
+    return given
 
 
 def crew_for(source: Source) -> Crew | None:

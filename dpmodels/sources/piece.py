@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from dpmodels.sources.source import Source
 from dpmodels.sources.windows import WINDOW
 
-__all__ = ["CONNECTED", "Crew", "Piece", "aligned", "connected_client", "stamp"]
+__all__ = ["CONNECTED", "Crew", "Piece", "aligned", "connected_client", "cut", "stamp"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,15 @@ class Crew(Protocol):
     def run(self, task: Any, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
         """Return the stamp of the pass, and what the tasks return, in any order."""
         ...
+
+
+def cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Piece]:
+    """Return the parts of a source that says how to cut it; memory does not travel."""
+    cut = getattr(source, "pieces", None)
+    if cut is None or (travel and not getattr(source, "travels", False)):
+        return []
+    found: list[Piece] = cut(names, rows)
+    return found if len(found) > 1 or travel else []
 
 
 def stamp(packed: bytes) -> str:

@@ -354,7 +354,7 @@ def test_what_needs_rows_themselves_is_refused_of_a_table_elsewhere(quiet):
         (lambda: dp.Elsewhere({"x": "numeric"}, 3, None), "function of a task"),
         (lambda: dp.partial_sums("task", 0, {}), "as bytes"),
         (lambda: dp.partial_sums(b"", -1, {}), "number of the part"),
-        (lambda: dp.connect(), "one of the two"),
+        (lambda: dp.connect(), "give one of them"),
         (lambda: dp.connect("tcp://host:8786"), "takes a Dask client"),
         (lambda: dp.connect(threads=0), "number of threads"),
     ],
@@ -379,12 +379,12 @@ def test_a_part_that_fails_says_nothing_of_its_rows(quiet):
 def test_a_worker_returns_its_failure_as_a_value():
     """An exception would be logged beside the arguments of the task: rows."""
     pytest.importorskip("cloudpickle")
-    from dpmodels.sources.crew import _Failed, _on_worker, _told
+    from dpmodels.sources.worker import Failed, on_worker, told
 
-    found = _on_worker(partials()[0].packed(), 0, as_source, make(5)[["x"]], 0)
-    assert type(found) is _Failed and found.kind is dp.errors.PrivateStageError
+    found = on_worker(partials()[0].packed(), 0, as_source, make(5)[["x"]], 0)
+    assert type(found) is Failed and found.kind is dp.errors.PrivateStageError
     with pytest.raises(dp.errors.PrivateStageError, match="withheld"):
-        _told(pickle.loads(pickle.dumps(found)))
+        told(pickle.loads(pickle.dumps(found)))
 
 
 def test_a_connection_ends(quiet):

@@ -171,13 +171,16 @@ def test_with_equal_coins_one_row_changes_one_row_of_the_sample():
     rng = np.random.default_rng(2)
     table = np.sort(rng.uniform(size=50_000))
     moved = np.append(table[1:], 2.0)  # the first row replaced by one that goes last
-    coins = rng.integers(0, 256, len(table), dtype=np.uint8)
-    paired = np.append(coins[1:], coins[0])
+    coins = rng.integers(0, 2, (2, len(table)), dtype=np.uint8)  # two fair bits a row
+    paired = np.roll(coins, -1, axis=1)
+
+    def drawn(bits):
+        return lambda m: np.packbits(np.pad(bits, ((0, 0), (0, 4 * m - len(table)))), axis=1).ravel()
+
     one, two = (
-        t[Coins(4, lambda m, c=c: c[:m]).choose(len(t))]
-        for t, c in ((table, coins), (moved, paired))
+        t[Coins(4, drawn(bits)).choose(len(t))] for t, bits in ((table, coins), (moved, paired))
     )
     assert len(set(one) ^ set(two)) <= 2
     # the same positions would have changed thousands
-    fixed = moved[Coins(4, lambda m: coins[:m]).choose(len(moved))]
+    fixed = moved[Coins(4, drawn(coins)).choose(len(moved))]
     assert len(set(one) ^ set(fixed)) > 1000

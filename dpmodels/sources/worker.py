@@ -1,0 +1,101 @@
+"""What runs where the rows are: a task, on a Dask worker or in a process of this machine.
+
+A process is started by :mod:`dpmodels.sources.processes` (``python -m dpmodels.sources.worker``),
+takes tasks from its standard input, and ends when that does. It prints nothing and logs nothing:
+what goes wrong comes back as a value, or ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from dpmodels.errors import DPModelsError
+from dpmodels.sources.pieces import Partial, done_by_bytes
+from dpmodels.sources.source import Source
+
+__all__ = ["Failed", "on_worker", "received", "sent", "told"]
+
+_LENGTH = 8
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A task that failed, as it comes back: an exception would be logged beside the rows."""
+
+    kind: type[DPModelsError]
+    said: tuple[Any, ...]
+
+
+def on_worker(
+    packed: bytes, index: int, opener: Callable[[Any], Source], data: Any, first: int | None
+) -> Partial | Failed:
+    """Do a task where it arrives. Nothing random, nothing logged; an error comes back as a value.
+
+    Privacy
+    -------
+    Confidential: exact sums. Static check: no generator of random numbers is reachable from here.
+    """
+    from dpmodels._guard import guarded
+    from dpmodels.allocator import holding_memory
+
+    try:
+        with holding_memory():
+            return guarded(lambda: done_by_bytes(packed, index, opener(data), first))
+    except DPModelsError as error:  # says nothing of the rows
+        return Failed(type(error), error.args)
+
+
+def told(found: Any) -> Any:
+    """Return what a worker sent, or raise what it said."""
+    if isinstance(found, Failed):
+        raise found.kind(*found.said)
+    return found
+
+
+def sent(stream: BinaryIO, value: Any) -> None:
+    """Write a value behind its length."""
+    body = pickle.dumps(value)
+    stream.write(len(body).to_bytes(_LENGTH, "big"))
+    stream.write(body)
+    stream.flush()
+
+
+def received(stream: BinaryIO) -> Any:
+    """Read a value; EOFError where the other side has ended."""
+    return pickle.loads(_exactly(stream, int.from_bytes(_exactly(stream, _LENGTH), "big")))  # noqa: S301
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    body = stream.read(size)
+    if len(body) < size:
+        raise EOFError
+    return body
+
+
+def _work(stream: BinaryIO, answers: BinaryIO) -> None:
+    packed = b""
+    while True:
+        try:
+            kind, *given = received(stream)
+        except EOFError:
+            return
+        if kind == "plan":
+            (packed,) = given
+        else:
+            sent(answers, on_worker(packed, *given))
+
+
+def _main() -> None:
+    # whatever a library prints must not be taken for an answer
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    _work(sys.stdin.buffer, answers)
+
+
+if __name__ == "__main__":
+    _main()
