@@ -17,6 +17,7 @@ from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.formula.grid import Grid
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.piece import Crew
 
@@ -142,8 +143,36 @@ class Rows:
         if at:
             yield buffer[:, :at], codes[:, :at]
 
+    def cell_blocks(
+        self,
+        design: Design,
+        grid: Grid,
+        height: int = BLOCK_ROWS,
+        windows: Windows = ALL_ROWS,
+        coins: Coins | None = None,
+    ) -> Iterator[tuple[Array, npt.NDArray[np.intp]]]:
+        """Yield blocks of the numbers of rows alone (``grid.numbers``), and the cells they are in.
+
+        Both arrays are reused.
+        """
+        buffer = np.empty((len(grid.numbers), height + ROW_PAD))
+        cells = np.empty(height, dtype=np.intp)
+        at = 0
+        for columns, m, full in self._pieces(design, height, windows, coins):
+            grid.fill(columns, buffer[:, at : at + m], cells[at : at + m])
+            at += m
+            del columns
+            if full:
+                yield buffer[:, :at], cells[:at]
+                at = 0
+        if at:
+            yield buffer[:, :at], cells[:at]
+
     def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
-        """Yield one pass of the blocks that a job reads: filled ones, or coded ones."""
+        """Yield one pass of the blocks that a job reads: filled, coded, or numbers and cells."""
+        grid = getattr(job, "grid", None)
+        if grid is not None:
+            return self.cell_blocks(design, grid, **chosen)
         coded = getattr(job, "coded", False)
         return (self.coded_blocks if coded else self.blocks)(design, **chosen)
 
