@@ -19,7 +19,9 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.rowmap import STEPS
 
-__all__ = ["FINE", "MULTIPLE", "ByCell", "Integers", "directions", "gram_of", "sum_of"]
+__all__ = ["FINE", "MULTIPLE", "ByCell", "Integers", "directions", "gram_of", "products_of",
+    "sum_of",
+]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
 
@@ -32,14 +34,15 @@ SHORTENED = 1.0 - 2.0**-24
 MULTIPLE = STEPS * SHORTENED
 #: Of a float64 that holds integers exactly, and of a part of a lattice vector.
 _EXACT, _PART = 53, 10
-#: Blocks whose sums, at most 2^53 each, together fit 64 bits.
-_MANY = 512
+#: Rows whose sum of integers of at most 2^40 float64 holds exactly, and how many such sums
+#: together fit 64 bits.
+_ROWS, _MANY = 1 << 13, 512
 _LIMB = 32
 _MASK = (1 << _LIMB) - 1
 
 
 class ByCell:
-    """Sums of one integer a row, by cell: at most 2^53 a block."""
+    """Sums of one integer a row, by cell."""
 
     def __init__(self, cells: int) -> None:
         self._whole: Integers = np.zeros(cells, dtype=object)
@@ -47,11 +50,19 @@ class ByCell:
         self._waiting = 0
 
     def add(self, cells: npt.NDArray[np.intp], values: Array | None = None) -> None:
-        """Add the rows of a block: ``values`` (m,), floats that hold integers; None: 1 each."""
-        self.put(np.bincount(cells, weights=values, minlength=len(self._part)))
+        """Add the rows of a block: 1 each, or ``values`` (m,), floats that hold integers.
+
+        Of at most 2^40: so many rows are summed at once that every sum is at most 2^53.
+        """
+        if values is None:
+            self.put(np.bincount(cells, minlength=len(self._part)))
+            return
+        for a in range(0, len(cells), _ROWS):
+            part = slice(a, a + _ROWS)
+            self.put(np.bincount(cells[part], values[part], minlength=len(self._part)))
 
     def put(self, found: Array | npt.NDArray[np.intp]) -> None:
-        """Add the sums of a block."""
+        """Add the sums of rows, at most 2^53 each."""
         self._part += found.astype(np.int64, copy=False)
         self._waiting += 1
         if self._waiting == _MANY:
@@ -66,6 +77,15 @@ class ByCell:
         """Return the sums as Python integers."""
         self._carry()
         return self._whole
+
+
+def products_of(rho: Array) -> Integers:
+    """Return ``rho rho'`` (d, d) of rows (d, m) of integers of at most 2^20, as Python integers."""
+    out: Integers = np.zeros((len(rho), len(rho)), dtype=object)
+    for a in range(0, rho.shape[1], _ROWS):
+        part = rho[:, a : a + _ROWS]
+        out = out + (part @ part.T).astype(np.int64).astype(object)
+    return out
 
 
 def directions(u: Array) -> tuple[Array, Array]:
@@ -107,19 +127,26 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
     """
     high = np.floor(zeta * 2.0**-_PART)
     low = zeta - high * 2.0**_PART
+    upper = np.triu_indices(len(zeta))
     terms = []
     for digit, at in _digits(weights, zeta.shape[1], 2 * _PART):
-        for one, other, shift in ((high, high, 2), (low, low, 0)):
-            terms.append(((one * digit) @ other.T, at + shift * _PART))
-        cross = (high * digit) @ low.T
-        terms += [(cross, at + _PART), (cross.T, at + _PART)]
-    return _total(terms, (len(zeta), len(zeta)), drop)
+        high_digit = high * digit
+        cross = high_digit @ low.T
+        cross += cross.T
+        top = (high_digit @ high.T)[upper].astype(np.int64) << _PART  # below 2^62
+        terms.append((top + cross[upper].astype(np.int64), at + _PART))
+        terms.append((((low * digit) @ low.T)[upper].astype(np.int64), at))
+    entries = _total(terms, drop)
+    out: Integers = np.empty((len(zeta), len(zeta)), dtype=object)
+    out[upper] = entries
+    out.T[upper] = entries
+    return out
 
 
 def sum_of(zeta: Array, weights: Integers) -> Integers:
     """Return ``sum_c weights_c zeta_c``, (r,), exactly. Arguments as for :func:`gram_of`."""
-    terms = [(zeta @ digit, at) for digit, at in _digits(weights, zeta.shape[1], 2 * _PART)]
-    return _total(terms, (len(zeta),), 0)
+    digits = _digits(weights, zeta.shape[1], 2 * _PART)
+    return _total([((zeta @ digit).astype(np.int64), at) for digit, at in digits], 0)
 
 
 def _digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
@@ -140,15 +167,14 @@ def _digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]
     return out
 
 
-def _total(terms: list[tuple[Array, int]], shape: tuple[int, ...], drop: int) -> Integers:
+def _total(terms: list[tuple[npt.NDArray[np.int64], int]], drop: int) -> Integers:
     """Return the sum of ``term * 2^place`` over ``2^drop``, rounded down, as Python integers."""
-    top = max((at for _, at in terms), default=0) + _EXACT + 10
-    limbs = np.zeros((top // _LIMB + 3, *shape), dtype=np.int64)
+    top = max((at for _, at in terms), default=0) + 80
+    limbs = np.zeros((max(top, drop + 80) // _LIMB + 1, len(terms[0][0])), dtype=np.int64)
     for term, at in terms:
-        whole = term.astype(np.int64)
         place, shift = divmod(at, _LIMB)
         # a part is below 2^32, shifted below 2^63
-        for piece, i in ((whole & _MASK, place), (whole >> _LIMB, place + 1)):
+        for piece, i in ((term & _MASK, place), (term >> _LIMB, place + 1)):
             moved = piece << shift
             limbs[i] += moved & _MASK
             limbs[i + 1] += moved >> _LIMB
@@ -159,11 +185,12 @@ def _total(terms: list[tuple[Array, int]], shape: tuple[int, ...], drop: int) ->
 
 
 def _joined(limbs: npt.NDArray[np.int64], first: int, shift: int) -> Integers:
-    """Return limbs from ``first`` on, over ``2^shift``; the last one is 0 or -1."""
+    """Return limbs from ``first`` on, over ``2^shift``; the last one has the sign."""
     below = (limbs[-1] < 0).astype(np.int64)
     second = limbs[first + 1] - (below << _LIMB)
     # above the second there is nothing but the sign: the number fits 64 bits
-    if (limbs[first + 2 : -1] == below * _MASK).all() and (np.abs(second) < 1 << 30).all():
+    alone = (limbs[first + 2 : -1] == below * _MASK).all() and (limbs[-1] == -below).all()
+    if alone and first + 2 < len(limbs) and (np.abs(second) < 1 << 30).all():
         return ((limbs[first] >> shift) + (second << (_LIMB - shift))).astype(object)
     out = (limbs[first] >> shift).astype(object)
     for k, limb in enumerate(limbs[first + 1 :], 1):

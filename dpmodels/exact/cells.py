@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.bycell import FINE, MULTIPLE, ByCell, Integers, directions, gram_of, sum_of
+from dpmodels.exact.bycell import (
+    FINE,
+    MULTIPLE,
+    ByCell,
+    Integers,
+    directions,
+    gram_of,
+    products_of,
+    sum_of,
+)
 from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap, UnitScale, WithOne
 from dpmodels.exact.words import Gram, LatticeMap, worded
 from dpmodels.formula.grid import Grid, grid_of
@@ -102,12 +111,6 @@ class _Adding:
         return CellSums(self.squares.integers(), firsts, self.seconds, self.rows)
 
 
-def _products(rho: Array) -> Integers:
-    """Return ``rho rho'`` of a block as Python integers: at most 2^53, so exact."""
-    out: Integers = (rho @ rho.T).astype(np.int64).astype(object)
-    return out
-
-
 @dataclass(frozen=True, eq=False)
 class BoxCells:
     """Coordinates clipped by themselves: a row is ``(zeta_c, rho)``.
@@ -159,7 +162,7 @@ class BoxCells:
                 to.squares.put(counts)
                 for one, row in zip(to.firsts, rho, strict=True):
                     one.add(cells, row)
-                to.seconds = to.seconds + _products(rho)
+                to.seconds = to.seconds + products_of(rho)
         return to.done()
 
     def gram(self, sums: CellSums) -> Gram:
@@ -250,7 +253,7 @@ class BallCells:
                 np.trunc(k, out=k)
                 np.trunc(r, out=r)
                 to.firsts[0].add(cells, k * r)
-                to.seconds = to.seconds + _products(r[None])
+                to.seconds = to.seconds + products_of(r[None])
                 k *= k
                 to.squares.add(cells, k)
         return to.done()

@@ -25,6 +25,8 @@ __all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 
 #: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
 BLOCK_ROWS = WINDOW
+#: Rows of a block of numbers and cells: no product is formed of it, and it is a few arrays only.
+CELL_ROWS = 4 * WINDOW
 
 #: Why a source that cannot be opened again is refused.
 READ_ONCE = (
@@ -85,6 +87,7 @@ class Rows:
         self._bar: Any = None
         self._left = self._passes = passes
         self.crew, self._first = crew, first
+        self._categories: dict[str, Any] = {}
         self.seen = 0  # rows of the last whole pass
         self.n = n
 
@@ -147,7 +150,7 @@ class Rows:
         self,
         design: Design,
         grid: Grid,
-        height: int = BLOCK_ROWS,
+        height: int = CELL_ROWS,
         windows: Windows = ALL_ROWS,
         coins: Coins | None = None,
     ) -> Iterator[tuple[Array, npt.NDArray[np.intp]]]:
@@ -244,7 +247,7 @@ class Rows:
             del columns
 
     def _cells(self, chunk: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(chunk) if self._coerced else coerce_all(chunk, kinds)
+        return dict(chunk) if self._coerced else coerce_all(chunk, kinds, self._categories)
 
     def next_pass(self, columns: int) -> Any:
         """Return the bar of the call: how many passes there are is public, so is its total."""
