@@ -130,9 +130,12 @@ class _Tables:
     length : (K,) array
         ``|w|`` in lattice steps of R_H.
     zeta : (r, K) array
-        Lattice vector in the ball of R_H; of weighted rows the direction of w, of length 2^20.
+        Lattice vector that information and scores are multiples of: of unweighted rows w itself,
+        in the ball of R_H ...
     kept : (K,) array
-        Length of a row in the ball.
+        ... and its length there, before it is rounded.
+    ahead : (r, K) array
+        The same direction at length 2^20: what all other sums are multiples of.
     """
 
     seen: Array
@@ -140,6 +143,7 @@ class _Tables:
     length: Array
     zeta: Array
     kept: Array
+    ahead: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,14 +177,16 @@ class CellPass:
             z[:, grid.void] = 0.0
             length = np.sqrt(squares(z) if still else np.einsum("ij,ij->j", z, z))
             seen = np.where(grid.void, np.nan, image[-1])
-            kept = length.copy()
-            if self.plan.weighted:
-                zeta, _ = directions(z)
-            else:
+            kept, ahead = length.copy(), directions(z)[0]
+            zeta = ahead
+            if not self.plan.weighted:
                 zeta = z
                 into_ball(zeta, kept)
                 checked(zeta)
-        return _Tables(seen, matrix[-1, list(grid.numbers)], length, zeta, kept)
+                # all parts of a row along one lattice vector; those of w where that is zero
+                found = directions(zeta)[0]
+                ahead = np.where(zeta.any(axis=0), found, ahead)
+        return _Tables(seen, matrix[-1, list(grid.numbers)], length, zeta, kept, ahead)
 
     @property
     def _step(self) -> float:
@@ -255,34 +261,19 @@ class CellPass:
         """Return the sums of a pass from its sums by cell, of all rows. Confidential."""
         plan, t = self.plan, self.tables
         meat = spread = None
-        own = t.zeta  # of full length: what meat and ordinary information are multiples of
-        if not plan.weighted and (plan.meat or plan.spread):
-            own = self._directions
         if plan.meat:
-            meat = gram_of(own, tally.meat, 2 * FINE)
+            meat = gram_of(t.ahead, tally.meat, 2 * FINE)
         if plan.spread:
             weights = tally.spread
             if not plan.weighted:
                 k = _multiples(t.length, plan.spread * self._step).astype(np.int64)
                 weights = weights * (k * k).astype(object)
-            spread = gram_of(own, weights, 2 * FINE)
+            spread = gram_of(t.ahead, weights, 2 * FINE)
         information = gram_of(t.zeta, tally.information, 2 * FINE if plan.weighted else 0)
         score = sum_of(t.zeta, tally.score)
         return PassSums(
             information, score, meat, spread, tally.scale, tally.bins, fine=plan.weighted
         )
-
-    @functools.cached_property
-    def _directions(self) -> Array:
-        """Return the directions of w of unweighted rows, of length 2^20."""
-        t = self.tables
-        with np.errstate(all="ignore"):
-            matrix, shift, still = self.one.affine
-            image = mapped(matrix, self.grid.table, still)[: len(t.zeta)]
-            if shift is not None:
-                image += shift[: len(t.zeta)]
-        image[:, self.grid.void] = 0.0
-        return directions(image)[0]
 
 
 def _multiples(length: Array, radius: float) -> Array:
