@@ -240,13 +240,13 @@ class BallCells:
         with np.errstate(all="ignore"):
             for block, cells in blocks:
                 to.rows += len(cells)
-                r = at.take(cells)
+                r: Array = at.take(cells)
                 for factor, row in zip(slope.tolist(), block, strict=True):
                     r += factor * row
                 if not math.isfinite(float(r.sum())):
                     kept = np.flatnonzero(np.isfinite(r))
                     r, cells = r[kept], cells[kept]
-                k = lengths.take(cells)
+                k: Array = lengths.take(cells)
                 factor = self._factor(k, r)
                 k *= factor
                 r *= factor

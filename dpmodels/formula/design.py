@@ -346,7 +346,7 @@ class Design:
         """
         clips, finals = self._limits
         place = {j: i for i, j in enumerate(rows)}
-        return [clips[j] for j in rows], [(place[j], *r) for j, *r in finals if j in place]
+        return [clips[j] for j in rows], [(place[j], a, b) for j, a, b in finals if j in place]
 
     def matrix(self, new: Any, outside: str = "clip") -> Any:
         """Return the (k, p) predictor matrix of new rows, for prediction.

@@ -68,12 +68,6 @@ class Grid:
         """K."""
         return len(self.void)
 
-    def block(self) -> Array:
-        """Return the (q, K) block of one row a cell, NaN in the last row where it is missing."""
-        out = self.table.copy()
-        out[-1, self.void] = np.nan
-        return out
-
     def fill(self, chunk: Mapping[str, Any], out: Array, cells: Array) -> None:
         """Write the numbers of rows into ``out`` (d, m), and their cells into ``cells`` (m,) intp.
 
