@@ -125,6 +125,7 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
     Vectors are cut into parts of 10 bits, weights into digits, so that a product of them over all
     cells is a sum of integers of at most 2^53: BLAS computes it exactly.
     """
+    zeta, weights = _occupied(zeta, weights)
     high = np.floor(zeta * 2.0**-_PART)
     low = zeta - high * 2.0**_PART
     upper = np.triu_indices(len(zeta))
@@ -145,8 +146,15 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
 
 def sum_of(zeta: Array, weights: Integers) -> Integers:
     """Return ``sum_c weights_c zeta_c``, (r,), exactly. Arguments as for :func:`gram_of`."""
+    zeta, weights = _occupied(zeta, weights)
     digits = _digits(weights, zeta.shape[1], 2 * _PART)
     return _total([((zeta @ digit).astype(np.int64), at) for digit, at in digits], 0)
+
+
+def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
+    """Leave out what has no weight: of many cells few rows may be in any."""
+    some = np.flatnonzero(weights)
+    return (zeta, weights) if len(some) == len(weights) else (zeta[:, some], weights[some])
 
 
 def _digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:

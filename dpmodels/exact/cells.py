@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.bycell import (
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BallCells", "BoxCells", "CellSums", "cell_gram"]
 
-Blocks = Iterable[tuple[Array, Any]]
+Blocks = Iterable[tuple[Array, npt.NDArray[np.intp]]]
 
 #: Beside the largest, a slope that is no more than the rounding of an inverse.
 _NOTHING = 1e-10

@@ -75,19 +75,16 @@ class Grid:
         ``out[0, i]`` without a response); for its predictors it is in a void cell.
         """
         self.program.fill(chunk, out, self.clips, self.finals)
-        first = True
+        place: Any = 0
+        base = 0
         for name, size, binary in zip(self.variables, self.sizes, self.binary, strict=True):
             codes = chunk[name]
             if binary:
                 with np.errstate(all="ignore"):
-                    codes = np.where(np.isnan(codes), -1.0, codes).astype(np.intp)
-            if first:
-                np.add(codes, 1, out=cells)
-                first = False
-                continue
-            cells *= size
-            cells += codes
-            cells += 1
+                    codes = np.where(np.isnan(codes), -1.0, codes).astype(np.int32)
+            # codes begin at -1, for a missing cell
+            place, base = (place * size + codes, base * size + 1)
+        np.add(place, base, out=cells)
 
 
 def grid_of(design: Design) -> Grid | None:

@@ -32,7 +32,10 @@ from dpmodels.exact.rowmap import STEPS
 from dpmodels.formula.grid import Grid, grid_of
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.sums import (
+    AT_CLIP,
     BINS,
+    FACTOR,
+    KEPT,
     SHRINK,
     PassSums,
     ScorePass,
@@ -44,6 +47,9 @@ from dpmodels.scoring.sums import (
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.sources.windows import Coins
+
+#: Lengths below this part of C are in the first bin.
+_LOWEST = 2.0 ** (0.5 * (1 - AT_CLIP))
 
 __all__ = ["CellPass", "CellPasses", "CellTally", "Tallies", "scoring_grid"]
 
@@ -136,6 +142,8 @@ class _Tables:
         ... and its length there, before it is rounded.
     ahead : (r, K) array
         The same direction at length 2^20: what all other sums are multiples of.
+    cut : (K,) bool array
+        Whether w is beyond the ball.
     """
 
     seen: Array
@@ -144,6 +152,7 @@ class _Tables:
     zeta: Array
     kept: Array
     ahead: Array
+    cut: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +195,9 @@ class CellPass:
                 # all parts of a row along one lattice vector; those of w where that is zero
                 found = directions(zeta)[0]
                 ahead = np.where(zeta.any(axis=0), found, ahead)
-        return _Tables(seen, matrix[-1, list(grid.numbers)], length, zeta, kept, ahead)
+        cut = kept < length
+        slopes = matrix[-1, list(grid.numbers)]
+        return _Tables(seen, slopes, length, zeta, kept, ahead, cut)
 
     @property
     def _step(self) -> float:
@@ -199,36 +210,54 @@ class CellPass:
 
     def add(self, sums: _Adding, block: Array, cells: Any, chosen: Any) -> None:
         """Add a block of numbers (d, m) and cells (m,); ``chosen``: rows of meat and spread."""
-        plan, one, t = self.plan, self.one, self.tables
-        psi, omega, length, cells, chosen = self._rows(block, cells, chosen)
-        norm = np.abs(psi)
-        norm *= length
-        norm /= self._step
+        plan, step = self.plan, self._step
+        psi, omega, length, norm, cells, chosen = self._rows(block, cells, chosen)
         by = sums.by
         long = length if omega is None else length * np.sqrt(np.maximum(omega, 0.0))
         if plan.meat:
             k = _multiples(norm[chosen], plan.meat)
             by["meat"].add(cells[chosen], k * k)
         if plan.spread and plan.weighted:
-            k = _multiples(long[chosen], plan.spread * self._step)
+            k = _multiples(long[chosen], plan.spread * step)
             by["spread"].add(cells[chosen], k * k)
         elif plan.spread:
             by["spread"].add(cells[chosen])
-        if not plan.weighted:
-            by["information"].add(cells)
-            by["score"].add(cells, one.factors(psi, norm, t.kept.take(cells)))
-        else:
+        if plan.weighted:
             k = _multiples(long, STEPS * SHRINK)
             by["information"].add(cells, k * k)
             by["score"].add(cells, self._own_factors(psi, norm))
+        else:
+            by["information"].add(cells)
+            by["score"].add(cells, self._factors(psi, norm, cells))
         if plan.mu_scale:
-            cut = plan.scale_cut
-            sums.scale += int(np.trunc(np.minimum(norm * norm / cut, 1.0) * STEPS).sum())
+            square = norm * norm
+            square /= plan.scale_cut
+            np.minimum(square, 1.0, out=square)
+            square *= STEPS
+            sums.scale += int(np.trunc(square, out=square).sum())
         if plan.mu_histogram:
-            sums.bins += counted_lengths(norm / plan.clip)
+            far = norm[np.flatnonzero(norm >= _LOWEST * plan.clip)]
+            sums.bins += counted_lengths(far / plan.clip)
+            sums.bins[0] += len(norm) - len(far)
 
-    def _rows(self, block: Array, cells: Any, chosen: Any) -> tuple[Array, Any, Array, Any, Any]:
-        """Return (psi, omega, |w|, cells, chosen) of the rows that are not missing."""
+    def _factors(self, psi: Array, norm: Array, cells: Any) -> Array:
+        """Return what :meth:`ScorePass.factors` gives: psi itself, but for long scores and rows."""
+        one, t, top = self.one, self.tables, FACTOR * self.plan.clip
+        scale = STEPS / top * SHRINK
+        k = psi * scale
+        np.trunc(k, out=k)
+        others = norm > KEPT * self.plan.clip
+        others |= np.abs(k) >= STEPS * SHRINK - 1.0
+        if t.cut.any():
+            others |= t.cut.take(cells)
+        few = np.flatnonzero(others)
+        k[few] = one.factors(psi[few], norm[few], t.kept.take(cells[few]))
+        return k
+
+    def _rows(
+        self, block: Array, cells: Any, chosen: Any
+    ) -> tuple[Array, Any, Array, Array, Any, Any]:
+        """Return (psi, omega, |w|, |s|, cells, chosen) of the rows that are not missing."""
         t, centre = self.tables, self.one.centre
         seen = t.seen.take(cells)
         for slope, row in zip(t.slopes.tolist(), block, strict=True):
@@ -239,15 +268,18 @@ class CellPass:
             psi = psi * weight
             omega = weight if omega is None else omega * weight
         length = t.length.take(cells)
-        if not math.isfinite(float(length @ np.abs(psi))):
-            whole = np.flatnonzero(np.isfinite(length * length * psi))
+        norm = np.abs(psi)
+        norm *= length
+        norm /= self._step
+        if not math.isfinite(float(norm.sum())):
+            whole = np.flatnonzero(np.isfinite(norm))
             if not isinstance(chosen, slice):
                 mark = np.zeros(len(cells), dtype=bool)
                 mark[chosen] = True
                 chosen = np.flatnonzero(mark[whole])
-            psi, length, cells = psi[whole], length[whole], cells[whole]
+            psi, length, norm, cells = psi[whole], length[whole], norm[whole], cells[whole]
             omega = None if omega is None else omega[whole]
-        return psi, omega, length, cells, chosen
+        return psi, omega, length, norm, cells, chosen
 
     def _own_factors(self, psi: Array, norm: Array) -> Array:
         """Return ``f(|s|)/C`` with the sign of psi, as multiples of a vector of full length."""

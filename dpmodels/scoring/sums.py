@@ -28,8 +28,9 @@ from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "SHRINK", "Adding", "Centre", "PassSums", "Passes", "Released", "ScorePass",
-    "counted_lengths", "into_ball", "release_pass", "scaled", "softened", "sums_of_passes",
+    "AT_CLIP", "BINS", "FACTOR", "KEPT", "SHRINK", "Adding", "Centre", "PassSums", "Passes",
+    "Released", "ScorePass", "counted_lengths", "into_ball", "release_pass", "scaled", "softened",
+    "sums_of_passes",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -37,7 +38,7 @@ Integers = npt.NDArray[np.object_]
 #: Factor on rows in balls: pays for the float rounding of norm, factor and product.
 SHRINK = 1.0 - 2.0**-36
 #: Scores are kept up to this part of C, then grow linearly to C at ``_REACHED`` C.
-_KEPT, _REACHED = 0.65, 0.8
+KEPT, _REACHED = 0.65, 0.8
 #: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
 BINS, AT_CLIP = 14, 9
 #: A float64: bits of its mantissa, values and bias of its exponent.
@@ -152,10 +153,10 @@ def softened(norm: Array, clip: float, whole: bool = False) -> Array:
     """
     if whole:
         return np.minimum(norm, clip)
-    slope = (1.0 - _KEPT) / (_REACHED - _KEPT)
-    out = norm - _KEPT * clip
+    slope = (1.0 - KEPT) / (_REACHED - KEPT)
+    out = norm - KEPT * clip
     out *= slope
-    out += _KEPT * clip
+    out += KEPT * clip
     np.maximum(norm, out, out=out)
     return np.minimum(out, clip, out=out)
 
