@@ -71,6 +71,7 @@ def test_cells_and_numbers_are_the_rows_of_the_design(formula, options, na):
     rows = Rows(as_source(frame(900)), 900)
     (whole,) = (b.copy() for b in rows.blocks(design))
     ((numbers, cells),) = ((b.copy(), c.copy()) for b, c in rows.cell_blocks(design, grid))
+    assert np.isfinite(grid.table).all()
     found = grid.table[:, cells]
     found[list(grid.numbers)] = numbers
     found[:, grid.void[cells]] = np.nan
