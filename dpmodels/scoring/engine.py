@@ -288,7 +288,7 @@ def _of_blocks(
     assert not isinstance(rows, PeopleRows)
     chosen: dict[str, Any] = {"coins": early, "inner": tail}
     chosen["windows"] = ALL_ROWS if last else guide.windows
-    grid = scoring_grid(design)
+    grid = scoring_grid(design) if hasattr(rows, "cell_blocks") else None
     if grid is not None:
         by_cell = CellPasses(tuple(CellPass(one, grid) for one in passes), grid)
         return by_cell.done(summed(rows, design, by_cell, **chosen))
