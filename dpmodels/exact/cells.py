@@ -248,9 +248,9 @@ class BallCells:
                     kept = np.flatnonzero(np.isfinite(r))
                     r, cells = r[kept], cells[kept]
                 k: Array = lengths.take(cells)
-                factor = self._factor(k, r)
-                k *= factor
-                r *= factor
+                _into_ball(k, r)
+                k *= MULTIPLE
+                r *= MULTIPLE
                 np.trunc(k, out=k)
                 np.trunc(r, out=r)
                 to.firsts[0].add(cells, k * r)
@@ -259,15 +259,6 @@ class BallCells:
                 to.squares.add(cells, k)
         return to.done()
 
-    @staticmethod
-    def _factor(length: Array, r: Array) -> Array:
-        """Return ``2^20 (1 - 2^-24) min(1, 1/|row|)`` of rows (lengths over the radius)."""
-        norm = length * length
-        norm += r * r
-        np.sqrt(norm, out=norm)
-        np.maximum(norm, 1.0, out=norm)
-        return np.divide(MULTIPLE, norm, out=norm)
-
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
         zeta, j = self.tables[0], self.place
@@ -275,3 +266,13 @@ class BallCells:
         G[j] = G[:, j] = sum_of(zeta, sums.firsts[0]) >> FINE
         G[j, j] = sums.seconds[0, 0]
         return worded(G, sums.rows, self.fingerprint)
+
+
+def _into_ball(length: Array, r: Array) -> None:
+    """Scale rows of which these are parts into the unit ball, in place. Most are in it already."""
+    square = length * length
+    square += r * r
+    beyond = np.flatnonzero(square > 1.0)
+    factor = 1.0 / np.sqrt(square[beyond])
+    length[beyond] *= factor
+    r[beyond] *= factor

@@ -138,10 +138,12 @@ def test_an_integer_row_is_in_the_ball():
     """Row by row: k^2 |zeta|^2 + 2^40 rho^2 <= 2^80, exactly; and close to it outside the ball."""
     design = build_design("y ~ g * k", SCHEMA)
     job = cell_gram(design, ball(design, radius=0.8))
-    zeta = job.tables[0]
+    zeta, length, at, (slope,) = job.tables
     longest = 0
     for cell in range(job.grid.cells):
-        for y in (0.0, 5.0, 10.0, -1e200, 1e308, np.nan, np.inf):
+        # just beyond the ball as well
+        edge = (np.sqrt(max(1.05 - length[cell] ** 2, 0.0)) - at[cell]) / slope
+        for y in (0.0, 5.0, 10.0, edge, -1e200, 1e308, np.nan, np.inf):
             s = job.over([(np.array([[y]]), np.array([cell]))])
             square = int(s.squares.sum()) * int((integers_of(zeta[:, cell]) ** 2).sum())
             whole = square + (int(s.seconds[0, 0]) << 40)
