@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 #: Lengths below this part of C are in the first bin.
 _LOWEST = 2.0 ** (0.5 * (1 - AT_CLIP))
 
-__all__ = ["CellPass", "CellPasses", "CellTally", "Tallies", "scoring_grid"]
+__all__ = ["CellPass", "CellPasses", "CellTally", "Tallies", "scoring_grid", "seen_of_cells"]
 
 
 def scoring_grid(design: Design) -> Grid | None:
@@ -61,6 +61,20 @@ def scoring_grid(design: Design) -> Grid | None:
     """
     grid = grid_of(design)
     return grid if grid is not None and grid.numbers[0] >= design.p else None
+
+
+def seen_of_cells(
+    affine: tuple[Array, Array | None, bool], grid: Grid
+) -> tuple[Array, Array]:
+    """Return what a model sees of a row (``ScorePass.affine``): of its cell, and of its numbers.
+
+    (K,), NaN in void cells, and the slopes (d,).
+    """
+    matrix, shift, still = affine
+    seen = mapped(matrix[-1:], grid.table, still)[0]
+    if shift is not None:
+        seen = seen + shift[-1]
+    return np.where(grid.void, np.nan, seen), matrix[-1, list(grid.numbers)]
 
 
 @dataclass(frozen=True)

@@ -196,6 +196,10 @@ CASES = [
         "dp_glm", "scoring", "y ~ g + k", FACTORS_COUNT, family="poisson", pairs=30, weights="w",
         offset="b",
     ),
+    Case(
+        "dp_glm", "scoring", "y ~ g * k", FACTORS_EVENT, fit_stats=True, pairs=18, eps=40.0,
+        relation="add-remove", n_guess=12,
+    ),
     *both_guessed("dp_quantreg", "scoring", "y ~ g + k", FACTORS, pairs=30, tau=0.2),
     Case("dp_mest", "scoring", "y ~ g + k", FACTORS, loss="huber", pairs=30),
     *both_guessed("dp_glm", "scoring", schema=EVENT, pairs=30),

@@ -151,7 +151,7 @@ HUBER = functools.partial(dp.dp_mest, "huber")
 #: other lattices), of rows at the corner of a loss, and of the lattices of very large clips.
 FITS = {
     "ols": (dp.dp_ols, "y ~ g * k", {}, 1e-3),
-    "logit": (dp.dp_glm, "t ~ g + k", {"family": "binomial"}, 1e-3),
+    "logit": (dp.dp_glm, "t ~ g + k", {"family": "binomial", "fit_stats": True}, 1e-3),
     "poisson": (
         dp.dp_glm, "c ~ g + k + offset(o)", {"family": "poisson", "weights": "w"}, 0.06,
     ),
@@ -183,3 +183,5 @@ def test_a_fit_by_cell_is_the_dense_fit(name, monkeypatch):
     one, other = np.asarray(by_cell.params, float), np.asarray(dense.params, float)
     assert np.abs(one - other).max() < close * np.asarray(dense.bse, float).max()
     assert np.allclose(by_cell.bse, dense.bse, rtol=5e-3)
+    if "fit_stats" in options:
+        assert by_cell.stats["deviance"] == pytest.approx(dense.stats["deviance"], rel=1e-3)
