@@ -9,16 +9,19 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.audit import ReleaseCheck
 from dpmodels.exact.rowmap import UnitScale
+from dpmodels.formula.grid import Grid
+from dpmodels.formula.program import Program
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.run import Run
+from dpmodels.scoring.cells import CellPass, CellPasses
 from dpmodels.scoring.engine import Chain, plan_scoring, steps
 from dpmodels.scoring.rules import LINEAR, PassPlan
 from dpmodels.scoring.score import Expectile, LeastSquares, Score
 from dpmodels.scoring.state import State
-from dpmodels.scoring.sums import Centre, ScorePass, release_pass
+from dpmodels.scoring.sums import Centre, PassSums, ScorePass, release_pass
 
-__all__ = ["PASSES", "WEIGHTED", "release_of"]
+__all__ = ["BY_CELL", "PASSES", "WEIGHTED", "release_of"]
 
 LEAST_SQUARES = LeastSquares()
 
@@ -32,12 +35,30 @@ def _centre(score: Score) -> Centre:
     return Centre(unit, np.eye(_P), state.theta, state.W, 1.0, score.evaluate(state, 1))
 
 
-def release_of(plan: PassPlan, k: int, score: Score = LEAST_SQUARES) -> Any:
-    """Return release(rows, run) -> every number of pass k, rows (n, p + 1)."""
+def _by_cell(one: ScorePass, block: Array, table: Array) -> PassSums:
+    """Return the sums of rows whose predictors are columns of a public table."""
+    K = table.shape[1]
+    grid = Grid(
+        np.vstack([table, np.zeros(K)]), np.zeros(K, dtype=bool), (len(table),), (), (), (),
+        Program((), {}, 0, ()), (), (),
+    )  # fmt: skip
+    cells = (block[:-1, :, None] == table[:, None, :]).all(axis=0).argmax(axis=1)
+    job = CellPasses((CellPass(one, grid),), grid)
+    return job.done(job.over([(block[-1:], cells)]))[0]
+
+
+def release_of(
+    plan: PassPlan, k: int, score: Score = LEAST_SQUARES, cells: Array | None = None
+) -> Any:
+    """Return release(rows, run) -> every number of pass k, rows (n, p + 1).
+
+    ``cells`` (p, K): the predictors that rows can have; they are then added up by cell.
+    """
     centre = _centre(score)
 
     def release(rows: Array, run: Run) -> Array:
-        sums = ScorePass(plan, centre).sums([np.asarray(rows).T.copy()])
+        one, block = ScorePass(plan, centre), np.asarray(rows).T.copy()
+        sums = one.sums([block]) if cells is None else _by_cell(one, block, cells)
         out = release_pass(sums, plan, run, str(k))
         # a matrix by its upper triangle: below it stands the same noise once more
         matrices = [m for m in (out.information, out.meat, out.spread) if m is not None]
@@ -49,7 +70,7 @@ def release_of(plan: PassPlan, k: int, score: Score = LEAST_SQUARES) -> Any:
     return release
 
 
-def _pass(k: int, score: Score) -> ReleaseCheck:
+def _pass(k: int, score: Score, *, cells: bool = False) -> ReleaseCheck:
     """Return the check of pass k: one row at its radius and clip, the other short and opposite."""
     whole = plan_scoring(LINEAR, 1.0, 400, _P, "replace", chains=(Chain(score),))
     plan = whole.passes[k - 1]
@@ -62,9 +83,13 @@ def _pass(k: int, score: Score) -> ReleaseCheck:
     length = 0.3 if plan.last else 0.3 * R
     other = np.array([[length, 0.0, -10.0 * C / length]])
     title = f"scoring pass {k}" + (", rows with weights" if score.weighted else "")
-    return ReleaseCheck(title, release_of(plan, k, score), (full, other), guarantee)
+    title += ", by cell" if cells else ""
+    table = np.vstack([full, other])[:, :_P].T if cells else None
+    return ReleaseCheck(title, release_of(plan, k, score, table), (full, other), guarantee)
 
 
 #: One check a pass: least squares; a model whose rows have weights (here all 1).
 PASSES = tuple(_pass(k, LEAST_SQUARES) for k in (1, 2))
 WEIGHTED = tuple(_pass(k, Expectile(tau=0.5)) for k in (1, 2))
+#: The last pass of both, of rows that are added up by cell.
+BY_CELL = tuple(_pass(2, score, cells=True) for score in (LEAST_SQUARES, Expectile(tau=0.5)))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.exact.cells import cell_gram
 from dpmodels.exact.counting import counted_gram
 from dpmodels.exact.products import cross_product
 from dpmodels.exact.rowmap import void_missing
@@ -88,9 +89,14 @@ def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> G
     Privacy
     -------
     Confidential; the same integers whoever adds up, and whether dummies are written out or
-    counted (:mod:`dpmodels.exact.counting`).
+    counted (:mod:`dpmodels.exact.counting`). By cell (:mod:`dpmodels.exact.cells`) rows in a ball
+    have a lattice of their own.
     """
-    counts = hasattr(rows, "coded_blocks") and not hasattr(rows, "summed")
-    job: Any = (counted_gram(design, rowmap) if counts else None) or GramOf(rowmap)
+    plain = hasattr(rows, "coded_blocks") and not hasattr(rows, "summed")
+    by_cell = cell_gram(design, rowmap) if plain or getattr(rows, "by_cells", False) else None
+    if by_cell is not None:
+        of_cells: Gram = by_cell.gram(summed(rows, design, by_cell, **chosen))
+        return of_cells
+    job: Any = (counted_gram(design, rowmap) if plain else None) or GramOf(rowmap)
     found: Gram = summed(rows, design, job, **chosen)
     return found

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 
-__all__ = ["floored_cholesky"]
+__all__ = ["floored_cholesky", "turned"]
 
 
 def floored_cholesky(C: Array, noise: float, *, multiple: float, least: float) -> Array:
@@ -20,3 +20,18 @@ def floored_cholesky(C: Array, noise: float, *, multiple: float, least: float) -
     if values[0] < floor:
         C = (vectors * np.maximum(values, floor)) @ vectors.T
     return np.asarray(np.linalg.cholesky((C + C.T) / 2.0))
+
+
+def turned(L: Array, column: int) -> Array:
+    """Return another root of ``L L'``, after which one column of a row is in one coordinate alone.
+
+    ``L O'``, O the reflection that takes ``L^{-1} e`` (the image of that column) to the last axis.
+    Balls, sensitivities and the noise of a Gaussian release do not depend on the root.
+    """
+    image = np.linalg.solve(L, np.eye(len(L))[column])
+    size = float(np.linalg.norm(image))
+    if np.abs(image[:-1]).max(initial=0.0) <= 1e-12 * size:
+        return L
+    axis = image.copy()
+    axis[-1] += size if image[-1] >= 0.0 else -size
+    return np.asarray(L - np.outer(L @ axis, 2.0 * axis / float(axis @ axis)))

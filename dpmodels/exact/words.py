@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 
-__all__ = ["SMALL", "Gram", "LatticeMap", "Words", "joined"]
+__all__ = ["SMALL", "Gram", "LatticeMap", "Words", "joined", "worded"]
 
 #: Blocks whose products, at most 2^53 each, together fit 64 bits.
 _MANY = 512
@@ -76,6 +76,13 @@ class Gram:
     def real(self, units: Array) -> Array:
         """Return the matrix in real units: entry (i, j) times ``units_i * units_j``."""
         return np.asarray(self.integers(), dtype=float) * np.outer(units, units)
+
+
+def worded(matrix: npt.NDArray[np.object_], rows: int, fingerprint: str = "") -> Gram:
+    """Return the Gram matrix of Python integers, as sums of blocks come."""
+    high = (matrix >> 32).astype(np.int64)
+    low = (matrix & 0xFFFFFFFF).astype(np.int64)
+    return Gram(high, low, rows, fingerprint)
 
 
 class Words:

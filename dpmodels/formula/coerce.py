@@ -45,8 +45,19 @@ def coerce(column: Any, variable: Variable) -> Any:
     return coerce_all({"": column}, {"": variable})[""]
 
 
-def coerce_all(columns: Mapping[str, Any], variables: Mapping[str, Variable]) -> dict[str, Any]:
+def coerce_all(
+    columns: Mapping[str, Any],
+    variables: Mapping[str, Variable],
+    seen: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return the cells of several columns of a chunk, each as :func:`coerce` gives them.
+
+    Parameters
+    ----------
+    columns, variables : mapping
+    seen : dict, optional
+        Kept by who reads several chunks of one table, and as confidential as they are: what the
+        categories of a column stand for is then looked up once.
 
     Notes
     -----
@@ -54,7 +65,31 @@ def coerce_all(columns: Mapping[str, Any], variables: Mapping[str, Variable]) ->
     done once for all of them.
     """
     with quiet(), np.errstate(all="ignore"):
-        return {name: _coerced(columns[name], variable) for name, variable in variables.items()}
+        out = {}
+        for name, variable in variables.items():
+            known = None if seen is None else _by_categories(columns[name], variable, name, seen)
+            out[name] = _coerced(columns[name], variable) if known is None else known
+        return out
+
+
+def _by_categories(column: Any, variable: Variable, name: str, seen: dict[str, Any]) -> Any:
+    """Return the codes of a pandas categorical by the table of its categories; None: another type.
+
+    The chunks of one column have one index of categories: the same object.
+    """
+    if not isinstance(variable, Levels) or type(column).__module__.split(".")[0] != "pandas":
+        return None
+    if type(getattr(column, "dtype", None)).__name__ != "CategoricalDtype":
+        return None
+    cells = getattr(column, "array", column)
+    codes, categories = cells.codes, cells.categories
+    kept = seen.get(name)
+    if kept is None or kept[0] is not categories or kept[1] is not variable:
+        table = _table(_plain(categories), _level_map(variable), -1, np.int32)
+        same = bool((table == np.append(np.arange(len(table) - 1), -1)).all())
+        kept = seen[name] = (categories, variable, table, same)
+    table, same = kept[2:]
+    return codes.astype(np.int32) if same else _looked_up(table, codes)
 
 
 def _coerced(column: Any, variable: Variable) -> Any:
@@ -110,7 +145,7 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
 
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        cat = column.cat if hasattr(column, "cat") else column
+        cat = getattr(column, "array", column)
         return "dictionary", (np.asarray(cat.codes), _plain(cat.categories))
     if isinstance(dtype, np.dtype):
         return "numpy", column.to_numpy()
@@ -301,9 +336,13 @@ def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dt
             kind, payload = _encoded(payload.astype(object))
     if kind == "dictionary":
         codes, values = payload
-        table = np.array([*(_try(one, v, missing) for v in values), missing], dtype=dtype)
-        return _looked_up(table, codes)
+        return _looked_up(_table(values, one, missing, dtype), codes)
     return np.array([_try(one, v, missing) for v in payload.tolist()], dtype=dtype)
+
+
+def _table(values: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
+    """Return what each value stands for; the last entry is that of a missing cell."""
+    return np.array([*(_try(one, v, missing) for v in values), missing], dtype=dtype)
 
 
 def _try(one: Callable[[Any], int], cell: Any, missing: int) -> int:

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -335,9 +335,18 @@ class Design:
     @functools.cached_property
     def _dense_limits(self) -> tuple[list[Interval], list[tuple[int, float, float]]]:
         """Return the same for the rows of the counting path."""
+        return self.limits(self.dense)
+
+    def limits(
+        self, rows: Sequence[int]
+    ) -> tuple[list[Interval], list[tuple[int, float, float]]]:
+        """Return the ranges of some buffer rows, for a buffer of these alone.
+
+        Their intervals, and (row, lower, upper) of those that are clipped to a range put in later.
+        """
         clips, finals = self._limits
-        place = {j: i for i, j in enumerate(self.dense)}
-        return [clips[j] for j in self.dense], [(place[j], lo, hi) for j, lo, hi in finals]
+        place = {j: i for i, j in enumerate(rows)}
+        return [clips[j] for j in rows], [(place[j], a, b) for j, a, b in finals if j in place]
 
     def matrix(self, new: Any, outside: str = "clip") -> Any:
         """Return the (k, p) predictor matrix of new rows, for prediction.

@@ -8,7 +8,7 @@ the null deviance is ``2 (sum phi(y) - n phi(mean y))``: three sums of bounded n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,14 @@ from dpmodels.arrays import Array
 from dpmodels.exact.people import sums
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.scoring.cells import scoring_grid, seen_of_cells
 from dpmodels.sources.people import PeopleRows
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.families import Family, Link
     from dpmodels.formula.design import Design
+    from dpmodels.formula.grid import Grid
     from dpmodels.privacy.run import Run
     from dpmodels.scoring.sums import Centre
     from dpmodels.sources.people import BlockOfPeople
@@ -103,8 +105,12 @@ class Deviance:
         image = mapped(matrix[-1:], block, still)
         if shift is not None:
             image += shift[-1:]
-        y, alpha = block[-1], self.alpha
-        mean = self.link.inverse(np.clip(image[-1], *self.link.reach))
+        return self.numbers(image[-1], block[-1])
+
+    def numbers(self, eta: Array, y: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Return the same of linear predictors and responses (m,)."""
+        alpha = self.alpha
+        mean = self.link.inverse(np.clip(eta, *self.link.reach))
         convex = self.family.convex(y, alpha)
         slope = self.family.convex_slope(mean, alpha)
         deviance = 2.0 * (convex - self.family.convex(mean, alpha) - slope * (y - mean))
@@ -132,7 +138,8 @@ class Deviance:
         Of people the mean over a person's whole rows counts, in the convex hull of what one row
         can be (``units/theory.md``, 8).
         """
-        job = _Sums(self, affine)
+        grid = scoring_grid(design) if hasattr(rows, "cell_blocks") else None
+        job = _Sums(self, affine, grid)
         if isinstance(rows, PeopleRows):
             total = job.over_people(rows.people(design))
         else:
@@ -174,15 +181,30 @@ class _Sums:
 
     deviance: Deviance
     affine: Any
+    #: By whose cells blocks come; None: filled ones.
+    grid: Grid | None = None
 
-    def over(self, blocks: Iterable[Array], _: Any = None) -> npt.NDArray[np.object_]:
+    def over(self, blocks: Iterable[Any], _: Any = None) -> npt.NDArray[np.object_]:
         """Return the sums over blocks, in lattice steps. Confidential."""
         total = np.zeros(3, dtype=object)
         with np.errstate(all="ignore"):
-            for block in blocks:
-                steps = np.trunc(self.deviance.rows(block, self.affine) * STEPS)
+            for t in self._rows(blocks):
+                steps = np.trunc(t * STEPS)
                 total += steps.sum(axis=1).astype(np.int64).astype(object)
         return total
+
+    def _rows(self, blocks: Iterable[Any]) -> Iterator[Array]:
+        """Yield the three numbers of rows, (3, m)."""
+        if self.grid is None:
+            for block in blocks:
+                yield self.deviance.rows(block, self.affine)
+            return
+        eta, slopes = seen_of_cells(self.affine, self.grid)
+        for block, cells in blocks:
+            found = eta.take(cells)
+            for slope, row in zip(slopes.tolist(), block, strict=True):
+                found += row * slope  # a row by itself, wherever it stands
+            yield self.deviance.numbers(found, block[-1])[0]
 
     def over_people(self, blocks: Iterable[BlockOfPeople]) -> npt.NDArray[np.object_]:
         """Return the sums over people of the means of their whole rows. Confidential."""

@@ -18,6 +18,7 @@ from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.sensitivity import gram_sensitivity
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step as LedgerStep
+from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.deviance import SHARE, STEP, Deviance
 from dpmodels.scoring.guide import Guide
@@ -284,11 +285,13 @@ def _of_blocks(
         of_people = summed(rows, design, PeoplePasses(by_person), coins=early, inner=tail)
         return tuple(of_people.sums)
     assert not isinstance(rows, PeopleRows)
-    windows = ALL_ROWS if last else guide.windows
-    found = summed(
-        rows, design, Passes(tuple(passes)), windows=windows, coins=early, inner=tail
-    )
-    return tuple(found.sums)
+    chosen: dict[str, Any] = {"coins": early, "inner": tail}
+    chosen["windows"] = ALL_ROWS if last else guide.windows
+    grid = scoring_grid(design) if hasattr(rows, "cell_blocks") else None
+    if grid is not None:
+        by_cell = CellPasses(tuple(CellPass(one, grid) for one in passes), grid)
+        return by_cell.done(summed(rows, design, by_cell, **chosen))
+    return tuple(summed(rows, design, Passes(tuple(passes)), **chosen).sums)
 
 
 def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> float:
@@ -359,6 +362,11 @@ class _Worked:
     rows: Any
     working: Working
 
+    @property
+    def by_cells(self) -> bool:
+        """Whether a job may ask for numbers and cells in place of filled rows."""
+        return hasattr(self.rows, "cell_blocks")
+
     def blocks(
         self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
     ) -> Iterator[Array]:
@@ -382,12 +390,23 @@ class _WorkedJob:
         """Whether blocks are of whole people."""
         return bool(getattr(self.job, "of_people", False))
 
+    @property
+    def grid(self) -> Any:
+        """The grid of whose cells blocks are; None: they are filled."""
+        return getattr(self.job, "grid", None)
+
     def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> Any:
         """Return the sums over blocks. Confidential."""
-        return self.job.over(_worked(blocks, self.working), coins)
+        working, grid = self.working, self.grid
+        if grid is not None and working.place is not None:  # its place among the numbers
+            working = replace(working, place=grid.numbers.index(working.place))
+        return self.job.over(_worked(blocks, working), coins)
 
 
 def _worked(blocks: Iterable[Any], working: Working) -> Iterator[Any]:
     for block in blocks:
-        working.apply(block.rows if isinstance(block, BlockOfPeople) else block)
+        if isinstance(block, BlockOfPeople):
+            working.apply(block.rows)
+        else:
+            working.apply(block[0] if isinstance(block, tuple) else block)
         yield block

@@ -28,8 +28,9 @@ from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "SHRINK", "Adding", "Centre", "PassSums", "Passes", "Released", "ScorePass",
-    "counted_lengths", "release_pass", "scaled", "softened", "sums_of_passes",
+    "AT_CLIP", "BINS", "FACTOR", "KEPT", "SHRINK", "Adding", "Centre", "PassSums", "Passes",
+    "Released", "ScorePass", "counted_lengths", "into_ball", "release_pass", "scaled", "softened",
+    "sums_of_passes",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -37,7 +38,7 @@ Integers = npt.NDArray[np.object_]
 #: Factor on rows in balls: pays for the float rounding of norm, factor and product.
 SHRINK = 1.0 - 2.0**-36
 #: Scores are kept up to this part of C, then grow linearly to C at ``_REACHED`` C.
-_KEPT, _REACHED = 0.65, 0.8
+KEPT, _REACHED = 0.65, 0.8
 #: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
 BINS, AT_CLIP = 14, 9
 #: A float64: bits of its mantissa, values and bias of its exponent.
@@ -94,6 +95,8 @@ class PassSums:
     scale : int
         In units of ``6 p / 2^20``.
     bins : tuple of int
+    fine : bool
+        Scores are in units of ``C / 2^40``.
     """
 
     information: Integers
@@ -102,6 +105,7 @@ class PassSums:
     spread: Integers | None
     scale: int
     bins: tuple[int, ...]
+    fine: bool = False
 
     def __add__(self, other: PassSums) -> PassSums:
         def both(a: Any, b: Any) -> Any:
@@ -114,6 +118,7 @@ class PassSums:
             both(self.spread, other.spread),
             self.scale + other.scale,
             tuple(a + b for a, b in zip(self.bins, other.bins, strict=True)),
+            self.fine,
         )
 
     def __repr__(self) -> str:
@@ -148,10 +153,10 @@ def softened(norm: Array, clip: float, whole: bool = False) -> Array:
     """
     if whole:
         return np.minimum(norm, clip)
-    slope = (1.0 - _KEPT) / (_REACHED - _KEPT)
-    out = norm - _KEPT * clip
+    slope = (1.0 - KEPT) / (_REACHED - KEPT)
+    out = norm - KEPT * clip
     out *= slope
-    out += _KEPT * clip
+    out += KEPT * clip
     np.maximum(norm, out, out=out)
     return np.minimum(out, clip, out=out)
 
@@ -224,7 +229,7 @@ class ScorePass:
                 words["meat"].add(scaled(part, norm[chosen] * step, plan.meat * step))
         if omega is not None:
             sums.score += self._own_scores(z, psi, norm, length).astype(object)
-        _into_ball(v, long)
+        into_ball(v, long)
         sums.words["information"].add(cross_product(v))
         if omega is None:
             sums.score += self._scores(v, psi, norm, long).astype(object)
@@ -301,6 +306,11 @@ class ScorePass:
         A score is the row's own lattice vector z times ``f(|s|)/|z|``, so that both are parallel,
         and no longer than C in exact integers: ``|z| <= length``, and factors round towards zero.
         """
+        out: npt.NDArray[np.int64] = (z @ self.factors(psi, norm, length)).astype(np.int64)
+        return out
+
+    def factors(self, psi: Array, norm: Array, length: Array) -> Array:
+        """Return the integers (m,) by which lattice rows of this length are multiplied."""
         factor = softened(norm, self.plan.clip, self.plan.whole)
         np.copysign(factor, psi, out=factor)
         factor /= length
@@ -310,8 +320,7 @@ class ScorePass:
         most = FACTOR * self.plan.clip
         clip_cells(factor, -most, most, out=factor)
         factor *= STEPS / most * SHRINK
-        out: npt.NDArray[np.int64] = (z @ np.trunc(factor, out=factor)).astype(np.int64)
-        return out
+        return np.trunc(factor, out=factor)
 
     def _own_scores(
         self, z: Array, psi: Array, norm: Array, length: Array
@@ -402,7 +411,7 @@ class ManySums:
         return ManySums(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
 
 
-def _into_ball(z: Array, length: Array) -> None:
+def into_ball(z: Array, length: Array) -> None:
     """Scale rows (columns of z, in lattice steps) into the ball, and round them towards zero.
 
     Overwrites both: z with integers of norm at most 2^20, ``length`` with what was kept of it. A
@@ -464,7 +473,9 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Releas
         units.append(np.full(r + len(upper[0]), unit))
     values.append(sums.score)
     lattice = plan.clip / STEPS
-    if not plan.weighted:
+    if sums.fine:
+        lattice /= STEPS
+    elif not plan.weighted:
         lattice *= plan.information / STEPS * FACTOR
     units.append(np.full(r, lattice))
     weights.append(units[-1] / noise.score)

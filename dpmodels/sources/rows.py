@@ -17,6 +17,7 @@ from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.formula.grid import Grid
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.piece import Crew
 
@@ -24,6 +25,8 @@ __all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 
 #: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
 BLOCK_ROWS = WINDOW
+#: Rows of a block of numbers and cells: no product is formed of it, and it is a few arrays only.
+CELL_ROWS = 4 * WINDOW
 
 #: Why a source that cannot be opened again is refused.
 READ_ONCE = (
@@ -84,6 +87,7 @@ class Rows:
         self._bar: Any = None
         self._left = self._passes = passes
         self.crew, self._first = crew, first
+        self._categories: dict[str, Any] = {}
         self.seen = 0  # rows of the last whole pass
         self.n = n
 
@@ -142,8 +146,36 @@ class Rows:
         if at:
             yield buffer[:, :at], codes[:, :at]
 
+    def cell_blocks(
+        self,
+        design: Design,
+        grid: Grid,
+        height: int = CELL_ROWS,
+        windows: Windows = ALL_ROWS,
+        coins: Coins | None = None,
+    ) -> Iterator[tuple[Array, npt.NDArray[np.intp]]]:
+        """Yield blocks of the numbers of rows alone (``grid.numbers``), and the cells they are in.
+
+        Both arrays are reused.
+        """
+        buffer = np.empty((len(grid.numbers), height + ROW_PAD))
+        cells = np.empty(height, dtype=np.intp)
+        at = 0
+        for columns, m, full in self._pieces(design, height, windows, coins):
+            grid.fill(columns, buffer[:, at : at + m], cells[at : at + m])
+            at += m
+            del columns
+            if full:
+                yield buffer[:, :at], cells[:at]
+                at = 0
+        if at:
+            yield buffer[:, :at], cells[:at]
+
     def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
-        """Yield one pass of the blocks that a job reads: filled ones, or coded ones."""
+        """Yield one pass of the blocks that a job reads: filled, coded, or numbers and cells."""
+        grid = getattr(job, "grid", None)
+        if grid is not None:
+            return self.cell_blocks(design, grid, **chosen)
         coded = getattr(job, "coded", False)
         return (self.coded_blocks if coded else self.blocks)(design, **chosen)
 
@@ -215,7 +247,7 @@ class Rows:
             del columns
 
     def _cells(self, chunk: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(chunk) if self._coerced else coerce_all(chunk, kinds)
+        return dict(chunk) if self._coerced else coerce_all(chunk, kinds, self._categories)
 
     def next_pass(self, columns: int) -> Any:
         """Return the bar of the call: how many passes there are is public, so is its total."""

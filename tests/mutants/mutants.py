@@ -44,6 +44,21 @@ AFTER = (
     Mutant("dpmodels/after/association.py", "S -= inside / 2.0", "S -= 0.0", ORACLE),
     Mutant(f"{_M}moments/whitened.py", "min(max(1.0 + BALL_PART * square, quiet), 1.0 + square)", "BALL_PART * square", replayed("dp_moments-ssp")),
 )  # fmt: skip
+#: Rows added up by cell.
+_CELLS = ("tests/privacy/test_cells_sensitivity.py",)
+CELLS = (
+    Mutant("dpmodels/exact/bycell.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
+    Mutant("dpmodels/exact/bycell.py", "rest & ((1 << bits) - 1)", "rest", ("tests/unit/exact/test_cells.py",)),
+    Mutant("dpmodels/exact/bycell.py", "_ROWS, _MANY = 1 << 13, 512", "_ROWS, _MANY = 1 << 20, 512", ("tests/unit/exact/test_cells.py",)),
+    Mutant("dpmodels/exact/cells.py", "np.flatnonzero(square > 1.0)", "np.flatnonzero(square > 1.1)", ("tests/unit/exact/test_cells.py",)),
+    Mutant("dpmodels/exact/cells.py", "own[self.place] = 0.0", "own[self.place] *= 1.0", ("tests/unit/exact/test_cells.py",)),
+    Mutant("dpmodels/exact/cells.py", "np.where(self.grid.void, np.nan, image[self.place])", "image[self.place]", ("tests/unit/exact/test_cells.py",)),
+    Mutant("dpmodels/formula/grid.py", "void = np.isnan(out).any(axis=0)", "void = np.isnan(out).all(axis=0)", ("tests/unit/formula/test_grid.py",)),
+    Mutant("dpmodels/scoring/cells.py", "np.fmin(length / radius, 1.0)", "np.fmin(length / radius, 1.2)", _CELLS),
+    Mutant("dpmodels/scoring/cells.py", "factor *= MULTIPLE / plan.clip", "factor *= 1.1 * MULTIPLE / plan.clip", _CELLS),
+    Mutant("dpmodels/scoring/cells.py", "into_ball(zeta, kept)", "np.trunc(zeta, out=zeta)", _CELLS),
+    Mutant("dpmodels/scoring/sums.py", "        lattice /= STEPS\n", "        pass\n", ("tests/unit/scoring/test_cells.py",)),
+)  # fmt: skip
 #: Passes cut into tasks.
 TASKS = ("tests/unit/sources/test_tasks.py",)
 CUT = (
@@ -328,6 +343,7 @@ MUTANTS = (
         "psi = psi + 0.0",
         ("tests/privacy/test_scoring_sensitivity.py", "|", *replayed("ols-ssp")),
     ),
+    *CELLS,
     Mutant(
         "dpmodels/scoring/engine.py",
         'still=plan.people or plan.relation != "replace"',

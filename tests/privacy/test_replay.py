@@ -33,6 +33,11 @@ WEIGHED = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6), w=Real(0, 3))
 CLASSES = Schema(a=Real(-1, 1), b=Real(-2, 1), k=Levels(["u", "v"]))
 CLASSES_BOUGHT = Schema(a=Real(), k=Levels(["u", "v"]))
 TWO_CLASSES = Schema(k=Levels(["u", "v"]), k2=Levels(["u", "v"]))
+#: Designs of factors alone: added up by cell.
+CELLS = {"g": Levels(["u", "v", "w"]), "k": Levels(["u", "v"])}
+FACTORS = Schema(y=Real(-3, 3), **CELLS)
+FACTORS_EVENT = Schema(y=Levels(["no", "yes"]), **CELLS)
+FACTORS_COUNT = Schema(y=Count(6), w=Real(0, 3), b=Real(-2, 1), **CELLS)
 BOUGHT = Schema(a=Real(), b=Real(-2, 1), y=Real(-3, 3))
 #: Steps that no table here brings above half of their bound, and why.
 LOOSE = {
@@ -115,7 +120,8 @@ class Case:
         told = ",".join(
             f"{k}={v}" for k, v in self.options.items() if isinstance(v, (str, bool, int, float))
         )
-        return f"{self.verb}-{self.method}-{told or 'default'}-{self.table}"
+        cells = "-cells" if "g" in self.schema else ""
+        return f"{self.verb}-{self.method}-{told or 'default'}-{self.table}{cells}"
 
     def plan(self):
         import dpmodels as dp
@@ -179,6 +185,23 @@ CASES = [
         table="short",
         relation="add-remove",
     ),
+    *both_guessed("dp_ols", "ssp", "y ~ g * k", FACTORS, scoring=True),
+    Case("dp_ols", "ssp", "y ~ g * k", FACTORS, scoring=True, vcov="iid", eps=40.0),
+    *both_guessed("dp_ols", "ssp", "y ~ g + k", FACTORS, scoring=True, table="zeros", eps=400.0),
+    *both_guessed("dp_ols", "ssp", "y ~ g * k", FACTORS, scoring=False, stages=2, pairs=30),
+    Case("dp_ols", "ssp", "y ~ g + k", FACTORS, delta=0.0, pairs=30),
+    Case("dp_ols", "adassp", "y ~ g * k", FACTORS, pairs=30),
+    *both_guessed("dp_glm", "scoring", "y ~ g * k", FACTORS_EVENT, pairs=30),
+    Case(
+        "dp_glm", "scoring", "y ~ g + k", FACTORS_COUNT, family="poisson", pairs=30, weights="w",
+        offset="b",
+    ),
+    Case(
+        "dp_glm", "scoring", "y ~ g * k", FACTORS_EVENT, fit_stats=True, pairs=18, eps=40.0,
+        relation="add-remove", n_guess=12,
+    ),
+    *both_guessed("dp_quantreg", "scoring", "y ~ g + k", FACTORS, pairs=30, tau=0.2),
+    Case("dp_mest", "scoring", "y ~ g + k", FACTORS, loss="huber", pairs=30),
     *both_guessed("dp_glm", "scoring", schema=EVENT, pairs=30),
     *both_guessed("dp_glm", "scoring", schema=COUNTS, family="poisson", pairs=30),
     Case(
@@ -248,6 +271,7 @@ CASES = [
     *both_guessed("dp_moments", "ssp", "a + b ~ 1"),
     *both_guessed("dp_moments", "ssp", "a + b ~ 1", stages=2),
     Case("dp_moments", "ssp", "a + b ~ 1", stages=1, delta=0.0),
+    *both_guessed("dp_moments", "ssp", "y + g + k ~ 1", FACTORS, stages=2, pairs=30),
     # counts, one way and crossed, means by group and alone, in both norms
     *[
         Case("dp_table", "joint", f, CLASSES, delta=d, noise=k)
@@ -304,8 +328,8 @@ def tables(case, plan, seed=0):
     for name, end in ends.items():
         if end is None:
             v = plan.design.schema[name]
-            words[name] = ["no", "yes"] if "no" in v.levels else ["u", "v"]
-            data[name] = np.array(words[name], dtype=object)[rng.integers(0, 2, n)]
+            words[name] = list(v.levels)
+            data[name] = np.array(words[name], dtype=object)[rng.integers(0, len(v.levels), n)]
         elif case.table == "line":
             data[name] = (end[0] + end[1]) / 2 + (end[1] - end[0]) / 2 * (
                 t + 0.05 * rng.normal(size=n)
@@ -325,7 +349,7 @@ def tables(case, plan, seed=0):
     for _ in range(12):
         rows.append(
             tuple(
-                words[k][rng.integers(2)] if e is None else rng.uniform(*e) for k, e in ends.items()
+                words[k][rng.integers(len(words[k]))] if e is None else rng.uniform(*e) for k, e in ends.items()
             )
         )
     order = rng.permutation(len(rows))

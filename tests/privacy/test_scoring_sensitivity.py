@@ -206,7 +206,7 @@ def test_under_add_remove_a_row_does_not_depend_on_its_place():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", ["PASSES", "WEIGHTED"])
+@pytest.mark.parametrize("kind", ["PASSES", "WEIGHTED", "BY_CELL"])
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("factor", [1.0, 1 / math.sqrt(2), 0.5])
 def test_too_little_noise_of_a_whole_pass_is_flagged(k, factor, kind):

@@ -26,7 +26,8 @@ PRIOR_SD = 1.0
 NOISE_INFORMATION = 2.0
 #: A coefficient whose posterior sd exceeds this part of its prior sd was not determined.
 DETERMINED = 0.5
-_ROUNDS = 60
+#: Rounds of the iteration at most, and the relative change at which it ends: what float leaves.
+_ROUNDS, _CLOSE = 60, 1e-8
 
 
 def posterior(m: Moments, precision: Array, meat: Array) -> tuple[Array, Array]:
@@ -57,8 +58,15 @@ def posterior(m: Moments, precision: Array, meat: Array) -> tuple[Array, Array]:
         shown = m.M @ inverse @ m.M - NOISE_INFORMATION * m.noise_moment(inverse)
         cov = np.asarray(np.linalg.inv(positive_part(shown) + precision), dtype=np.float64)
         mean = cov @ (m.M @ (inverse @ m.h))
+        done = _close(mean, d) and _close(cov, P)
         d, P = np.asarray(d + mean) / 2.0, np.asarray(P + cov) / 2.0
+        if done:
+            break
     return d, P
+
+
+def _close(new: Array, old: Array) -> bool:
+    return bool(np.abs(new - old).max() <= _CLOSE * np.abs(new).max())
 
 
 @functools.lru_cache(maxsize=256)

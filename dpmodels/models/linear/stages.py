@@ -12,7 +12,8 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.queries import ball_map, ball_sd, joint_noise, release_ball
 from dpmodels.exact.rowmap import OneFirst
-from dpmodels.exact.whiten import floored_cholesky
+from dpmodels.exact.whiten import floored_cholesky, turned
+from dpmodels.formula.grid import grid_of
 from dpmodels.models.linear.facts import Stage
 from dpmodels.models.linear.plans import mu_like, second_radius
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
@@ -135,4 +136,8 @@ def whitened_stage(
     K = floored_cholesky(first.Q / read, noise, multiple=floor, least=least)
     # whitened is the trace of a person: phi speaks of rows, of which each has so many
     R = radius or second_radius(mu_like(mechanism, q), q, n, phi / (passes.per or 1.0))
-    return ball_stage(passes, first.L @ K, R, "whitened moments", mechanism)
+    L = first.L @ K
+    grid = None if passes.per else grid_of(passes.design)
+    if grid is not None and len(grid.numbers) == 1:  # rows can then be added up by cell
+        L = turned(L, grid.numbers[0] + passes.constant)
+    return ball_stage(passes, L, R, "whitened moments", mechanism)

@@ -67,13 +67,10 @@ def covariance(T: Array, V: Array) -> Array:
     of ``T E T'`` is ``sum_ab T_ia T_jb E_ab``.
     """
     q = len(T)
-    upper = np.triu_indices(q)
-    B = np.empty((len(upper[0]), len(upper[0])))
-    for row, (i, j) in enumerate(zip(*upper, strict=True)):
-        outer = np.outer(T[i], T[j])
-        both = outer + outer.T
-        both[np.diag_indices(q)] = np.diag(outer)
-        B[row] = both[upper]
+    i, j = upper = np.triu_indices(q)
+    B = T[np.ix_(i, i)] * T[np.ix_(j, j)]
+    B += T[np.ix_(i, j)] * T[np.ix_(j, i)]
+    B[:, i == j] /= 2.0
     return np.asarray((B * V[upper]) @ B.T)
 
 
@@ -86,14 +83,15 @@ def ratio(C: Array, cov: Array) -> tuple[Array, Array]:
     least a tenth; below that noise rules.
     """
     w = max(float(C[-1, -1]), LEAST_WEIGHT)
-    upper = np.triu_indices(len(C))
-    J = np.eye(len(cov)) / w
-    J[:, -1] -= C[upper] / w**2
-    J[-1] = 0.0
-    J[-1, -1] = 1.0
     R = C / w
     R[-1, -1] = 1.0
-    return R, J @ cov @ J.T
+    # the Jacobian is the identity over w, without its last row, less v in its last column
+    v = C[np.triu_indices(len(C))] / w**2
+    v[-1] = -1.0
+    own, last = cov / w**2, cov[:, -1] / w
+    own[-1] = own[:, -1] = last[-1] = 0.0
+    crossed = np.outer(last, v)
+    return R, own - crossed - crossed.T + cov[-1, -1] * np.outer(v, v)
 
 
 def moment_estimate(

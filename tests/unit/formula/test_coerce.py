@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from dpmodels.formula import build_design, coerce
+from dpmodels.formula.coerce import coerce_all
 from dpmodels.schema import Binary, Count, Levels, Ordered, Real, Text
 
 nan = np.nan
@@ -308,3 +309,28 @@ def test_a_missing_cell_is_missing_whatever_the_other_cells_are(name):
                 plain = np.asarray(coerce(made("a", "b", gap, gap, "a"), variable))
                 same(got[1:], plain[1:])
                 same(got[2:4], [missing] * 2)
+
+
+def test_categories_that_were_seen_are_not_looked_up_again():
+    """Chunks of one column give the same codes with a memory as without; another column its own."""
+    variable = Levels(["a", "b", "c"], other="c")
+    cells = ["b", None, "a", "odd", "c", "a"]
+    seen = {}
+    for categories in (["a", "b", "c"], ["c", "odd", "b", "a"], ["a", "b", "c", "odd"], ["b"]):
+        codes = [categories.index(c) if c in categories else -1 for c in cells]
+        column = pd.Series(pd.Categorical.from_codes(codes, categories))
+        want = coerce_all({"g": column}, {"g": variable})["g"]
+        for part in (slice(0, 4), slice(4, 6), slice(0, 0)):
+            got = coerce_all({"g": column.iloc[part]}, {"g": variable}, seen)["g"]
+            assert got.dtype == want.dtype and np.array_equal(got, want[part])
+    other = Levels(["c", "b", "a"])  # the same column, as another variable
+    got = coerce_all({"g": column}, {"g": other}, seen)["g"]
+    assert np.array_equal(got, coerce_all({"g": column}, {"g": other})["g"])
+    numbers = pd.Series(pd.Categorical([3.0, 1.0, np.nan], [1.0, 3.0]))
+    kinds = {"x": Real(0, 5), "k": Levels([3, 1])}
+    got = coerce_all({"x": numbers, "k": numbers}, kinds, seen)
+    assert np.array_equal(got["x"], [3.0, 1.0, np.nan], equal_nan=True)
+    assert got["k"].tolist() == [0, 1, -1]
+    want = coerce(pd.CategoricalIndex(cells), variable)
+    index = pd.CategoricalIndex(cells)
+    assert np.array_equal(want, coerce_all({"g": index}, {"g": variable}, {})["g"])

@@ -1,0 +1,187 @@
+"""Scoring passes by cell: the integers of the dense pass, or its sums up to the cell's lattice."""
+
+import functools
+import pickle
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.errors import NotPrivateWarning
+from dpmodels.formula.build import build_design
+from dpmodels.schema import Binary, Count, Levels, Real, Schema
+from dpmodels.scoring import cells
+from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
+from dpmodels.scoring.coordinates import public_coordinates
+from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.score import plain
+from dpmodels.scoring.sums import Centre, Passes, ScorePass
+from dpmodels.sources.adapt import as_source
+from dpmodels.sources.crew import Threads
+from dpmodels.sources.rows import Rows
+from dpmodels.sources.summed import summed
+from dpmodels.sources.windows import WINDOW, Coins
+
+N = 12_000
+SCHEMA = Schema(
+    y=Real(0, 10),
+    w=Real(0, 2),
+    o=Real(-1, 1),
+    t=Binary(),
+    c=Count(9),
+    g=Levels([f"g{i}" for i in range(12)]),
+    k=Levels(["a", "b"]),
+)
+
+
+def frame(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    df = pd.DataFrame(
+        {
+            "y": rng.normal(5, 9, n),
+            "w": rng.uniform(0, 2, n),
+            "o": rng.uniform(-1, 1, n),
+            "t": rng.choice([0.0, 1.0, np.nan], n, p=[0.5, 0.48, 0.02]),
+            "c": rng.poisson(2.0, n).clip(0, 9),
+            "g": rng.choice([*SCHEMA["g"].levels, "undeclared"], n),
+            "k": rng.choice(["a", "b"], n),
+        }
+    )
+    df.loc[::19, "y"] = np.nan
+    return df
+
+
+def bent(x, _):
+    """Scores and weights of a model of a residual."""
+    return np.clip(x, -1.3, 1.3), np.where(np.abs(x) < 1.3, 1.0, 0.2) * (1 + 0.1 * x * x)
+
+
+def both(design, k=2, relation="replace", evaluate=plain, weighted=False):
+    """A pass, dense and by cell."""
+    co, rng = public_coordinates(design), np.random.default_rng(1)
+    r = co.rank
+    W = 1.5 * np.linalg.inv(np.linalg.cholesky(np.cov(rng.normal(size=(r, 5 * r)))))
+    plan = plan_pass(
+        LINEAR, k, 0.3, N, r, relation, meat=True, tail=N // 4, weighted=weighted
+    )
+    aside = design.place_aside
+    one = ScorePass(plan, Centre(co.unit, co.W0, 0.2 * rng.normal(size=r), W, 0.3, evaluate,
+                                 offset=aside("offset"), weights=aside("weights")))  # fmt: skip
+    grid = scoring_grid(design)
+    return Passes((one,)), CellPasses((CellPass(one, grid),), grid)
+
+
+def tossed(seed=5):
+    rng = np.random.default_rng(seed)
+    return Coins(4, lambda m: rng.integers(0, 256, m, dtype=np.uint8))
+
+
+def sums(design, job, table=None, **chosen):
+    table = frame() if table is None else table
+    rows = Rows(as_source(table), len(table))
+    found = job.over(rows.blocks_for(job, design, **chosen), tossed())
+    return (job.done(found) if isinstance(job, CellPasses) else found.sums)[0]
+
+
+def same(a, b):
+    return np.array_equal(np.asarray(a), np.asarray(b))
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@pytest.mark.parametrize("formula", ["y ~ g * k", "y ~ 0 + g:k + t", "y ~ g + k + offset(o)"])
+def test_information_and_scores_are_the_integers_of_the_dense_pass(formula, relation):
+    design = build_design(formula, SCHEMA, aside=True)
+    for k in (1, 2):
+        dense, by_cell = (sums(design, job) for job in both(design, k, relation))
+        assert same(dense.information, by_cell.information)
+        assert same(dense.score, by_cell.score) and any(dense.score)
+        assert dense.scale == by_cell.scale and dense.bins == by_cell.bins
+        assert not by_cell.fine
+        for name in ("meat", "spread") if k == 2 else ():
+            one, other = (np.asarray(getattr(s, name), dtype=float) for s in (dense, by_cell))
+            assert np.abs(one - other).max() < 2e-5 * np.abs(one).max() and not same(one, other)
+
+
+@pytest.mark.parametrize(
+    "options, evaluate", [({}, bent), ({"weights": "w"}, bent), ({"weights": "w"}, plain)]
+)
+def test_weighted_rows_have_the_sums_of_the_dense_pass(options, evaluate):
+    """Up to the roundings of two lattices of 2^-20."""
+    design = build_design("y ~ g * k", SCHEMA, aside=True, **options)
+    jobs = both(design, evaluate=evaluate, weighted=True)
+    dense, by_cell = (sums(design, job) for job in jobs)
+    assert by_cell.fine and dense.bins == by_cell.bins and dense.scale == by_cell.scale
+    for name, unit in (("information", 1), ("meat", 1), ("spread", 1), ("score", 2.0**-20)):
+        one = np.asarray(getattr(dense, name), dtype=float)
+        other = np.asarray(getattr(by_cell, name), dtype=float) * unit
+        assert np.abs(one - other).max() < 2e-5 * np.abs(one).max()
+
+
+def test_a_design_with_a_number_among_its_predictors_stays_dense():
+    assert scoring_grid(build_design("y ~ g + w", SCHEMA)) is None
+    assert scoring_grid(build_design("y ~ w", SCHEMA)) is None
+
+
+def test_tasks_and_parts_give_the_same_sums():
+    design, table = build_design("y ~ g * k", SCHEMA), frame()
+    for options in ({}, {"evaluate": bent, "weighted": True}):
+        _, job = both(design, **options)
+
+        def read(crew=None, job=job):
+            return job.done(summed(Rows(as_source(table), N, crew=crew), design, job))[0]
+
+        plainly = read()
+        for other in (read(Threads(2, WINDOW)),):
+            for name in ("information", "meat", "spread", "score", "bins"):
+                assert same(getattr(plainly, name), getattr(other, name))
+        again = pickle.loads(cloudpickle.dumps(job))
+        halves = [
+            again.over(Rows(as_source(part), len(part)).blocks_for(again, design))
+            for part in (table[9_000:], table[:9_000])
+        ]
+        (added,) = again.done(halves[0] + halves[1])
+        assert same(added.information, plainly.information) and same(added.score, plainly.score)
+        assert "confidential" in repr(halves[0].sums[0])
+
+
+HUBER = functools.partial(dp.dp_mest, "huber")
+#: And how far apart two fits may be, in standard errors: what is left of the noise (it is drawn on
+#: other lattices), of rows at the corner of a loss, and of the lattices of very large clips.
+FITS = {
+    "ols": (dp.dp_ols, "y ~ g * k", {}, 1e-3),
+    "logit": (dp.dp_glm, "t ~ g + k", {"family": "binomial", "fit_stats": True}, 1e-3),
+    "poisson": (
+        dp.dp_glm, "c ~ g + k + offset(o)", {"family": "poisson", "weights": "w"}, 0.06,
+    ),
+    "quantiles": (dp.dp_quantreg, "y ~ g + k", {"tau": [0.3, 0.5]}, 0.1),
+    "huber": (HUBER, "y ~ g + k", {}, 0.02),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_by_cell_is_the_dense_fit(name, monkeypatch):
+    """With next to no noise: the passes, their start and its working response are the same."""
+    verb, formula, options, close = FITS[name]
+    read = []
+    counted = cells.CellPasses.over
+    monkeypatch.setattr(
+        cells.CellPasses, "over", lambda self, *a: read.append(1) or counted(self, *a)
+    )
+
+    def fit():
+        with pytest.warns(NotPrivateWarning):
+            return verb(formula, frame(), schema=SCHEMA, eps=1e9, delta=1e-6, seed=1, **options)
+
+    by_cell, passes = fit(), len(read)
+    assert passes >= 2
+    monkeypatch.setattr("dpmodels.scoring.cells.grid_of", lambda design: None)
+    monkeypatch.setattr("dpmodels.exact.cells.grid_of", lambda design: None)
+    dense = fit()
+    assert len(read) == passes
+    one, other = np.asarray(by_cell.params, float), np.asarray(dense.params, float)
+    assert np.abs(one - other).max() < close * np.asarray(dense.bse, float).max()
+    assert np.allclose(by_cell.bse, dense.bse, rtol=5e-3)
+    if "fit_stats" in options:
+        assert by_cell.stats["deviance"] == pytest.approx(dense.stats["deviance"], rel=1e-3)
