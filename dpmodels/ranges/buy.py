@@ -18,6 +18,7 @@ from dpmodels.planning import Purchase
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.run import tail_margin
 from dpmodels.privacy.steps import Step
+from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -184,7 +185,7 @@ def buy_ranges(
     if rows.n > SAMPLE_ROWS:
         keep = np.sort(run.noise.permutation(rows.n)[:SAMPLE_ROWS])
     index = [_index(names, c) for c in purchase.columns]
-    sample = rows.sample(design, index, keep, run.coins)
+    sample = sampled(rows, design, index, keep, run.coins)
     order = run.noise.permutation(sample.shape[1])
     found: dict[str, tuple[float, float]] = {}
     for values, name in zip(sample, purchase.columns, strict=True):

@@ -85,6 +85,7 @@ class Rows:
         self._left = self._passes = passes
         self.crew, self._first = crew, first
         self.seen = 0  # rows of the last whole pass
+        self._lengths: dict[int, int] | None = None  # of the parts: confidential
         self.n = n
 
     def blocks(
@@ -235,6 +236,25 @@ class Rows:
             raise SourceError(
                 "this pass met another number of rows than was declared or counted before: the "
                 "source must give the same rows each time"
+            )
+
+    def check_parts(self, lengths: Mapping[int, int]) -> None:
+        """Refuse a pass that met another number of rows in a part than a pass before it.
+
+        ``lengths`` (part -> rows) stay in this process for the length of the call, and no message
+        shows them. Of a table that is the same in every pass this never says anything, whatever
+        is in it; where one row may be added or removed nothing is compared (``theory.md``, 3).
+        """
+        if not self._public_n:
+            return
+        # some engines leave an empty part out
+        found = {part: rows for part, rows in lengths.items() if rows}
+        if self._lengths is None:
+            self._lengths = found
+        elif found != self._lengths:
+            raise SourceError(
+                "a part of the table has another number of rows than in a pass before: the source "
+                "must give the same rows each time. Read files, or persist the frame"
             )
 
     def skim(self, design: Design) -> None:
