@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.columns import column_sums, rescaling, sums_sensitivity
@@ -16,6 +19,7 @@ from dpmodels.models.glm.newton import WorkingRows, minimise
 from dpmodels.models.glm.plan import COEF_STEP, INFO_STEP, OUT_STEP, SCALE_STEP, GlmDetail
 from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
+from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -74,8 +78,8 @@ def _rescale(
     keep = np.array([c.kind != "intercept" for c in design.columns])
     d = int(keep.sum())
     index = [*np.flatnonzero(keep).tolist(), design.p]
-    blocks = (block[index] for block in rows.blocks(design))
-    sums = column_sums(blocks, scale[keep], shift[keep])
+    job = functools.partial(_column_sums, index=index, scale=scale[keep], shift=shift[keep])
+    (sums,) = counted(rows, design, job)
     size = sums_sensitivity(d, detail.relation)
     noisy = run.gaussian(SCALE_STEP, sums, size, unit=1.0 / STEPS)
     sd = size / STEPS / detail.mu[SCALE_STEP]
@@ -84,6 +88,13 @@ def _rescale(
     shift[keep] = shift[keep] * factor + offset
     scale[keep] *= factor
     return noisy, scale, shift
+
+
+def _column_sums(
+    blocks: Iterable[Array], index: list[int], scale: Array, shift: Array
+) -> tuple[npt.NDArray[np.object_]]:
+    """Return :func:`column_sums` of some columns, the response last. Confidential."""
+    return (column_sums((block[index] for block in blocks), scale, shift),)
 
 
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
