@@ -191,7 +191,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Privacy
     -------
     Unit: one row. One-sided composition (``privacy/one_sided.md``, section 1). The distance to the
-    exact optimum is certified by the gradient norm and added to the sensitivity.
+    exact optimum is certified by the gradient norm and added to the sensitivity. The rows are read
+    by the caller: the minimisation keeps them, or adds up floats in the order of the table.
     """
     from dpmodels.models.glm.release import working_map
 
