@@ -140,11 +140,18 @@ def test_chosen_rows_are_those_of_one_process(keep):
     frame, one = make(), design()
     if keep is not None:
         keep = np.sort(np.random.default_rng(1).permutation(N)[:7_000])
-    plain = Rows(as_source(frame), N).sample(one, [1, 3], keep)
+    plain = Rows(as_source(frame), N).sample(one, [1, 2, 3], keep)
     for crew in (Serial(WINDOW), Threads(2, 2 * WINDOW)):
-        found = sampled(Rows(as_source(frame), N, crew=crew), one, [1, 3], keep)
+        found = sampled(Rows(as_source(frame), N, crew=crew), one, [1, 2, 3], keep)
         assert np.array_equal(found, plain, equal_nan=True)
     assert np.isnan(plain).all(axis=0).any() and not np.isnan(plain).all()
+
+
+def test_chosen_rows_of_a_design_without_a_response():
+    one = build_design("~ x + z + 0", Schema(x=Real(-3, 3), z=Real(-1, 1)))
+    plain = Rows(as_source(make()), N).sample(one, [1], None)
+    found = sampled(Rows(as_source(make()), N, crew=Serial(WINDOW)), one, [1])
+    assert np.array_equal(found, plain, equal_nan=True) and np.isnan(plain).any()
 
 
 def test_a_part_returns_no_row_that_was_not_chosen():
