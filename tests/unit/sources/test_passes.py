@@ -148,7 +148,7 @@ def test_chosen_rows_are_those_of_one_process(keep):
 
 
 def test_chosen_rows_of_a_design_without_a_response():
-    one = build_design("~ x + z + 0", Schema(x=Real(-3, 3), z=Real(-1, 1)))
+    one = build_design("~ x + z + 0", Schema(x=Real(-3, 3), z=Real(-1, 1)), one_sided_ok=True)
     plain = Rows(as_source(make()), N).sample(one, [1], None)
     found = sampled(Rows(as_source(make()), N, crew=Serial(WINDOW)), one, [1])
     assert np.array_equal(found, plain, equal_nan=True) and np.isnan(plain).any()
