@@ -63,9 +63,12 @@ CUT = (
     Mutant("dpmodels/sources/summed.py", "and bool(((at >= 0) & (at < self.size)).all())", "", PASSES),
     Mutant("dpmodels/sources/summed.py", "part[:, np.isnan(block[-1 if self.response else 0][chosen])] = np.nan", "", PASSES),
 )
+SUBSET = ("tests/unit/ranges/test_random_subset.py",)
 #: Sums of integer rows.
 LATTICE = ("tests/privacy/test_lattice_sensitivity.py",)
 ROWS = (
+    Mutant("dpmodels/ranges/buy.py", "more[more <= last] % np.uint64(n)", "more % np.uint64(n)", SUBSET),
+    Mutant("dpmodels/ranges/buy.py", "drawn[np.sort(first)[:size]]", "np.unique(drawn)[:size]", SUBSET),
     Mutant(f"{_M}kernel/kernel.py", "np.trunc(part, out=part)", "np.rint(part, out=part)", LATTICE),
     Mutant(f"{_M}kernel/kernel.py", "(K * y[a : a + height], K)", "(K * y[a : a + height] * 1.01, K)", LATTICE),
     Mutant(f"{_M}kernel/kernel.py", "return 2.0 * math.sqrt(2.0 * m) / _KERNEL", "return math.sqrt(2.0 * m) / _KERNEL", LATTICE),
