@@ -22,8 +22,8 @@ def test_subsets_are_sorted_and_distinct(n):
 def test_every_subset_is_as_likely():
     """False alarms: one in a million seeds; this seed is fixed."""
     coins = make_noise(1).coins
-    counts = Counter(tuple(random_subset(5, 2, coins).tolist()) for _ in range(4_000))
-    subsets = list(itertools.combinations(range(5), 2))
+    counts = Counter(tuple(random_subset(5, 3, coins).tolist()) for _ in range(10_000))
+    subsets = list(itertools.combinations(range(5), 3))
     assert chisquare([counts[s] for s in subsets]).pvalue > 1e-6
 
 
