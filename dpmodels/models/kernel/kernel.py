@@ -44,9 +44,11 @@ _LABEL = 2.0**15
 _KERNEL = 2.0**44
 #: The lower word of a sum.
 _WORD_BITS = 22
-_WORD, _WORD_STEP = 2.0**_WORD_BITS, 2.0**-_WORD_BITS
+_WORD = 2.0**_WORD_BITS
+#: Rows whose sum of steps a float holds exactly.
+_TOGETHER = 1 << 9
 #: Kernel values in memory at once.
-_AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 17
 
 #: maps a block buffer to (features (d, m), response (m,)), NaN in void rows
 Reader = Callable[[Array], tuple[Array, Array]]
@@ -147,24 +149,28 @@ def lattice_sums(
         keep = ~(np.isnan(y) | np.isnan(x).any(axis=0))
         x, y = x[:, keep], y[keep]
         for a in range(0, len(y), height):
-            K = pointwise(points, x[:, a : a + height], h) * _KERNEL
+            K = pointwise(points, x[:, a : a + height], h)
+            K *= _KERNEL
             for i, part in enumerate((K * y[a : a + height], K)):
                 np.trunc(part, out=part)
-                high = np.trunc(part * _WORD_STEP)
-                part -= high * _WORD
-                # sums of integers of at most 2^22 over at most 2^13 rows: exact in any order
-                out[2 * i] += high.sum(axis=1).astype(np.int64)
-                out[2 * i + 1] += part.sum(axis=1).astype(np.int64)
+                # sums of integers of at most 2^44 over at most 2^9 rows: exact in any order
+                sums = np.add.reduceat(part, range(0, part.shape[1], _TOGETHER), axis=1)
+                total = sums.astype(np.int64).sum(axis=1)
+                out[2 * i] += total >> _WORD_BITS
+                out[2 * i + 1] += total & (int(_WORD) - 1)
     return tuple(out)
 
 
 def pointwise(points: Array, x: Array, h: float) -> Array:
     """Return K (m, rows) of rows x (d, rows), each by itself whatever its place in a block."""
     square = np.zeros((len(points), x.shape[1]))
+    part = np.empty_like(square)
     for at, cells in zip(points.T, x, strict=True):
-        part = (at[:, None] - cells[None, :]) / h
-        square += part * part
-    return np.asarray(np.exp(-0.5 * square))
+        np.subtract(at[:, None], cells[None, :], out=part)
+        part *= part
+        square += part
+    square *= -0.5 / (h * h)  # differences first: near points keep their digits
+    return np.asarray(np.exp(square, out=square))
 
 
 def lattice_error(m: int, ridge: float) -> float:
