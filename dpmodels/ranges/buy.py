@@ -186,7 +186,7 @@ def buy_ranges(
     _, tau = threshold(purchase)
     keep = None
     if rows.n > SAMPLE_ROWS:
-        keep = _chosen(rows.n, run)
+        keep = _histogram_rows(rows.n, run)
     index = [_index(names, c) for c in purchase.columns]
     sample = sampled(rows, design, index, keep, run.coins)
     order = run.noise.permutation(sample.shape[1])
@@ -207,7 +207,7 @@ def buy_ranges(
     return design.with_bounds(found)
 
 
-def _chosen(n: int, run: Run) -> npt.NDArray[np.intp]:
+def _histogram_rows(n: int, run: Run) -> npt.NDArray[np.intp]:
     """Return a uniformly random subset of :data:`SAMPLE_ROWS` of n rows, sorted."""
     if n < _MANY_SAMPLES * SAMPLE_ROWS:
         return np.sort(run.noise.permutation(n)[:SAMPLE_ROWS])

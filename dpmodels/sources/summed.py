@@ -64,12 +64,15 @@ def summed(
     if not pieces and not crew.knows_parts:
         return job.over(_blocks(rows, design, job, chosen), inner)
     if windows.every > 1:
-        pieces = _in_order(rows.source, pieces)
+        pieces = _in_order(rows, pieces)
     return _by_tasks(rows, Task(design, job, windows, keyed(coins), keyed(inner)), pieces)
 
 
 def _by_tasks(rows: Any, task: Task, pieces: Sequence[Piece]) -> Any:
     """Return the sums of one pass by the tasks of the crew of rows."""
+    known = {i: piece.rows for i, piece in enumerate(pieces) if piece.rows is not None}
+    if len(known) == len(pieces) > 0:  # places were made of them
+        rows.check_parts(known)
     bar = rows.next_pass(len(task.design.kinds))
     mark, parts = rows.crew.run(task, pieces)
     count = None if rows.crew.knows_parts else len(pieces)
@@ -223,7 +226,7 @@ def sampled(
     if crew is None or crew.knows_parts:
         found: Array = rows.sample(design, indices, keep, draw)
         return found
-    pieces = _placed(rows.source, crew.pieces(rows.source, list(design.kinds)))
+    pieces = _placed(rows, crew.pieces(rows.source, list(design.kinds)))
     if not pieces:
         found = rows.sample(design, indices, keep, draw)
         return found
@@ -242,20 +245,23 @@ def _blocks(rows: Any, design: Design, job: Job, chosen: dict[str, Any]) -> Any:
     return rows.blocks(design, **chosen) if own is None else own(job, design, **chosen)
 
 
-def _placed(source: Any, pieces: Sequence[Piece]) -> list[Piece]:
+def _placed(rows: Any, pieces: Sequence[Piece]) -> list[Piece]:
     """Return the parts with their places in the table; none: those are not known."""
     if pieces and all(piece.first is not None for piece in pieces):
         return list(pieces)
-    lengths = source.lengths() if pieces else None
+    lengths = rows.source.lengths() if pieces else None
     if lengths is None:
         return []
     places = accumulate(lengths, initial=0)
-    return [dataclasses.replace(piece, first=at) for piece, at in zip(pieces, places, strict=False)]
+    return [
+        dataclasses.replace(piece, first=at, rows=length)
+        for piece, at, length in zip(pieces, places, lengths, strict=False)
+    ]
 
 
-def _in_order(source: Any, pieces: Sequence[Piece]) -> list[Piece]:
+def _in_order(rows: Any, pieces: Sequence[Piece]) -> list[Piece]:
     """Return the parts with their places, which windows go by."""
-    found = _placed(source, pieces)
+    found = _placed(rows, pieces)
     if not found:
         raise SourceError(
             "public_order=True reads rows by their place in the table, which is not known here: "

@@ -12,7 +12,7 @@ from dpmodels.formula import build_design
 from dpmodels.schema import Real, Schema
 from dpmodels.sources.adapt import as_source
 from dpmodels.sources.crew import Serial, Threads
-from dpmodels.sources.piece import CONNECTED
+from dpmodels.sources.piece import CONNECTED, Piece
 from dpmodels.sources.pieces import Partial, Task, added
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.summed import Cells, Sampled, sampled
@@ -229,3 +229,27 @@ def test_rows_of_parts_do_not_print():
     rows = Rows(as_source(make()), N)
     rows.check_parts({0: 12_345, 1: 6})
     assert "12345" not in repr(rows) and "12345" not in str(vars(rows).keys())
+
+
+@pytest.mark.parametrize("change", [0, 1])
+def test_a_part_that_is_not_as_long_as_its_place_says_is_refused(change):
+    """Places of the rows are counted first: a part that then gives others would be misplaced."""
+    frame, one = make(100), design()
+    cuts = [slice(0, 40), slice(40, 100)], [slice(0, 40 + change), slice(40 + change, 100)]
+
+    class Counted:
+        kinds, n, rescannable, schema_attr = {}, None, True, None
+
+        def lengths(self):
+            return [len(frame[cut]) for cut in cuts[0]]
+
+        def pieces(self, names, rows):
+            return [Piece(as_source, frame[cut]) for cut in cuts[1]]
+
+    rows = Rows(Counted(), 100, crew=Serial(1))
+    if change:
+        with pytest.raises(dp.errors.SourceError, match="in a pass before"):
+            sampled(rows, one, [2])
+    else:
+        plain = Rows(as_source(frame), 100).sample(one, [2], None)
+        assert np.array_equal(sampled(rows, one, [2]), plain, equal_nan=True)
