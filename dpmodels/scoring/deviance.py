@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -132,11 +132,8 @@ class Deviance:
         Of people the mean over a person's whole rows counts, in the convex hull of what one row
         can be (``units/theory.md``, 8).
         """
-        job = _Sums(self, affine)
-        if isinstance(rows, PeopleRows):
-            total = job.over_people(rows.people(design))
-        else:
-            total = summed(rows, design, job)
+        of = _SumsOfPeople if isinstance(rows, PeopleRows) else _Sums
+        total = summed(rows, design, of(self, affine))
         noisy = run.gaussian(STEP, total, REACH * STEPS, unit=1.0 / STEPS)
         return FitStatistics(noisy * self.width + whole * self.low, REACH / mu * self.width)
 
@@ -184,7 +181,16 @@ class _Sums:
                 total += steps.sum(axis=1).astype(np.int64).astype(object)
         return total
 
-    def over_people(self, blocks: Iterable[BlockOfPeople]) -> npt.NDArray[np.object_]:
+
+@dataclass(frozen=True, eq=False)
+class _SumsOfPeople:
+    """The same where the unit is a person."""
+
+    deviance: Deviance
+    affine: Any
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> npt.NDArray[np.object_]:
         """Return the sums over people of the means of their whole rows. Confidential."""
         total = np.zeros(3, dtype=object)
         with np.errstate(all="ignore"):
