@@ -296,7 +296,7 @@ class Rows:
         """
         index = list(indices)
         size = self.n if keep is None else len(keep)
-        out = np.empty((len(index), size))
+        out = np.full((len(index), size), np.nan)
         at = done = 0
         for block in self.blocks(design):
             m = block.shape[1]

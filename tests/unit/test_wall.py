@@ -479,6 +479,7 @@ def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
             ("dpmodels.models.components.pca", "_column_sums"),
             ("dpmodels.models.linear.dpgd", "_gradient_sum"),
             ("dpmodels.models.glm.release", "information_sums"),
+            ("dpmodels.models.glm.lattice", "lattice_sums"),
             ("dpmodels.models.kernel.kernel", "UnitRows"),
             ("dpmodels.sources.summed", "Sampled")} <= set(roots)  # fmt: skip
     assert functions_counted(closure.trees)[1] == []  # of each it is known what is sent
@@ -514,8 +515,8 @@ READ_HERE = {
     "models/linear/jl.py": "every row meets normals of its own",
     "models/table/subsample.py": "the user's test takes a table",
     "models/custom/gptr.py": "the user's functions take all rows",
-    "models/glm/release.py": "mapped rows are kept until the minimum is found",
-    "models/glm/tested.py": "mapped rows are kept until the minimum is found",
+    "models/glm/lattice.py": "mapped rows are kept until the minimum is found",
+    "models/glm/tested.py": "the curvature at the minimum is a sum of floats",
 }
 
 
@@ -545,7 +546,7 @@ def test_methods_that_read_here_say_so():
             ("models/noised/make.py", "backend"), ("models/linear/jl.py", "jl"),
             ("models/table/subsample.py", "subsample"), ("models/custom/gptr.py", "gptr"),
             ("models/custom/eptr.py", "eptr"), ("models/mean/ptr.py", "ptr"),
-            ("models/glm/release.py", "objpert"), ("models/glm/tested.py", "tested"),
+            ("models/glm/lattice.py", "objpert"), ("models/glm/tested.py", "tested"),
         )
     }  # fmt: skip
     said = {e.backend.removeprefix("dpmodels.") for e in _entries().values() if e.by_rows}

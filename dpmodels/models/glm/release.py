@@ -17,6 +17,7 @@ from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.rowmap import STEPS, UnitScale, unit_scale
 from dpmodels.exact.symmetric import svec, unsvec
 from dpmodels.exact.words import Words, joined
+from dpmodels.models.glm.lattice import passes_over
 from dpmodels.models.glm.newton import WorkingRows, minimise
 from dpmodels.models.glm.plan import COEF_STEP, INFO_STEP, OUT_STEP, SCALE_STEP, GlmDetail
 from dpmodels.ranges import no_ranges, ranged_design
@@ -112,10 +113,10 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
 
     Notes
     -----
-    Column sums and the information are exact integers, added up by tasks where there are any. The
-    minimisation is not: where the mapped rows fit in memory they are read once and kept, which
-    takes the rows themselves, and the steps of larger tables add up floats, block after block in
-    the order of the table, up to the tolerance of the certificate. Both are done by the caller.
+    Where the mapped rows fit in memory (a function of n and p) they are read once by the caller,
+    and kept until the minimum is found: which takes rows themselves. All other passes are exact
+    integers, added up by tasks where there are any: column sums, value, gradient and Hessian of
+    larger tables at each step, the information. The steps are taken by the caller.
     """
     detail: GlmDetail = plan.detail
     design = ranged_design(plan, rows, run)
@@ -131,16 +132,15 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     )  # fmt: skip
     tilt = detail.sigma * run.inner_normals(COEF_STEP, design.p)
     found = minimise(
-        lambda: rows.blocks(design),
-        working,
-        detail.loss,
-        detail.lam,
-        tilt,
-        detail.tol,
+        rows=working,
+        loss=detail.loss,
+        lam=detail.lam,
+        tilt=tilt,
+        tol=detail.tol,
         n=rows.n,
         max_iter=detail.max_iter,
         passes=detail.passes,
-        skim=lambda: rows.skim(design),
+        **passes_over(rows, design, working, detail.loss),
     )
     # Not certified within the (public) cap: theory.md, 4.4 - the answer is then the centre of
     # the prior, whatever the rows.
