@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from dpmodels.exact.gram import gram
+from dpmodels.exact.products import mapped
 from dpmodels.exact.words import joined
 from dpmodels.models.components.pca import working_map
+from dpmodels.models.glm.lattice import grain, real_sums
+from dpmodels.models.glm.lattice import lattice_sums as lattice_sums_of_losses
 from dpmodels.models.glm.losses import LogisticLoss, PoissonLoss
 from dpmodels.models.glm.newton import WorkingRows, evaluate
 from dpmodels.models.glm.release import information_sums
@@ -187,3 +190,62 @@ def test_the_information_is_the_hessian():
     moved = np.hstack([np.full((4, 3), np.nan), block])  # no integer depends on its place
     again = information_sums([moved], working, LogisticLoss(), theta, (0.25 * 4.5,))
     assert all((a == b).all() for a, b in zip(words, again, strict=True))
+
+
+# -- steps of the optimiser of objective perturbation ---------------------------------------------
+def exact_gradient(block, working, loss, theta):
+    """Return the gradient of a block in fractions of the floats of its rows, rounded once."""
+    X, y, w = working.apply(block.copy())
+    _, first, _ = loss.terms(mapped(theta[None], X, True)[0], y, w)
+    return np.array([math.fsum(row) for row in X * first])
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), PoissonLoss(365.0)])
+def test_the_gradient_of_integers_is_as_near_as_its_certificate_says(loss):
+    rng, n = np.random.default_rng(6), 20_000
+    most = 1.0 if loss.one_sided else 365.0
+    rows = WorkingRows(
+        np.ones(3), np.zeros(3), 1.4, 2.8, y_max=None if loss.one_sided else 365.0,
+        thins=not loss.one_sided,
+    )  # fmt: skip
+    tight = 2.0**-63 * n * math.sqrt(3.0) * rows.radius * loss.score
+    for scale in (1.0, 1e-9, 30.0):
+        y = rng.integers(0, 2, n) * most
+        block = np.vstack([np.ones(n), rng.normal(size=(2, n)) * scale, y])
+        block[1, ::100] = np.nan
+        theta = rng.normal(size=3)
+        words = lattice_sums_of_losses([block.copy()], rows, loss, theta, True)
+        value, gradient, hessian = real_sums(words, rows, loss)
+        exact = exact_gradient(block, rows, loss, theta)
+        # 2^-52 of the sum: both are rounded to floats once
+        assert np.linalg.norm(gradient - exact) <= tight + 2.0**-52 * np.linalg.norm(exact)
+        F, _, H = evaluate([block.copy()], rows, loss, theta)
+        assert value == pytest.approx(F, rel=1e-12, abs=1e-8)
+        bound = loss.curvature * rows.radius * rows.reach
+        assert hessian == pytest.approx(H, abs=n * 3 * 2.0**-20 * bound)
+        # in any order and cut, and at any place
+        order = rng.permutation(n)
+        parts = [block[:, order][:, a:b] for a, b in ((0, 7), (7, 8_000), (8_000, n))]
+        again = real_sums(lattice_sums_of_losses(parts, rows, loss, theta, True), rows, loss)
+        assert (again[1] == gradient).all() and (again[2] == hessian).all()
+
+
+def test_where_the_objective_cannot_be_computed_no_step_is_taken():
+    rows, loss = WorkingRows(np.ones(1), np.zeros(1), 1.0, 1.0), LogisticLoss()
+    for theta in (np.array([np.inf]), np.array([np.nan])):
+        words = lattice_sums_of_losses(
+            [np.array([[0.5, 0.0], [1.0, 0.0]])], rows, loss, theta, True
+        )
+        assert real_sums(words, rows, loss)[0] >= 2.0**31
+
+
+def test_integer_words_of_gradients_do_not_overflow():
+    """The longest rows: each word stays below what a float sum of a block holds exactly."""
+    n, loss = 8192, PoissonLoss(1000.0)
+    rows = WorkingRows(np.ones(1), np.zeros(1), 1.99, 1.99, y_max=1000.0, thins=True)
+    block = np.vstack([np.full(n, 1.99), np.full(n, 1000.0)])
+    _, _, high, low, *_ = lattice_sums_of_losses([block], rows, loss, np.array([-40.0]), False)
+    assert abs(int(high[0])) <= n * 2**38 <= 2**53 and abs(int(low[0])) <= n * 2**26
+    step = grain(rows, loss)
+    assert math.log2(step) == int(math.log2(step))
+    assert 2.0**-64 <= step / (rows.radius * loss.score) <= 2.0**-63
