@@ -243,8 +243,8 @@ def connect(client: Any = None, *, threads: int | None = None) -> Connection:
     Every pass that is a sum is added up by tasks. Ranges that are not declared, dp_eptr and
     dp_mean(method="ptr") need rows themselves: tasks return the chosen rows, and no others travel.
     By this process alone, one part after another, read dp_release and the fits on it, dp_gptr,
-    dp_ols(method="jl"), dp_test(method="subsample") and the optimiser of
-    dp_glm(method="objpert" or "gptr").
+    dp_ols(method="jl"), dp_test(method="subsample"), and dp_glm(method="objpert" or "gptr") where
+    the rows fit in memory.
 
     Examples
     --------

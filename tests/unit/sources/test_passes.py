@@ -120,6 +120,21 @@ def test_the_same_numbers_whoever_reads(name, quiet, monkeypatch, tmp_path):
         assert same(fit(elsewhere(frame, (0, 5_000, 5_000, 21_111, N))), plain)
 
 
+@pytest.mark.parametrize("guess", [N - 2_000, N, N + 9_000])
+def test_objective_perturbation_without_a_public_n(guess, quiet, monkeypatch):
+    """The guess says which rows are kept for the start: more or fewer may be there."""
+    monkeypatch.setattr(newton, "KEEP", 100_000)
+
+    def fit(table):
+        return dp.dp_glm(
+            "b ~ x + z", table, method="objpert", event=1, relation="add-remove", n_guess=guess,
+            **KNOWN,
+        )  # fmt: skip
+
+    plain = fit(make())
+    assert plain.released and same(read_by(Serial(WINDOW), fit, make()), plain)
+
+
 def test_ranges_are_not_bought_of_a_table_elsewhere(quiet):
     budget = dp.Budget(eps=9, delta=1e-4)
     with pytest.raises(dp.errors.RequestError, match=r"bounds=\{'y': \(lower, upper\)\}"):
