@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.models.glm import newton
 from dpmodels.sources import crew as crew_module
 from dpmodels.sources.crew import Cluster
 from dpmodels.sources.piece import CONNECTED
@@ -134,6 +135,25 @@ def test_a_worker_killed_in_each_pass_changes_nothing(
     monkeypatch.setattr(Cluster, "_run", deadly)
     fit = connected(client, lambda: FITS[name](path))
     assert len(passes) >= PASSES.get(name, 3)
+    np.testing.assert_array_equal(fit.params.to_numpy(), plain)
+
+
+def test_steps_of_an_optimiser_that_keeps_no_rows(client, frame, path, quiet, monkeypatch):
+    """Twelve passes, some of them after a worker was killed."""
+    monkeypatch.setattr(newton, "KEEP", 1 << 20)
+    plain = FITS["dp_glm, objpert"](frame).params.to_numpy()
+    run, passes = Cluster._run, []
+
+    def deadly(self, packed, pieces):
+        passes.append(1)
+        for i, part in enumerate(run(self, packed, pieces)):
+            if i == 1 and len(passes) in (2, 5):
+                kill_one(client, 0)
+            yield part
+
+    monkeypatch.setattr(Cluster, "_run", deadly)
+    fit = connected(client, lambda: FITS["dp_glm, objpert"](path))
+    assert len(passes) >= newton.PASSES
     np.testing.assert_array_equal(fit.params.to_numpy(), plain)
 
 
