@@ -173,10 +173,17 @@ def dp_release(
     add/remove is not covered. Charged: (eps, delta), before any row is read. Public: column names,
     ranges, levels, n, noise scales, and every column in ``public_columns``. With declared bounds
     the guarantee holds record by record (local differential privacy).
+
+    Notes
+    -----
+    The rows are read by this process, part after part, whatever is connected by ``dp.connect``:
+    what is released is not a sum but every row, and noise is never drawn on a worker. A table that
+    stays elsewhere (``dp.Elsewhere``) is refused before the charge.
     """
     from dpmodels.models.noised.grow import Origin
     from dpmodels.models.noised.stage import make_table
     from dpmodels.sources.adapt import as_source
+    from dpmodels.sources.elsewhere import need_rows
 
     if hasattr(data, "__noisy_table__"):
         raise RequestError("the data is a release already: releasing it again is post-processing")
@@ -199,6 +206,7 @@ def dp_release(
         "tight": tight,
     }
     source = as_source(data)
+    need_rows(source, "dp_release")
     plan = _plan(source, columns, eps, delta, schema, bounds, options, n)
     label = f"dp_release({', '.join(plan.layout.names)})"
     door = opened(label, plan, budget, seed, what="the release is ")

@@ -101,7 +101,7 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     -------
     Plan, Release, Estimate
     """
-    from dpmodels.sources.elsewhere import Elsewhere
+    from dpmodels.sources.elsewhere import Elsewhere, need_rows
     from dpmodels.sources.rows import READ_ONCE
 
     checked(budget, call.request.seed)
@@ -116,14 +116,11 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     request = call.request
     if plan.passes > 1 and not source.rescannable and person is None:
         raise SourceError(READ_ONCE)
-    if request.method.by_rows and isinstance(source, Elsewhere):
-        raise SourceError(
-            f"{request.verb}(method={request.method.name!r}) reads rows themselves, not sums of "
-            "them, and they are not here: give the table, or take a method whose passes are sums"
-        )
+    if request.method.by_rows:
+        need_rows(source, f"{request.verb}(method={request.method.name!r})")
     if plan.purchase is not None and isinstance(source, Elsewhere):
         raise RequestError(
-            "ranges are bought from histograms of the rows themselves, which are not here: declare "
+            "ranges are bought from pairs of rows themselves, which are not here: declare "
             f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
         )
     door = opened(_label(plan), plan, budget, request.seed, what="the fit is ")

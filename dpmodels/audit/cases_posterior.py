@@ -25,10 +25,18 @@ from dpmodels.audit import (
     verb_case,
 )
 from dpmodels.exact.columns import column_sums, sums_sensitivity
-from dpmodels.models.components.pca import eigengap, projector, projector_sensitivity
+from dpmodels.exact.gram import gram
+from dpmodels.exact.words import joined
+from dpmodels.models.components.pca import (
+    eigengap,
+    projector,
+    projector_sensitivity,
+    working_map,
+)
 from dpmodels.models.glm.losses import LogisticLoss, Loss, PoissonLoss
 from dpmodels.models.glm.newton import WorkingRows, evaluate
 from dpmodels.models.glm.perturbation import logistic_profile, two_sided_profile
+from dpmodels.models.glm.release import information_sums
 from dpmodels.models.glm.selfconcordant import (
     curvature_sensitivity,
     displacement,
@@ -123,9 +131,9 @@ def _sums(rows: Array) -> Array:
 
 
 def _information(rows: Array) -> Array:
-    working = WorkingRows(np.ones(2), np.zeros(2), 1.0, 2.0)
-    value = evaluate(_blocks(rows), working, LogisticLoss(), np.array([0.7, -0.4]))[2]
-    return value
+    working, theta = WorkingRows(np.ones(2), np.zeros(2), 1.0, 2.0), np.array([0.7, -0.4])
+    words = information_sums(_blocks(rows), working, LogisticLoss(), theta, (0.25 * 2.0,))
+    return np.asarray(joined(*words), dtype=float)
 
 
 def _binary_pairs() -> Iterator[tuple[Array, Array]]:
@@ -141,7 +149,7 @@ _OBJPERT = (
     _density_check("poisson densities, add-remove", True, "add-remove"),
     SensitivityCheck("column sums", _sums, _binary_pairs, sums_sensitivity(2, "replace")),
     SensitivityCheck(
-        "information matrix", _information, _binary_pairs, math.sqrt(2.0) * 0.25 * 2.0
+        "information matrix", _information, _binary_pairs, math.sqrt(2.0) * 2.0**40
     ),
 )
 
@@ -327,7 +335,21 @@ def _gap_bound(M: Array, N: Array) -> float:
     return projector_sensitivity(gap) if gap > 1 else math.inf
 
 
+def _working_pairs() -> Iterator[tuple[Array, Array]]:
+    """One row more or less: beyond the ball, on it, and void."""
+    base = np.array([[0.3, -0.2, 0.9], [4.0, 4.0, -4.0]])
+    for row in ([9.0, 0, 0], [1.0, 1.0, 1.0], [1e300, -1e300, 0], [np.nan, 1.0, 1.0]):
+        more = np.vstack([base, row])
+        yield from ((base, more), (more, base))
+
+
+def _second_moment(rows: Array) -> Array:
+    rowmap = working_map(np.ones(3), np.zeros(3), 1.5)
+    return np.asarray(gram(_blocks(rows), rowmap).integers(), dtype=float)
+
+
 _PCA = (
+    SensitivityCheck("second moments", _second_moment, _working_pairs, 2.0**40),
     SensitivityCheck("projector", lambda M: projector(M, 1), _pca_cases, _gap_bound),
     SensitivityCheck("eigengap", lambda M: np.array([eigengap(M, 1)]), _pca_cases, 1.0),
 )

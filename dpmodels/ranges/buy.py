@@ -8,6 +8,7 @@ noisy counts above a threshold are kept.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from dpmodels.planning import Purchase
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.run import tail_margin
 from dpmodels.privacy.steps import Step
+from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -29,6 +31,8 @@ __all__ = ["SAMPLE_ROWS", "buy_ranges", "plan_purchase", "threshold"]
 
 #: Above this many rows a uniformly random subset feeds the histograms (a public rule).
 SAMPLE_ROWS = 1 << 20
+#: From so many times as many rows on the subset is drawn without a permutation of all rows.
+_MANY_SAMPLES = 4
 #: Reach of a bought range, in standard deviations of the released histogram.
 TAIL = 3.0
 _BIN_LIMIT = 2.0**52
@@ -182,9 +186,9 @@ def buy_ranges(
     _, tau = threshold(purchase)
     keep = None
     if rows.n > SAMPLE_ROWS:
-        keep = np.sort(run.noise.permutation(rows.n)[:SAMPLE_ROWS])
+        keep = _histogram_rows(rows.n, run)
     index = [_index(names, c) for c in purchase.columns]
-    sample = rows.sample(design, index, keep, run.coins)
+    sample = sampled(rows, design, index, keep, run.coins)
     order = run.noise.permutation(sample.shape[1])
     found: dict[str, tuple[float, float]] = {}
     for values, name in zip(sample, purchase.columns, strict=True):
@@ -201,6 +205,38 @@ def buy_ranges(
             return None
         found[name] = interval
     return design.with_bounds(found)
+
+
+def _histogram_rows(n: int, run: Run) -> npt.NDArray[np.intp]:
+    """Return a uniformly random subset of :data:`SAMPLE_ROWS` of n rows, sorted."""
+    if n < _MANY_SAMPLES * SAMPLE_ROWS:
+        return np.sort(run.noise.permutation(n)[:SAMPLE_ROWS])
+    return random_subset(n, SAMPLE_ROWS, run.coins)
+
+
+def random_subset(
+    n: int, size: int, coins: Callable[[int], npt.NDArray[np.uint8]]
+) -> npt.NDArray[np.intp]:
+    """Return a uniformly random subset of 0..n-1, sorted, in memory that does not grow with n.
+
+    The first ``size`` different values of a sequence of uniform ones: any permutation of 0..n-1
+    turns the sequence into one as likely, so every subset is as likely as any other.
+
+    Parameters
+    ----------
+    n, size : int
+        n a few times size, or many draws are needed.
+    coins : function
+        ``coins(m)``: secret uniform bytes.
+    """
+    last = np.uint64((1 << 64) - (1 << 64) % n - 1)  # beyond it a remainder would be too likely
+    drawn = np.empty(0, dtype=np.uint64)
+    while True:
+        more = coins(8 * size).copy().view(np.uint64)
+        drawn = np.concatenate([drawn, more[more <= last] % np.uint64(n)])
+        _, first = np.unique(drawn, return_index=True)
+        if len(first) >= size:
+            return np.sort(drawn[np.sort(first)[:size]]).astype(np.intp)
 
 
 def _index(names: list[str], column: str) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -138,12 +138,13 @@ class Deviance:
         Of people the mean over a person's whole rows counts, in the convex hull of what one row
         can be (``units/theory.md``, 8).
         """
-        grid = scoring_grid(design) if hasattr(rows, "cell_blocks") else None
-        job = _Sums(self, affine, grid)
+        job: Any
         if isinstance(rows, PeopleRows):
-            total = job.over_people(rows.people(design))
+            job = _SumsOfPeople(self, affine)
         else:
-            total = summed(rows, design, job)
+            grid = scoring_grid(design) if hasattr(rows, "cell_blocks") else None
+            job = _Sums(self, affine, grid)
+        total = summed(rows, design, job)
         noisy = run.gaussian(STEP, total, REACH * STEPS, unit=1.0 / STEPS)
         return FitStatistics(noisy * self.width + whole * self.low, REACH / mu * self.width)
 
@@ -206,7 +207,16 @@ class _Sums:
                 found += row * slope  # a row by itself, wherever it stands
             yield self.deviance.numbers(found, block[-1])[0]
 
-    def over_people(self, blocks: Iterable[BlockOfPeople]) -> npt.NDArray[np.object_]:
+
+@dataclass(frozen=True, eq=False)
+class _SumsOfPeople:
+    """The same where the unit is a person."""
+
+    deviance: Deviance
+    affine: Any
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> npt.NDArray[np.object_]:
         """Return the sums over people of the means of their whole rows. Confidential."""
         total = np.zeros(3, dtype=object)
         with np.errstate(all="ignore"):

@@ -203,7 +203,16 @@ def connect(
     charged in this process alone. The sums, and the keys of secret coins, are as confidential as
     the rows: the cluster must be trusted, and its connections encrypted where its network is not.
     A Dask frame must give the same rows whenever a partition is computed (files, or persisted):
-    an unseeded sample or shuffle upstream could count one row twice.
+    an unseeded sample or shuffle upstream could count one row twice; of a part whose number of
+    rows changes between passes the call says so, where n is public, and ends.
+
+    Notes
+    -----
+    Every pass that is a sum is added up by tasks. Ranges that are not declared, dp_eptr and
+    dp_mean(method="ptr") need rows themselves: tasks return the chosen rows, and no others travel.
+    By this process alone, one part after another, read dp_release and the fits on it, dp_gptr,
+    dp_ols(method="jl"), dp_test(method="subsample"), and dp_glm(method="objpert" or "gptr") where
+    the rows fit in memory.
 
     Examples
     --------

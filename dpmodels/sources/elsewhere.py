@@ -11,7 +11,7 @@ from dpmodels.errors import DPModelsError, RequestError, SourceError, shown
 from dpmodels.sources.piece import Piece, stamp
 from dpmodels.sources.source import Chunk, Source, check_names
 
-__all__ = ["Elsewhere"]
+__all__ = ["Elsewhere", "need_rows"]
 
 _KINDS = ("numeric", "bool", "category", "text", "datetime")
 
@@ -97,9 +97,18 @@ class Elsewhere:
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Refuse: there are no rows here."""
         raise SourceError(
-            "a pass of this method reads rows themselves, not sums of them, and they are not "
-            "here. The charge stands. Use a method of sums: the default of dp_ols, dp_glm (but for "
-            "very small eps), dp_quantreg, dp_moments"
+            "this call reads rows themselves, not sums of them, and they are not here. Use a "
+            "method of sums: the default of dp_ols, dp_glm (but for very small eps), dp_quantreg, "
+            "dp_moments, dp_table, dp_npreg, dp_pca"
+        )
+
+
+def need_rows(source: Any, what: str) -> None:
+    """Refuse a table elsewhere for what reads rows themselves. Call it before the charge."""
+    if isinstance(source, Elsewhere):
+        raise SourceError(
+            f"{what} reads rows themselves, not sums of them, and they are not here: give the "
+            "table, or take a method whose passes are sums"
         )
 
 

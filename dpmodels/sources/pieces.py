@@ -7,11 +7,11 @@ integers: no noise and no charge belongs to it, and done twice it returns the sa
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pickle
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -91,9 +91,11 @@ class Task:
         rows = Rows(source, 0, public_n=False, first=first or 0)
         coins = None if self.key is None else self.key.coins(index, 0)
         inner = None if self.inner is None else self.inner.coins(index, 1)
+        placed = getattr(self.job, "placed", None)  # of jobs that go by the places of rows
+        job = self.job if placed is None else placed(first or 0)
         with np.errstate(all="ignore"):
-            blocks = rows.blocks_for(self.job, self.design, windows=self.windows, coins=coins)
-            sums = self.job.over(blocks, inner)
+            blocks = rows.blocks_for(job, self.design, windows=self.windows, coins=coins)
+            sums = job.over(blocks, inner)
         return Partial(index, rows.seen, sums, mark)
 
     def packed(self) -> bytes:
@@ -108,7 +110,7 @@ def _package() -> str:
     return f"dpmodels {__version__}, Python {sys.version_info[0]}.{sys.version_info[1]}"
 
 
-@lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=4)
 def _unpacked(packed: bytes) -> tuple[Task, str]:
     package, body = pickle.loads(packed)  # noqa: S301 - from the client, which the cluster trusts
     if package != _package():
@@ -144,6 +146,7 @@ def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -
         of them does not depend on a cell.
     """
     nothing = task.job.over(iter(()), None)
+    fits = getattr(task.job, "fits", functools.partial(alike, nothing))
     total, rows, seen = nothing, 0, set()
     for part in parts:
         good = (
@@ -152,7 +155,7 @@ def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -
             and type(part.rows) is int
             and part.rows >= 0
             and part.stamp == mark
-            and alike(nothing, part.sums)
+            and fits(part.sums)
         )
         if not good:
             raise SourceError(

@@ -89,6 +89,7 @@ class Rows:
         self.crew, self._first = crew, first
         self._categories: dict[str, Any] = {}
         self.seen = 0  # rows of the last whole pass
+        self._lengths: dict[int, int] | None = None  # of the parts: confidential
         self.n = n
 
     def blocks(
@@ -269,6 +270,25 @@ class Rows:
                 "source must give the same rows each time"
             )
 
+    def check_parts(self, lengths: Mapping[int, int]) -> None:
+        """Refuse a pass that met another number of rows in a part than a pass before it.
+
+        ``lengths`` (part -> rows) stay in this process for the length of the call, and no message
+        shows them. Of a table that is the same in every pass this never says anything, whatever
+        is in it; where one row may be added or removed nothing is compared (``theory.md``, 3).
+        """
+        if not self._public_n:
+            return
+        # some engines leave an empty part out
+        found = {part: rows for part, rows in lengths.items() if rows}
+        if self._lengths is None:
+            self._lengths = found
+        elif found != self._lengths:
+            raise SourceError(
+                "a part of the table has another number of rows than in a pass before: the source "
+                "must give the same rows each time. Read files, or persist the frame"
+            )
+
     def skim(self, design: Design) -> None:
         """Read the source once more and look at nothing: passes are as many as planned."""
         names = list(design.kinds)
@@ -308,7 +328,7 @@ class Rows:
         """
         index = list(indices)
         size = self.n if keep is None else len(keep)
-        out = np.empty((len(index), size))
+        out = np.full((len(index), size), np.nan)
         at = done = 0
         for block in self.blocks(design):
             m = block.shape[1]

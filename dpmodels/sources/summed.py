@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.sources.piece import Piece
 
-__all__ = ["Integers", "counted", "summed"]
+__all__ = ["Cells", "Integers", "Sampled", "counted", "sampled", "skimmed", "summed"]
 
 Counts = tuple[npt.NDArray[Any], ...]
 
@@ -63,14 +64,23 @@ def summed(
     pieces = crew.pieces(rows.source, names)
     if not pieces and not crew.knows_parts:
         return job.over(_blocks(rows, design, job, chosen), inner)
-    count = None if crew.knows_parts else len(pieces)
     if windows.every > 1:
-        pieces = _placed(rows.source, pieces)
-    bar = rows.next_pass(len(names))
-    task = Task(design, job, windows, keyed(coins), keyed(inner))
-    mark, parts = crew.run(task, pieces)
-    total, seen = added(task, _shown(parts, bar), count, mark)
+        pieces = _in_order(rows, pieces)
+    return _by_tasks(rows, Task(design, job, windows, keyed(coins), keyed(inner)), pieces)
+
+
+def _by_tasks(rows: Any, task: Task, pieces: Sequence[Piece]) -> Any:
+    """Return the sums of one pass by the tasks of the crew of rows."""
+    known = {i: piece.rows for i, piece in enumerate(pieces) if piece.rows is not None}
+    if len(known) == len(pieces) > 0:  # places were made of them
+        rows.check_parts(known)
+    bar = rows.next_pass(len(task.design.kinds))
+    mark, parts = rows.crew.run(task, pieces)
+    count = None if rows.crew.knows_parts else len(pieces)
+    lengths: dict[int, int] = {}
+    total, seen = added(task, _shown(parts, bar, lengths), count, mark)
     rows.check(seen)
+    rows.check_parts(lengths)
     return total
 
 
@@ -114,27 +124,174 @@ def counted(rows: Any, design: Design, count: Callable[[Iterable[Array]], Counts
     return found.arrays
 
 
+@dataclass(frozen=True, eq=False)
+class _Nothing:
+    """A pass that looks at nothing."""
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
+        """Read to the end."""
+        deque(blocks, maxlen=0)
+        return Integers(())
+
+
+def skimmed(rows: Any, design: Design) -> None:
+    """Read the table once more and look at nothing: passes are as many as planned."""
+    if getattr(rows, "crew", None) is None:
+        rows.skim(design)
+    else:
+        summed(rows, design, _Nothing())
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of chosen rows, and which rows they are. **Confidential**: no sums.
+
+    Attributes
+    ----------
+    places : tuple of (m,) int64 arrays
+        Among the chosen rows, for each part of the table that has some.
+    values : tuple of (k, m) arrays
+    """
+
+    places: tuple[npt.NDArray[np.int64], ...]
+    values: tuple[Array, ...]
+
+    def __add__(self, other: Cells) -> Cells:
+        return Cells(self.places + other.places, self.values + other.values)
+
+    def __repr__(self) -> str:
+        return "<cells of chosen rows, confidential>"
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """The pass of :func:`sampled`: what a task reads by the places of rows, and does not add up.
+
+    Attributes
+    ----------
+    index : tuple of int
+        Design columns.
+    size : int
+        How many rows are chosen.
+    keep : (size,) array or None
+        Their places in the table, sorted; None: every row.
+    response : bool
+        Whether the last cell of a row says that it is void, or the first.
+    first : int
+        Place of the first row of the part.
+    """
+
+    index: tuple[int, ...]
+    size: int
+    keep: npt.NDArray[np.intp] | None
+    response: bool
+    first: int = 0
+
+    def placed(self, first: int) -> Sampled:
+        """Return the job for a part of the table."""
+        return dataclasses.replace(self, first=first)
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> Cells:
+        """Return the chosen rows of a part; void ones are NaN throughout. Confidential."""
+        places: list[npt.NDArray[np.int64]] = []
+        values: list[Array] = []
+        at = self.first
+        for block in blocks:
+            m = block.shape[1]
+            low, high = at, at + m
+            if self.keep is not None:
+                low, high = np.searchsorted(self.keep, [at, at + m]).tolist()
+            if low < high:
+                chosen: Any = slice(None) if self.keep is None else self.keep[low:high] - at
+                part = block[list(self.index)][:, chosen]
+                part[:, np.isnan(block[-1 if self.response else 0][chosen])] = np.nan
+                places.append(np.arange(low, high, dtype=np.int64))
+                values.append(part)
+            at += m
+        if not places:
+            return Cells((), ())
+        return Cells((np.concatenate(places),), (np.concatenate(values, axis=1),))
+
+    def fits(self, found: Any) -> bool:
+        """Say whether a part returned places and cells of that many columns."""
+        if type(found) is not Cells or not len(found.places) == len(found.values) <= 1:
+            return False
+        return all(
+            type(at) is np.ndarray and type(cells) is np.ndarray
+            and at.dtype == np.int64 and cells.dtype == np.float64
+            and at.ndim == 1 and cells.shape == (len(self.index), len(at))
+            and bool(((at >= 0) & (at < self.size)).all())
+            for at, cells in zip(found.places, found.values, strict=True)
+        )  # fmt: skip
+
+
+def sampled(
+    rows: Any,
+    design: Design,
+    indices: Sequence[int],
+    keep: npt.NDArray[np.intp] | None = None,
+    draw: Callable[[int], npt.NDArray[np.uint8]] | None = None,
+) -> Array:
+    """Return design columns of all rows, or of the rows ``keep``, in their order: (k, size).
+
+    As ``rows.sample``, which it calls unless tasks can read the parts of the table: then those
+    return the chosen rows, and no other row travels. For what is no sum of rows.
+
+    Privacy
+    -------
+    Confidential: cells. The same whoever reads. Not of a table elsewhere: its rows stay there.
+    """
+    crew = getattr(rows, "crew", None)
+    if crew is None or crew.knows_parts:
+        found: Array = rows.sample(design, indices, keep, draw)
+        return found
+    pieces = _placed(rows, crew.pieces(rows.source, list(design.kinds)))
+    if not pieces:
+        found = rows.sample(design, indices, keep, draw)
+        return found
+    size = rows.n if keep is None else len(keep)
+    job = Sampled(tuple(indices), size, keep, design.response is not None)
+    cells: Cells = _by_tasks(rows, Task(design, job), pieces)
+    out = np.full((len(job.index), size), np.nan)
+    for at, values in zip(cells.places, cells.values, strict=True):
+        out[:, at] = values
+    return out
+
+
 def _blocks(rows: Any, design: Design, job: Job, chosen: dict[str, Any]) -> Any:
     """Return the blocks that a job reads, of rows or of whatever yields blocks."""
     own = getattr(rows, "blocks_for", None)
     return rows.blocks(design, **chosen) if own is None else own(job, design, **chosen)
 
 
-def _placed(source: Any, pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the parts with their places, which windows go by."""
+def _placed(rows: Any, pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the parts with their places in the table; none: those are not known."""
     if pieces and all(piece.first is not None for piece in pieces):
         return list(pieces)
-    lengths = source.lengths() if pieces else None
+    lengths = rows.source.lengths() if pieces else None
     if lengths is None:
+        return []
+    places = accumulate(lengths, initial=0)
+    return [
+        dataclasses.replace(piece, first=at, rows=length)
+        for piece, at, length in zip(pieces, places, lengths, strict=False)
+    ]
+
+
+def _in_order(rows: Any, pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the parts with their places, which windows go by."""
+    found = _placed(rows, pieces)
+    if not found:
         raise SourceError(
             "public_order=True reads rows by their place in the table, which is not known here: "
             "leave it out, rows are then chosen by secret coins"
         )
-    places = accumulate(lengths, initial=0)
-    return [dataclasses.replace(piece, first=at) for piece, at in zip(pieces, places, strict=False)]
+    return found
 
 
-def _shown(parts: Iterable[Any], bar: Any) -> Iterator[Any]:
+def _shown(parts: Iterable[Any], bar: Any, lengths: dict[int, int]) -> Iterator[Any]:
+    """Yield parts, move the bar, and note how many rows each has."""
     for part in parts:
-        yield part
+        yield part  # refused there, if it is none
         bar.update(part.rows)
+        lengths[part.index] = part.rows

@@ -61,6 +61,7 @@ CELLS = (
 )  # fmt: skip
 #: Passes cut into tasks.
 TASKS = ("tests/unit/sources/test_tasks.py",)
+PASSES = ("tests/unit/sources/test_passes.py",)
 CUT = (
     Mutant("dpmodels/sources/keyed.py", "+ part.to_bytes(8, \"big\")", "", TASKS),
     Mutant("dpmodels/sources/keyed.py", "+ bytes([purpose])", "", TASKS),
@@ -68,14 +69,39 @@ CUT = (
     Mutant("dpmodels/sources/keyed.py", "self._segment += 1", "self._segment += 0", TASKS),
     Mutant("dpmodels/sources/pieces.py", "if part.index in seen:", "if False:", TASKS),
     Mutant("dpmodels/sources/pieces.py", "and part.stamp == mark", "", TASKS),
-    Mutant("dpmodels/sources/pieces.py", "and alike(nothing, part.sums)", "", TASKS),
+    Mutant("dpmodels/sources/pieces.py", "and fits(part.sums)", "", TASKS),
     Mutant("dpmodels/sources/pieces.py", "if package != _package():", "if False:", TASKS),
     Mutant("dpmodels/sources/files.py", "low, high = max(self._first - at, 0), ", "low, high = 0, ", TASKS),
+    Mutant("dpmodels/sources/rows.py", "elif found != self._lengths:", "elif False:", PASSES),
+    Mutant("dpmodels/sources/rows.py", "        if not self._public_n:\n            return\n", "", PASSES),
+    Mutant("dpmodels/sources/summed.py", "places.append(np.arange(low, high, dtype=np.int64))", "places.append(np.arange(high - low, dtype=np.int64))", PASSES),
+    Mutant("dpmodels/sources/summed.py", "and bool(((at >= 0) & (at < self.size)).all())", "", PASSES),
+    Mutant("dpmodels/sources/summed.py", "part[:, np.isnan(block[-1 if self.response else 0][chosen])] = np.nan", "", PASSES),
+)
+SUBSET = ("tests/unit/ranges/test_random_subset.py",)
+#: Sums of integer rows.
+LATTICE = ("tests/privacy/test_lattice_sensitivity.py",)
+ROWS = (
+    Mutant("dpmodels/ranges/buy.py", "more[more <= last] % np.uint64(n)", "more % np.uint64(n)", SUBSET),
+    Mutant("dpmodels/ranges/buy.py", "drawn[np.sort(first)[:size]]", "np.unique(drawn)[:size]", SUBSET),
+    Mutant(f"{_M}kernel/kernel.py", "np.trunc(part, out=part)", "np.rint(part, out=part)", LATTICE),
+    Mutant(f"{_M}kernel/kernel.py", "(K * y[a : a + height], K)", "(K * y[a : a + height] * 1.01, K)", LATTICE),
+    Mutant(f"{_M}kernel/kernel.py", "return 2.0 * math.sqrt(2.0 * m) / _KERNEL", "return math.sqrt(2.0 * m) / _KERNEL", LATTICE),
+    Mutant(f"{_M}kernel/kernel.py", "/ math.sqrt(ridge)", "", LATTICE),
+    Mutant(f"{_M}kernel/kernel.py", "high += label >> _WORD_BITS", "pass", LATTICE),
+    Mutant(f"{_M}kernel/kernel.py", "np.rint((at - cell) * _WEIGHT)", "np.rint((at - cell) * _WEIGHT * 1.01)", LATTICE),
+    Mutant(f"{_M}glm/lattice.py", "rows.radius * loss.score)) - 64)", "rows.radius * loss.score)) - 48)", LATTICE),
+    Mutant(f"{_M}glm/lattice.py", "g -= upper", "g = g - upper - 1.0", LATTICE),
+    Mutant(f"{_M}glm/lattice.py", "nan=_TOP", "nan=0.0", LATTICE),
+    Mutant(f"{_M}components/pca.py", "ball=p, radius=radius)", "ball=p - 1, radius=radius)", LATTICE),
+    Mutant(f"{_M}glm/release.py", "(weight * (STEPS * _SHRINK / math.sqrt(scale)))", "(weight * (STEPS * 1.01 / math.sqrt(scale)))", LATTICE),
+    Mutant(f"{_M}glm/release.py", "weights = (np.sqrt(second), first)", "weights = (np.sqrt(2.0 * second), first)", LATTICE),
 )
 
 MUTANTS = (
     *AFTER,
     *CUT,
+    *ROWS,
     # -- people as units
     Mutant(
         "dpmodels/exact/people.py",

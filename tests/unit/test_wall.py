@@ -418,14 +418,39 @@ WORKER = (("dpmodels.sources.worker", "on_worker"), ("dpmodels.sources.remote", 
 NOT_ON_WORKERS = {("dpmodels.scoring.deviance", "Deviance.release")}
 
 
+def functions_counted(trees):
+    """Return (module, name) of what is handed to ``counted``: bare, or a partial of a function."""
+    found, unknown = [], []
+    for module, tree in trees.items():
+        named = {n.name for n in tree.body if isinstance(n, FUNCTIONS)}
+        named |= {a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
+        for f in (n for n in ast.walk(tree) if isinstance(n, FUNCTIONS)):
+            local = {t.id: n.value for n in ast.walk(f) if isinstance(n, ast.Assign)
+                     for t in n.targets if isinstance(t, ast.Name)}  # fmt: skip
+            for call in (n for n in ast.walk(f) if isinstance(n, ast.Call)):
+                if name_called(call) != "counted" or len(call.args) != 3:
+                    continue
+                given = call.args[2]
+                if isinstance(given, ast.Name):
+                    given = local.get(given.id, given)
+                if isinstance(given, ast.Call) and name_called(given) == "partial":
+                    given = given.args[0]
+                if isinstance(given, ast.Name) and given.id in named:
+                    found.append((module, given.id))
+                else:
+                    unknown.append((module, ast.unparse(call)))
+    return found, unknown
+
+
 def jobs(trees):
     """Return the roots of what runs on a worker: its functions, every job, every score."""
-    found = list(WORKER)
+    found = [*WORKER, *functions_counted(trees)[0]]
     for module, tree in trees.items():
         for cls in (n for n in tree.body if isinstance(n, ast.ClassDef)):
             own = {f.name for f in cls.body if isinstance(f, FUNCTIONS)}
             score = any("Score" in ast.unparse(base) for base in cls.bases)
-            if "over" in own or ("evaluate" in own and score):
+            # what is called of a task may be an object that is called
+            if own & {"over", "__call__"} or ("evaluate" in own and score):
                 found.append((module, cls.name))
     return found
 
@@ -447,13 +472,85 @@ def random_on_a_worker(closure, roots):
 
 def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
     roots = jobs(closure.trees)
-    assert {("dpmodels.exact.gram", "GramOf"), ("dpmodels.scoring.sums", "Passes")} <= set(roots)
+    assert {("dpmodels.exact.gram", "GramOf"), ("dpmodels.scoring.sums", "Passes"),
+            ("dpmodels.models.kernel.kernel", "grid_sums"),
+            ("dpmodels.models.kernel.kernel", "lattice_sums"),
+            ("dpmodels.models.kernel.wavelet", "_cell_sums"),
+            ("dpmodels.models.components.pca", "_column_sums"),
+            ("dpmodels.models.linear.dpgd", "_gradient_sum"),
+            ("dpmodels.models.glm.release", "information_sums"),
+            ("dpmodels.models.glm.lattice", "lattice_sums"),
+            ("dpmodels.models.kernel.kernel", "UnitRows"),
+            ("dpmodels.sources.summed", "Sampled")} <= set(roots)  # fmt: skip
+    assert functions_counted(closure.trees)[1] == []  # of each it is known what is sent
     reached = closure.of_all(roots, NOISE)
     needed = {("dpmodels.sources.rows", "Rows.blocks"), ("dpmodels.exact.gram", "gram"),
               ("dpmodels.scoring.sums", "sums_of_passes"), ("dpmodels.formula.design", "Design.fill"),
               ("dpmodels.scoring.score", "Quantile.evaluate")}  # fmt: skip
     assert needed <= set(reached)  # the walk finds what does run there
     assert random_on_a_worker(closure, roots) == set()
+
+
+def test_a_random_function_that_is_counted_is_found(closure):
+    """The check of jobs sees what is handed over, also within a partial."""
+    code = """
+def planted(blocks, size):
+    return default_rng().random(size),
+def release(plan, rows, run):
+    job = functools.partial(planted, size=3)
+    return counted(rows, plan.design, job)
+def other(plan, rows, run, job):
+    return counted(rows, plan.design, job)
+"""
+    trees = {**closure.trees, "dpmodels.planted": ast.parse(code)}
+    roots, unknown = functions_counted(trees)
+    assert ("dpmodels.planted", "planted") in roots and len(unknown) == 1
+    assert ("dpmodels.planted", "planted") in random_on_a_worker(Closure(trees), jobs(trees))
+
+
+#: Who reads blocks, or rows by their places, and not by :func:`counted` or ``summed``, and why.
+READ_HERE = {
+    "api/public.py": "public data: no rows of the call",
+    "models/noised/make.py": "every row is released, with noise of its own",
+    "models/linear/jl.py": "every row meets normals of its own",
+    "models/table/subsample.py": "the user's test takes a table",
+    "models/custom/gptr.py": "the user's functions take all rows",
+    "models/glm/lattice.py": "mapped rows are kept until the minimum is found",
+    "models/glm/tested.py": "the curvature at the minimum is a sum of floats",
+}
+
+
+def test_passes_are_tasks_but_for_a_list():
+    found = set()
+    for file, tree in all_trees().items():
+        if file.startswith(("sources/", KIT)):
+            continue
+        calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
+        if any(
+            isinstance(c.func, ast.Attribute)
+            and c.func.attr in ("blocks", "coded_blocks", "sample", "skim")
+            and "rows" in ast.unparse(c.func.value).lower()
+            for c in calls
+        ):
+            found.add(file)
+    assert found == {*READ_HERE, "scoring/engine.py"}  # rows seen through a map of their own
+
+
+def test_methods_that_read_here_say_so():
+    """They are refused of a table elsewhere before the charge."""
+    from dpmodels.registry import _entries
+
+    rooms = {
+        file.removesuffix(".py").replace("/", ".").rsplit(".", 1)[0] + "." + module
+        for file, module in (
+            ("models/noised/make.py", "backend"), ("models/linear/jl.py", "jl"),
+            ("models/table/subsample.py", "subsample"), ("models/custom/gptr.py", "gptr"),
+            ("models/custom/eptr.py", "eptr"), ("models/mean/ptr.py", "ptr"),
+            ("models/glm/lattice.py", "objpert"), ("models/glm/tested.py", "tested"),
+        )
+    }  # fmt: skip
+    said = {e.backend.removeprefix("dpmodels.") for e in _entries().values() if e.by_rows}
+    assert said == rooms
 
 
 @pytest.mark.parametrize(

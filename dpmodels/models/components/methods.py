@@ -9,7 +9,6 @@ register_method(
         verb="dp_pca",
         title="Projector with a tested eigengap",
         backend="dpmodels.models.components.pca",
-        by_rows=True,
         needs=("delta > 0", "two passes", "ranges"),
         relations=("replace", "add-remove"),
         inference="no",

@@ -6,17 +6,21 @@ sensitivity 1/(sqrt(2) (gap - 1)) (``theory.md``, section 5).
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.columns import column_sums, rescaling, sums_sensitivity
-from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.gram import gram_over
+from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.exact.symmetric import svec, unsvec
 from dpmodels.planning import Plan
 from dpmodels.privacy.convert import gaussian_replace
@@ -25,16 +29,17 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.run import tail_margin
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
+from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
-__all__ = ["eigengap", "estimate", "plan", "projector", "projector_sensitivity", "release"]
+__all__ = [
+    "eigengap", "estimate", "plan", "projector", "projector_sensitivity", "release", "working_map",
+]  # fmt: skip
 
 CENTRE_STEP, GAP_STEP, COEF_STEP = "centres and scales", "eigengap", "projector"
 _SHARES = {CENTRE_STEP: 0.10, GAP_STEP: 0.10, COEF_STEP: 0.80}
@@ -155,24 +160,21 @@ def _unit(design: Design) -> tuple[Array, Array]:
     return 2.0 / width, -(lo + hi) / width
 
 
-def _with_marker(rows: Rows, design: Design) -> Iterator[Array]:
-    """Yield blocks with one more row: NaN where the row is void, 0 elsewhere."""
-    for block in rows.blocks(design):
-        yield np.vstack([block, np.where(np.isnan(block).any(0), np.nan, 0.0)])
+def _column_sums(
+    blocks: Iterable[Array], scale: Array, shift: Array
+) -> tuple[npt.NDArray[np.object_]]:
+    """Return :func:`column_sums` of rows without a response; void where a cell is missing."""
+    marked = (np.vstack([b, np.where(np.isnan(b).any(0), np.nan, 0.0)]) for b in blocks)
+    return (column_sums(marked, scale, shift),)
 
 
-def second_moment(blocks: Iterator[Array], scale: Array, shift: Array, radius: float) -> Array:
-    """Return the sum of w w' / R^2 over rows w bounded by R; void rows add nothing."""
+def working_map(scale: Array, shift: Array, radius: float) -> RowMap:
+    """Return the map of rows to the lattice of the ball of ``radius``: (p,) to (p,).
+
+    Column by column before the ball, so that the image of a row does not depend on its place.
+    """
     p = len(scale)
-    M = np.zeros((p, p))
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            w = (block[:-1] * scale[:, None] + shift[:, None]) / radius
-            norm = np.sqrt(np.einsum("ij,ij->j", w, w))
-            w *= np.minimum(1.0, 1.0 / np.maximum(norm, 1e-300)) * (1.0 - 2.0**-36)
-            w[:, ~np.isfinite(norm + block[-1])] = 0.0
-            M += w @ w.T
-    return M
+    return RowMap(UnitScale(scale, shift, False), np.full(p, radius), ball=p, radius=radius)
 
 
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
@@ -181,13 +183,13 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Privacy
     -------
     Unit: one row. If the released bound of the gap is not above 1 there is no reply; everything
-    is charged.
+    is charged. Both passes add up exact integers; 2^-20 pays for eigenvalues in floats.
     """
     detail: PcaDetail = plan.detail
     design = plan.design
     p = design.p
     scale, shift = _unit(design)
-    sums = column_sums(_with_marker(rows, design), scale, shift)
+    (sums,) = counted(rows, design, functools.partial(_column_sums, scale=scale, shift=shift))
     size = sums_sensitivity(p, detail.relation)
     noisy = run.gaussian(CENTRE_STEP, sums, size, unit=1.0 / STEPS)
     sd = size / STEPS / detail.mu[CENTRE_STEP]
@@ -195,7 +197,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     if not detail.scale:
         offset, factor = offset / factor, np.ones(p)
     scale, shift = scale * factor, shift * factor + offset
-    M = second_moment(_with_marker(rows, design), scale, shift, detail.radius)
+    rowmap = working_map(scale, shift, detail.radius)
+    M = gram_over(rows, design, rowmap).real(np.full(p, 1.0 / STEPS))  # rows of norm <= 1
     values = {"sums": noisy}
     gap = float(run.gaussian_real(GAP_STEP, eigengap(M, detail.k), detail.factor * _ALLOW))
     gap -= tail_margin(_ALLOW / detail.mu[GAP_STEP], detail.d1)

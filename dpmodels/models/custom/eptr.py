@@ -30,6 +30,7 @@ from dpmodels.privacy.run import tail_margin
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE
 from dpmodels.release import Release
+from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -185,7 +186,7 @@ def reply(detail: EptrDetail, gamma: float) -> float:
 def _rows(plan: Plan, rows: Rows) -> Array:
     """Return the table (n, k); a row with a missing cell is a row of zeros."""
     design = plan.design
-    x = rows.sample(design, range(design.p), None).T
+    x = sampled(rows, design, range(design.p)).T
     x[np.isnan(x).any(axis=1)] = 0.0
     return np.ascontiguousarray(x)
 

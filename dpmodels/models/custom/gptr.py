@@ -107,7 +107,10 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 
 
 def _rows(rows: Rows, design: Design) -> Array:
-    """Return all rows, (n, k); a row with a missing cell is a row of zeros."""
+    """Return all rows, (n, k); a row with a missing cell is a row of zeros.
+
+    Read by the caller: the user's functions take all rows at once, and are not sent to workers.
+    """
     parts = []
     for block in rows.blocks(design):
         part = np.where(np.isnan(block).any(0), 0.0, block)

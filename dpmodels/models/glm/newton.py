@@ -2,20 +2,23 @@
 
 Minimises F(theta) = sum_i l(x_i'theta; y_i) + (lam/2)|theta|^2 + tilt'theta. The source is read a
 public number of times (``planned_passes``): once where the mapped rows of a public n fit into a
-public amount of memory, where they stay until the minimum is found; else ``PASSES`` times.
+public amount of memory, where they stay until the minimum is found; else ``PASSES`` times. Those
+passes add up integers, by tasks where there are any; the steps are taken by the caller.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.models.glm.lattice import At, Places, Sums, lattice_sums, real_sums
 from dpmodels.models.glm.losses import Loss
+from dpmodels.sources.rows import BLOCK_ROWS
 
 __all__ = ["Minimum", "WorkingRows", "minimise", "planned_passes"]
 
@@ -132,13 +135,11 @@ def score_sum(blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Arr
     return gradient
 
 
-def _sums(
-    mapped: Iterable[Mapped], loss: Loss, theta: Array, curved: bool
-) -> tuple[float, Array, Array]:
+def _sums(found: Iterable[Mapped], loss: Loss, theta: Array, curved: bool) -> Sums:
     """Return value, gradient and, if ``curved``, the Hessian of the sum of losses."""
     p = len(theta)
     value, gradient, hessian = 0.0, np.zeros(p), np.zeros((p, p))
-    for X, y, w in mapped:
+    for X, y, w in found:
         part, first, second = loss.terms(theta @ X, y, w)
         value += part
         gradient += X @ first
@@ -175,6 +176,8 @@ def minimise(
     max_iter: int,
     passes: int = 1,
     skim: Callable[[], object] | None = None,
+    sums: At | None = None,
+    start: Callable[[Places], Array] | None = None,
 ) -> Minimum:
     """Minimise F until ``|grad F| <= tol / 2`` (the other half pays for rounding).
 
@@ -193,6 +196,10 @@ def minimise(
     skim : callable, optional
         Reads the source once without looking at the rows: what is done with the passes that are
         left over. None: ``blocks`` is read to its end.
+    sums : callable, optional
+        One pass over rows that are not kept: ``sums(theta, curved)``. None: over ``blocks``.
+    start : callable, optional
+        The rows of given places, (q, m), of one pass. None: taken from ``blocks``.
 
     Notes
     -----
@@ -203,24 +210,25 @@ def minimise(
     """
     theta = np.zeros(len(tilt))
     stride = _stride(n, len(tilt))
-    kept: list[Mapped] = []
-    for block in blocks():
-        X, y, w = rows.apply(block[:, ::stride])
-        kept.append((X.copy(), y.copy(), w.copy()))
+    kept = _kept(blocks, rows) if stride == 1 else _spread(blocks, rows, n, stride, start)
+
+    def at_kept(theta: Array, curved: bool) -> Sums:
+        return _sums(kept, loss, theta, curved)
+
     left = passes - 1
     if stride == 1:
-        found = _newton(lambda: kept, loss, lam, tilt, tol, theta, max_iter, n)
+        found = _newton(at_kept, loss, lam, tilt, tol, theta, max_iter, n)
     else:
         part = sum(X.shape[1] for X, _, _ in kept) / n
         theta = _newton(
-            lambda: kept, loss, lam * part, tilt * part, tol * part, theta, _START_STEPS, n
+            at_kept, loss, lam * part, tilt * part, tol * part, theta, _START_STEPS, n
         ).theta
         kept = []
 
-        def again() -> Iterator[Mapped]:
-            return (rows.apply(block) for block in blocks())
+        def at_blocks(theta: Array, curved: bool) -> Sums:
+            return real_sums(lattice_sums(blocks(), rows, loss, theta, curved), rows, loss)
 
-        found = _newton(again, loss, lam, tilt, tol, theta, left, n)
+        found = _newton(sums or at_blocks, loss, lam, tilt, tol, theta, left, n)
         left -= found.evaluations
     for _ in range(left):
         if skim is not None:
@@ -230,8 +238,30 @@ def minimise(
     return found
 
 
+def _kept(blocks: Callable[[], Iterable[Array]], rows: WorkingRows) -> list[Mapped]:
+    """Return all mapped rows: one pass."""
+    found = (rows.apply(block) for block in blocks())
+    return [(X.copy(), y.copy(), w.copy()) for X, y, w in found]
+
+
+def _spread(
+    blocks: Callable[[], Iterable[Array]],
+    rows: WorkingRows,
+    n: int,
+    stride: int,
+    start: Callable[[Places], Array] | None,
+) -> list[Mapped]:
+    """Return every ``stride``-th row, mapped: one pass."""
+    if start is None:
+        parts = [block[:, ::stride].copy() for block in blocks()]
+        return [rows.apply(part) for part in parts]
+    cells = start(np.arange(0, n, stride))
+    at = range(0, cells.shape[1], BLOCK_ROWS)
+    return [rows.apply(cells[:, a : a + BLOCK_ROWS]) for a in at]
+
+
 def _newton(
-    mapped: Callable[[], Iterable[Mapped]],
+    sums: At,
     loss: Loss,
     lam: float,
     tilt: Array,
@@ -243,8 +273,8 @@ def _newton(
     """Iterate from ``theta`` with at most ``most`` evaluations of F and its derivatives."""
     ridge = lam * np.eye(len(theta))
 
-    def at(t: Array, curved: bool) -> tuple[float, Array, Array]:
-        value, gradient, hessian = _sums(mapped(), loss, t, curved)
+    def at(t: Array, curved: bool) -> Sums:
+        value, gradient, hessian = sums(t, curved)
         value += 0.5 * lam * float(t @ t) + float(tilt @ t)
         return value, gradient + lam * t + tilt, hessian
 

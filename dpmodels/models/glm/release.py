@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.columns import column_sums, rescaling, sums_sensitivity
+from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.rowmap import STEPS, UnitScale, unit_scale
 from dpmodels.exact.symmetric import svec, unsvec
+from dpmodels.exact.words import Words, joined
+from dpmodels.models.glm.lattice import passes_over
 from dpmodels.models.glm.newton import WorkingRows, minimise
 from dpmodels.models.glm.plan import COEF_STEP, INFO_STEP, OUT_STEP, SCALE_STEP, GlmDetail
 from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
+from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.models.glm.losses import Loss
     from dpmodels.planning import Plan
     from dpmodels.privacy.run import Run
     from dpmodels.sources.rows import Rows
 
-__all__ = ["GlmReleased", "is_the_centre", "release"]
+__all__ = ["GlmReleased", "information_sums", "is_the_centre", "release"]
 
 #: Rescaling never magnifies a unit half-range column (a dummy) more than this.
 _MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
+#: Pays for the float rounding of a row of the information: its norm is at most 2^20.
+_SHRINK = 1.0 - 2.0**-36
 #: Released coefficients within this many sds of the output noise of 0: not certified.
 _AT_CENTRE = 6.0
 
@@ -74,8 +84,8 @@ def _rescale(
     keep = np.array([c.kind != "intercept" for c in design.columns])
     d = int(keep.sum())
     index = [*np.flatnonzero(keep).tolist(), design.p]
-    blocks = (block[index] for block in rows.blocks(design))
-    sums = column_sums(blocks, scale[keep], shift[keep])
+    job = functools.partial(_column_sums, index=index, scale=scale[keep], shift=shift[keep])
+    (sums,) = counted(rows, design, job)
     size = sums_sensitivity(d, detail.relation)
     noisy = run.gaussian(SCALE_STEP, sums, size, unit=1.0 / STEPS)
     sd = size / STEPS / detail.mu[SCALE_STEP]
@@ -86,6 +96,13 @@ def _rescale(
     return noisy, scale, shift
 
 
+def _column_sums(
+    blocks: Iterable[Array], index: list[int], scale: Array, shift: Array
+) -> tuple[npt.NDArray[np.object_]]:
+    """Return :func:`column_sums` of some columns, the response last. Confidential."""
+    return (column_sums((block[index] for block in blocks), scale, shift),)
+
+
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
     """Run objective perturbation on the rows.
 
@@ -93,6 +110,13 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     -------
     Unit: one row. Charged: the steps of the plan. The random linear term is drawn before the
     rows are read; the optimum is certified, never assumed (``theory.md``, 4.4).
+
+    Notes
+    -----
+    Where the mapped rows fit in memory (a function of n and p) they are read once by the caller,
+    and kept until the minimum is found: which takes rows themselves. All other passes are exact
+    integers, added up by tasks where there are any: column sums, value, gradient and Hessian of
+    larger tables at each step, the information. The steps are taken by the caller.
     """
     detail: GlmDetail = plan.detail
     design = ranged_design(plan, rows, run)
@@ -108,16 +132,15 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     )  # fmt: skip
     tilt = detail.sigma * run.inner_normals(COEF_STEP, design.p)
     found = minimise(
-        lambda: rows.blocks(design),
-        working,
-        detail.loss,
-        detail.lam,
-        tilt,
-        detail.tol,
+        rows=working,
+        loss=detail.loss,
+        lam=detail.lam,
+        tilt=tilt,
+        tol=detail.tol,
         n=rows.n,
         max_iter=detail.max_iter,
         passes=detail.passes,
-        skim=lambda: rows.skim(design),
+        **passes_over(rows, design, working, detail.loss),
     )
     # Not certified within the (public) cap: theory.md, 4.4 - the answer is then the centre of
     # the prior, whatever the rows.
@@ -163,21 +186,41 @@ def _information(
     """Release H at the *released* theta; (H, J) where the model may be over-dispersed.
 
     Each is divided by what one row can add (a positive semidefinite matrix of norm at most 1);
-    replacing a row moves it by sqrt(2) at most. 2^-20 pays for float sums.
+    replacing a row moves it by sqrt(2) at most, in integers exactly; 2^-20 pays for the grid.
     """
     p = len(theta)
     h, j = information_scales(detail)
-    H, J = np.zeros((p, p)), np.zeros((p, p))
-    for block in rows.blocks(design):
-        X, y, w = working.apply(block)
-        _, first, second = detail.loss.terms(theta @ X, y, w)
-        H += (X * second) @ X.T
-        if not detail.loss.one_sided:
-            J += (X * first**2) @ X.T
-    parts = [svec(H) / h]
-    if not detail.loss.one_sided:
-        parts.append(svec(J) / j)
+    two = not detail.loss.one_sided
+    job = functools.partial(
+        information_sums, working=working, loss=detail.loss, theta=theta, scales=(h, j)[: 1 + two]
+    )
+    words = counted(rows, design, job)
+    whole = [joined(*words[at : at + 2]) / 2**40 for at in range(0, len(words), 2)]
+    parts = [svec(np.asarray(M, dtype=float)) for M in whole]
     change = 2.0 if detail.relation == "replace" else 1.0
     size = math.sqrt(change * len(parts)) * (1.0 + 2.0**-20)
     noisy = run.gaussian_real(INFO_STEP, np.array(parts), size)
     return np.array([unsvec(v, p) * s for v, s in zip(noisy, (h, j), strict=False)])
+
+
+def information_sums(
+    blocks: Iterable[Array], working: WorkingRows, loss: Loss, theta: Array,
+    scales: tuple[float, ...],
+) -> tuple[npt.NDArray[np.int64], ...]:  # fmt: skip
+    """Return H / h and, with two scales, J / j in steps of 2^-40, two words each. Confidential.
+
+    Sums of ``z z'`` over integer rows z, ``|z| <= 2^20``: ``z = 2^20 sqrt(w l'' / h) x`` of H,
+    ``2^20 (w l') x / sqrt(j)`` of J, cut towards zero. Blocks of at most 2^13 rows: exact in any
+    order (``exact/theory.md``, 1.5).
+    """
+    totals = [Words(len(theta)) for _ in scales]
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            X, y, w = working.apply(block)
+            # each row by itself: its integers do not depend on its place
+            _, first, second = loss.terms(mapped(theta[None], X, True)[0], y, w)
+            weights = (np.sqrt(second), first)
+            for total, weight, scale in zip(totals, weights, scales, strict=False):
+                z = np.trunc(X * (weight * (STEPS * _SHRINK / math.sqrt(scale))))
+                total.add(cross_product(z))
+    return tuple(word for total in totals for word in total.words())

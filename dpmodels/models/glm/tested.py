@@ -17,6 +17,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.families import family_of
+from dpmodels.models.glm.lattice import passes_over
 from dpmodels.models.glm.losses import LogisticLoss
 from dpmodels.models.glm.newton import WorkingRows, back_map, evaluate, minimise, planned_passes
 from dpmodels.models.glm.plan import check_common, full_radius
@@ -191,7 +192,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Privacy
     -------
     Unit: one row. One-sided composition (``privacy/one_sided.md``, section 1). The distance to the
-    exact optimum is certified by the gradient norm and added to the sensitivity.
+    exact optimum is certified by the gradient norm and added to the sensitivity. Rows that fit in
+    memory are read and kept by the caller, who also adds up the curvature, in floats; other passes
+    are sums of integers, by tasks where there are any.
     """
     from dpmodels.models.glm.release import working_map
 
@@ -205,9 +208,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     if plan.n is not None:
         tol *= max(1.0, plan.n * 1e-6)
     found = minimise(
-        lambda: rows.blocks(design), working, loss, lam, np.zeros(design.p), tol,
-        n=rows.n, max_iter=detail.max_iter, passes=detail.passes,
-        skim=lambda: rows.skim(design),
+        rows=working, loss=loss, lam=lam, tilt=np.zeros(design.p), tol=tol, n=rows.n,
+        max_iter=detail.max_iter, passes=detail.passes,
+        **passes_over(rows, design, working, loss),
     )  # fmt: skip
     theta = found.theta if found.certified else np.zeros(design.p)
     _, _, H = evaluate(rows.blocks(design), working, loss, theta)

@@ -6,30 +6,78 @@ so ``0 <= K <= K(x, x) = 1``. Features lie in [-1, 1]^d, responses in [-1, 1].
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.sources.summed import counted
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
 
 __all__ = [
     "CELLS",
+    "UnitRows",
     "binned_sums",
     "curve",
     "default_bandwidth",
     "direct_sums",
     "gaussian",
+    "grid_sums",
     "joint_norm",
+    "kernel_sums",
+    "lattice_error",
+    "lattice_sums",
 ]
 
 #: Cells of the binning grid by dimension.
 CELLS = {1: 4096, 2: 256}
 _WEIGHT = 2.0**12
 _LABEL = 2.0**15
+#: Steps of a direct sum: one row has at most so many at a point.
+_KERNEL = 2.0**44
+#: The lower word of a sum.
+_WORD_BITS = 22
+_WORD = 2.0**_WORD_BITS
+#: Rows whose sum of steps a float holds exactly.
+_TOGETHER = 1 << 9
+#: Kernel values in memory at once.
+_AT_ONCE = 1 << 17
 
 #: maps a block buffer to (features (d, m), response (m,)), NaN in void rows
 Reader = Callable[[Array], tuple[Array, Array]]
+Integers = npt.NDArray[np.int64]
+Words = tuple[Integers, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class UnitRows:
+    """Maps a block to unit half-ranges: features, and the response in [-1, 1].
+
+    Attributes
+    ----------
+    columns : tuple of int
+    centre, half : (d,) arrays
+    y_centre, y_half : float
+    """
+
+    columns: tuple[int, ...]
+    centre: Array
+    half: Array
+    y_centre: float
+    y_half: float
+
+    def __call__(self, block: Array) -> tuple[Array, Array]:
+        """Return (features (d, m), response (m,))."""
+        with np.errstate(all="ignore"):
+            x = (block[list(self.columns)] - self.centre[:, None]) / self.half[:, None]
+            return x, np.clip((block[-1] - self.y_centre) / self.y_half, -1.0, 1.0)
 
 
 def default_bandwidth(n: int, d: int) -> float:
@@ -55,20 +103,89 @@ def joint_norm(points: Array, h: float) -> float:
     return math.sqrt(float(gaussian(points, points, h * math.sqrt(2.0)).sum(axis=1).max()))
 
 
+def kernel_sums(
+    rows: Any, design: Design, reader: Reader, points: Array, h: float
+) -> tuple[Array, Array]:
+    """Return (N, D) at ``points`` (m, d) from one pass, by binning for d <= 2, else direct.
+
+    Privacy
+    -------
+    Confidential: functions of exact integer sums, the same whoever adds up.
+    """
+    d = points.shape[1]
+    if d in CELLS:
+        grid = counted(rows, design, functools.partial(grid_sums, reader=reader, d=d))
+        return _of_grid(grid, points, h)
+    job = functools.partial(lattice_sums, reader=reader, points=points, h=h)
+    return _of_lattice(counted(rows, design, job))
+
+
 def direct_sums(
     blocks: Iterable[Array], reader: Reader, points: Array, h: float
 ) -> tuple[Array, Array]:
-    """Return (N, D) at ``points`` (m, d) by blocked direct sums. Confidential."""
-    N, D = np.zeros(len(points)), np.zeros(len(points))
+    """Return (N, D) at ``points`` (m, d) from :func:`lattice_sums`. Confidential."""
+    return _of_lattice(lattice_sums(blocks, reader, points, h))
+
+
+def _of_lattice(words: Words) -> tuple[Array, Array]:
+    n_high, n_low, d_high, d_low = words
+    return _real(n_high, n_low, _KERNEL), _real(d_high, d_low, _KERNEL)
+
+
+def lattice_sums(
+    blocks: Iterable[Array], reader: Reader, points: Array, h: float
+) -> Words:
+    """Return N and D in steps of 2^-44: ``sum trunc(2^44 y K)``, ``sum trunc(2^44 K)``.
+
+    Each as two words, (m,) each: the sum is ``high * 2^22 + low``. Confidential. Integers, so the
+    order is no matter; a row adds ``0 <= k <= 2^44`` to D and ``|t| <= k`` to N at each point,
+    since truncation is monotone (``theory.md``, section 8).
+    """
+    m = len(points)
+    out = [np.zeros(m, dtype=np.int64) for _ in range(4)]
+    height = max(1, _AT_ONCE // m)
     for block in blocks:
         x, y = reader(block)
-        void = np.isnan(y) | np.isnan(x).any(axis=0)
-        y = np.where(void, 0.0, y)
-        x = np.where(void, 0.0, x)
-        K = gaussian(points, x.T, h)
-        D += K @ np.where(void, 0.0, 1.0)
-        N += K @ y
-    return N, D
+        keep = ~(np.isnan(y) | np.isnan(x).any(axis=0))
+        x, y = x[:, keep], y[keep]
+        for a in range(0, len(y), height):
+            K = pointwise(points, x[:, a : a + height], h)
+            K *= _KERNEL
+            for i, part in enumerate((K * y[a : a + height], K)):
+                np.trunc(part, out=part)
+                # sums of integers of at most 2^44 over at most 2^9 rows: exact in any order
+                sums = np.add.reduceat(part, range(0, part.shape[1], _TOGETHER), axis=1)
+                total = sums.astype(np.int64).sum(axis=1)
+                out[2 * i] += total >> _WORD_BITS
+                out[2 * i + 1] += total & (int(_WORD) - 1)
+    return tuple(out)
+
+
+def pointwise(points: Array, x: Array, h: float) -> Array:
+    """Return K (m, rows) of rows x (d, rows), each by itself whatever its place in a block."""
+    square = np.zeros((len(points), x.shape[1]))
+    part = np.empty_like(square)
+    for at, cells in zip(points.T, x, strict=True):
+        np.subtract(at[:, None], cells[None, :], out=part)
+        part *= part
+        square += part
+    square *= -0.5 / (h * h)  # differences first: near points keep their digits
+    return np.asarray(np.exp(square, out=square))
+
+
+def lattice_error(m: int, ridge: float) -> float:
+    """Return by how much truncation can lengthen the change of ``L^{-1} (N, D)`` by one row.
+
+    A row at m points is off by a vector in ``[0, 2^-44]^{2m}`` up to signs, two rows by at most
+    ``2 sqrt(2m) 2^-44``; ``|L^{-1}| <= ridge^{-1/2}`` with ``L L' = K + ridge I``.
+    """
+    return 2.0 * math.sqrt(2.0 * m) / _KERNEL / math.sqrt(ridge)
+
+
+def _real(high: Integers, low: Integers, scale: float) -> Array:
+    """Return ``(high * 2^22 + low) / scale``, rounded once."""
+    whole = high.astype(object) * int(_WORD) + low.astype(object)
+    return np.asarray(whole / int(scale), dtype=float)
 
 
 def _bins(x: Array, cells: int) -> tuple[Array, Array]:
@@ -81,16 +198,20 @@ def _bins(x: Array, cells: int) -> tuple[Array, Array]:
 def binned_sums(
     blocks: Iterable[Array], reader: Reader, points: Array, h: float
 ) -> tuple[Array, Array]:
-    """Return (N, D) at ``points`` by linear binning (d <= 2): exact integers on the grid.
+    """Return (N, D) at ``points`` by linear binning (d <= 2): :func:`grid_sums`. Confidential."""
+    return _of_grid(grid_sums(blocks, reader, points.shape[1]), points, h)
 
-    A row is spread over its 2^d neighbouring cells with weights that sum to 1, so its element of
-    the kernel's RKHS is a convex combination of elements of norm 1: the sensitivity is unchanged.
+
+def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Words:
+    """Return (labels in two words, weights) of the cells of the grid, exact integers (cells^d,).
+
+    Labels in steps of ``2^-12d 2^-15``: the sum is ``high * 2^22 + low``. A row is spread over its
+    2^d neighbouring cells with weights that sum to 1, so its element of the kernel's RKHS is a
+    convex combination of elements of norm 1: the sensitivity is unchanged. Confidential.
     """
-    d = points.shape[1]
     cells = CELLS[d]
     size = cells**d
-    count = np.zeros(size, dtype=np.int64)
-    label = np.zeros(size, dtype=np.int64)
+    high, low, count = (np.zeros(size, dtype=np.int64) for _ in range(3))
     for block in blocks:
         x, y = reader(block)
         keep = ~(np.isnan(y) | np.isnan(x).any(axis=0))
@@ -103,10 +224,19 @@ def binned_sums(
             weight = np.vstack([weight * (_WEIGHT - w), weight * w])
         for i, w in zip(index, weight, strict=True):
             count += np.bincount(i, weights=w, minlength=size).astype(np.int64)
-            label += np.bincount(i, weights=w * k, minlength=size).astype(np.int64)
-    scale = _WEIGHT**d
+            label = np.bincount(i, weights=w * k, minlength=size).astype(np.int64)  # <= 2^52
+            high += label >> _WORD_BITS
+            low += label & (int(_WORD) - 1)
+    return high, low, count
+
+
+def _of_grid(words: Words, points: Array, h: float) -> tuple[Array, Array]:
+    """Return (N, D) at ``points`` from the sums of the cells of the grid."""
+    d = points.shape[1]
+    cells, scale = CELLS[d], _WEIGHT**d
+    high, low, count = words
+    s, c = _real(high, low, scale * _LABEL), count / scale
     centres = np.linspace(-1.0, 1.0, cells)[:, None]
-    c, s = count / scale, label / (scale * _LABEL)
     if d == 1:
         K = gaussian(points, centres, h)
         return K @ s, K @ c

@@ -21,12 +21,13 @@ from dpmodels.estimate import Estimate
 from dpmodels.exact.features import FeatureScale, feature_scale
 from dpmodels.models.kernel.kernel import (
     CELLS,
-    binned_sums,
+    UnitRows,
     curve,
     default_bandwidth,
-    direct_sums,
     gaussian,
     joint_norm,
+    kernel_sums,
+    lattice_error,
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm
@@ -232,14 +233,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     else:
         points = np.clip((detail.points - scale.centre) / scale.half, -1.0, 1.0)
     fixed = points if len(points) <= _MAX_POINTS else _subset(points)
-    index = list(scale.columns)
-
-    def reader(block: Array) -> tuple[Array, Array]:
-        x = (block[index] - scale.centre[:, None]) / scale.half[:, None]
-        return x, np.clip((block[-1] - centre) / half, -1.0, 1.0)
-
-    sums = binned_sums if d in CELLS else direct_sums
-    N, D = sums(rows.blocks(design), reader, fixed, detail.h)
+    reader = UnitRows(scale.columns, scale.centre, scale.half, centre, half)
+    N, D = kernel_sums(rows, design, reader, fixed, detail.h)
     frame = NpregReleased(scale, centre, half, fixed, math.nan)
     if detail.form == "functional":
         return _release_functional(plan, design, frame, N, D, run)
@@ -264,6 +259,9 @@ def _release_functional(
     # 2^-20 pays for the public grid, the rest for the float triangular solve (condition 1e4)
     assert plan.n is not None
     sensitivity = 2.0 * (1.0 + 2.0**-20 + 1e5 * plan.n * 2.0**-53)
+    if frame.points.shape[1] not in CELLS:
+        # rows of direct sums are cut to a lattice; a quarter of the jitter: that of K is rounded
+        sensitivity += lattice_error(len(frame.points), _JITTER / 4.0)
     noisy = run.gaussian_real("curve", white, sensitivity)
     values = L @ noisy
     return Release(

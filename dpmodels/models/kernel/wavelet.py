@@ -7,20 +7,26 @@ published estimator assumes a uniform design; here the count of each cell is rel
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.features import feature_scale
+from dpmodels.models.kernel.kernel import UnitRows
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
+from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -86,22 +92,29 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     lo, hi = design.intervals()[-1].tolist()
     centre, half = (lo + hi) / 2.0, max((hi - lo) / 2.0, 1e-300)
     cells = 2**detail.level
-    sums, counts = np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64)
-    j = scale.columns[0]
-    with np.errstate(all="ignore"):
-        for block in rows.blocks(design):
-            u = (block[j] - scale.centre[0]) / scale.half[0]
-            y = np.clip((block[-1] - centre) / half, -1.0, 1.0)
-            keep = ~(np.isnan(u) | np.isnan(y))
-            at = ((np.clip(u[keep], -1.0, 1.0) + 1.0) * 0.5 * cells).astype(np.intp)
-            at = np.minimum(at, cells - 1)
-            k = np.trunc(y[keep] * _LABEL)
-            sums += np.bincount(at, weights=k, minlength=cells).astype(np.int64)
-            counts += np.bincount(at, minlength=cells)
+    reader = UnitRows(scale.columns, scale.centre, scale.half, centre, half)
+    job = functools.partial(_cell_sums, reader=reader, cells=cells)
+    sums, counts = counted(rows, design, job)
     value = np.concatenate([sums.astype(object), counts.astype(object) * int(_LABEL)])
     noisy = run.gaussian("coefficients", value, 2.0 * _LABEL, unit=1.0 / _LABEL)
     values = {"sums": noisy[:cells], "counts": noisy[cells:]}
     return Release(values, plan.guarantee, design, detail=(scale, centre, half))
+
+
+def _cell_sums(
+    blocks: Iterable[Array], reader: UnitRows, cells: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return (sums of y in steps of 2^-15, counts) of the cells, (cells,) each. Confidential."""
+    sums, counts = np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64)
+    for block in blocks:
+        (u,), y = reader(block)
+        keep = ~(np.isnan(u) | np.isnan(y))
+        at = ((np.clip(u[keep], -1.0, 1.0) + 1.0) * 0.5 * cells).astype(np.intp)
+        at = np.minimum(at, cells - 1)
+        k = np.trunc(y[keep] * _LABEL)
+        sums += np.bincount(at, weights=k, minlength=cells).astype(np.int64)
+        counts += np.bincount(at, minlength=cells)
+    return sums, counts
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

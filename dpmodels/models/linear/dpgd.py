@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped
@@ -15,6 +18,7 @@ from dpmodels.planning.rows import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
+from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -58,6 +62,19 @@ def clipped_gradients(z: Array, b: Array, G: float, still: bool = False) -> Arra
     return ball_integers(g, G)
 
 
+def _gradient_sum(
+    blocks: Iterable[Array], rowmap: RowMap, b: Array, G: float, still: bool
+) -> tuple[npt.NDArray[np.int64]]:
+    """Return the sum of integer gradients, (p,): below 2^63 up to 2^43 rows. Confidential."""
+    total = np.zeros(len(b), dtype=np.int64)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            z = rowmap.normalised(block)
+            void_missing(z)
+            total += clipped_gradients(z, b, G, still).sum(axis=1).astype(np.int64)
+    return (total,)
+
+
 def release(plan: Plan, rows: Rows, run: Run) -> Release:
     """Release T noisy sums of clipped gradients, each at the released iterate. T passes.
 
@@ -78,14 +95,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     tail = np.zeros(p)
     half = detail.iterations // 2
     for t in range(1, detail.iterations + 1):
-        total = np.zeros(p, dtype=object)
-        with np.errstate(all="ignore"):
-            for block in rows.blocks(given.design):
-                z = rowmap.normalised(block)
-                void_missing(z)
-                total += (
-                    clipped_gradients(z, b, G, still).sum(axis=1).astype(np.int64).astype(object)
-                )
+        job = functools.partial(_gradient_sum, rowmap=rowmap, b=b, G=G, still=still)
+        (total,) = counted(rows, given.design, job)
         noisy = run.gaussian(f"gradient {t}", total, sensitivity, unit=G / STEPS)
         b = b - detail.step / detail.rows * noisy
         b *= min(1.0, 1e3 / max(float(np.linalg.norm(b)), 1e-300))

@@ -1,6 +1,7 @@
 """Backend of ``dp_ols(method="jl")``: a Gaussian sketch of the augmented rows (Sheffet 2017).
 
-``Y = G [A; w I]`` with G an r x (n + q) matrix of N(0, 1); no singular-value test is needed.
+``Y = G [A; w I]`` with G an r x (n + q) matrix of N(0, 1); no singular-value test is needed. Each
+row meets r normals of its own, which workers must not draw: the rows are read by the caller.
 """
 
 from __future__ import annotations

@@ -186,7 +186,6 @@ _COMPARED = (
         verb="dp_ols",
         title="noisy gradient descent",
         backend="dpmodels.models.linear.dpgd",
-        by_rows=True,
         needs=("delta > 0", "ranges", "several passes"),
         relations=("replace", "add-remove"),
         accepts=("weights",),

@@ -23,6 +23,7 @@ from dpmodels.privacy.mechanisms import Approximate
 from dpmodels.privacy.propose import laplace_test_probability
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
+from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -125,7 +126,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     """
     detail: PtrMeanDetail = plan.detail
     n = rows.n
-    values = rows.sample(plan.design, range(plan.design.p), None)
+    values = sampled(rows, plan.design, range(plan.design.p))
     k, start = distance(values, detail.width, detail.slack, n)
     probability = laplace_test_probability(k, detail.eps_t, detail.delta)
     width = detail.width[:, None]

@@ -82,6 +82,7 @@ def _noised(plan: Batch, rows: Rows, run: Run) -> Noised:
 def appended(table: NoisyTable, new_data: Any, seed: int | None, budget: Any = None) -> NoisyTable:
     """Return ``table`` with the records of ``new_data`` after its own."""
     from dpmodels.sources.adapt import as_source
+    from dpmodels.sources.elsewhere import need_rows
 
     checked(budget, seed)
     if hasattr(new_data, "__noisy_table__"):
@@ -93,6 +94,7 @@ def appended(table: NoisyTable, new_data: Any, seed: int | None, budget: Any = N
             "or charged"
         )
     source = as_source(new_data)
+    need_rows(source, "append()")
     needed = tuple(dict.fromkeys((*table.design.variables, *table.public_columns)))
     missing = [c for c in needed if c not in source.kinds]
     if missing:

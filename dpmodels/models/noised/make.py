@@ -68,6 +68,10 @@ def noised_rows(
     Unit: one row (or one attribute of it); replace-one, n public. Each released row is a function
     of one row of the data; rows are matched by position, so unless ``keep_order`` they are put in
     a uniformly random order first.
+
+    Notes
+    -----
+    Read by the caller and by no task: each row meets noise of its own, which workers must not draw.
     """
     lower, scale = column_scales(design, layout)
     upper = lower + scale

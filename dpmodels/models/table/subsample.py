@@ -182,7 +182,10 @@ def _rejects(split: Split, table: Any) -> bool:
 
 
 def _frame(rows: Rows, design: Design) -> Any:
-    """Return the cells of all rows: numbers in their ranges, categories by their levels."""
+    """Return the cells of all rows: numbers in their ranges, categories by their levels.
+
+    Read by the caller: the user's test takes a table, and is not sent to workers.
+    """
     import pandas as pd
 
     cells = np.concatenate([block.copy() for block in rows.blocks(design)], axis=1)

@@ -40,7 +40,7 @@ def frame():
     return made
 
 
-@pytest.mark.parametrize("verb", ["dp_ols", "dp_quantreg", "dp_table"])
+@pytest.mark.parametrize("verb", ["dp_ols", "dp_quantreg", "dp_table", "dp_npreg", "dp_pca"])
 def test_spark_adds_up_the_integers_of_one_process(verb, spark, frame, tmp_path, quiet):
     import pyarrow as pa
     from pyspark import TaskContext
@@ -64,6 +64,8 @@ def test_spark_adds_up_the_integers_of_one_process(verb, spark, frame, tmp_path,
         "dp_ols": lambda d: dp.dp_ols("y ~ x1 + x2", d, **CALL),
         "dp_quantreg": lambda d: dp.dp_quantreg("y ~ x1 + x2", d, tau=0.4, **CALL),
         "dp_table": lambda d: dp.dp_table("y + x1", d, **CALL),
+        "dp_npreg": lambda d: dp.dp_npreg("y ~ x1 + x2", d, **{**CALL, "eps": 2.0}),
+        "dp_pca": lambda d: dp.dp_pca("y + x1 + x2 ~ 1", d, **{**CALL, "eps": 2.0}),
     }[verb]
     found, plain = fit(table).params.to_numpy(), fit(frame).params.to_numpy()
     assert np.isfinite(plain).any()

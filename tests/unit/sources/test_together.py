@@ -142,6 +142,9 @@ def frame_count(frame):
     (dp.dp_ols, "y ~ x", {}),
     (dp.dp_quantreg, "y ~ x", {"tau": 0.3}),
     (dp.dp_mean, "y + x ~ 1", {}),
+    (dp.dp_glm, "y ~ x", {"fit_stats": True, "family": "poisson", "eps": 300.0,
+                          "schema": dp.Schema(y=dp.Count(3), x=dp.Real(-1, 1)), "bounds": None}),
+    (dp.dp_table, "y + x", {}),
     (dp.dp_ols, "y ~ x", {"relation": "add-remove", "n_guess": 150}),
 ])  # fmt: skip
 def test_fits_by_tasks_are_those_of_memory(call, monkeypatch):
@@ -149,13 +152,14 @@ def test_fits_by_tasks_are_those_of_memory(call, monkeypatch):
     frame = panel()
     source = Moved(frame)
     monkeypatch.setattr("dpmodels.sources.adapt.as_source", lambda data: source)
-    options = dict(eps=1.0, delta=1e-4, bounds=BOUNDS, unit="pid", seed=3, **more)
+    options = {**dict(eps=1.0, delta=1e-4, bounds=BOUNDS, unit="pid", seed=3), **more}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPModelsWarning)
         there = verb(formula, frame, **options)
         monkeypatch.undo()
         here = verb(formula, frame, **options)
     assert there.params.equals(here.params) and source.moves == 1
+    assert there.stats == here.stats
 
 
 def test_a_job_of_rows_is_refused():
