@@ -29,6 +29,7 @@ from dpmodels.privacy.curves import deltas_gdp
 from dpmodels.privacy.gdp import delta_gdp
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, rdp_delta
 from dpmodels.privacy.steps import Step
+from dpmodels.roots import brent
 
 __all__ = ["Parts", "delta_of_parts", "eps_of_parts", "parts_of"]
 
@@ -195,8 +196,6 @@ def _eps_alone(m: Profile, delta: float) -> float:
 
 def eps_of_curve(parts: Parts, delta: float) -> float:
     """Return the smallest eps >= 0 with ``parts.delta(eps) <= delta``."""
-    from scipy.optimize import brentq
-
     from dpmodels.privacy.gdp import eps_gdp
 
     if delta < parts.infinite or delta < 0:
@@ -223,7 +222,7 @@ def eps_of_curve(parts: Parts, delta: float) -> float:
         hi *= 2.0
         if hi > 1e12:
             return math.inf
-    eps = float(brentq(gap, 0.0, hi, xtol=1e-14, rtol=1e-13, maxiter=300))
+    eps = brent(gap, 0.0, hi, xtol=1e-14, rtol=1e-13, maxiter=300)
     # near a pure part the curve falls steeply: the root's last digits are not enough
     step = 1e-14 * max(1.0, eps)
     while parts.delta(eps) > delta and step < 1e-6:

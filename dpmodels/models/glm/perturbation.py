@@ -24,6 +24,7 @@ from dpmodels.arrays import Array
 from dpmodels.privacy.curves import deltas_gdp, interval_mass
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.mechanisms import Profile
+from dpmodels.roots import brent
 
 __all__ = [
     "add_remove_curve",
@@ -208,8 +209,6 @@ def largest_rho(eps: float, delta: float, kappa: float) -> float:
     kappa : float
         B R / lam; any positive ridge will do.
     """
-    from scipy.optimize import brentq
-
     def gap(rho: float) -> float:
         return math.log(max(removal_delta(eps, rho, kappa), 1e-300)) - math.log(delta)
 
@@ -221,7 +220,7 @@ def largest_rho(eps: float, delta: float, kappa: float) -> float:
         high, low = low, 0.5 * low
         if low < top * 2.0**-24:
             return 0.0
-    rho = float(brentq(gap, low, high, xtol=1e-8 * top, rtol=1e-8))
+    rho = brent(gap, low, high, xtol=1e-8 * top, rtol=1e-8)
     while gap(rho) > 0:
         rho *= 1.0 - 1e-8
     return rho
