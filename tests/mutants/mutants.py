@@ -531,20 +531,20 @@ MUTANTS = (
     # -- exact noise in bulk
     Mutant(
         "dpmodels/privacy/bulk.py",
-        "taken = rank < need[of]",
-        "taken = rank < need[of] + 1",
+        "taken = (rank < need[of])",
+        "taken = (rank < need[of] + 1)",
         ("tests/unit/privacy/test_bulk.py",),
     ),
     Mutant(
         "dpmodels/privacy/bulk.py",
-        "    no &= words != 0  # below 2^-64 a float says nothing\n",
-        "",
+        "    scaled += 2.0  # the number",
+        "    scaled += 0.0  # the number",
         ("tests/unit/privacy/test_bulk.py",),
     ),
     Mutant(
         "dpmodels/privacy/bulk.py",
-        "_E1 = 6786177901268885274",
-        "_E1 = 6786177901268885274 // 2",
+        "np.array([0, *found], dtype=np.uint64)",
+        "np.array([0, *found], dtype=np.uint64) // np.uint64(2)",
         ("tests/unit/privacy/test_bulk.py",),
     ),
     Mutant(
