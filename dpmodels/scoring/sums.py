@@ -20,6 +20,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.products import cross_product, filled, mapped, squares
 from dpmodels.exact.rowmap import STEPS, UnitScale
+from dpmodels.exact.symmetric import above_diagonal
 from dpmodels.exact.words import Words
 from dpmodels.formula.clip import clip_cells
 from dpmodels.privacy.run import Run
@@ -450,7 +451,7 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Releas
     ``mu_joint``-GDP, ``mu_scale``-GDP and ``mu_histogram``-GDP for one row (``theory.md``, 2).
     """
     r, noise = len(sums.score), plan.noise
-    upper = np.triu_indices(r, 1)
+    upper = above_diagonal(r)
     radii = {"information": plan.information, "meat": plan.meat, "spread": plan.spread}
     values, weights, units = [], [], []
     for name, radius in radii.items():
