@@ -25,6 +25,9 @@ __all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 #: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
 BLOCK_ROWS = WINDOW
 
+#: Bytes of cells that are kept between passes, so that a small file is decoded once.
+KEPT_BYTES = 1 << 26
+
 #: Why a source that cannot be opened again is refused.
 READ_ONCE = (
     "this method reads the rows more than once, but an iterator gives them only once. "
@@ -83,6 +86,7 @@ class Rows:
         self._read_once = False
         self._bar: Any = None
         self._left = self._passes = passes
+        self._kept: tuple[dict[str, Any], list[dict[str, Any]]] | None = None
         self.crew, self._first = crew, first
         self.seen = 0  # rows of the last whole pass
         self.n = n
@@ -187,6 +191,12 @@ class Rows:
                 del columns
             return
         seen = self._first
+        if windows.every == 1:
+            for columns in self._all_cells(source, kinds):
+                start, seen = seen, seen + len(columns[names[0]])
+                yield seen - start, columns, start, [(start, seen)] if seen > start else []
+                del columns
+            return
         for skipped, chunk in chosen_chunks(source, names, windows):
             start, stop = seen + skipped, seen + skipped + len(chunk[names[0]])
             spans = list(windows.spans(start, stop))
@@ -202,17 +212,45 @@ class Rows:
         """Yield (rows passed, coerced cells of those that the coins choose)."""
         names = list(kinds)
         own = getattr(source, "tossed", None)  # a source that need not read the others
-        if own is not None:
+        if own is not None and not self._keeps(kinds):
             for passed, chunk in own(names, coins.choose):
                 yield passed, self._cells(chunk, kinds)
             return
-        for chunk in source.chunks(names):
-            passed = len(chunk[names[0]])
-            columns = self._cells(chunk, kinds)
-            del chunk
+        for columns in self._all_cells(source, kinds):
+            passed = len(columns[names[0]])
             keep = coins.choose(passed)
             yield passed, {c: v[keep] for c, v in columns.items()}
             del columns
+
+    def _keeps(self, kinds: Mapping[str, Any]) -> bool:
+        """Say whether the cells of these columns stay in memory until the last pass.
+
+        A rule of public numbers: of tables that have to be decoded, by rows and columns.
+        """
+        return (
+            self._public_n
+            and self._passes > 1
+            and getattr(self.source, "decoded", False)
+            and 8 * len(kinds) * self.n <= KEPT_BYTES
+        )
+
+    def _all_cells(self, source: Source, kinds: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the coerced cells of every chunk: one pass, decoded or kept from an earlier one."""
+        if self._kept is not None and self._kept[0] == kinds:
+            yield from map(dict, self._kept[1])
+            return
+        keeps = self._keeps(kinds)
+        parts: list[dict[str, Any]] = []
+        self._kept = None
+        for chunk in source.chunks(list(kinds)):
+            columns = self._cells(chunk, kinds)
+            del chunk
+            if keeps:
+                parts.append(columns)
+            yield columns
+            del columns  # nothing is held while the next is read
+        if keeps:
+            self._kept = (dict(kinds), parts)
 
     def _cells(self, chunk: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
         return dict(chunk) if self._coerced else coerce_all(chunk, kinds)
@@ -249,7 +287,8 @@ class Rows:
         self.check(seen)
 
     def close(self) -> None:
-        """End the bar of the call."""
+        """End the bar of the call, and let go of every cell."""
+        self._kept = None
         if self._bar is not None:
             self._bar.close()
 
