@@ -485,7 +485,8 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Releas
         noisy = run.gaussian(f"scale {label}", exact, STEPS, unit=unit)
         out["scale"] = float(noisy[0])
     if plan.mu_histogram:
-        reach = noise.count * plan.mu_histogram
+        # the sensitivity; up by more than quotient and product were rounded
+        reach = noise.count * plan.mu_histogram * (1.0 + 2.0**-50)
         counts = np.array(sums.bins, dtype=object)
         out["bins"] = run.gaussian(f"score lengths {label}", counts, reach)
     return Released(**out)
