@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.privacy.curves import deltas_gdp
+from dpmodels.privacy.curves import deltas_gdp, gdp_bounds
 from dpmodels.privacy.gdp import delta_gdp
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, rdp_delta
 from dpmodels.privacy.steps import Step
@@ -38,6 +38,8 @@ _ATOMS = 4096
 _POINTS = 1024
 #: Fewer atoms than this are worked out one by one.
 _FEW = 16
+#: Terms whose bound is below this part of the largest bound are replaced by their bound.
+NEGLIGIBLE = 1e-26
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,18 @@ class Parts:
         if len(self.losses) < _FEW:
             deltas = [delta_gdp(eps - x, self.mu) for x in self.losses.tolist()]
         else:
-            deltas = deltas_gdp(eps - self.losses, self.mu).tolist()
+            deltas = self._deltas(eps).tolist()
         tail = math.fsum(p * d for p, d in zip(self.masses.tolist(), deltas, strict=True))
         return min(1.0, self.infinite + tail)
+
+    def _deltas(self, eps: float) -> Array:
+        """Return the curve at every loss; an upper bound of it where that adds nothing."""
+        away = eps - self.losses
+        out = gdp_bounds(away, self.mu)
+        most = out * self.masses
+        counts = np.flatnonzero(most > NEGLIGIBLE * most.max())
+        out[counts] = deltas_gdp(away[counts], self.mu)
+        return out
 
     def _renyi(self, alpha: float) -> float:
         """Renyi curve of everything but the mass at infinity."""

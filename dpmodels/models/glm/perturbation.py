@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.privacy.curves import deltas_gdp, interval_mass
+from dpmodels.privacy.curves import deltas_gdp, gdp_bounds, interval_mass
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.mechanisms import Profile
 from dpmodels.roots import brent
@@ -127,7 +127,10 @@ def removal_deltas(eps: Array, rho: float, kappa: float) -> Array:
 
 def add_remove_curves(eps: Array, *, rho: float, kappa: float) -> Array:
     """Return :func:`add_remove_curve` at each eps."""
-    return np.maximum(deltas_gdp(eps, rho), removal_deltas(eps, rho, kappa))
+    out = removal_deltas(eps, rho, kappa)
+    above = np.flatnonzero(gdp_bounds(eps, rho) > out)  # elsewhere removing a row costs more
+    out[above] = np.maximum(deltas_gdp(eps[above], rho), out[above])
+    return out
 
 
 def replace_curves(eps: Array, *, rho: float, kappa: float) -> Array:
