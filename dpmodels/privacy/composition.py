@@ -61,20 +61,19 @@ class Parts:
         if self.rdp:
             return min(1.0, self.infinite + rdp_delta(self._renyi, eps))
         if len(self.losses) < _FEW:
-            deltas = [delta_gdp(eps - x, self.mu) for x in self.losses.tolist()]
+            pairs = zip(self.masses.tolist(), self.losses.tolist(), strict=True)
+            tail = math.fsum(p * delta_gdp(eps - x, self.mu) for p, x in pairs)
         else:
-            deltas = self._deltas(eps).tolist()
-        tail = math.fsum(p * d for p, d in zip(self.masses.tolist(), deltas, strict=True))
+            tail = self._tail(eps)
         return min(1.0, self.infinite + tail)
 
-    def _deltas(self, eps: float) -> Array:
-        """Return the curve at every loss; an upper bound of it where that adds nothing."""
+    def _tail(self, eps: float) -> float:
+        """Return the sum over the losses; of terms that add nothing their upper bounds."""
         away = eps - self.losses
-        out = gdp_bounds(away, self.mu)
-        most = out * self.masses
-        counts = np.flatnonzero(most > NEGLIGIBLE * most.max())
-        out[counts] = deltas_gdp(away[counts], self.mu)
-        return out
+        most = gdp_bounds(away, self.mu) * self.masses
+        counts = most > NEGLIGIBLE * most.max()
+        terms = self.masses[counts] * deltas_gdp(away[counts], self.mu)
+        return math.fsum([*terms.tolist(), float(most[~counts].sum())])
 
     def _renyi(self, alpha: float) -> float:
         """Renyi curve of everything but the mass at infinity."""
