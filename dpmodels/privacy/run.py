@@ -443,9 +443,11 @@ class Run:
             if clear > 0:
                 z[:, self.noise.uniforms(k) < clear] = 0.0
             z *= sd
-            part[~np.isfinite(part)] = np.nan
+            if not math.isfinite(float(part.sum())):  # never where cells were clipped before
+                part[~np.isfinite(part)] = np.nan
             part -= lo
-            np.nan_to_num(part, copy=False, nan=0.0)
+            if math.isnan(float(part.sum())):
+                np.nan_to_num(part, copy=False, nan=0.0)
             part += z
             part /= step
             np.round(part, out=part)

@@ -243,6 +243,7 @@ def sl_hull_curve(eps: float, *, c: float, d: float, p: float, knot: float) -> f
 
 
 @functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def calibrate(eps: float, delta: float, d: int, p: float = 0.0, tight: bool = True) -> float:
     """Return the largest c for which one block of d columns is (eps, delta).
 
@@ -283,6 +284,7 @@ def calibrate(eps: float, delta: float, d: int, p: float = 0.0, tight: bool = Tr
     return max(low * (1.0 - 1e-12), math.exp(root) * _SAFETY)
 
 
+@functools.lru_cache(maxsize=256)
 def exact_eps(c: float, delta: float, d: int, p: float = 0.0) -> float:
     """Return the smallest eps >= 0 with p + (1 - p) delta_{d,c}(eps) <= delta."""
     from dpmodels.models.noised.curves import eps_inf
