@@ -230,7 +230,8 @@ def release_scoring(
     working = plan.chains[0].score.working
     Q = release_ball(
         rows if working is None else _Worked(rows, working), design, rowmap, run, "start",
-        Gaussian(plan.start), plan.relation, guide.windows, guide.early_coins(run),
+        Gaussian(plan.start), plan.relation, guide.windows,
+        guide.early_coins(run, later=len(plan.passes) - 1),
         **({"people": True} if plan.people else {}),
     )  # fmt: skip
     s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start

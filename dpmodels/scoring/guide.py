@@ -6,7 +6,7 @@ Proofs: ``models/linear/theory.md`` 3.2.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
@@ -94,9 +94,14 @@ class Guide:
         """Whether windows choose the rows of the early passes."""
         return self.windows.every > 1
 
-    def early_coins(self, run: Run) -> Coins | None:
-        """Return the coins of an early pass."""
-        return None if self.by_place else self.tail_coins(run)
+    def early_coins(self, run: Run, later: int = 0) -> Coins | None:
+        """Return the coins of an early pass, after which as many as ``later`` toss theirs.
+
+        Coins of a seed are tossed pass by pass: the order of its draws is what a seed stands for.
+        """
+        coins = None if self.by_place else self.tail_coins(run)
+        ahead = coins is not None and getattr(run.noise, "private", False)
+        return replace(coins, later=later) if coins is not None and ahead else coins
 
     def tail_coins(self, run: Run) -> Coins | None:
         """Return the coins that choose the rows of meat and ordinary information."""

@@ -86,6 +86,7 @@ class Rows:
         self._read_once = False
         self._bar: Any = None
         self._left = self._passes = passes
+        self._ahead: list[tuple[dict[str, Any], int, list[tuple[int, dict[str, Any]]]]] = []
         self._kept: tuple[dict[str, Any], list[dict[str, Any]]] | None = None
         self.crew, self._first = crew, first
         self.seen = 0  # rows of the last whole pass
@@ -216,11 +217,26 @@ class Rows:
             for passed, chunk in own(names, coins.choose):
                 yield passed, self._cells(chunk, kinds)
             return
+        if self._ahead and self._ahead[0][:2] == (kinds, coins.every):
+            yield from self._ahead.pop(0)[2]
+            return
+        later: list[list[tuple[int, dict[str, Any]]]] = [[] for _ in range(self._fit(kinds, coins))]
         for columns in self._all_cells(source, kinds):
             passed = len(columns[names[0]])
             keep = coins.choose(passed)
+            for part in later:
+                also = coins.choose(passed)
+                part.append((passed, {c: v[also] for c, v in columns.items()}))
             yield passed, {c: v[keep] for c, v in columns.items()}
             del columns
+        self._ahead = [(dict(kinds), coins.every, part) for part in later]
+
+    def _fit(self, kinds: Mapping[str, Any], coins: Coins) -> int:
+        """Return for how many later passes the rows that coins choose are kept: public numbers."""
+        decoded = getattr(self.source, "decoded", False) and self._kept is None
+        if not coins.later or not decoded or not self._public_n or self._keeps(kinds):
+            return 0
+        return min(coins.later, KEPT_BYTES * coins.every // (8 * len(kinds) * max(self.n, 1)))
 
     def _keeps(self, kinds: Mapping[str, Any]) -> bool:
         """Say whether the cells of these columns stay in memory until the last pass.
@@ -288,7 +304,7 @@ class Rows:
 
     def close(self) -> None:
         """End the bar of the call, and let go of every cell."""
-        self._kept = None
+        self._kept, self._ahead = None, []
         if self._bar is not None:
             self._bar.close()
 

@@ -68,14 +68,19 @@ class Coins:
         A power of two, at most 256.
     draw : callable(size) -> uint8 array
         Secret uniform bytes.
+    later : int
+        Passes after this one that toss fresh coins by the same rule. Whoever reads the rows for
+        this pass may toss for them too, and keep what they choose.
 
     Notes
     -----
-    **Privacy.** Coins know nothing of cells, places or the order of the rows.
+    **Privacy.** Coins know nothing of cells, places or the order of the rows, nor of what was
+    released before: when they are tossed changes nothing.
     """
 
     every: int
     draw: Callable[[int], npt.NDArray[np.uint8]]
+    later: int = 0
 
     def choose(self, m: int) -> npt.NDArray[np.intp]:
         """Return the chosen ones of the next m rows, in order."""

@@ -546,6 +546,12 @@ MUTANTS = (
         "if True:",
         ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
+    Mutant(
+        "dpmodels/sources/rows.py",
+        "also = coins.choose(passed)",
+        "also = keep",
+        ("tests/unit/sources/test_kept_cells.py",),
+    ),
     # -- exact noise in bulk
     Mutant(
         "dpmodels/privacy/bulk.py",
@@ -928,8 +934,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/guide.py",
-        "return None if self.by_place else self.tail_coins(run)",
-        "return self.tail_coins(run)",
+        "coins = None if self.by_place else self.tail_coins(run)",
+        "coins = self.tail_coins(run)",
         ("tests/unit/sources/test_coins.py",),
     ),
     Mutant(

@@ -84,3 +84,51 @@ def test_cells_are_let_go_at_the_end(path):
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(blocks, again, strict=True))
     rows.close()
     assert rows._kept is None
+
+
+def test_the_rows_of_the_next_early_pass_are_kept_where_the_table_is_not(path, monkeypatch):
+    """Only with secret coins: of a seed the order of draws is what it stands for."""
+    seen = readings(monkeypatch)
+    monkeypatch.setattr(module, "KEPT_BYTES", 8 * 2 * 150_000 // 4)
+    fitted(path)
+    assert len(seen) == 3
+    fit = dp.dp_ols("y ~ a", path, **{**CALL, "seed": None})
+    expected = 3 + (2 if path.suffix == ".parquet" else 3)  # lines left out are not parsed anyway
+    assert len(seen) == expected
+    assert np.isfinite(fit.params).all()
+    monkeypatch.setattr(module, "KEPT_BYTES", 8 * 2 * 150_000 // 9)
+    dp.dp_ols("y ~ a", path, **{**CALL, "seed": None})
+    assert len(seen) == expected + 3
+
+
+def test_coins_of_a_later_pass_are_its_own(tmp_path, monkeypatch):
+    """Every row in as many passes as its coins say, whether a pass is read or was foreseen."""
+    pytest.importorskip("pyarrow")
+    from dpmodels.sources.adapt import as_source
+    from dpmodels.sources.windows import Coins
+
+    n = 150_000
+    frame = pd.DataFrame({"a": np.arange(n) / n, "y": np.zeros(n)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    design = dp.plan("y ~ a", n=n, bounds={"a": (0, 1), "y": (-9, 9)}, eps=1.0, delta=1e-6).design
+    monkeypatch.setattr(module, "KEPT_BYTES", 8 * 2 * n // 2)
+    seen = readings(monkeypatch)
+    rng, tossed = np.random.default_rng(0), []
+
+    def draw(size):
+        tossed.append(rng.integers(0, 256, size, dtype=np.uint8))
+        return tossed[-1]
+
+    rows = module.Rows(as_source(tmp_path / "t.parquet"), n, passes=3)
+    found = [
+        np.concatenate([b[1].copy() for b in rows.blocks(design, coins=Coins(8, draw, later))])
+        for later in (1, 0)
+    ]
+    assert len(seen) == 1 and len(tossed) == 2 * 3 and rows.seen == n
+    for k, got in enumerate(found):  # chunk by chunk, first the coins of this pass
+        places = np.flatnonzero(np.concatenate(tossed[k::2]) < 32)
+        assert np.array_equal(got, places / n)
+    assert not np.array_equal(*found)
+    rows.blocks(design, coins=Coins(8, draw))
+    rows.close()
+    assert rows._ahead == []
