@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -249,6 +249,7 @@ def _strength(
 ) -> float:
     """Return the largest mu with composed delta(eps) <= delta, by secant steps on logarithms."""
 
+    @cache  # the ends of the bracket are asked for again
     def gap(mu: float) -> float:
         steps = _steps(dict(shares), mu, loss, kappa, relation)
         if bought:
