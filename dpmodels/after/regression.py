@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -38,8 +39,8 @@ class Regression:
         Residual variance ``rss / (n_eff - p)``, at least one noise sd of it; its divisor.
     sampling, privacy : (p, p) arrays
         The two parts of ``V = M^{-1} (v M + Cn) M^{-1}``.
-    trust : float
-        Smallest eigenvalue of M over the noise of an eigenvalue, ``s sqrt(2p)``.
+    moments : SecondMoments
+        What it was made from.
     """
 
     B: Array
@@ -53,7 +54,12 @@ class Regression:
     free: float
     sampling: Array
     privacy: Array
-    trust: float
+    moments: SecondMoments
+
+    @functools.cached_property
+    def trust(self) -> float:
+        """Smallest eigenvalue of M over the noise of an eigenvalue, ``s sqrt(2p)``."""
+        return trust_of(self.moments, self.B)
 
     @property
     def V(self) -> Array:
@@ -86,7 +92,7 @@ def regress(m: SecondMoments, B: Array, a: Array) -> Regression:
     v = max(rss, least) / free
     return Regression(
         B, a, b, inverse, r, Cn, rss, v, free, v * inverse @ M @ inverse, inverse @ Cn @ inverse,
-        trust_of(m, B),
+        m,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ diagonal and of *variance* ``s^2 / 2`` off it, drawn once per pair i < j.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -15,7 +16,15 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.privacy.run import Run
 
-__all__ = ["release_symmetric", "svec", "unsvec"]
+__all__ = ["above_diagonal", "release_symmetric", "svec", "unsvec"]
+
+
+@functools.lru_cache(maxsize=32)
+def above_diagonal(k: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return rows and columns of the entries i < j of a (k, k) matrix; not to be written to."""
+    i, j = np.triu_indices(k, 1)
+    i.flags.writeable = j.flags.writeable = False
+    return i, j
 
 
 def release_symmetric(
@@ -44,7 +53,7 @@ def release_symmetric(
     mu-GDP with the mu of the step: svec is an isometry and the query goes out once.
     """
     k = len(integers)
-    upper = np.triu_indices(k, 1)
+    upper = above_diagonal(k)
     value = np.concatenate([np.diag(integers), integers[upper]])
     weights = np.concatenate([np.ones(k), np.full(len(upper[0]), math.sqrt(2.0))])
     noisy = run.gaussian(name, value, sensitivity, weights=weights, unit=unit)
@@ -56,13 +65,13 @@ def release_symmetric(
 
 def svec(M: Array) -> Array:
     """Return (diagonal, sqrt(2) strict upper triangle): an isometry of the Frobenius norm."""
-    upper = np.triu_indices(len(M), 1)
+    upper = above_diagonal(len(M))
     return np.concatenate([np.diag(M), math.sqrt(2.0) * M[upper]])
 
 
 def unsvec(v: Array, p: int) -> Array:
     """Return the symmetric matrix of :func:`svec`."""
-    upper = np.triu_indices(p, 1)
+    upper = above_diagonal(p)
     out = np.diag(v[:p])
     out[upper] = out.T[upper] = v[p:] / math.sqrt(2.0)
     return out

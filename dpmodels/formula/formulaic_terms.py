@@ -1,5 +1,7 @@
 """Everything taken from formulaic (and patsy's parser), in one place, checked when first used.
 
+Plain formulas are read in ``plain``: importing formulaic would be half of a first call.
+
 formulaic does what it is best at: grammar, term order, full-rank coding and column names. It never
 sees a private row and never runs user text: every factor is handed to it as a *lookup* whose name
 is the text of the factor and whose value is a two-row canary made from the public schema.
@@ -17,39 +19,30 @@ import numpy as np
 
 from dpmodels.errors import FormulaError
 from dpmodels.formula.nodes import Basis, Cat, Factor
+from dpmodels.formula.plain import (
+    Parsed,
+    Part,
+    TermLayout,
+    TermText,
+    plain_layout,
+    plain_terms,
+)
 from dpmodels.quiet import quiet
 
-__all__ = ["Coding", "Parsed", "Part", "TermLayout", "coding", "contrast", "layout", "parse"]
+__all__ = [
+    "Coding",
+    "Parsed",
+    "Part",
+    "TermLayout",
+    "TermText",
+    "coding",
+    "contrast",
+    "layout",
+    "parse",
+]
 
-#: (text, is a number) of each factor of a term
-TermText = tuple[tuple[str, bool], ...]
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _MARKS = re.compile(r"[⧛⧚]")
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """Terms of both sides, in order; ``lhs`` is ``None`` for a one-sided formula."""
-
-    lhs: tuple[TermText, ...] | None
-    rhs: tuple[TermText, ...]
-
-
-@dataclass(frozen=True)
-class Part:
-    """One scoped product of a term: a constant times factors, each in full or reduced coding."""
-
-    scale: float
-    factors: tuple[tuple[str, bool], ...]  # (text, reduced)
-
-
-@dataclass(frozen=True)
-class TermLayout:
-    """Columns of one term, as formulaic lays them out."""
-
-    name: str
-    parts: tuple[Part, ...]
-    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -127,6 +120,11 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
             f'"{text}" has nothing on the right-hand side. '
             'Use "y ~ 1" for the mean, or "y ~ x1 + x2"'
         )
+    return plain_terms(text, by_degree) or parsed_by_library(text, available, by_degree)
+
+
+def parsed_by_library(text: str, available: tuple[str, ...] | None, by_degree: bool) -> Parsed:
+    """Return the terms as formulaic reads them."""
     lib = _library()
     context = {} if available is None else {"__formulaic_variables_available__": list(available)}
     problem = ""
@@ -274,7 +272,15 @@ def clustered(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple
 
 
 def layout(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple[TermLayout, ...]:
-    """Return formulaic's full-rank layout of the right-hand side, from the canary."""
+    """Return the full-rank layout of a side of a formula."""
+    plain = plain_layout(terms, factors)
+    return laid_by_library(terms, factors) if plain is None else plain
+
+
+def laid_by_library(
+    terms: Sequence[TermText], factors: Mapping[str, Factor]
+) -> tuple[TermLayout, ...]:
+    """Return formulaic's full-rank layout, from the canary."""
     import pandas as pd
 
     lib = _library()

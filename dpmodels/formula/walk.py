@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 from dpmodels.errors import FormulaError, did_you_mean
 from dpmodels.formula.formulaic_terms import parse
+from dpmodels.formula.functions import REGISTERED
 from dpmodels.formula.spelling import refuse_r
 from dpmodels.formula.syntax import literal, parse_expression
 from dpmodels.variables import Levels, Text, Variable
@@ -100,7 +102,23 @@ def needed_variables(
     -----
     **Privacy.** Reads the text and the column names only.
     """
-    known = None if available is None else list(available)
+    known = None if available is None else tuple(available)
+    texts = (formula, subset, weights)
+    walk = _needed if all(isinstance(t, (str, type(None))) for t in texts) else _needed.__wrapped__
+    return walk(formula, known, engine, subset, weights, frozenset(declared), tuple(REGISTERED))
+
+
+@functools.lru_cache(maxsize=64)
+def _needed(
+    formula: str,
+    known: tuple[str, ...] | None,
+    engine: str,
+    subset: str | None,
+    weights: str | None,
+    declared: frozenset[str],
+    registered: tuple[str, ...],
+) -> tuple[str, ...]:
+    """Walk once: a call asks several times. What is a word depends on what was registered."""
     for text in (formula, subset, weights):
         refuse_r(text or "", {*(known or ()), *declared})
     texts = [*expressions(formula, known, engine), *(t for t in (subset, weights) if t)]
@@ -145,6 +163,11 @@ def category_names(formula: str) -> tuple[str, ...]:
 
 def inline_variables(formula: str) -> dict[str, Variable]:
     """Return what the formula itself declares: ``C(x, levels=[...])`` and ``hashed(x, ...)``."""
+    return dict(_inline(formula))
+
+
+@functools.lru_cache(maxsize=64)
+def _inline(formula: str) -> Mapping[str, Variable]:
     out: dict[str, Variable] = {}
     for node, word, name in _calls(formula):
         if word == "hashed":

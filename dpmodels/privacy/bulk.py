@@ -10,9 +10,10 @@ until they do. Every decision is that of the real numbers, so the law of the dra
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -29,11 +30,21 @@ Index = npt.NDArray[np.intp]
 LARGEST = 1 << 56
 #: Relative error of a float exp(-x) that decisions allow for; the proof needs 2^-41.
 MARGIN = 2.0**-40
-#: exp(-1) in units of 2^-64, rounded down: the next unit is undecided.
-_E1 = 6786177901268885274
-_MOST_STEPS = 60
-#: Of fewer runs than this, four events are drawn at once.
-_FEW = 256
+#: Largest whole part of -log U.
+_MOST = 60
+
+
+def _powers() -> Words:
+    """Return exp(-k), k = 44, ..., 1, in units of 2^-64 and rounded down; before them 0."""
+    from decimal import Context, Decimal
+
+    context = Context(prec=60)
+    found = [int(context.exp(Decimal(-k)) * 2**64) for k in range(44, 0, -1)]
+    return np.array([0, *found], dtype=np.uint64)
+
+
+#: A word that is one of these is undecided: the next bits say on which side of the power it lies.
+_POWERS = _powers()
 
 
 def _words(size: int) -> Words:
@@ -82,13 +93,16 @@ def _decided(
     """
     u = words.astype(np.float64)  # within 2^-53 of the word, relatively
     scaled = p * 2.0**64
-    yes = u * (1.0 + 2.0**-50) + 1.0 <= scaled * (1.0 - MARGIN)
-    no = u * (1.0 - 2.0**-50) >= scaled * (1.0 + MARGIN)
-    no &= words != 0  # below 2^-64 a float says nothing
-    open_ = np.flatnonzero(~(yes | no))
-    for i in open_.tolist():
-        num, den = exact(i)
-        yes[i] = exact_below_exp(int(words[i]), num, den, _more)
+    u -= scaled
+    yes = u < 0.0
+    np.abs(u, out=u)
+    scaled *= 2.0 * MARGIN
+    scaled += 2.0  # the number goes on beyond the word, and below 2^-64 a float says nothing
+    open_ = u <= scaled
+    if np.count_nonzero(open_):
+        for i in np.flatnonzero(open_).tolist():
+            num, den = exact(i)
+            yes[i] = exact_below_exp(int(words[i]), num, den, _more)
     return yes
 
 
@@ -107,26 +121,35 @@ def _below(n: int, size: int) -> Integers:
 
 
 def _geometric(size: int) -> Integers:
-    """Return numbers with P(v >= k) = exp(-k).
+    """Return numbers with P(v >= k) = exp(-k): the whole part of -log U.
 
-    A run of sixty or more has probability 1e-26: it would leave 64 bits, and raises.
+    One above sixty has probability 1e-26: it would leave 64 bits, and raises.
     """
-    out = np.zeros(size, dtype=np.int64)
-    at = np.arange(size)
-    for _ in range(_MOST_STEPS):
-        wide = 1 if len(at) > _FEW else 4  # of few numbers four events at once
-        words = _words(len(at) * wide).reshape(-1, wide)
-        going = words < np.uint64(_E1)
-        open_ = words == np.uint64(_E1)
-        if open_.any():
-            for i, j in np.argwhere(open_).tolist():
-                going[i, j] = exact_below_exp(int(words[i, j]), 1, 1, _more)
-        whole = going.all(axis=1)
-        out[at] += np.where(whole, wide, going.argmin(axis=1))
-        at = at[whole]
-        if not len(at):
-            return out
-    raise OverflowError("a run of sixty events of probability 1/e")
+    words = _words(size)
+    passed = np.searchsorted(_POWERS, words, side="right")  # powers up to the word
+    straddled = words == _POWERS[passed - 1]  # also a word of 0
+    out = len(_POWERS) - passed
+    if np.count_nonzero(straddled):
+        for i in np.flatnonzero(straddled).tolist():
+            out[i] = _whole_log(int(words[i]))
+    return out
+
+
+def _whole_log(word: int) -> int:
+    """Return the whole part of -log U from the first 64 bits of U and as many more as it takes."""
+    drawn: list[int] = []  # the same bits in every comparison: it is one number
+    for v in range(_MOST):
+        places = itertools.count()
+
+        def more(k: int, places: Iterator[int] = places) -> int:
+            place = next(places)
+            if place == len(drawn):
+                drawn.append(_more(k))
+            return drawn[place]
+
+        if not exact_below_exp(word, v + 1, 1, more):
+            return v
+    raise OverflowError("a number below exp(-60)")
 
 
 def _magnitudes(t: int, size: int) -> Integers:
@@ -147,10 +170,9 @@ def _magnitudes(t: int, size: int) -> Integers:
     return np.concatenate(out)[:size] + t * _geometric(size)
 
 
-def _signed(magnitudes: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Give random signs; say which to keep: a negative zero is dropped, or zero came up twice."""
-    signs = np.frombuffer(os.urandom(len(magnitudes)), dtype=np.uint8) & 1
-    negative = signs == 1
+def _signed(magnitudes: Integers, words: Words) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Give signs, each a word's last bit; say which to keep: a negative zero is dropped."""
+    negative = (words & np.uint64(1)) != 0
     return np.where(negative, -magnitudes, magnitudes), ~(negative & (magnitudes == 0))
 
 
@@ -166,7 +188,7 @@ def laplaces(scale: Fraction, size: int) -> list[int]:
     out: list[int] = []
     while len(out) < size:
         m = int((size - len(out)) * 1.05) + 8
-        values, keep = _signed(_magnitudes(num, m) // den)
+        values, keep = _signed(_magnitudes(num, m) // den, _words(m))
         out += values[keep].tolist()
     return out[:size]
 
@@ -187,44 +209,64 @@ def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> list[int]:
     accepted, independent of each other and of the other groups.
     """
     targets = [_Target.of(sigma2) for sigma2 in variances]
-    factor = np.array([x.tries for x in targets])
+    table = _Table.of(targets)
     need = np.array(sizes, dtype=np.int64)
     at = np.cumsum(need) - need  # place of the next draw of each group
     out = np.zeros(int(need.sum()), dtype=np.int64)
-    while need.any():
-        tries = np.where(need > 0, (need * factor).astype(np.int64) + 8, 0)
-        of, y = _accepted(targets, np.repeat(np.arange(len(targets)), tries))
+    while np.count_nonzero(need):
+        tries = np.where(need > 0, (need * table.tries).astype(np.int64) + 8, 0)
+        of, y = _accepted(targets, table, np.repeat(np.arange(len(targets)), tries))
         found = np.bincount(of, minlength=len(targets))
         rank = np.arange(len(of)) - (np.cumsum(found) - found)[of]
-        taken = rank < need[of]
-        of, y, rank = of[taken], y[taken], rank[taken]
-        out[at[of] + rank] = y
+        taken = (rank < need[of]).nonzero()[0]
+        of = of[taken]
+        out[at[of] + rank[taken]] = y[taken]
         found = np.minimum(found, need)
         at += found
         need -= found
     return out.tolist()
 
 
-def _accepted(targets: Sequence[_Target], of: Index) -> tuple[Index, Integers]:
+def _accepted(targets: Sequence[_Target], table: _Table, of: Index) -> tuple[Index, Integers]:
     """Make one proposal for each entry of ``of``, a target; return the accepted ones, in order."""
-    scale = np.array([x.t for x in targets], dtype=np.int64)
-    shift = np.array([x.shift for x in targets], dtype=np.uint64)
-    u: Integers = (_words(len(of)) >> shift[of]).astype(np.int64)
-    below = np.flatnonzero(u < scale[of])
+    words = _words(len(of))
+    u: Integers = (words >> table.shift[of]).astype(np.int64)
+    below = (u < table.t[of]).nonzero()[0]
     of, u = of[below], u[below]
-    t = scale[of]
-    kept = np.flatnonzero(
-        _decided(_words(len(u)), np.exp(-(u / t)), lambda i: (int(u[i]), int(t[i])))
-    )
-    magnitudes: Integers = u[kept] + t[kept] * _geometric(len(kept))
-    y, keep = _signed(magnitudes)
-    of, y = of[kept[keep]], y[keep]
-    z = np.abs(y) - np.array([x.centre for x in targets])[of]
-    z /= np.array([x.sigma for x in targets])[of]
-    accepted = _decided(
-        _words(len(y)), np.exp(-0.5 * z * z), lambda i: targets[of[i]].exponent(int(y[i]))
-    )
+    t = table.t[of]
+    proposed = _decided(_words(len(u)), np.exp(-(u / t)), lambda i: (int(u[i]), int(t[i])))
+    kept = proposed.nonzero()[0]
+    of = of[kept]
+    # the last bit of a word is none of those that u was made of: shifts are 8 or more
+    y, keep = _signed(u[kept] + t[kept] * _geometric(len(kept)), words[below[kept]])
+    z = np.abs(y) - table.centre[of]
+    z /= table.sigma[of]
+    z *= z
+    z *= -0.5
+    accepted = _decided(_words(len(y)), np.exp(z), lambda i: targets[of[i]].exponent(int(y[i])))
+    accepted &= keep
     return of[accepted], y[accepted]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The numbers of all targets, one array each."""
+
+    t: Integers
+    shift: Words
+    centre: npt.NDArray[np.float64]
+    sigma: npt.NDArray[np.float64]
+    tries: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, targets: Sequence[_Target]) -> _Table:
+        return cls(
+            np.array([x.t for x in targets], dtype=np.int64),
+            np.array([x.shift for x in targets], dtype=np.uint64),
+            np.array([x.centre for x in targets]),
+            np.array([x.sigma for x in targets]),
+            np.array([x.tries for x in targets]),
+        )
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.privacy.curves import deltas_gdp
+from dpmodels.privacy.curves import deltas_gdp, gdp_bounds
 from dpmodels.privacy.gdp import delta_gdp
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, rdp_delta
 from dpmodels.privacy.steps import Step
+from dpmodels.roots import brent
 
 __all__ = ["Parts", "delta_of_parts", "eps_of_parts", "parts_of"]
 
@@ -37,6 +38,8 @@ _ATOMS = 4096
 _POINTS = 1024
 #: Fewer atoms than this are worked out one by one.
 _FEW = 16
+#: Terms whose bound is below this part of the largest bound are replaced by their bound.
+NEGLIGIBLE = 1e-26
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,19 @@ class Parts:
         if self.rdp:
             return min(1.0, self.infinite + rdp_delta(self._renyi, eps))
         if len(self.losses) < _FEW:
-            deltas = [delta_gdp(eps - x, self.mu) for x in self.losses.tolist()]
+            pairs = zip(self.masses.tolist(), self.losses.tolist(), strict=True)
+            tail = math.fsum(p * delta_gdp(eps - x, self.mu) for p, x in pairs)
         else:
-            deltas = deltas_gdp(eps - self.losses, self.mu).tolist()
-        tail = math.fsum(p * d for p, d in zip(self.masses.tolist(), deltas, strict=True))
+            tail = self._tail(eps)
         return min(1.0, self.infinite + tail)
+
+    def _tail(self, eps: float) -> float:
+        """Return the sum over the losses; of terms that add nothing their upper bounds."""
+        away = eps - self.losses
+        most = gdp_bounds(away, self.mu) * self.masses
+        counts = most > NEGLIGIBLE * most.max()
+        terms = self.masses[counts] * deltas_gdp(away[counts], self.mu)
+        return math.fsum([*terms.tolist(), float(most[~counts].sum())])
 
     def _renyi(self, alpha: float) -> float:
         """Renyi curve of everything but the mass at infinity."""
@@ -195,8 +206,6 @@ def _eps_alone(m: Profile, delta: float) -> float:
 
 def eps_of_curve(parts: Parts, delta: float) -> float:
     """Return the smallest eps >= 0 with ``parts.delta(eps) <= delta``."""
-    from scipy.optimize import brentq
-
     from dpmodels.privacy.gdp import eps_gdp
 
     if delta < parts.infinite or delta < 0:
@@ -223,7 +232,7 @@ def eps_of_curve(parts: Parts, delta: float) -> float:
         hi *= 2.0
         if hi > 1e12:
             return math.inf
-    eps = float(brentq(gap, 0.0, hi, xtol=1e-14, rtol=1e-13, maxiter=300))
+    eps = brent(gap, 0.0, hi, xtol=1e-14, rtol=1e-13, maxiter=300)
     # near a pure part the curve falls steeply: the root's last digits are not enough
     step = 1e-14 * max(1.0, eps)
     while parts.delta(eps) > delta and step < 1e-6:

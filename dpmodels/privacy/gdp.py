@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dpmodels.roots import brent
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -36,12 +38,29 @@ __all__ = [
 _CELLS = 600
 #: Below this difference of logarithms the curve is integrated instead.
 CLOSE = 0.02
+_ROOT_HALF = math.sqrt(0.5)
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def _log_ndtr(x: float) -> float:
-    from scipy.special import log_ndtr
+    """Return log Phi(x), to the last two digits, with ``math`` alone.
 
-    return float(log_ndtr(x))
+    Below -20 by the asymptotic series ``phi(x)/(-x) (1 - 1/x^2 + 3/x^4 - ...)``, whose error is
+    less than the first term left out (1e-18 from nine terms on); else by ``erfc``, of which no
+    difference is formed.
+    """
+    if x > -1.0:
+        return math.log1p(-0.5 * math.erfc(x * _ROOT_HALF))
+    if x > -20.0:
+        return math.log(0.5 * math.erfc(-x * _ROOT_HALF))
+    if x == -math.inf:
+        return -math.inf
+    square = x * x
+    term = total = 1.0
+    for k in range(1, 10):
+        term *= -(2 * k - 1) / square
+        total += term
+    return -0.5 * square - math.log(-x) - _HALF_LOG_2PI + math.log(total)
 
 
 def upper_quantile(p: float) -> float:
@@ -138,8 +157,6 @@ def mu_gdp(eps: float, delta: float) -> float:
         raise ValueError(f"eps must be finite and not negative, got {eps!r}")
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
-    from scipy.optimize import brentq
-
     target = math.log(delta)
 
     def gap(log_mu: float) -> float:
@@ -152,7 +169,7 @@ def mu_gdp(eps: float, delta: float) -> float:
     while gap(hi) < 0:
         hi += 1.0
     # Relative accuracy in mu is absolute accuracy in log mu.
-    return math.exp(float(brentq(gap, lo, hi, xtol=1e-15, rtol=1e-14, maxiter=300)))
+    return math.exp(brent(gap, lo, hi, xtol=1e-15, rtol=1e-14, maxiter=300))
 
 
 @lru_cache(maxsize=4096)
@@ -164,8 +181,6 @@ def eps_gdp(mu: float, delta: float) -> float:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
     if delta_gdp(0.0, mu) <= delta:
         return 0.0
-    from scipy.optimize import brentq
-
     target = math.log(delta)
     hi = max(1.0, mu * mu)
     while log_delta_gdp(hi, mu) > target:
@@ -175,7 +190,7 @@ def eps_gdp(mu: float, delta: float) -> float:
         value = log_delta_gdp(eps, mu)
         return (value if value > -1e6 else -1e6) - target
 
-    return float(brentq(gap, 0.0, hi, xtol=1e-15, rtol=1e-14, maxiter=300))
+    return brent(gap, 0.0, hi, xtol=1e-15, rtol=1e-14, maxiter=300)
 
 
 def agm(eps: float, delta: float) -> float:

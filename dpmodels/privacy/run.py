@@ -171,27 +171,21 @@ class Run:
         if not ((w > 0) & np.isfinite(w)).all():
             raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
         sds = sensitivity / (mu * w) * ROUND_UP
-        out = np.empty(len(flat))
-        scales, group = np.unique(sds, return_inverse=True)
-        index = np.argsort(group, kind="stable").tolist()
-        sizes = np.bincount(group).tolist()
-        fines = [_refine(sd) for sd in scales.tolist()]
+        places: dict[float, list[int]] = {}
+        for j, sd in enumerate(sds.tolist()):
+            places.setdefault(sd, []).append(j)
+        scales = sorted(places)
+        fines = [_refine(sd) for sd in scales]
         # a power of two times a float is exact, and so is its square as a fraction
         variances = [
-            Fraction(math.ldexp(sd, fine)) ** 2
-            for sd, fine in zip(scales.tolist(), fines, strict=True)
+            Fraction(math.ldexp(sd, fine)) ** 2 for sd, fine in zip(scales, fines, strict=True)
         ]
-        draws = _gaussians(self.noise, variances, sizes)
-        noisy, at = [], 0
-        for fine, size in zip(fines, sizes, strict=True):
-            pairs = zip(index[at : at + size], draws[at : at + size], strict=True)
-            if fine:  # quotients of integers are rounded once, as those of fractions
-                one = 1 << fine
-                noisy += [((flat[j] << fine) + k) / one for j, k in pairs]
-            else:
-                noisy += [float(flat[j] + k) for j, k in pairs]
-            at += size
-        out[index] = noisy
+        draws = iter(_gaussians(self.noise, variances, [len(places[sd]) for sd in scales]))
+        out = np.empty(len(flat))
+        for sd, fine in zip(scales, fines, strict=True):
+            one = 1 << fine  # quotients of integers are rounded once, as those of fractions
+            index = places[sd]
+            out[index] = [((flat[j] << fine) + next(draws)) / one for j in index]
         out *= unit
         return out.reshape(shape)
 
@@ -449,9 +443,11 @@ class Run:
             if clear > 0:
                 z[:, self.noise.uniforms(k) < clear] = 0.0
             z *= sd
-            part[~np.isfinite(part)] = np.nan
+            if not math.isfinite(float(part.sum())):  # never where cells were clipped before
+                part[~np.isfinite(part)] = np.nan
             part -= lo
-            np.nan_to_num(part, copy=False, nan=0.0)
+            if math.isnan(float(part.sum())):
+                np.nan_to_num(part, copy=False, nan=0.0)
             part += z
             part /= step
             np.round(part, out=part)

@@ -232,6 +232,7 @@ def release_scoring(
     Q = release_ball(
         rows if working is None else _Worked(rows, working), design, rowmap, run, "start",
         Gaussian(plan.start), plan.relation, people=plan.people,
+        coins=None if plan.people else guide.start_coins(run, len(plan.passes) - 1),
     )  # fmt: skip
     s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start
     per = _rows_a_person(plan, Q, coordinates)

@@ -126,8 +126,17 @@ class ScoredDetail:
     weighted: bool = False
     per: float = 0.0
 
+    @functools.cached_property
+    def _scorings(self) -> dict[tuple[int, str], ScoringPlan]:
+        return {}
+
     def scoring(self, rank: int, relation: str) -> ScoringPlan:
-        """Return the plan of the passes for a design of this rank."""
+        """Return the plan of the passes for a design of this rank: made once."""
+        if (rank, relation) not in self._scorings:
+            self._scorings[rank, relation] = self._scoring(rank, relation)
+        return self._scorings[rank, relation]
+
+    def _scoring(self, rank: int, relation: str) -> ScoringPlan:
         model = self.model
         return plan_scoring(
             replace(model.rules, passes=self.shares), self.mu, self.rows, rank, relation,

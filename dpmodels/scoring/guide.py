@@ -94,6 +94,16 @@ class Guide:
         """Whether windows choose the rows of the early passes."""
         return self.windows.every > 1
 
+    def start_coins(self, run: Run, later: int) -> Coins | None:
+        """Return the coins of the start, which reads every row, and of the early passes after it.
+
+        None where these have none, or toss them pass by pass: coins of a seed do, as the order of
+        its draws is what a seed stands for.
+        """
+        coins = [self.early_coins(run) for _ in range(later)]
+        then = tuple(one for one in coins if one is not None)
+        return Coins(1, run.coins, then) if then and getattr(run.noise, "private", False) else None
+
     def early_coins(self, run: Run) -> Coins | None:
         """Return the coins of an early pass."""
         return None if self.by_place else self.tail_coins(run)

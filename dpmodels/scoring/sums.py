@@ -20,6 +20,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.products import cross_product, filled, mapped, squares
 from dpmodels.exact.rowmap import STEPS, UnitScale
+from dpmodels.exact.symmetric import above_diagonal
 from dpmodels.exact.words import Words
 from dpmodels.formula.clip import clip_cells
 from dpmodels.privacy.run import Run
@@ -220,24 +221,35 @@ class ScorePass:
             # with weights of either sign the information would reach twice as far (theory.md 2.2)
             root = np.sqrt(np.maximum(omega, 0.0))
             v, long = z * root, length * root
-        if plan.meat or plan.spread:
-            words, step = sums.words, self._step
-            part = v[:, chosen]
-            words["spread"].add(scaled(part, long[chosen], plan.spread * step))
-            if plan.meat:
-                part = (part if omega is None else z[:, chosen]) * psi[chosen]
-                words["meat"].add(scaled(part, norm[chosen] * step, plan.meat * step))
-        if omega is not None:
+            self._add_some(sums, (v, long), (z, length), psi, chosen)
             sums.score += self._own_scores(z, psi, norm, length).astype(object)
         into_ball(v, long)
         sums.words["information"].add(cross_product(v))
         if omega is None:
+            # by the rounded rows: all parts of a row are then parallel (theory.md 2.3)
+            rows = (v, long)
+            self._add_some(sums, rows, rows, psi, chosen)
             sums.score += self._scores(v, psi, norm, long).astype(object)
         if plan.mu_scale:
             cut = plan.scale_cut
             sums.scale += int(np.trunc(np.minimum(norm * norm / cut, 1.0) * STEPS).sum())
         if plan.mu_histogram:
             sums.bins += counted_lengths(norm[whole] / plan.clip)
+
+    def _add_some(
+        self, sums: Adding, v: tuple[Array, Array], z: tuple[Array, Array], psi: Array, chosen: Any
+    ) -> None:
+        """Add chosen rows of the ordinary information (v) and the meat (z psi): rows, lengths."""
+        plan, step = self.plan, self._step
+        if not plan.spread:
+            return
+        part, long = v[0][:, chosen], v[1][chosen]
+        sums.words["spread"].add(scaled(part, long, plan.spread * step))
+        if plan.meat:
+            if z is not v:
+                part, long = z[0][:, chosen], z[1][chosen]
+            seen = psi[chosen]
+            sums.words["meat"].add(scaled(part * seen, np.abs(seen) * long, plan.meat * step))
 
     def done(self, sums: Adding) -> PassSums:
         """Return running sums as they leave the pass."""
@@ -459,7 +471,7 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Releas
     ``mu_joint``-GDP, ``mu_scale``-GDP and ``mu_histogram``-GDP for one row (``theory.md``, 2).
     """
     r, noise = len(sums.score), plan.noise
-    upper = np.triu_indices(r, 1)
+    upper = above_diagonal(r)
     radii = {"information": plan.information, "meat": plan.meat, "spread": plan.spread}
     values, weights, units = [], [], []
     for name, radius in radii.items():
@@ -495,7 +507,8 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Releas
         noisy = run.gaussian(f"scale {label}", exact, STEPS, unit=unit)
         out["scale"] = float(noisy[0])
     if plan.mu_histogram:
-        reach = noise.count * plan.mu_histogram
+        # the sensitivity; up by more than quotient and product were rounded
+        reach = noise.count * plan.mu_histogram * (1.0 + 2.0**-50)
         counts = np.array(sums.bins, dtype=object)
         out["bins"] = run.gaussian(f"score lengths {label}", counts, reach)
     return Released(**out)

@@ -44,6 +44,7 @@ class ParquetSource:
     """One or more Parquet files."""
 
     rescannable = True
+    decoded = True
     schema_attr = None
     travels = True
 
@@ -226,6 +227,7 @@ class CsvSource:
     """
 
     rescannable = True
+    decoded = True
     schema_attr = None
     n: int | None = None
 

@@ -14,7 +14,7 @@ import csv
 import importlib.util
 import io
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,6 +37,8 @@ MISSING = [
 #: A line of cells that every parser reads alike, in quotes (doubled inside them) or without any.
 _CELL = rb'(?:"[^"\r\n\0]*(?:""[^"\r\n\0]*)*"|[^",\r\n\0]*)'
 _CELLS = _CELL + rb"(?:," + _CELL + rb"){%d}\r?\n"
+#: Characters that parsers differ about.
+_ODD = (b'"', b"\r", b"\0")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -99,10 +101,105 @@ def parts_of_file(
     **Privacy.** Every line after the header is one row, and its cells depend on this line alone.
     Nothing raises because of a line.
     """
+    done = 0
+    if importlib.util.find_spec("pyarrow") is not None:
+        for missing in ([""], MISSING) if set(names) <= set(numbers) else (MISSING,):
+            ended, done = yield from _streamed(path, names, rows, numbers, missing, done)
+            if ended:
+                return
     with opened_bytes(path) as file:
         header = _header(file, path.name)
+        _pass_lines(file, done)
         for block in _whole_lines(file, rows):
             yield _columns(block, header, names, numbers)
+
+
+class _Plain:
+    """A file of bytes that ends where a character comes that parsers differ about."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.odd = False
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes; none once a character was odd."""
+        more = b"" if self.odd else self._file.read(size)
+        self.odd = self.odd or any(odd in more for odd in _ODD)
+        return b"" if self.odd else more
+
+    def close(self) -> None:
+        """Leave the file to who opened it."""
+
+
+def _streamed(
+    path: Path, names: Sequence[str], rows: int, numbers: Collection[str], missing: list[str],
+    done: int,
+) -> Generator[dict[str, Any], None, tuple[bool, int]]:  # fmt: skip
+    """Yield the columns of plain lines from row ``done`` on, and say how far it went.
+
+    A line is a row here too: without quotes, carriage returns and nulls Arrow cuts at line feeds
+    alone, and takes no line of another number of cells than the header has. Where it stops, at an
+    odd character, at such a line or at a cell that is no number, another way takes up the rows
+    that were not yielded.
+
+    Parameters
+    ----------
+    missing : list of str
+        Cells that are missing. Of numbers Arrow reads "nan" as one that is NaN, which coercion does
+        not tell from a missing one: where no other word occurs, a short list is the faster one.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as reader
+
+    with opened_bytes(path) as file:
+        header = _header(file, path.name)
+        _pass_lines(file, done)
+        plain = _Plain(file)
+        held: list[Any] = []
+        count = 0
+        try:
+            batches = reader.open_csv(
+                pa.PythonFile(plain, mode="r"),
+                reader.ReadOptions(use_threads=False, block_size=_BYTES, column_names=header),
+                reader.ParseOptions(ignore_empty_lines=False, quote_char=False),
+                reader.ConvertOptions(
+                    column_types=_types(names, numbers), include_columns=list(names),
+                    null_values=missing, strings_can_be_null=True,
+                ),
+            )  # fmt: skip
+            for batch in batches:
+                if plain.odd:  # the last row may be cut
+                    return False, done
+                held.append(batch)
+                count += batch.num_rows
+                while count >= rows:
+                    table = pa.Table.from_batches(held)
+                    held, count = table.slice(rows).to_batches(), count - rows
+                    yield {name: table.column(name).slice(0, rows) for name in names}
+                    done += rows
+                    del table
+        except pa.ArrowInvalid:  # its text quotes cells: nothing of it is kept
+            return False, done
+        if plain.odd:
+            return False, done
+        if count:
+            table = pa.Table.from_batches(held)
+            yield {name: table.column(name) for name in names}
+    return True, done + count
+
+
+def _pass_lines(file: IO[bytes], lines: int) -> None:
+    """Go to the start of the line that comes after so many."""
+    while lines and (more := file.read(_BYTES)):
+        ends = np.flatnonzero(_line_feeds(more)) + 1
+        if len(ends) > lines:
+            file.seek(int(ends[lines - 1]) - len(more), io.SEEK_CUR)
+            return
+        lines -= len(ends)
+        if not lines:
+            file.seek(int(ends[-1]) - len(more), io.SEEK_CUR)
 
 
 def chosen_lines(
@@ -171,7 +268,7 @@ def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
 
 def _is_plain(block: bytes, width: int) -> bool:
     """Say whether every line has ``width`` cells and no character that parsers differ about."""
-    if any(odd in block for odd in (b'"', b"\r", b"\0")):
+    if any(odd in block for odd in _ODD):
         return False
     text = np.frombuffer(block, dtype=np.uint8)
     ends = text[np.flatnonzero((text == ord(",")) | (text == ord("\n")))]
@@ -210,20 +307,25 @@ def _by_arrow(
     import pyarrow as pa
     from pyarrow import csv as reader
 
-    types = {name: pa.float64() if name in numbers else pa.string() for name in names}
     try:
         table = reader.read_csv(
             pa.BufferReader(block),
             reader.ReadOptions(use_threads=False, block_size=len(block), column_names=header),
             reader.ParseOptions(ignore_empty_lines=False),
             reader.ConvertOptions(
-                column_types=types, include_columns=list(names), null_values=MISSING,
-                strings_can_be_null=True,
+                column_types=_types(names, numbers), include_columns=list(names),
+                null_values=MISSING, strings_can_be_null=True,
             ),
         )  # fmt: skip
     except pa.ArrowInvalid:  # its text quotes cells: nothing of it is kept
         return None
     return {name: table.column(name) for name in names}
+
+
+def _types(names: Sequence[str], numbers: Collection[str]) -> dict[str, Any]:
+    import pyarrow as pa
+
+    return {name: pa.float64() if name in numbers else pa.string() for name in names}
 
 
 def _one_row_a_line(lines: list[bytes], width: int) -> bytes:

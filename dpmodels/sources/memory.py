@@ -30,6 +30,9 @@ __all__ = [
     "own_column",
 ]
 
+#: Cells of a frame of numbers whose columns are looked up at once.
+_SMALL = 1 << 16
+
 
 class FrameSource:
     """A pandas DataFrame; slices of its columns, no copy."""
@@ -37,15 +40,21 @@ class FrameSource:
     rescannable = True
 
     def __init__(self, frame: Any) -> None:
-        check_names(frame.columns)
+        names = list(frame.columns)  # once: an Arrow index makes each name anew
+        check_names(names)
         self._frame = frame
-        self.kinds = {c: numpy_kind(t) for c, t in frame.dtypes.items()}
+        types = list(frame.dtypes)
+        self.kinds = dict(zip(names, map(numpy_kind, types), strict=True))
         self.n: int | None = len(frame)
         self.schema_attr = Schema.from_frame_attrs(frame)
         self._columns: dict[str, Any] = {}
+        self._small = len(frame) * len(names) <= _SMALL and set(types) == {np.dtype(np.float64)}
 
     def _column(self, name: str) -> Any:
         """Return a column: a view, looked up once for all passes."""
+        if self._small and not self._columns:
+            # one look-up for all: a view of one block, or a copy of what is small
+            self._columns = dict(zip(self.kinds, self._frame.to_numpy().T, strict=True))
         if name not in self._columns:
             s = self._frame[name]
             # A plain float column gives its own memory; slicing arrays is cheaper than Series.
@@ -57,6 +66,9 @@ class FrameSource:
         """Yield slices."""
         arrays = {c: self._column(c) for c in names}
         total = len(self._frame)
+        if 0 < total <= READ_ROWS:
+            yield arrays
+            return
         for start in range(0, total, READ_ROWS):
             stop = min(total, start + READ_ROWS)
             yield {

@@ -28,6 +28,9 @@ BLOCK_ROWS = WINDOW
 #: Rows of a block of numbers and cells: no product is formed of it, and it is a few arrays only.
 CELL_ROWS = 4 * WINDOW
 
+#: Bytes of cells that are kept between passes, so that a small file is decoded once.
+KEPT_BYTES = 1 << 26
+
 #: Why a source that cannot be opened again is refused.
 READ_ONCE = (
     "this method reads the rows more than once, but an iterator gives them only once. "
@@ -42,6 +45,14 @@ def count_rows(source: Source, name: str) -> int:
     if found is not None:
         return sum(found)
     return sum(len(chunk[name]) for chunk in source.chunks([name]))
+
+
+#: Cells that coins of a later pass chose: kinds of the columns, share, (rows passed, cells) each.
+_Ahead = tuple[dict[str, Any], int, list[tuple[int, dict[str, Any]]]]
+
+
+def _taken(columns: Mapping[str, Any], keep: npt.NDArray[np.intp]) -> dict[str, Any]:
+    return {c: v[keep] for c, v in columns.items()}
 
 
 class Rows:
@@ -86,6 +97,8 @@ class Rows:
         self._read_once = False
         self._bar: Any = None
         self._left = self._passes = passes
+        self._ahead: list[_Ahead] = []
+        self._kept: tuple[dict[str, Any], list[dict[str, Any]]] | None = None
         self.crew, self._first = crew, first
         self._categories: dict[str, Any] = {}
         self.seen = 0  # rows of the last whole pass
@@ -220,6 +233,12 @@ class Rows:
                 del columns
             return
         seen = self._first
+        if windows.every == 1:
+            for columns in self._all_cells(source, kinds):
+                start, seen = seen, seen + len(columns[names[0]])
+                yield seen - start, columns, start, [(start, seen)] if seen > start else []
+                del columns
+            return
         for skipped, chunk in chosen_chunks(source, names, windows):
             start, stop = seen + skipped, seen + skipped + len(chunk[names[0]])
             spans = list(windows.spans(start, stop))
@@ -233,19 +252,71 @@ class Rows:
         self, source: Source, kinds: Mapping[str, Any], coins: Coins
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield (rows passed, coerced cells of those that the coins choose)."""
+        if self._ahead and self._ahead[0][:2] == (kinds, coins.every):
+            yield from self._ahead.pop(0)[2]
+            return
         names = list(kinds)
         own = getattr(source, "tossed", None)  # a source that need not read the others
-        if own is not None:
+        if own is not None and coins.every > 1 and not self._keeps(kinds):
             for passed, chunk in own(names, coins.choose):
                 yield passed, self._cells(chunk, kinds)
             return
-        for chunk in source.chunks(names):
-            passed = len(chunk[names[0]])
+        ahead: list[_Ahead] = [
+            (dict(kinds), one.every, []) for one in self._fitting(kinds, coins)
+        ]
+        for columns in self._all_cells(source, kinds):
+            passed = len(columns[names[0]])
+            for one, (_, _, part) in zip(coins.then, ahead, strict=False):
+                part.append((passed, _taken(columns, one.choose(passed))))
+            yield passed, columns if coins.every == 1 else _taken(columns, coins.choose(passed))
+            del columns
+        self._ahead = ahead
+
+    def _fitting(self, kinds: Mapping[str, Any], coins: Coins) -> list[Coins]:
+        """Return the coins of later passes whose rows are kept: as many as fit, by public numbers.
+
+        A source of memory need not be read for them.
+        """
+        decoded = getattr(self.source, "decoded", False) and self._kept is None
+        if not decoded or not self._public_n or self._keeps(kinds):
+            return []
+        left, out = KEPT_BYTES, []
+        for one in coins.then:
+            left -= 8 * len(kinds) * self.n // one.every
+            if left < 0:
+                break
+            out.append(one)
+        return out
+
+    def _keeps(self, kinds: Mapping[str, Any]) -> bool:
+        """Say whether the cells of these columns stay in memory until the last pass.
+
+        A rule of public numbers: of tables that have to be decoded, by rows and columns.
+        """
+        return (
+            self._public_n
+            and self._passes > 1
+            and getattr(self.source, "decoded", False)
+            and 8 * len(kinds) * self.n <= KEPT_BYTES
+        )
+
+    def _all_cells(self, source: Source, kinds: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the coerced cells of every chunk: one pass, decoded or kept from an earlier one."""
+        if self._kept is not None and self._kept[0] == kinds:
+            yield from map(dict, self._kept[1])
+            return
+        keeps = self._keeps(kinds)
+        parts: list[dict[str, Any]] = []
+        self._kept = None
+        for chunk in source.chunks(list(kinds)):
             columns = self._cells(chunk, kinds)
             del chunk
-            keep = coins.choose(passed)
-            yield passed, {c: v[keep] for c, v in columns.items()}
-            del columns
+            if keeps:
+                parts.append(columns)
+            yield columns
+            del columns  # nothing is held while the next is read
+        if keeps:
+            self._kept = (dict(kinds), parts)
 
     def _cells(self, chunk: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
         return dict(chunk) if self._coerced else coerce_all(chunk, kinds, self._categories)
@@ -301,7 +372,8 @@ class Rows:
         self.check(seen)
 
     def close(self) -> None:
-        """End the bar of the call."""
+        """End the bar of the call, and let go of every cell."""
+        self._kept, self._ahead = None, []
         if self._bar is not None:
             self._bar.close()
 

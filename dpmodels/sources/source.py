@@ -71,9 +71,9 @@ class Source(Protocol):
 
 def numpy_kind(dtype: Any) -> str:
     """Public kind of a pandas or numpy dtype."""
-    if str(dtype) == "category":
-        return "category"
     letter = getattr(dtype, "kind", "O")
+    if letter == "O" and str(dtype) == "category":
+        return "category"
     return {"i": "numeric", "u": "numeric", "f": "numeric", "b": "bool", "m": "datetime",
             "M": "datetime"}.get(letter, "text")  # fmt: skip
 

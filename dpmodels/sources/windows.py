@@ -70,14 +70,19 @@ class Coins:
         A power of two, at most 256.
     draw : callable(size) -> uint8 array
         Secret uniform bytes.
+    then : tuple of Coins
+        Of passes after this one, fresh ones each. Whoever reads the rows for this pass may toss
+        them too, and keep what they choose.
 
     Notes
     -----
-    **Privacy.** Coins know nothing of cells, places or the order of the rows.
+    **Privacy.** Coins know nothing of cells, places or the order of the rows, nor of what was
+    released before: when they are tossed changes nothing.
     """
 
     every: int
     draw: Callable[[int], npt.NDArray[np.uint8]]
+    then: tuple[Coins, ...] = ()
     #: Tossed and not yet asked for: the coin of a row depends on no chunk.
     _left: list[npt.NDArray[np.bool_]] = field(default_factory=list, repr=False)
 

@@ -132,6 +132,30 @@ def test_a_score_is_parallel_to_its_row_and_no_longer_than_the_clip():
     assert longest > 0.999
 
 
+def test_all_parts_of_a_short_row_are_parallel():
+    """theory 2.3: |v| = 1/4 has a full score, and its rounding turns it by up to 4 R sqrt(p) 2^-20.
+
+    Meat and ordinary information must lie along the rounded row, or a pair moves by more.
+    """
+    p = 6
+    plan, where = passes(p, n=10**8)["last"], centre(p)
+    rng, worst = np.random.default_rng(5), 0.0
+    for _ in range(40):
+        e = rng.normal(size=p)
+        u = np.linalg.inv(where.W) @ (0.26 * e / np.linalg.norm(e))
+        y = where.theta @ u + 1e3 * plan.clip * math.sqrt(where.phi)
+        total = ScorePass(plan, where).sums([np.append(u, y)[:, None]])
+        score = np.asarray(total.score, dtype=float)
+        ahead = score / np.linalg.norm(score)
+        w = where.W @ u
+        worst = max(worst, np.linalg.norm(ahead - w / np.linalg.norm(w)))
+        for part, radius in ((total.meat, 1.0), (total.spread, 0.26 / plan.spread)):
+            found = np.linalg.eigh(np.asarray(part, dtype=float) / 2.0**40)[1][:, -1]
+            off = np.linalg.norm(found * np.sign(found @ ahead) - ahead)
+            assert off * radius < 2.0 * math.sqrt(p) * 2.0**-20
+    assert worst > 20 * math.sqrt(p) * 2.0**-20  # the rows are short enough to tell
+
+
 def test_the_joint_bound_is_the_supremum_over_angles():
     """theory.md 2.3, by a grid over angles and corners."""
     c = np.linspace(-1, 1, 20_001)

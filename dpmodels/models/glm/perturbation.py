@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.privacy.curves import deltas_gdp, interval_mass
+from dpmodels.privacy.curves import deltas_gdp, gdp_bounds, interval_mass
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.mechanisms import Profile
+from dpmodels.roots import brent
 
 __all__ = [
     "add_remove_curve",
@@ -47,6 +48,8 @@ __all__ = [
 _EDGE = 12.0
 _CELLS = 2400
 _HALVINGS = 32
+#: Halvings before Newton's steps, these steps, and how far below its maximum a loss may be left.
+_FIRST, _STEPS, _SHORT_OF = 7, 3, 1e-16
 
 
 def removal_loss(z: npt.ArrayLike, rho: float, kappa: float) -> Array:
@@ -60,14 +63,52 @@ def removal_loss(z: npt.ArrayLike, rho: float, kappa: float) -> Array:
     if rho * rho > 8.0 * kappa / (4.0 + kappa):
         shifted: Array = np.maximum(0.0, rho * z + rho * rho / 2) + math.log1p(kappa / 4.0)
         return shifted
-    a = np.full_like(z, 0.5)
-    # The maximum is flat: a within 2^-33 of it is at most 2^-67 |L''| below, and |L''| is at most
-    # rho^2 + 2 kappa + kappa^2. The slack that the table adds pays for that.
-    for j in range(2, _HALVINGS + 2):
-        slope = rho * z + a * rho * rho + kappa * (1 - 2 * a) / (1 + kappa * a * (1 - a))
-        a += np.copysign(0.5**j, slope)
-    best: Array = a * rho * z + (a * rho) ** 2 / 2 + np.log1p(kappa * a * (1 - a))
+    a = _maximiser(z, rho, kappa)
+    inside = a * rho * z + (a * rho) ** 2 / 2 + np.log1p(kappa * a * (1 - a))
+    # at an end the maximum is not flat: the ends themselves are tried
+    best: Array = np.maximum(inside, np.maximum(0.0, rho * z + rho * rho / 2))
     return best
+
+
+def _maximiser(z: Array, rho: float, kappa: float) -> Array:
+    """Return the a in [0, 1] of the largest loss, the maximand being concave.
+
+    Halvings, and Newton's steps inside what they leave. A concave function at a is below its
+    maximum by at most its slope times the distance: where that is not below ``_SHORT_OF`` (the
+    slack that the table adds pays for far more) the halvings go on. So they end within 2^-33,
+    where the maximum is at most 2^-67 |L''| away and |L''| at most rho^2 + 2 kappa + kappa^2.
+    """
+
+    def slope(a: Array) -> Array:
+        out: Array = rho * z + a * rho * rho + kappa * (1 - 2 * a) / (1 + kappa * a * (1 - a))
+        return out
+
+    a = np.full_like(z, 0.5)
+    for j in range(2, _FIRST + 2):
+        a += np.copysign(0.5**j, slope(a))
+    near = 0.5 ** (_FIRST + 1)
+    low, high = a - near, a + near  # 0 and 1 are among these ends, exactly
+    b = a
+    for _ in range(_STEPS):
+        inside = 1 + kappa * b * (1 - b)
+        bend = rho * rho - kappa * (2 * inside + kappa * (1 - 2 * b) ** 2) / (inside * inside)
+        with np.errstate(all="ignore"):
+            b = np.clip(b - slope(b) / bend, low, high)
+    left = slope(b)
+    short = np.where(((b == 0) & (left < 0)) | ((b == 1) & (left > 0)), 0.0, np.abs(left))
+    if (short * 2 * near <= _SHORT_OF).all():  # False where anything is not a number
+        return b
+    for j in range(_FIRST + 2, _HALVINGS + 2):
+        a += np.copysign(0.5**j, slope(a))
+    return a
+
+
+@lru_cache(maxsize=1)
+def _cells_of_noise() -> Array:
+    """Return the mass of z in each cell of the grid and all beyond it."""
+    z = np.linspace(-_EDGE, _EDGE, _CELLS + 1)
+    p = interval_mass(z[:-1], z[1:])
+    return np.append(np.cumsum(p[::-1])[::-1], 0.0)
 
 
 @lru_cache(maxsize=256)
@@ -78,9 +119,8 @@ def _removal_table(rho: float, kappa: float) -> tuple[Array, Array, Array, Array
     loss = removal_loss(z, rho, kappa) + 1e-13
     beta = np.diff(loss) / np.diff(z)
     alpha = loss[:-1] - beta * z[:-1]
-    p = interval_mass(z[:-1], z[1:])
+    tail_p = _cells_of_noise()
     q = np.exp(-alpha + beta * beta / 2) * interval_mass(z[:-1] + beta, z[1:] + beta)
-    tail_p = np.append(np.cumsum(p[::-1])[::-1], 0.0)
     tail_q = np.append(np.cumsum(q[::-1])[::-1], 0.0)
     return z, loss, alpha, beta, tail_p, tail_q
 
@@ -126,7 +166,10 @@ def removal_deltas(eps: Array, rho: float, kappa: float) -> Array:
 
 def add_remove_curves(eps: Array, *, rho: float, kappa: float) -> Array:
     """Return :func:`add_remove_curve` at each eps."""
-    return np.maximum(deltas_gdp(eps, rho), removal_deltas(eps, rho, kappa))
+    out = removal_deltas(eps, rho, kappa)
+    above = np.flatnonzero(gdp_bounds(eps, rho) > out)  # elsewhere removing a row costs more
+    out[above] = np.maximum(deltas_gdp(eps[above], rho), out[above])
+    return out
 
 
 def replace_curves(eps: Array, *, rho: float, kappa: float) -> Array:
@@ -208,7 +251,6 @@ def largest_rho(eps: float, delta: float, kappa: float) -> float:
     kappa : float
         B R / lam; any positive ridge will do.
     """
-    from scipy.optimize import brentq
 
     def gap(rho: float) -> float:
         return math.log(max(removal_delta(eps, rho, kappa), 1e-300)) - math.log(delta)
@@ -221,7 +263,7 @@ def largest_rho(eps: float, delta: float, kappa: float) -> float:
         high, low = low, 0.5 * low
         if low < top * 2.0**-24:
             return 0.0
-    rho = float(brentq(gap, low, high, xtol=1e-8 * top, rtol=1e-8))
+    rho = brent(gap, low, high, xtol=1e-8 * top, rtol=1e-8)
     while gap(rho) > 0:
         rho *= 1.0 - 1e-8
     return rho

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Profile
 from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase
+from dpmodels.roots import brent
 from dpmodels.scoring.guide import noise_ratio
 
 if TYPE_CHECKING:
@@ -248,6 +249,7 @@ def _strength(
 ) -> float:
     """Return the largest mu with composed delta(eps) <= delta, by secant steps on logarithms."""
 
+    @cache  # the ends of the bracket are asked for again
     def gap(mu: float) -> float:
         steps = _steps(dict(shares), mu, loss, kappa, relation)
         if bought:
@@ -264,11 +266,9 @@ def _strength(
                 f"no noise level reaches eps = {eps:g}, delta = {delta:g} with this ridge: give a "
                 "larger lam=, or leave it out"
             )
-    from scipy.optimize import brentq
-
     if gap(hi) <= 0:
         return hi
-    root = float(brentq(gap, lo, hi, xtol=1e-10 * lo, rtol=1e-10))
+    root = brent(gap, lo, hi, xtol=1e-10 * lo, rtol=1e-10)
     while gap(root) > 0:
         root *= 1.0 - 1e-9
     return root

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from dpmodels.errors import RequestError
+from dpmodels.roots import brent
 
 __all__ = [
     "beta_inf",
@@ -51,15 +52,13 @@ def beta_inf(alpha: float, c: float) -> float:
         return 0.0
     if c <= 0:
         return 1.0 - alpha
-    from scipy.optimize import brentq
-
     target = math.log(alpha)
 
     def gap(log_d: float) -> float:
         d = math.exp(log_d)
         return math.log(2.0) - 0.5 * c * d - math.log(d * d + 2.0) - target
 
-    d = math.exp(float(brentq(gap, -80.0, 40.0, xtol=1e-15, rtol=1e-14)))
+    d = math.exp(brent(gap, -80.0, 40.0, xtol=1e-15, rtol=1e-14))
     return d * d * math.exp(-c / d) / (d * d + 2.0)
 
 

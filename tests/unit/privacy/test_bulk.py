@@ -119,10 +119,41 @@ def test_more_bits_are_drawn_where_a_word_straddles():
         return fill
 
     # exp(-1) = .3678794..., its word: the next bits decide
-    word = bulk._E1
+    word = int(bulk._POWERS[-1])
     assert bulk.exact_below_exp(word, 1, 1, lambda k: more(k, 0))
     assert not bulk.exact_below_exp(word, 1, 1, lambda k: more(k, 2**64 - 1))
     assert asked and set(asked) == {64}
+
+
+@pytest.mark.parametrize(("fill", "below"), [(0, True), (2**64 - 1, False)])
+def test_a_word_of_one_straddles_what_is_a_word_and_a_half(monkeypatch, fill, below):
+    """exp(-44) is 1.43 of 2^-64."""
+    monkeypatch.setattr(bulk, "_more", lambda k: fill)
+    one = np.ones(1, dtype=np.uint64)
+    assert bulk._decided(one, np.array([math.exp(-44)]), lambda _: (44, 1))[0] == below
+
+
+def test_whole_parts_of_logarithms(monkeypatch):
+    """At every power of 1/e: the word before it, the word behind it, and both ways at it."""
+    words = [int(bulk._POWERS[-k]) for k in range(1, 45)]
+    assert words[0] == 6786177901268885274 and words == sorted(words, reverse=True)
+
+    def of(word, fill=None):
+        monkeypatch.setattr(bulk, "_words", lambda size: np.full(size, word, dtype=np.uint64))
+        monkeypatch.setattr(bulk, "_more", lambda k: fill)
+        return bulk._geometric(3).tolist()
+
+    for k, word in enumerate(words, 1):
+        if word > 1:
+            assert of(word - 1) == [k] * 3
+        assert of(word + 1) == [k - 1] * 3
+        assert of(word, 0) == [k] * 3
+        assert of(word, 2**64 - 1) == [k - 1] * 3
+    assert of(2**64 - 1) == [0] * 3
+    # below 2^-64: the later bits are one number, the same in every comparison
+    assert of(0, 2**64 - 1) == [44] * 3 and of(0, 2**63) == [45] * 3
+    with pytest.raises(OverflowError):
+        of(0, 0)
 
 
 def test_a_float_that_underflows_decides_nothing_at_word_zero():

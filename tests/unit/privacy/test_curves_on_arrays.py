@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmodels.privacy.curves import deltas_gdp
+from dpmodels.privacy.curves import deltas_gdp, gdp_bounds
 from dpmodels.privacy.gdp import delta_gdp
 from dpmodels.privacy.mechanisms import _ON_ARRAYS, Profile, register_curve
 
@@ -13,7 +13,29 @@ EPS = np.concatenate([np.linspace(-6.0, 6.0, 97), np.geomspace(1e-8, 80.0, 40), 
 @pytest.mark.parametrize("mu", [0.0, 1e-4, 0.03, 0.7, 5.0, np.inf])
 def test_gaussian_curve(mu):
     one_by_one = np.array([delta_gdp(e, mu) for e in EPS.tolist()])
-    assert np.allclose(deltas_gdp(EPS, mu), one_by_one, rtol=1e-13, atol=1e-300)
+    # the logarithms of two terms are known to 4e-16 of their size, and subtracted at 0.02 or more
+    logs = np.abs(np.log(np.maximum(one_by_one, 1e-300)))
+    near = 1e-13 + 2 * 4e-16 / 0.02 * logs
+    assert (np.abs(deltas_gdp(EPS, mu) - one_by_one) <= near * one_by_one).all()
+
+
+@pytest.mark.parametrize("mu", [0.0, 1e-4, 0.03, 0.5, 5.0, np.inf])
+def test_bounds_of_the_curve_lie_above_it_and_near_it(mu):
+    eps = np.concatenate([EPS, mu * np.linspace(0.5, 30, 200)]) if 0 < mu < 9 else EPS
+    bound, curve = gdp_bounds(eps, mu), deltas_gdp(eps, mu)
+    assert (bound >= curve).all()
+    far = eps / mu - mu / 2 > 8 if 0 < mu < 9 else np.zeros(len(eps), dtype=bool)
+    if mu <= 0.03 and far.any():
+        assert (bound[far] <= 1.5 * curve[far]).all()
+
+
+@pytest.mark.parametrize("mu", [1e-4, 0.03, 0.4])
+def test_both_forms_of_near_terms(mu):
+    from dpmodels.privacy.curves import _log_integrals, _log_mills
+
+    eps = mu * np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 300)])
+    one, other = _log_integrals(eps, mu), _log_mills(eps, mu)
+    assert np.allclose(one, other, rtol=2e-15, atol=2e-14)
 
 
 @pytest.mark.parametrize("name", sorted(_ON_ARRAYS))
@@ -24,6 +46,40 @@ def test_named_curves(name):
         m = Profile(name, (("rho", rho), (second, other)))
         one_by_one = np.array([m.delta_at(e) for e in EPS.tolist()])
         assert np.allclose(m.deltas_at(EPS), one_by_one, rtol=1e-11, atol=1e-18)
+
+
+def test_compositions_leave_out_nothing_that_counts(monkeypatch):
+    from dpmodels.privacy import composition
+    from dpmodels.privacy.mechanisms import Gaussian
+    from dpmodels.privacy.steps import Step
+
+    profile = Profile("objective perturbation, replace", (("rho", 0.3), ("kappa", 0.2)))
+    steps = [Step("a", profile), Step("b", Gaussian(0.3))]
+    parts = composition.parts_of(steps)
+    for eps in (0.0, 0.1, 1.0, 2.5, 4.0):
+        found = parts.delta(eps)
+        monkeypatch.setattr(composition, "NEGLIGIBLE", -1.0)
+        whole = parts.delta(eps)
+        monkeypatch.undo()
+        assert whole <= found <= whole * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("steps", [3, 0])
+def test_the_largest_loss_is_that_of_many_halvings(monkeypatch, steps):
+    """Also where Newton's steps do not end at the maximum: there are none."""
+    from dpmodels.models.glm import perturbation
+
+    monkeypatch.setattr(perturbation, "_STEPS", steps)
+    removal_loss = perturbation.removal_loss
+    rng, z = np.random.default_rng(0), np.linspace(-12.0, 12.0, 401)
+    for _ in range(40):
+        kappa = 10 ** rng.uniform(-3, 3)
+        rho = np.sqrt(8.0 * kappa / (4.0 + kappa)) * rng.uniform(1e-3, 1.0)
+        a = np.linspace(0.0, 1.0, 2001)[:, None]
+        grid = a * rho * z + (a * rho) ** 2 / 2 + np.log1p(kappa * a * (1 - a))
+        loss = removal_loss(z, rho, kappa)
+        assert (loss >= grid.max(axis=0) - 1e-13).all()
+        assert (loss <= grid.max(axis=0) + 1e-6 * (1.0 + kappa) ** 2).all()
 
 
 def test_a_curve_that_is_not_known_for_arrays():

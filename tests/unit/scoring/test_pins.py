@@ -49,8 +49,10 @@ def test_the_start_is_told_its_noise_and_its_stillness(monkeypatch, relation):
     real_ball, real_start = engine.release_ball, engine.Start.of
 
     def ball(rows, design, rowmap, run, *rest, **more):
-        seen["still"], seen["some rows"] = rowmap.still, rest[3:] or set(more) - {"people"}
-        return real_ball(rows, design, rowmap, run, *rest, **more)
+        seen["still"] = rowmap.still
+        coins = more.pop("coins")
+        seen["some rows"] = rest[3:] or (coins is not None and coins.every > 1)
+        return real_ball(rows, design, rowmap, run, *rest, coins=coins, **more)
 
     def start(Q, s, n, coordinates):
         seen["s"] = s
