@@ -541,8 +541,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/intervals.py",
-        "np.asarray(clipped + self.bend * np.abs(rows @ self.d))",
-        "np.asarray(clipped)",
+        "clipped += self.bend * np.abs(rows @ self.d)",
+        "clipped += 0.0",
         ("tests/unit/scoring/test_families.py",),
     ),
     Mutant(
