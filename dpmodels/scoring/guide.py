@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
 
-__all__ = ["Guide", "guide_share", "guide_windows", "noise_ratio"]
+__all__ = ["Guide", "first_share", "guide_share", "guide_windows", "noise_ratio"]
 
 
 #: A first stage reads one run of windows in k up to a noise ratio of this over k ...
 GUIDE_NOISE = 1e-3
+#: (a first release, whose noise decides which directions are seen at all, by coins: this over k)
+FIRST_NOISE = 1e-4
 #: ... with k at most this (at most the second where columns may be local) ...
 GUIDE_EVERY = (32, 4)
 #: ... (by coins: at most this: beyond it the coins cost more than the rows) ...
@@ -38,8 +40,13 @@ def noise_ratio(mu: float, p: int, n: int) -> float:
 
 
 def guide_share(x: float) -> int:
-    """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
+    """Return k: a pass between the first and the last reads each row with probability 1/k."""
     return _power_of_two(min(GUIDE_NOISE / x, GUIDE_COINS))
+
+
+def first_share(x: float) -> int:
+    """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
+    return _power_of_two(min(FIRST_NOISE / x, GUIDE_COINS))
 
 
 def guide_windows(design: Design, n: int, x: float) -> Windows:

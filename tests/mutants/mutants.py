@@ -614,8 +614,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/sources/rows.py",
-        "also = coins.choose(passed)",
-        "also = keep",
+        "_taken(columns, one.choose(passed))",
+        "_taken(columns, coins.choose(passed))",
         ("tests/unit/sources/test_kept_cells.py",),
     ),
     # -- exact noise in bulk

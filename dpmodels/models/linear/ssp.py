@@ -45,7 +45,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
-from dpmodels.scoring.guide import guide_share, guide_windows, noise_ratio
+from dpmodels.scoring.guide import first_share, guide_windows, noise_ratio
 from dpmodels.sources.windows import ALL_ROWS, Windows
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         float(request["phi"]),
         float(request["radius"] or 0.0),
         guide_windows(design, n, x) if ordered else ALL_ROWS,
-        guide_share(x) if guided and not ordered else 1,
+        first_share(x) if guided and not ordered else 1,
         third,
     )
     figure = noise_figure(third, p, rows, request.relation, two=second is not None)

@@ -32,7 +32,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
-from dpmodels.scoring.guide import guide_share, noise_ratio
+from dpmodels.scoring.guide import first_share, noise_ratio
 from dpmodels.scoring.report import empty_rows
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     steps.append(Step("first moments" if two else "moments", first, share=share * spent))
     if second is not None:
         steps.append(Step("whitened moments", second, share=other * spent))
-    every = guide_share(x) if two else 1
+    every = first_share(x) if two else 1
     return Plan.of(
         request,
         design,

@@ -364,7 +364,7 @@ def test_weights_name_the_subset(quiet, table, bounds):
 
 
 def test_a_guide_on_some_of_the_rows_is_as_good(quiet):
-    """n = 1e6 (every eighth row by coins): the error of six fits is that of full first passes.
+    """n = 1e6 (every second row by coins): the error of six fits is that of full first passes.
 
     Mean squared errors of 6 x 3 standardised coefficients; their ratio exceeds 2.5 less than once
     in 1e3 pairs.
@@ -377,14 +377,14 @@ def test_a_guide_on_some_of_the_rows_is_as_good(quiet):
     frame["y"] = 0.5 + frame["a"] - 0.7 * frame["b"] + rng.normal(size=n)
     call = {"eps": 1, "delta": 1e-6, "bounds": {"a": (-6, 6), "b": (-6, 6), "y": (-8, 8)}}
     squares = []
-    for share in (ssp.guide_share, lambda x: 1):
+    for share in (ssp.first_share, lambda x: 1):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ssp, "guide_share", share)
+            patch.setattr(ssp, "first_share", share)
             z = [
                 (fit.params - [0.5, 1.0, -0.7]) / fit.bse
                 for fit in (dp.dp_ols("y ~ a + b", frame, seed=s, **call) for s in range(6))
             ]
         squares.append(float(np.mean(np.square(z))))
-    assert ssp.guide_share(ssp.noise_ratio(0.23, 3, n)) == 8
+    assert ssp.first_share(ssp.noise_ratio(0.23, 3, n)) == 2
     assert squares[0] < 2.5 * squares[1]
     assert squares[0] < 2.5
