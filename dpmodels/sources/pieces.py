@@ -146,7 +146,7 @@ def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -
         of them does not depend on a cell.
     """
     nothing = task.job.over(iter(()), None)
-    fits = getattr(task.job, "fits", functools.partial(alike, nothing))
+    accepts = getattr(task.job, "accepts", functools.partial(alike, nothing))
     total, rows, seen = nothing, 0, set()
     for part in parts:
         good = (
@@ -155,7 +155,7 @@ def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -
             and type(part.rows) is int
             and part.rows >= 0
             and part.stamp == mark
-            and fits(part.sums)
+            and accepts(part.sums)
         )
         if not good:
             raise SourceError(

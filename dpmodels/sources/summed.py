@@ -212,7 +212,7 @@ class Sampled:
             return Cells((), ())
         return Cells((np.concatenate(places),), (np.concatenate(values, axis=1),))
 
-    def fits(self, found: Any) -> bool:
+    def accepts(self, found: Any) -> bool:
         """Say whether a part returned places and cells of that many columns."""
         if type(found) is not Cells or not len(found.places) == len(found.values) <= 1:
             return False
