@@ -69,7 +69,7 @@ CUT = (
     Mutant("dpmodels/sources/keyed.py", "self._segment += 1", "self._segment += 0", TASKS),
     Mutant("dpmodels/sources/pieces.py", "if part.index in seen:", "if False:", TASKS),
     Mutant("dpmodels/sources/pieces.py", "and part.stamp == mark", "", TASKS),
-    Mutant("dpmodels/sources/pieces.py", "and fits(part.sums)", "", TASKS),
+    Mutant("dpmodels/sources/pieces.py", "and accepts(part.sums)", "", TASKS),
     Mutant("dpmodels/sources/pieces.py", "if package != _package():", "if False:", TASKS),
     Mutant("dpmodels/sources/files.py", "low, high = max(self._first - at, 0), ", "low, high = 0, ", TASKS),
     Mutant("dpmodels/sources/rows.py", "elif found != self._lengths:", "elif False:", PASSES),
@@ -1000,8 +1000,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/guide.py",
-        "coins = None if self.by_place else self.tail_coins(run)",
-        "coins = self.tail_coins(run)",
+        "return None if self.by_place else self.tail_coins(run)",
+        "return self.tail_coins(run)",
         ("tests/unit/sources/test_coins.py",),
     ),
     Mutant(
