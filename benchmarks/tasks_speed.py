@@ -1,4 +1,4 @@
-"""What tasks cost: CPU and wall time of one fit read by one thread, two threads, a Dask cluster.
+"""What tasks cost: CPU and wall time of one fit on one core, by two threads, processes, a cluster.
 
 Parquet with row groups of 100 000 rows, 5 columns and a response; medians of interleaved repeats.
 CPU is of all processes (workers of the cluster included). Also: coins of the system and of the
@@ -23,6 +23,7 @@ import numpy as np
 
 import dpmodels as dp
 from dpmodels.sources.keyed import Key
+from dpmodels.sources.piece import CONNECTED
 
 
 def write(path, n):
@@ -39,12 +40,12 @@ def write(path, n):
             file.write_table(pa.table([*x, y], schema=schema))
 
 
-def fit(path):
+def fit(path, verb=dp.dp_ols, **more):
     names = [f"x{j}" for j in range(5)]
     bounds = {**{c: (-4, 4) for c in names}, "y": (-12, 12)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return dp.dp_ols("y ~ " + " + ".join(names), path, eps=1, delta=1e-9, bounds=bounds)
+        return verb("y ~ " + " + ".join(names), path, eps=1, delta=1e-9, bounds=bounds, **more)
 
 
 def peak_anonymous(job):
@@ -68,8 +69,32 @@ def peak_anonymous(job):
     return most[0] - start
 
 
-def workers_cpu(client):
-    return sum(client.run(time.process_time).values())
+def workers_cpu(client, processes):
+    """Return the CPU seconds of all workers so far."""
+    ticks = 0
+    for process in processes:
+        found = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks += int(found[11]) + int(found[12])
+    return sum(client.run(time.process_time).values()) + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def measured(title, ways, job, args, client, processes):
+    """Print CPU and wall time of each way, and over those of the first."""
+    for way in ways.values():
+        way(job)
+    cpu, wall = {k: [] for k in ways}, {k: [] for k in ways}
+    for _ in range(args.repeats):
+        for name, way in ways.items():
+            before = time.process_time() + workers_cpu(client, processes)
+            start = time.perf_counter()
+            way(job)
+            wall[name].append(time.perf_counter() - start)
+            cpu[name].append(time.process_time() + workers_cpu(client, processes) - before)
+    base_c, base_w = (statistics.median(t["one core"]) for t in (cpu, wall))
+    print(f"{title}, {args.rows} rows, load {os.getloadavg()[0]:.1f}")
+    for name in ways:
+        c, w = statistics.median(cpu[name]), statistics.median(wall[name])
+        print(f"{name:26s} CPU {c:6.2f} s ({c / base_c:.2f})   wall {w:6.2f} s ({w / base_w:.2f})")
 
 
 def main():
@@ -84,34 +109,42 @@ def main():
     path = Path(folder.name) / "rows.parquet"
     write(path, args.rows)
     options = dict(n_workers=2, threads_per_worker=1, dashboard_address=None)
-    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
+    with (
+        LocalCluster(**options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        dp.connect(processes=2) as pool,  # started once: what is timed are fits
+    ):
+        processes = pool._crew._workers
+        CONNECTED.remove(pool._crew)
 
-        def one():
-            fit(path)
+        def pinned(job):
+            whole = os.sched_getaffinity(0)
+            os.sched_setaffinity(0, {min(whole)})
+            job()
+            os.sched_setaffinity(0, whole)
 
-        def threads():
+        def threads(job):
             with dp.connect(threads=2):
-                fit(path)
+                job()
 
-        def workers():
+        def pooled(job):
+            CONNECTED.append(pool._crew)
+            job()
+            CONNECTED.remove(pool._crew)
+
+        def workers(job):
             with dp.connect(client):
-                fit(path)
+                job()
 
-        ways = {"one thread": one, "two threads": threads, "cluster, 2 workers": workers}
-        for way in ways.values():
-            way()
-        cpu, wall = {k: [] for k in ways}, {k: [] for k in ways}
-        for _ in range(args.repeats):
-            for name, way in ways.items():
-                c, w = time.process_time() + workers_cpu(client), time.perf_counter()
-                way()
-                wall[name].append(time.perf_counter() - w)
-                cpu[name].append(time.process_time() + workers_cpu(client) - c)
-    base_c, base_w = (statistics.median(t["one thread"]) for t in (cpu, wall))
-    print(f"load {os.getloadavg()[0]:.1f}, {args.rows} rows")
-    for name in ways:
-        c, w = statistics.median(cpu[name]), statistics.median(wall[name])
-        print(f"{name:20s} CPU {c:6.2f} s ({c / base_c:.2f})   wall {w:6.2f} s ({w / base_w:.2f})")
+        ways = {
+            "one core": pinned, "one thread and its reader": lambda job: job(),
+            "two threads": threads, "two processes": pooled, "cluster, 2 workers": workers,
+        }  # fmt: skip
+        for title, more in (
+            ("dp_ols", {}), ("dp_quantreg", {"verb": dp.dp_quantreg, "tau": 0.5}),
+        ):  # fmt: skip
+            measured(title, ways, lambda more=more: fit(path, **more), args, client, processes)
+        CONNECTED.append(pool._crew)
 
     def per_row(job, m=2_000_000):
         start = time.process_time()
@@ -122,7 +155,7 @@ def main():
           f"keyed {per_row(Key(8, b'k' * 32).coins(0, 0).draw):.1f}")  # fmt: skip
     scan = ds.dataset(path)
     print(f"dataset of {path.stat().st_size / 2**20:.0f} MiB: peak "
-          f"{peak_anonymous(lambda: fit(scan)):.0f} MiB, path {peak_anonymous(one):.0f} MiB")  # fmt: skip
+          f"{peak_anonymous(lambda: fit(scan)):.0f} MiB, path {peak_anonymous(lambda: fit(path)):.0f} MiB")  # fmt: skip
 
 
 if __name__ == "__main__":
