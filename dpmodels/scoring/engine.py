@@ -232,11 +232,11 @@ def release_scoring(
     Q = release_ball(
         rows if working is None else _Worked(rows, working), design, rowmap, run, "start",
         Gaussian(plan.start), plan.relation, people=plan.people,
-        coins=None if plan.people else guide.start_coins(run, len(plan.passes) - 1),
+        coins=guide.start_coins(run, 0 if plan.people else len(plan.passes) - 1),
     )  # fmt: skip
     s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start
     per = _rows_a_person(plan, Q, coordinates)
-    start = Start.of(Q, s, n * per, coordinates)
+    start = Start.of(Q, s, guide.start(n) * per, coordinates)
     states = [chain.score.start(start) for chain in plan.chains]
     if plan.people:
         states = [state.of_people(per) for state in states]
@@ -306,7 +306,7 @@ def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> flo
     if a is None:
         return plan.per
     r = coordinates.rank
-    return max(float(a @ Q[:r, :r] @ a) / plan.n, 0.1)
+    return max(float(a @ Q[:r, :r] @ a) / plan.guide.start(plan.n), 0.1)
 
 
 def _statistics(

@@ -29,7 +29,7 @@ from dpmodels.scoring.engine import (
     steps,
     within,
 )
-from dpmodels.scoring.guide import Guide, guide_share, guide_windows, noise_ratio
+from dpmodels.scoring.guide import Guide, first_share, guide_share, guide_windows, noise_ratio
 from dpmodels.scoring.rules import of_people
 from dpmodels.scoring.state import State, floored, roots
 from dpmodels.sources.windows import ALL_ROWS
@@ -270,7 +270,8 @@ def _guide(request: Request, design: Design, n: int, x: float) -> Guide:
     """Return which rows the early passes read, by public numbers."""
     # In a table sorted by a private column one row replaced moves the others between windows.
     ordered = request.relation == "replace" and bool(request.options.get("public_order"))
-    return Guide(guide_share(x), guide_windows(design, n, x) if ordered else ALL_ROWS)
+    windows = guide_windows(design, n, x) if ordered else ALL_ROWS
+    return Guide(guide_share(x), windows, first_share(x))
 
 
 def _expected(detail: ScoredDetail, design: Design, relation: str) -> Mapping[str, float]:

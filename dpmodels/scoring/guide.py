@@ -83,10 +83,17 @@ class Guide:
         Each row with probability 1 / every, by secret coins ...
     windows : Windows
         ... or whole windows of rows, where the order of the rows is public.
+    first : int
+        The start: each row with probability 1 / first, by secret coins.
     """
 
     every: int = 1
     windows: Windows = ALL_ROWS
+    first: int = 1
+
+    def start(self, n: int) -> int:
+        """Return how many of n rows the start reads (expected, under coins). Public."""
+        return max(n // self.first, 1)
 
     def early(self, n: int) -> int:
         """Return how many of n rows the early passes read (expected, under coins). Public."""
@@ -102,14 +109,15 @@ class Guide:
         return self.windows.every > 1
 
     def start_coins(self, run: Run, later: int) -> Coins | None:
-        """Return the coins of the start, which reads every row, and of the early passes after it.
+        """Return the coins of the start, and with them those of the early passes after it.
 
-        None where these have none, or toss them pass by pass: coins of a seed do, as the order of
-        its draws is what a seed stands for.
+        Without these where they have none, or toss them pass by pass: coins of a seed do, as the
+        order of its draws is what a seed stands for.
         """
         coins = [self.early_coins(run) for _ in range(later)]
-        then = tuple(one for one in coins if one is not None)
-        return Coins(1, run.coins, then) if then and getattr(run.noise, "private", False) else None
+        ahead = getattr(run.noise, "private", False)
+        then = tuple(one for one in coins if one is not None and ahead)
+        return Coins(self.first, run.coins, then) if then or self.first > 1 else None
 
     def early_coins(self, run: Run) -> Coins | None:
         """Return the coins of an early pass."""

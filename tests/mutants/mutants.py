@@ -384,7 +384,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/engine.py",
-        "start = Start.of(Q, s, n * per, coordinates)",
+        "start = Start.of(Q, s, guide.start(n) * per, coordinates)",
         "start = Start.of(Q, s, guide.early(n) * per, coordinates)",
         ("tests/unit/scoring/test_linear.py",),
     ),

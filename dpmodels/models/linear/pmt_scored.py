@@ -28,7 +28,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 def _read(plan: Plan, release: Release) -> int:
     """Return how many rows the start read; of people the released number, if it tells."""
     detail: ScoredDetail = plan.detail
-    read = detail.rows
+    read = detail.guide.start(detail.rows)
     a = release.detail.coordinates.constant
     if plan.request.unit is None or a is None:
         return read

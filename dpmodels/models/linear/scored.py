@@ -131,7 +131,8 @@ def _r_squared(plan: Plan, release: Release) -> dict[str, float]:
         return {}
     stage = start_stage(plan, release)
     back = unit_back(c.unit) @ np.linalg.inv(c.start)
-    m = SecondMoments(stage.Q, stage.V, float(plan.detail.rows), back[0])
+    read = plan.detail.guide.start(plan.detail.rows)
+    m = SecondMoments(stage.Q, stage.V, float(read), back[0])
     found = fit_statistics(m, back[:-1], back[-1])
     found.pop("sigma_se", None)  # sigma is that of the last pass
     return found

@@ -89,6 +89,7 @@ def test_counts_of_a_guide():
     assert place.tail(n) == n // 8
     assert coins.early(5) == coins.tail(5) == 1
     assert not coins.by_place and place.by_place
+    assert coins.start(n) == n and Guide(8, first=4).start(n) == n // 4
 
 
 def test_who_tosses():
@@ -99,3 +100,9 @@ def test_who_tosses():
         assert made is not None and made.every == 8
         assert made.draw == run.coins
     assert place.early_coins(run) is None  # windows chose already
+    assert coins.start_coins(run, 1) is None  # a seed's coins are tossed pass by pass
+    secret = Run((), type("Noise", (), {"private": True, "coins": lambda self, m: np.zeros(m)})())
+    start = coins.start_coins(secret, 2)
+    assert start.every == 1 and [one.every for one in start.then] == [8, 8]
+    assert Guide(8, first=4).start_coins(run, 1).every == 4
+    assert Guide().start_coins(secret, 2) is None
