@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from dpmodels.errors import ClusterError
 from dpmodels.sources.piece import Piece, cut, stamp
 from dpmodels.sources.pieces import Task
-from dpmodels.sources.source import Source
+from dpmodels.sources.source import Source, need
 from dpmodels.sources.worker import received, sent, told
 
 __all__ = ["Processes"]
@@ -39,6 +39,7 @@ class Processes:
     knows_parts: ClassVar[bool] = False
 
     def __init__(self, count: int) -> None:
+        need("cloudpickle", "to send plans to processes")
         self.count = count
         self._workers = [_started() for _ in range(count)]
 
@@ -114,13 +115,13 @@ def _serve(
     """Give a worker one task after the other; None as an answer where it died."""
     assert worker.stdin is not None and worker.stdout is not None
     try:
-        sent(worker.stdin, ("plan", packed))  # type: ignore[arg-type]
+        sent(worker.stdin, ("plan", packed))
         while not ended.is_set():
             try:
                 index, piece = waiting.get_nowait()
             except queue.Empty:
                 return
-            sent(worker.stdin, ("task", index, piece.opener, piece.data, piece.first))  # type: ignore[arg-type]
-            answers.put(received(worker.stdout))  # type: ignore[arg-type]
+            sent(worker.stdin, ("task", index, piece.opener, piece.data, piece.first))
+            answers.put(received(worker.stdout))
     except (EOFError, OSError):
         answers.put(None)

@@ -12,7 +12,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from dpmodels.errors import DPModelsError
 from dpmodels.sources.pieces import Partial, done_by_bytes
@@ -57,7 +57,7 @@ def told(found: Any) -> Any:
     return found
 
 
-def sent(stream: BinaryIO, value: Any) -> None:
+def sent(stream: IO[bytes], value: Any) -> None:
     """Write a value behind its length."""
     body = pickle.dumps(value)
     stream.write(len(body).to_bytes(_LENGTH, "big"))
@@ -65,19 +65,19 @@ def sent(stream: BinaryIO, value: Any) -> None:
     stream.flush()
 
 
-def received(stream: BinaryIO) -> Any:
+def received(stream: IO[bytes]) -> Any:
     """Read a value; EOFError where the other side has ended."""
     return pickle.loads(_exactly(stream, int.from_bytes(_exactly(stream, _LENGTH), "big")))  # noqa: S301
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def _exactly(stream: IO[bytes], size: int) -> bytes:
     body = stream.read(size)
     if len(body) < size:
         raise EOFError
     return body
 
 
-def _work(stream: BinaryIO, answers: BinaryIO) -> None:
+def _work(stream: IO[bytes], answers: IO[bytes]) -> None:
     packed = b""
     while True:
         try:

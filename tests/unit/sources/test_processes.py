@@ -109,3 +109,12 @@ def test_a_number_of_processes(count):
 def test_one_way_of_reading():
     with pytest.raises(dp.errors.RequestError, match="give one of them"):
         dp.connect(threads=2, processes=2)
+
+
+def test_what_is_needed_is_said_before_a_process_starts(monkeypatch):
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda m: None if m == "cloudpickle" else real(m))
+    with pytest.raises(dp.errors.SourceError, match="pip install cloudpickle"):
+        dp.connect(processes=1)
