@@ -69,7 +69,7 @@ def peak_anonymous(job):
     return most[0] - start
 
 
-def workers_cpu(client, processes):
+def workers_cpu(client, processes=()):
     """Return the CPU seconds of all workers so far."""
     ticks = 0
     for process in processes:
