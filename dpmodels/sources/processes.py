@@ -112,7 +112,7 @@ def _ended(worker: subprocess.Popen[bytes]) -> None:
 def _serve(
     worker: subprocess.Popen[bytes], packed: bytes, waiting: Any, answers: Any, ended: Any
 ) -> None:
-    """Give a worker one task after the other; None as an answer where it died."""
+    """Give a worker one task after the other; None as an answer where it died or was given up."""
     assert worker.stdin is not None and worker.stdout is not None
     try:
         sent(worker.stdin, ("plan", packed))
@@ -123,5 +123,7 @@ def _serve(
                 return
             sent(worker.stdin, ("task", index, piece.opener, piece.data, piece.first))
             answers.put(received(worker.stdout))
-    except (EOFError, OSError):
+    except Exception:  # whatever it is, who waits for the answer must be told, and no terminal
+        worker.kill()  # it may be in the middle of a message
+        worker.wait()  # and be replaced before the next pass
         answers.put(None)

@@ -1,5 +1,6 @@
 """Worker processes of this machine: the same integers, an end without a trace, deaths that are told."""
 
+import dataclasses
 import io
 import pickle
 import subprocess
@@ -78,6 +79,22 @@ def test_a_process_that_dies_ends_the_call_and_is_replaced(file, crew, quiet):
     assert (fit(file).params.to_numpy() == before).all()
     own.kill()
     own.communicate()
+
+
+def test_a_task_that_cannot_be_sent_ends_the_call(file, crew, quiet, monkeypatch, capfd):
+    """Nobody waits for its answer for ever, and nothing is printed."""
+    source = type(dp.sources.adapt.as_source(file))
+    real = source.pieces
+
+    def unsent(self, names, rows):
+        return [dataclasses.replace(p, opener=lambda data: data) for p in real(self, names, rows)]
+
+    monkeypatch.setattr(source, "pieces", unsent)
+    with pytest.raises(dp.errors.ClusterError, match="a worker process died"):
+        fit(file)
+    monkeypatch.undo()
+    assert np.isfinite(fit(file).params).all()
+    assert capfd.readouterr().err == ""
 
 
 def test_what_a_task_raises_is_withheld(file, crew, quiet, tmp_path):
