@@ -20,7 +20,7 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.rowmap import STEPS
 
 __all__ = ["FINE", "MULTIPLE", "ByCell", "Integers", "directions", "gram_of", "products_of",
-    "sum_of",
+    "seen_by_row", "sum_of",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -77,6 +77,25 @@ class ByCell:
         """Return the sums as Python integers."""
         self._carry()
         return self._whole
+
+
+def seen_by_row(
+    of_cells: Array, slopes: Array, block: Array, cells: npt.NDArray[np.intp]
+) -> Array:
+    """Return ``of_cells[c_i] + slopes @ numbers_i`` of rows (m,): each by itself, wherever it is.
+
+    Parameters
+    ----------
+    of_cells : (K,) array
+    slopes : (d,) array
+    block : (d, m) array
+        Numbers of the rows.
+    cells : (m,) array
+    """
+    seen: Array = of_cells.take(cells)
+    for slope, row in zip(slopes.tolist(), block, strict=True):
+        seen += row * slope
+    return seen
 
 
 def products_of(rho: Array) -> Integers:

@@ -28,6 +28,7 @@ from dpmodels.exact.bycell import (
     directions,
     gram_of,
     products_of,
+    seen_by_row,
     sum_of,
 )
 from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap, UnitScale, WithOne
@@ -241,9 +242,7 @@ class BallCells:
         with np.errstate(all="ignore"):
             for block, cells in blocks:
                 to.rows += len(cells)
-                r: Array = at.take(cells)
-                for factor, row in zip(slope.tolist(), block, strict=True):
-                    r += factor * row
+                r = seen_by_row(at, slope, block, cells)
                 if not math.isfinite(float(r.sum())):
                     kept = np.flatnonzero(np.isfinite(r))
                     r, cells = r[kept], cells[kept]

@@ -25,6 +25,7 @@ from dpmodels.exact.bycell import (
     checked,
     directions,
     gram_of,
+    seen_by_row,
     sum_of,
 )
 from dpmodels.exact.products import mapped, squares
@@ -213,18 +214,13 @@ class CellPass:
         slopes = matrix[-1, list(grid.numbers)]
         return _Tables(seen, slopes, length, zeta, kept, ahead, cut)
 
-    @property
-    def _step(self) -> float:
-        """Lattice steps of R_H in a unit of w, as tables hold them."""
-        return STEPS / self.plan.information * SHRINK
-
     def empty(self) -> _Adding:
         """Return the sums over no block."""
         return _Adding(self.grid.cells)
 
     def add(self, sums: _Adding, block: Array, cells: Any, chosen: Any) -> None:
         """Add a block of numbers (d, m) and cells (m,); ``chosen``: rows of meat and spread."""
-        plan, step = self.plan, self._step
+        plan, step = self.plan, self.one.step
         psi, omega, length, norm, cells, chosen = self._rows(block, cells, chosen)
         by = sums.by
         long = length if omega is None else length * np.sqrt(np.maximum(omega, 0.0))
@@ -273,9 +269,7 @@ class CellPass:
     ) -> tuple[Array, Any, Array, Array, Any, Any]:
         """Return (psi, omega, |w|, |s|, cells, chosen) of the rows that are not missing."""
         t, centre = self.tables, self.one.centre
-        seen = t.seen.take(cells)
-        for slope, row in zip(t.slopes.tolist(), block, strict=True):
-            seen += row * slope
+        seen = seen_by_row(t.seen, t.slopes, block, cells)
         psi, omega = centre.evaluate(seen, block[-1])
         if centre.weights is not None:
             weight = block[self.grid.numbers.index(centre.weights)]
@@ -284,7 +278,7 @@ class CellPass:
         length = t.length.take(cells)
         norm = np.abs(psi)
         norm *= length
-        norm /= self._step
+        norm /= self.one.step
         if not math.isfinite(float(norm.sum())):
             whole = np.flatnonzero(np.isfinite(norm))
             if not isinstance(chosen, slice):
@@ -312,7 +306,7 @@ class CellPass:
         if plan.spread:
             weights = tally.spread
             if not plan.weighted:
-                k = _multiples(t.length, plan.spread * self._step).astype(np.int64)
+                k = _multiples(t.length, plan.spread * self.one.step).astype(np.int64)
                 weights = weights * (k * k).astype(object)
             spread = gram_of(t.ahead, weights, 2 * FINE)
         information = gram_of(t.zeta, tally.information, 2 * FINE if plan.weighted else 0)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.bycell import seen_by_row
 from dpmodels.exact.people import sums
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS
@@ -202,9 +203,7 @@ class _Sums:
             return
         eta, slopes = seen_of_cells(self.affine, self.grid)
         for block, cells in blocks:
-            found = eta.take(cells)
-            for slope, row in zip(slopes.tolist(), block, strict=True):
-                found += row * slope  # a row by itself, wherever it stands
+            found = seen_by_row(eta, slopes, block, cells)
             yield self.deviance.numbers(found, block[-1])[0]
 
 

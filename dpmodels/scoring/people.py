@@ -81,9 +81,9 @@ class PersonPass(ScorePass):
         Overwrites ``v``.
         """
         plan, words = self.plan, adding.words
-        radii = [plan.information * self._step]
+        radii = [plan.information * self.step]
         if plan.spread:
-            radii.append(plan.spread * self._step)
+            radii.append(plan.spread * self.step)
         share, *ordinary = factors(length, block, *radii)
         if plan.spread:
             of = np.zeros(len(kept), dtype=bool)
@@ -100,7 +100,7 @@ class PersonPass(ScorePass):
 
     def _row_scores(self, z: Array, psi: Array, length: Array) -> Array:
         """Return the scores of rows in steps of C / 2^20, integers of at most 2^30 in length."""
-        factor = psi * (STEPS / (self._step * self.plan.clip))
+        factor = psi * (STEPS / (self.step * self.plan.clip))
         size = length * np.abs(factor)
         most = _ROW_MOST * STEPS
         beyond = np.flatnonzero(size > most)

@@ -215,7 +215,7 @@ class ScorePass:
         length = np.sqrt(square)
         norm = np.abs(psi)
         norm *= length
-        norm /= self._step
+        norm /= self.step
         v, long = z, length
         if omega is not None:
             # with weights of either sign the information would reach twice as far (theory.md 2.2)
@@ -240,7 +240,7 @@ class ScorePass:
         self, sums: Adding, v: tuple[Array, Array], z: tuple[Array, Array], psi: Array, chosen: Any
     ) -> None:
         """Add chosen rows of the ordinary information (v) and the meat (z psi): rows, lengths."""
-        plan, step = self.plan, self._step
+        plan, step = self.plan, self.step
         if not plan.spread:
             return
         part, long = v[0][:, chosen], v[1][chosen]
@@ -308,7 +308,7 @@ class ScorePass:
         return released
 
     @property
-    def _step(self) -> float:
+    def step(self) -> float:
         """Lattice steps of a unit of v: rows of length R_H are ``2^20 (1 - 2^-36)`` steps long."""
         return STEPS / self.plan.information * SHRINK
 
@@ -326,7 +326,7 @@ class ScorePass:
         factor = softened(norm, self.plan.clip, self.plan.whole)
         np.copysign(factor, psi, out=factor)
         factor /= length
-        factor *= self._step
+        factor *= self.step
         if not length.min(initial=1.0) > 0.0:
             factor[~(length > 0.0)] = 0.0
         most = FACTOR * self.plan.clip
@@ -362,7 +362,7 @@ class ScorePass:
         c = self.centre
         r, p = c.W0.shape
         M = np.zeros((max(r + 1, filled(r)), len(c.unit.scale)))
-        M[:r, :p] = self._step * (c.W @ c.W0)
+        M[:r, :p] = self.step * (c.W @ c.W0)
         if c.of_residual:
             M[-1, :p] = -(c.theta @ c.W0) / math.sqrt(c.phi)
             M[-1, -1] = 1.0 / math.sqrt(c.phi)

@@ -55,6 +55,24 @@ def _taken(columns: Mapping[str, Any], keep: npt.NDArray[np.intp]) -> dict[str, 
     return {c: v[keep] for c, v in columns.items()}
 
 
+def _filled(
+    pieces: Iterator[tuple[Mapping[str, Any], int, bool]],
+    fill: Callable[..., None],
+    *buffers: npt.NDArray[Any],
+) -> Iterator[Any]:
+    """Yield the filled parts ``[..., :m]`` of buffers, block by block; they are reused."""
+    at = 0
+    for columns, m, full in pieces:
+        fill(columns, *(buffer[..., at : at + m] for buffer in buffers))
+        at += m
+        del columns  # a view: it would keep the batch alive while the next is read
+        if full:
+            yield tuple(buffer[..., :at] for buffer in buffers)
+            at = 0
+    if at:
+        yield tuple(buffer[..., :at] for buffer in buffers)
+
+
 class Rows:
     """The private rows of one call, read block by block through a design.
 
@@ -121,16 +139,9 @@ class Rows:
         only the rows that they choose.
         """
         buffer = np.empty((design.q, height + ROW_PAD))
-        at = 0
-        for columns, m, full in self._pieces(design, height, windows, coins):
-            design.fill(columns, buffer[:, at : at + m])
-            at += m
-            del columns  # a view: it would keep the batch alive while the next is read
-            if full:
-                yield buffer[:, :at]
-                at = 0
-        if at:
-            yield buffer[:, :at]
+        pieces = self._pieces(design, height, windows, coins)
+        for (block,) in _filled(pieces, design.fill, buffer):
+            yield block
 
     def people(self, design: Design, coins: Coins | None = None) -> Iterator[BlockOfPeople]:
         """Refuse: nobody said whose rows these are."""
@@ -149,16 +160,7 @@ class Rows:
         """
         buffer = np.empty((len(design.dense), height + ROW_PAD))
         codes = np.empty((len(design.factors), height), dtype=np.intp)
-        at = 0
-        for columns, m, full in self._pieces(design, height, windows, coins):
-            design.fill(columns, buffer[:, at : at + m], codes[:, at : at + m])
-            at += m
-            del columns
-            if full:
-                yield buffer[:, :at], codes[:, :at]
-                at = 0
-        if at:
-            yield buffer[:, :at], codes[:, :at]
+        yield from _filled(self._pieces(design, height, windows, coins), design.fill, buffer, codes)
 
     def cell_blocks(
         self,
@@ -174,16 +176,7 @@ class Rows:
         """
         buffer = np.empty((len(grid.numbers), height + ROW_PAD))
         cells = np.empty(height, dtype=np.intp)
-        at = 0
-        for columns, m, full in self._pieces(design, height, windows, coins):
-            grid.fill(columns, buffer[:, at : at + m], cells[at : at + m])
-            at += m
-            del columns
-            if full:
-                yield buffer[:, :at], cells[:at]
-                at = 0
-        if at:
-            yield buffer[:, :at], cells[:at]
+        yield from _filled(self._pieces(design, height, windows, coins), grid.fill, buffer, cells)
 
     def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
         """Yield one pass of the blocks that a job reads: filled, coded, or numbers and cells."""

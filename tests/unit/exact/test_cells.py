@@ -20,7 +20,7 @@ from dpmodels.schema import Levels, Real, Schema
 from dpmodels.sources.adapt import as_source
 from dpmodels.sources.crew import Threads
 from dpmodels.sources.rows import Rows
-from dpmodels.sources.windows import WINDOW, Coins, Windows
+from dpmodels.sources.windows import WINDOW
 
 SCHEMA = Schema(
     y=Real(0, 10),
@@ -187,22 +187,6 @@ def test_not_used_where_a_row_is_no_multiple_of_its_cell():
     assert cell_gram(design, RowMap(unit, np.ones(q), q, 1.0, everywhere)) is None
     numeric = build_design("y ~ x + g", SCHEMA)
     assert cell_gram(numeric, ball(numeric)) is None
-
-
-@pytest.mark.parametrize("how", [{"windows": Windows(2)}, {"coins": 4}])
-def test_the_same_rows_are_chosen(how):
-    design = build_design("y ~ g * k", SCHEMA)
-    rowmap = RowMap(unit_scale(design), np.ones(design.q))
-    found = []
-    for read in (gram_over, lambda rows, design, rowmap, **chosen: gram(
-        rows.blocks(design, **chosen), rowmap
-    )):  # fmt: skip
-        tossed = np.random.default_rng(5)
-        coins = Coins(4, lambda m, rng=tossed: rng.integers(0, 256, m, dtype=np.uint8))
-        chosen = {"coins": coins} if "coins" in how else how
-        rows = Rows(as_source(frame(70_000)), 70_000)
-        found.append(read(rows, design, rowmap, **chosen).integers())
-    assert np.array_equal(*found)
 
 
 def test_tasks_and_parts_give_the_same_integers():

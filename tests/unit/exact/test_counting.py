@@ -107,10 +107,11 @@ def test_not_used_where_a_dummy_does_not_stay_two_values():
     )
 
 
+@pytest.mark.parametrize("formula, n", [("y ~ x*g + h", 20_000), ("y ~ g * k", 70_000)])
 @pytest.mark.parametrize("how", [{"windows": Windows(2)}, {"coins": 4}])
-def test_the_same_rows_are_chosen(how):
-    """By windows and by coins."""
-    design = build_design("y ~ x*g + h", SCHEMA)
+def test_the_same_rows_are_chosen(how, formula, n):
+    """By windows and by coins; of factors alone, which are added up by cell, several blocks."""
+    design = build_design(formula, SCHEMA)
     rowmap = RowMap(unit_scale(design), np.ones(design.q))
     found = []
     for read in (gram_over, lambda rows, design, rowmap, **chosen: gram(
@@ -119,7 +120,7 @@ def test_the_same_rows_are_chosen(how):
         tossed = np.random.default_rng(5)
         coins = Coins(4, lambda m, rng=tossed: rng.integers(0, 256, m, dtype=np.uint8))
         chosen = {"coins": coins} if "coins" in how else how
-        rows = Rows(as_source(frame(20_000)), 20_000)
+        rows = Rows(as_source(frame(n)), n)
         found.append(read(rows, design, rowmap, **chosen).integers())
     assert np.array_equal(*found)
 
