@@ -153,6 +153,9 @@ class Family:
         Fixed parameter of the variance.
     small : float
         What a start adds before a logarithm: this (from .5), or this part of the largest response.
+    counts : {"", "whole", "loose"}
+        Responses are counts: whole numbers that vary at least as the model says, or such as may
+        vary less.
     loss : str
         Name of its corrected loss on a noised table; empty: there is none.
     aliases : tuple of str
@@ -172,6 +175,7 @@ class Family:
     least: float = 1.0
     alpha: float = 0.0
     small: float = 0.5
+    counts: str = ""
     loss: str = ""
     aliases: tuple[str, ...] = ()
     convex: Callable[[Array, float], Array] = lambda y, _: 0.5 * y * y
@@ -218,12 +222,12 @@ FAMILIES: dict[str, Family] = {
         ),
         Family(
             "poisson", ("log",), "real", lambda mu, _: mu, _counts, "whole numbers from 0",
-            canonical="log", dispersion="free", loss="poisson",
+            canonical="log", dispersion="free", loss="poisson", counts="whole",
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "quasipoisson", ("log",), "real", lambda mu, _: mu, _nonnegative, "numbers from 0",
-            canonical="log", dispersion="free", aliases=("quasi-poisson",),
+            canonical="log", dispersion="free", aliases=("quasi-poisson",), counts="loose",
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
@@ -233,7 +237,7 @@ FAMILIES: dict[str, Family] = {
         ),
         Family(
             "negative_binomial", ("log",), "real", lambda mu, alpha: mu * (1.0 + alpha * mu),
-            _counts, "whole numbers from 0", dispersion="alpha",
+            _counts, "whole numbers from 0", dispersion="alpha", counts="whole",
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
             aliases=(
                 "negativebinomial", "negative binomial", "negative.binomial", "negbin", "nb",
@@ -242,7 +246,7 @@ FAMILIES: dict[str, Family] = {
         ),
         Family(
             "geometric", ("log",), "real", lambda mu, _: mu * (1.0 + mu), _counts,
-            "whole numbers from 0", dispersion="free", alpha=1.0, loss="geometric",
+            "whole numbers from 0", dispersion="free", alpha=1.0, loss="geometric", counts="loose",
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,17 +31,17 @@ from dpmodels.exact.bycell import (
 from dpmodels.exact.products import mapped, squares
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.formula.grid import Grid, grid_of
-from dpmodels.scoring.rules import PassPlan
+from dpmodels.scoring.rules import KEPT, PassPlan
 from dpmodels.scoring.sums import (
     AT_CLIP,
     BINS,
     FACTOR,
-    KEPT,
     SHRINK,
     PassSums,
     ScorePass,
     counted_lengths,
     into_ball,
+    lengths_by_sign,
     softened,
 )
 
@@ -126,12 +126,13 @@ class _Adding:
     """The running sums of one pass."""
 
     cells: int
+    signed: bool = False
     scale: int = 0
-    bins: Any = field(default_factory=lambda: np.zeros(BINS, dtype=np.int64))
 
     def __post_init__(self) -> None:
         names = ("information", "meat", "spread", "score")
         self.by = {name: ByCell(self.cells) for name in names}
+        self.bins = np.zeros(BINS * (1 + self.signed), dtype=np.int64)
 
     def done(self) -> CellTally:
         found = {name: one.integers() for name, one in self.by.items()}
@@ -216,7 +217,7 @@ class CellPass:
 
     def empty(self) -> _Adding:
         """Return the sums over no block."""
-        return _Adding(self.grid.cells)
+        return _Adding(self.grid.cells, self.plan.manner.signed)
 
     def add(self, sums: _Adding, block: Array, cells: Any, chosen: Any) -> None:
         """Add a block of numbers (d, m) and cells (m,); ``chosen``: rows of meat and spread."""
@@ -246,8 +247,12 @@ class CellPass:
             square *= STEPS
             sums.scale += int(np.trunc(square, out=square).sum())
         if plan.mu_histogram:
-            far = norm[np.flatnonzero(norm >= _LOWEST * plan.clip)]
-            sums.bins += counted_lengths(far / plan.clip)
+            far = np.flatnonzero(norm >= _LOWEST * plan.clip)
+            if plan.manner.signed:
+                sums.bins += lengths_by_sign(norm[far] / plan.clip, psi[far])
+                # whose sign does not matter: the first bins of both signs are added
+            else:
+                sums.bins += counted_lengths(norm[far] / plan.clip)
             sums.bins[0] += len(norm) - len(far)
 
     def _factors(self, psi: Array, norm: Array, cells: Any) -> Array:
@@ -276,6 +281,7 @@ class CellPass:
             psi = psi * weight
             omega = weight if omega is None else omega * weight
         length = t.length.take(cells)
+        psi = self.one.by_leverage(psi, length * length, omega)
         norm = np.abs(psi)
         norm *= length
         norm /= self.one.step
@@ -292,7 +298,7 @@ class CellPass:
     def _own_factors(self, psi: Array, norm: Array) -> Array:
         """Return ``f(|s|)/C`` with the sign of psi, as multiples of a vector of full length."""
         plan = self.plan
-        factor = softened(norm, plan.clip, plan.whole)
+        factor = softened(norm, plan.clip, plan.unsoftened)
         np.copysign(factor, psi, out=factor)
         factor *= MULTIPLE / plan.clip
         return np.trunc(factor, out=factor)

@@ -22,10 +22,12 @@ from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.deviance import SHARE, STEP, Deviance
 from dpmodels.scoring.guide import Guide
+from dpmodels.scoring.manner import manner_of
 from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.people import PeoplePasses, PersonPass
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
-from dpmodels.scoring.score import LeastSquares, MeanScore, Score, Start, Working
+from dpmodels.scoring.mean_score import MeanScore, Working
+from dpmodels.scoring.score import LeastSquares, Score, Start
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, Passes, PassSums, Released, ScorePass, release_pass
 from dpmodels.sources.people import BlockOfPeople, PeopleRows
@@ -187,11 +189,16 @@ def plan_scoring(
     last = len(rules.passes) - 1
     guide = Guide() if guide is None else guide
     part = mu / math.sqrt(len(chains))
+    first = chains[0].score
+    manner = manner_of(
+        averages=first.averages, of_mean=isinstance(first, MeanScore), people=per > 0.0,
+        mu=mu, n=n, p=p,
+    )  # fmt: skip
     passes = tuple(
         plan_pass(
             rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
             tail=guide.tail(n), weighted=weighted or any(c.score.weighted for c in chains),
-            people=per > 0.0,
+            people=per > 0.0, manner=manner,
         )
         for k in range(1, last + 1)
     )  # fmt: skip
@@ -335,6 +342,7 @@ def within(
     """Return the pass with radii no larger than rows of the declared box can need."""
     if one.people:  # of a person's rows there may be any number: no score is bounded
         return one.of_trace(state.trace())
+    one = one.reaching(score.typical_long(state), bounded=score.bounded)
     psi, omega = score.most(state)
     if not math.isfinite(psi):
         return one

@@ -30,7 +30,7 @@ from dpmodels.scoring.engine import (
     within,
 )
 from dpmodels.scoring.guide import Guide, first_share, guide_share, guide_windows, noise_ratio
-from dpmodels.scoring.rules import of_people
+from dpmodels.scoring.rules import of_people, passes_of
 from dpmodels.scoring.state import State, floored, roots
 from dpmodels.sources.windows import ALL_ROWS
 
@@ -168,10 +168,10 @@ def figure(scoring: ScoringPlan) -> float:
     return scoring.passes[-1].noise.information / scoring.n * math.sqrt(2.0 * scoring.p)
 
 
-def _shares(request: Request, rules: Rules) -> tuple[float, ...]:
+def _shares(request: Request, rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
     """Return the shares of the passes; ``split=`` before the rule."""
     if request.split is None:
-        return rules.passes if request.unit is None else of_people(rules)
+        return passes_of(rules, mu, n, p) if request.unit is None else of_people(rules)
     names = pass_names(rules)
     if set(request.split) != set(names):
         raise RequestError(
@@ -206,7 +206,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
     part = gaussian_part(request, _bought(request, design, model))
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)
-    shares = _shares(request, model.rules)
+    shares = _shares(request, model.rules, mu, rows, design.p)
     x = noise_ratio(mu, design.p, rows)
     detail = ScoredDetail(
         model, mu, design, shares, rows, _guide(request, design, n, x),
@@ -214,7 +214,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
         per=0.0 if request.unit is None else request.unit.rows,
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
-    names = pass_names(model.rules)
+    names = pass_names(replace(model.rules, passes=shares))
     left = share * (1.0 - SHARE * model.statistics)
     return Plan.of(
         request,

@@ -10,7 +10,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
-from dpmodels.scoring.state import Information, State, floored, roots, shrunk
+from dpmodels.scoring.state import Information, State, floored, kept_apart, roots, shrunk
 from dpmodels.scoring.sums import Released
 
 __all__ = ["Step", "newton_step"]
@@ -18,6 +18,10 @@ __all__ = ["Step", "newton_step"]
 
 #: Eigenvalues of an information are floored at this multiple of its spectral noise, and at this.
 FLOOR_NOISE, FLOOR = 0.7, 0.1
+#: The same where it was shrunk first.
+FLOOR_SHRUNK = 0.05
+#: Part of what noise explains that the last step loses, and the mu n up to which all of it.
+DAMPED, STRONG = 0.5, 4000.0
 #: The same where W whitens the scores of people: directions between people have little of it.
 FLOOR_PEOPLE = 0.02
 #: How far the noise of the meat of people pulls what whitens towards round.
@@ -31,7 +35,7 @@ class Step:
     Attributes
     ----------
     H : (r, r) array
-        Information per row, averaged, not floored.
+        Information per row, averaged (and shrunk), not floored.
     nu : float
         Noise sd of its entries (svec).
     floor : float
@@ -68,9 +72,14 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
         weight = old / (old + nu * nu)
         H = weight * H + (1.0 - weight) * before
         nu = math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
-    floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), FLOOR_PEOPLE if plan.people else FLOOR)
+    least = FLOOR_PEOPLE if plan.people else FLOOR
+    if plan.manner.shrinks:
+        H, nu = kept_apart(H, nu)
+        least = FLOOR_SHRUNK
+    floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
     safe = floored(H, floor)
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, released.score / m))
+    d = d * _kept(d, safe, math.sqrt(state.phi) * plan.noise.score / m, plan)
     learnt = state
     if not plan.last:
         size = float(np.trace(safe)) if plan.people else r
@@ -84,6 +93,26 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
     else:
         W = score.white(state, learnt, root @ safe @ root)
     return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own))
+
+
+def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
+    """Return the part of a step that is kept: noise explains the rest (``theory.md``, 3).
+
+    A last step loses at most half of what it explains, less where mu n is large. Where events are
+    rare an early step loses all of it: two steps of noise lead far away.
+
+    Parameters
+    ----------
+    sd : float
+        Of the noise of ``H d``.
+    """
+    if not (plan.last and plan.manner.shrinks) and (plan.last or not plan.plain):
+        return 1.0
+    inverse = np.linalg.inv(H)
+    by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)
+    if not plan.last:
+        return max(0.0, 1.0 - by_noise)
+    return 1.0 - DAMPED * min(1.0, STRONG / plan.strength) * min(1.0, by_noise)
 
 
 def _by_meat(released: Released, plan: PassPlan, root: Array) -> Array:

@@ -1,18 +1,21 @@
-"""How far the scores of people lie beyond the clip, from their released histogram. Sees no row.
+"""How far scores lie beyond the clip, from their released histogram. Sees no row.
 
-``sum (|s_p| - C)+`` bounds what clipping can have moved the sum of scores, in every direction at
-once. Half octaves beyond C hold few people, so their counts are read off a curve through all the
-bins of the upper tail (``units/theory.md``, 4).
+``sum (|s| - C)+`` over units (rows or people) bounds what clipping can have moved the sum of
+scores, in every direction at once. Half octaves beyond C hold few of them, so their counts are
+read off a curve through all the bins of the upper tail (``theory.md``, 4; ``units/theory.md``, 4).
 """
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.scoring.sums import AT_CLIP, BINS
 
-__all__ = ["overflow"]
+__all__ = ["Overflow", "overflow"]
 
 #: The first bin of the tail: C / 2.8.
 _FIRST = AT_CLIP - 3
@@ -20,17 +23,49 @@ _FIRST = AT_CLIP - 3
 #: (a power law), at most as fast as given; they may rise a little at first.
 _SLOPES = np.linspace(-1.6, 0.7, 47)[:, None]
 _BENDS = np.linspace(0.0, 0.6, 13)
+#: Where most long scores are of one length, counts rise to it and fall quickly behind.
+_HUMPED = np.linspace(-1.6, 3.0, 47)[:, None], np.linspace(0.2, 2.0, 13)
+#: Bins beyond C that stand so many errors above the curve count as they are.
+_APART = 2.5
+#: A bin holds lengths about its geometric middle, in units of C; the last is open.
+_MIDDLES = 2.0 ** ((np.arange(BINS - _FIRST) + _FIRST - AT_CLIP + 0.5) / 2.0)
+_BEYOND = np.where(np.arange(BINS - _FIRST) < AT_CLIP - _FIRST, 0.0, np.maximum(_MIDDLES - 1.0, 0.0))
 
 
-def overflow(bins: Array, sd: float) -> tuple[float, float]:
-    """Return an estimate of ``sum (|s_p|/C - 1)+`` over people, and its error.
+@dataclass(frozen=True)
+class Overflow:
+    """What lies beyond, in units of C.
+
+    Attributes
+    ----------
+    total, error : float
+        ``sum (|s|/C - 1)+`` and its error.
+    squares : float
+        ``sum (|s|^2/C^2 - rho^2)+``, rho the radius that was asked for.
+    """
+
+    total: float
+    error: float
+    squares: float
+
+
+def overflow(
+    bins: Array, sd: float, radius: float = math.inf, *, humped: bool = False, apart: bool = False
+) -> Overflow:
+    """Return an estimate of what lies beyond C.
 
     Parameters
     ----------
     bins : (BINS,) array
-        Released counts of ``|s_p|/C`` by half octaves.
+        Released counts of ``|s|/C`` by half octaves.
     sd : float
         Of their noise.
+    radius : float
+        In units of C, beyond which squares count; inf: none.
+    humped : bool
+        Most long scores are of one length.
+    apart : bool
+        Bins beyond C that stand far above the curve count in full.
 
     Notes
     -----
@@ -39,16 +74,33 @@ def overflow(bins: Array, sd: float) -> tuple[float, float]:
     """
     k = np.arange(BINS - _FIRST, dtype=float)
     counts = np.asarray(bins[_FIRST:], dtype=float)
-    shape = np.exp(_SLOPES[:, :, None] * k - _BENDS[None, :, None] * k * k)
+    slopes, bends = _HUMPED if humped else (_SLOPES, _BENDS)
+    shape = np.exp(slopes[:, :, None] * k - bends[None, :, None] * k * k)
     weight = 1.0 / (sd * sd + np.maximum(counts, 0.0))
     level = (shape * (weight * counts)).sum(-1) / (shape * shape * weight).sum(-1)
     fit = np.maximum(level, 0.0)[..., None] * shape
     loss = 0.5 * ((counts - fit) ** 2 * weight).sum(-1)
     belief = np.exp(loss.min() - loss)
-    # a bin holds lengths about its geometric middle; the last is open
-    beyond = np.maximum(2.0 ** ((k + _FIRST - AT_CLIP + 0.5) / 2.0) - 1.0, 0.0)
-    beyond[: AT_CLIP - _FIRST] = 0.0
     belief /= belief.sum()
-    over = fit @ beyond
+    over = fit @ _BEYOND
     mean = float((belief * over).sum())
-    return mean, float(np.sqrt((belief * (over - mean) ** 2).sum()))
+    error = float(np.sqrt((belief * (over - mean) ** 2).sum()))
+    curve = (belief[..., None] * fit).sum(axis=(0, 1))
+    far = _far(counts - curve, np.sqrt(sd * sd + curve)) if apart else np.zeros_like(curve)
+    if far.any():
+        error = math.hypot(error, sd * math.sqrt(float(np.sum(_BEYOND[far > 0.0] ** 2))))
+    squares = np.zeros_like(k)
+    if math.isfinite(radius):
+        squares = np.maximum(_MIDDLES**2 - radius**2, 0.0)
+    return Overflow(mean + float(far @ _BEYOND), error, float((curve + far) @ squares))
+
+
+def _far(excess: Array, sd: Array) -> Array:
+    """Return what bins beyond C, one or two together, hold more than the curve and its noise."""
+    out = np.zeros_like(excess)
+    for i in range(AT_CLIP - _FIRST, len(excess)):
+        for j in (i + 1, i + 2):
+            error = math.sqrt(float(np.sum(sd[i:j] ** 2)))
+            if j <= len(excess) and float(np.sum(excess[i:j])) > _APART * error:
+                out[i:j] = np.maximum(out[i:j], excess[i:j])
+    return np.maximum(out, 0.0)

@@ -110,7 +110,7 @@ class PersonPass(ScorePass):
 
     def _add_scores(self, adding: Adding, own: Array, size: Array) -> None:
         """Add people's scores, no longer than C in exact integers."""
-        factor = softened(size, STEPS, self.plan.whole) * SHRINK
+        factor = softened(size, STEPS, self.plan.unsoftened) * SHRINK
         np.divide(factor, size, out=factor, where=size > 0.0)
         adding.score += np.trunc(own * factor).sum(axis=1).astype(np.int64).astype(object)
 

@@ -103,9 +103,9 @@ def estimate_fit(
         names += chain.named(design.names)
     sampling, privacy = _covariances(parts, scoring, lost)
     every = np.tile(lost, len(parts))
-    bias = np.concatenate([p.inference.bias(p.T, p.release.before.phi) for p in parts])
+    bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[every] = math.nan
-    few = np.concatenate([p.inference.few(p.T) for p in parts]) & ~every
+    few = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~every
     open_ = np.concatenate([p.inference.undetermined(p.T) for p in parts]) & ~every
     notes = _notes(plan, tuple(names), bias, few & ~open_, open_, every)
     notes += _void_rows(plan, design, parts[0])

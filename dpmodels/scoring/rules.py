@@ -9,10 +9,13 @@ import functools
 import math
 from dataclasses import dataclass, replace
 
+from dpmodels.scoring.manner import TAME, WIDE, Manner, columns_noise
+
 __all__ = [
     "BOUNDED",
     "COUNT",
     "EVENT",
+    "KEPT",
     "LINEAR",
     "Noise",
     "PassPlan",
@@ -20,6 +23,7 @@ __all__ = [
     "blocks_reach",
     "joint_sensitivity",
     "of_people",
+    "passes_of",
     "plan_pass",
 ]
 
@@ -41,6 +45,12 @@ MEAT_OF_PEOPLE, MEAT_EARLY = (4.0, 1.0), (8.0, 1.6)
 TRACE = 0.8
 #: What the released trace of the information of people may be, over p.
 TRACE_WITHIN = (0.1, 4.0)
+#: Scores are kept up to this part of C (:func:`dpmodels.scoring.sums.softened`).
+KEPT = 0.65
+#: Where typical long scores all have one length, C is at least this part of the rule's.
+LEAST_CLIP = 0.8
+#: Radius of the information where it follows its noise: least over p, and factor of x/sqrt p.
+NARROW = (1.75, 0.12)
 #: Enlarges the joint sensitivity: rows on a lattice are parallel up to 2^-20 sqrt p only.
 LATTICE = 1.0 + 2.0**-12
 #: Largest number of columns for which ``LATTICE`` was proved to be enough.
@@ -74,8 +84,10 @@ class Rules:
 
 
 LINEAR = Rules((0.15, 0.20, 0.65))
-#: Events; models with a bounded score (no scale is released: its density says it).
-EVENT = Rules((0.15, 0.12, 0.15, 0.58))
+#: Shares of least squares with many columns: the noise of the early passes decides.
+MANY_COLUMNS = (0.25, 0.10, 0.15, 0.50)
+EVENT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
+#: Models with a bounded score (no scale is released: its density says it).
 BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 COUNT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 
@@ -120,6 +132,14 @@ class PassPlan:
         No score of the declared box is longer than C: none is clipped or softened.
     people : bool
         The unit is a person: sums are of people, and ``rows`` counts them.
+    manner : Manner
+        How rows are treated.
+    plain : bool
+        Scores are cut at C and not softened below it.
+    humped : bool
+        Most long scores are of one length, that of rare events: C lies beyond it.
+    strength : float
+        mu n of the whole scoring.
     """
 
     p: int
@@ -138,11 +158,25 @@ class PassPlan:
     weighted: bool = False
     whole: bool = False
     people: bool = False
+    manner: Manner = TAME
+    plain: bool = False
+    humped: bool = False
+    strength: float = 1.0
+
+    @property
+    def count(self) -> float:
+        """Noise sd of a bin of lengths: of a signed histogram two are added."""
+        return self.noise.count * (math.sqrt(2.0) if self.manner.signed else 1.0)
 
     @property
     def still(self) -> bool:
         """Whether the image of a row may not depend on its place: rows of others move."""
         return self.people or self.relation != "replace"
+
+    @property
+    def unsoftened(self) -> bool:
+        """Whether scores are cut at C and kept whole below it."""
+        return self.whole or self.plain
 
     @property
     def scale_cut(self) -> float:
@@ -169,6 +203,25 @@ class PassPlan:
             score=self.noise.score * C / self.clip,
         )
         return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
+
+    def reaching(self, length: float, *, bounded: bool) -> PassPlan:
+        """Return the pass with a clip that typical long scores do not reach.
+
+        Parameters
+        ----------
+        length : float
+            Of those scores (of rare events or counts), by released numbers; 0: there are none.
+        bounded : bool
+            Residuals have a bound, so that long scores are of long rows: C may be smaller than
+            by the rule. Noise is in proportion to C, so the ledger stays as it is, as in
+            :meth:`within`.
+        """
+        humped = length > KEPT * self.clip
+        if self.people or not length or not (humped or bounded):
+            return self
+        clip = max(length, LEAST_CLIP * self.clip) if bounded else length
+        noise = replace(self.noise, score=self.noise.score * clip / self.clip)
+        return replace(self, clip=clip, noise=noise, plain=True, humped=humped)
 
     def of_trace(self, trace: float) -> PassPlan:
         """Return the pass of people whose information has about this trace.
@@ -197,6 +250,17 @@ def of_people(rules: Rules) -> tuple[float, ...]:
     """Return the shares of the start and the passes where the unit is a person."""
     early = [KEPT_EARLY * share for share in rules.passes[:-1]]
     return (*early, 1.0 - math.fsum(early))
+
+
+def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
+    """Return the shares of the start and the passes, where the unit is a row.
+
+    Parameters
+    ----------
+    mu : float
+        Of the whole scoring.
+    """
+    return MANY_COLUMNS if rules is LINEAR and columns_noise(mu, n, p) > WIDE else rules.passes
 
 
 def blocks_reach(relation: str, p: int) -> tuple[float, float]:
@@ -247,7 +311,7 @@ def joint_sensitivity(
 @functools.lru_cache(maxsize=512)
 def plan_pass(
     rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
-    weighted: bool = False, people: bool = False,
+    weighted: bool = False, people: bool = False, manner: Manner = TAME,
 ) -> PassPlan:  # fmt: skip
     """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
 
@@ -266,6 +330,7 @@ def plan_pass(
     people : bool
         n and ``tail`` count people; passes before the last release the meat too, which whitens
         the scores of the next.
+    manner : Manner
     """
     last = k == len(rules.passes) - 1
     share = _shares(rules, last=last, meat=meat)
@@ -284,11 +349,11 @@ def plan_pass(
     )
     gain = math.sqrt(total) / joint
     worth = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
-    H2 = p * max(4.0, 0.22 * (worth["information"] * n / p) ** 0.7)
-    C = max(1.5 * math.sqrt(p), (SUMS if people else 0.36) * (worth["score"] * n) ** 0.45)
+    H2 = p * _radius(worth["information"] * n / p, p, manner)
+    C = max(manner.clip * math.sqrt(p), (SUMS if people else 0.36) * (worth["score"] * n) ** 0.45)
     least, grows = MEAT if not people else MEAT_OF_PEOPLE if last else MEAT_EARLY
     J2 = p * max(least, grows * math.sqrt(worth["meat"] * tail / p)) if share["meat"] else 0.0
-    L2 = 2.0 * p if share["spread"] else 0.0
+    L2 = manner.ordinary * p if share["spread"] else 0.0
     mu_scale = mu_pass * math.sqrt(share["scale"])
     mu_histogram = mu_pass * math.sqrt(share["histogram"])
     one_bin = math.sqrt(2.0) if relation == "replace" else 1.0
@@ -303,8 +368,21 @@ def plan_pass(
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted or people,
-        people=people,
+        people=people, manner=manner, strength=mu * n,
     )  # fmt: skip
+
+
+def _radius(x: float, p: int, manner: Manner) -> float:
+    """Return R_H^2 over p, x = mu_H n / p.
+
+    It grows with x, as what is clipped is missing in the Newton step; with many columns it is cut
+    where the spectral noise of the information would exceed about a quarter.
+    """
+    free = 0.22 * x**0.7
+    if not manner.narrow:
+        return max(4.0, free)
+    least, factor = NARROW
+    return max(least, min(free, factor * x / math.sqrt(p)))
 
 
 def _shares(rules: Rules, *, last: bool, meat: bool) -> dict[str, float]:

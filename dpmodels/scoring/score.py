@@ -1,7 +1,8 @@
 """What a model is to the engine: its score, its information, its start, and what it learns.
 
-Two kinds. Models of a *residual* (least squares, quantile, Huber, expectile) see the standardised
-residual ``x = (y - eta)/sqrt(phi)``; models of a *mean* (families and links) see y and eta. Both
+Two kinds. Models of a *residual* (least squares, quantile, Huber, expectile: here) see the
+standardised residual ``x = (y - eta)/sqrt(phi)``; models of a *mean* (families and links:
+:mod:`dpmodels.scoring.mean_score`) see y and eta. Both
 return ``(psi, omega)`` of every row: its score is ``s = w psi``, its information
 ``v v'``, ``v = sqrt(omega) w``, ``omega >= 0`` (``theory.md``, 5).
 """
@@ -17,16 +18,16 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.rowspace import unit_rows
-from dpmodels.families import Family, Link
-from dpmodels.scoring.rules import BOUNDED, COUNT, EVENT, LINEAR, Rules
+from dpmodels.scoring.rules import BOUNDED, LINEAR, Rules
 from dpmodels.scoring.state import Information, State, floored, roots, scaled_up
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.scoring.mean_score import Working
 
 __all__ = [
-    "Expectile", "Huber", "LeastSquares", "MeanScore", "Quantile", "Score", "Start", "Working",
+    "Curved", "Evaluate", "Expectile", "Huber", "LeastSquares", "Quantile", "Score", "Start",
     "plain",
 ]  # fmt: skip
 
@@ -136,48 +137,22 @@ def _unheard(theta: Array, M: Array, nu: float) -> Array:
 
 
 @dataclass(frozen=True)
-class Working:
-    """The response of the start of a mean model: public map of y to t in [-1, 1].
+class Curved:
+    """What second order leaves of a step.
 
     Attributes
     ----------
-    family : Family
-    log : bool
-        ``log(y + offset)``; else ``2 y - 1``.
-    small : float
-        What is added before the logarithm.
-    middle, half : float
-        Of its public range.
-    place : int or None
-        Row of the block that holds an offset, subtracted from the logarithm.
-    exposure : float
-        Middle of the public range of the offset.
+    bend : float
+        Allowance of a coefficient over what the step moved it.
+    every : float
+        Allowance in every direction, a length in w.
+    stretch : float
+        Information at the end of the step over that at its start, at most 1.
     """
 
-    family: Family
-    log: bool
-    small: float
-    middle: float
-    half: float
-    place: int | None = None
-    exposure: float = 0.0
-
-    def apply(self, block: Array) -> None:
-        """Overwrite the response (last row) of a block; NaN where the family has no such value."""
-        y = block[-1]
-        with np.errstate(all="ignore"):
-            gone = ~self.family.valid(y)
-            if self.log:
-                np.log(y + self.small, out=y)
-                if self.place is not None:
-                    y -= block[self.place]
-                y -= self.middle
-                y /= self.half
-                np.clip(y, -1.0, 1.0, out=y)
-            else:
-                y *= 2.0
-                y -= 1.0
-            y[gone] = np.nan
+    bend: float = 0.0
+    every: float = 0.0
+    stretch: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -203,6 +178,8 @@ class Score:
     of_residual : bool
     working : Working or None
         The response of the start; None: the response itself.
+    bounded : bool
+        Residuals are: long scores are those of long rows.
     """
 
     rules: Rules = LINEAR
@@ -213,6 +190,7 @@ class Score:
     weighted: bool = False
     of_residual: bool = True
     working: Working | None = None
+    bounded: bool = False
 
     def bound(self, design: Design) -> Score:
         """Return the score of a design whose ranges are known (declared or bought)."""
@@ -241,6 +219,29 @@ class Score:
     def most(self, state: State) -> tuple[float, float]:
         """Return the largest ``|psi|`` and omega that a row can have; inf: no bound."""
         return math.inf, math.inf
+
+    def typical_long(self, state: State) -> float:
+        """Return the length of the scores of rare events or counts; 0: there are none."""
+        return 0.0
+
+    def least_meat(self, state: State) -> float:
+        """Return the least J over H that the model allows; 0: none."""
+        return 0.0
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return what the curvature of the loss leaves of a last step.
+
+        Parameters
+        ----------
+        state : State
+            Before the step.
+        d : (r,) array
+        H : (r, r) array
+            Information per row in w, floored.
+        noise : float
+            What noise adds to ``d'H d`` on average.
+        """
+        return Curved(self.curvature * state.length(d) / self.unit(state))
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return W of the next pass.
@@ -421,151 +422,3 @@ class Expectile(Score):
             return weight * x, weight
 
         return rows
-
-
-#: Bounds of a mean that a start may report for an event, and of alpha.
-_EVENT_MEAN = (0.01, 0.99)
-_ALPHA = (1e-3, 20.0)
-
-
-@dataclass(frozen=True)
-class MeanScore(Score):
-    """A generalised linear model: expected information, score of the quasi-likelihood."""
-
-    family: Family | None = None
-    link: Link | None = None
-    alpha: float | None = None
-    rules: Rules = EVENT
-    leverage: float = 1.0
-    curvature: float = 0.125
-    averages: bool = False
-    weighted: bool = True
-    of_residual: bool = False
-
-    @classmethod
-    def of(cls, family: Family, link: Link, alpha: float | None = None) -> MeanScore:
-        """Return the score of a family with a link; ``alpha``: as given, None: by moments."""
-        return cls(
-            family=family,
-            link=link,
-            alpha=alpha,
-            rules=EVENT if family.is_event else COUNT,
-            longest=1.0 if link.name == "logit" else 0.7,
-        )
-
-    def bound(self, design: Design) -> MeanScore:
-        """Return the score with the working response of a design's public range."""
-        assert self.family is not None and design.response is not None
-        place, exposure, spread = design.place_aside("offset"), 0.0, 0.0
-        if self.family.is_event:
-            return replace(self, working=Working(self.family, False, 0.0, 0.0, 1.0))
-        interval = design.response.interval
-        assert interval is not None
-        top = max(interval[1], 1e-6)
-        small = top * self.family.small if self.family.small < 0.5 else min(0.5, top / 4.0)
-        low, high = math.log(max(interval[0], 0.0) + small), math.log(top + small)
-        if place is not None:
-            known = design.z[place].interval
-            assert known is not None
-            exposure, spread = (known[0] + known[1]) / 2.0, (known[1] - known[0]) / 2.0
-        middle, half = (low + high) / 2.0 - exposure, (high - low) / 2.0 + spread
-        working = Working(
-            self.family, True, small, middle, max(half, 1e-3), place=place, exposure=exposure
-        )
-        return replace(self, working=working)
-
-    def start(self, start: Start) -> State:
-        """Return the start of the working response, moved to the link's scale."""
-        assert self.family is not None and self.link is not None and self.working is not None
-        theta, mean, spread = self._events(start) if self.family.is_event else self._logs(start)
-        alpha, working = self.family.alpha, self.working
-        mean *= math.exp(working.exposure) if working.log else 1.0
-        if self.family.dispersion == "alpha":
-            alpha = self.alpha if self.alpha is not None else spread - 1.0 / mean
-            alpha = min(max(alpha, _ALPHA[0]), _ALPHA[1])
-        eta = np.array([self.link.forward(mean)])
-        variance = float(self.family.variance(np.array([mean]), alpha)[0])
-        H = float(self.link.slope(eta)[0]) ** 2 / variance * start.M
-        phi = 1.0
-        if self.family.dispersion == "free":
-            phi = max(self.family.least, mean * mean * min(spread, 1.0) / variance)
-        W = roots(H)[1]
-        return State(theta, W, phi, start.M, nuisance=alpha, constant=start.constant)
-
-    def _events(self, start: Start) -> tuple[Array, float, float]:
-        """Return (theta, mean, 0): slopes of the linear probability over those of the mean."""
-        assert self.link is not None
-        if start.constant is None:
-            slope = float(self.link.slope(np.zeros(1))[0])
-            return start.theta / (2.0 * slope), 0.5, 0.0
-        centre = start.M @ start.constant
-        mean = min(max((1.0 + float(start.theta @ centre)) / 2.0, _EVENT_MEAN[0]), _EVENT_MEAN[1])
-        eta = self.link.forward(mean)
-        slopes = start.theta / (2.0 * float(self.link.slope(np.array([eta]))[0]))
-        return slopes + start.constant * (eta - float(slopes @ centre)), mean, 0.0
-
-    def _logs(self, start: Start) -> tuple[Array, float, float]:
-        """Return (theta, mean, squared coefficient of variation) of a log-linear start."""
-        w = self.working
-        assert w is not None
-        theta, variance = w.half * start.theta, w.half**2 * start.variance
-        spread = math.expm1(min(variance, 5.0))
-        if start.constant is None:
-            return theta, 1.0, spread
-        theta = theta + (w.middle + 0.5 * min(variance, 5.0)) * start.constant
-        centre = start.M @ start.constant
-        most = w.middle + w.half
-        return theta, math.exp(min(max(float(theta @ centre), most - 12.0), most)), spread
-
-    def evaluate(self, state: State, k: int) -> Evaluate:
-        """Return the family's score over ``sqrt(phi)`` and its expected information."""
-        family, link = self.family, self.link
-        assert family is not None and link is not None
-        root, alpha = math.sqrt(state.phi), state.nuisance
-
-        def rows(eta: Array, y: Array) -> tuple[Array, Array]:
-            psi, omega = family.score(y, eta, link, alpha)
-            psi /= root
-            return psi, omega
-
-        return rows
-
-    def most(self, state: State) -> tuple[float, float]:
-        """Return bounds of the logit score: residuals of an event are below 1."""
-        assert self.link is not None
-        if self.link.name == "logit":
-            return 1.0 / math.sqrt(state.phi), 0.25
-        return math.inf, math.inf
-
-    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
-        """Return the dispersion, or alpha by moments: both from the mean squared score."""
-        assert self.family is not None
-        if ratio is None:
-            return state
-        if self.family.dispersion != "alpha" or self.alpha is not None:
-            return replace(state, phi=scaled_up(state.phi, ratio))
-        # (1 + alpha m)/(1 + alpha0 m) = ratio at a typical mean m
-        mean = self._typical(state)
-        alpha = ((1.0 + state.nuisance * mean) * scaled_up(1.0, ratio) - 1.0) / mean
-        return replace(state, nuisance=min(max(alpha, _ALPHA[0]), _ALPHA[1]))
-
-    def white(self, before: State, after: State, H: Array) -> Array:
-        """Return the root of the information, moved to the new alpha at a typical mean."""
-        W = roots(H)[1]
-        if after.nuisance == before.nuisance:
-            return W
-        mean = self._typical(before)
-        moved = (1.0 + after.nuisance * mean) / (1.0 + before.nuisance * mean)
-        return np.asarray(W * math.sqrt(moved))
-
-    def _typical(self, state: State) -> float:
-        """Return the mean response at the average row."""
-        assert self.working is not None
-        if state.constant is None:
-            return 1.0
-        eta = float(state.theta @ state.M @ state.constant) + self.working.exposure
-        return math.exp(min(max(eta, -5.0), 12.0))
-
-    def unit(self, state: State) -> float:
-        """Return 1: the linear predictor has no unit."""
-        return 1.0

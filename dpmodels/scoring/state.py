@@ -9,7 +9,9 @@ import numpy as np
 
 from dpmodels.arrays import Array
 
-__all__ = ["SCALE_UP", "Information", "State", "floored", "roots", "scaled_up", "shrunk"]
+__all__ = [
+    "SCALE_UP", "Information", "State", "floored", "kept_apart", "roots", "scaled_up", "shrunk",
+]  # fmt: skip
 
 #: Guessed correlation of the scores of one person's rows.
 ALIKE = 0.1
@@ -126,3 +128,30 @@ def shrunk(
     lowest = max(least * tau, min(noise / 2.0, tau / 4.0))
     values, vectors = np.linalg.eigh(tau * np.eye(r) + (1.0 - lam) * away)
     return np.asarray((vectors * np.maximum(values, lowest)) @ vectors.T)
+
+
+#: Of the noise variance of a shrunk information, what is left at least.
+LEAST_LEFT = 0.05
+
+
+def kept_apart(H: Array, noise: float) -> tuple[Array, float]:
+    """Return H shrunk to its mean eigenvalue where noise explains its spread, and the noise left.
+
+    Linear shrinkage alone would lift a true small eigenvalue among many equal ones; so eigenvalues
+    that stand beyond the spectral noise ``noise sqrt(2 r)`` keep what is beyond (``theory.md``, 3).
+
+    Parameters
+    ----------
+    noise : float
+        sd of the entries in svec coordinates.
+    """
+    r = len(H)
+    tau = max(float(np.trace(H)) / r, noise, 1e-12)
+    values, vectors = np.linalg.eigh((H + H.T) / 2.0)
+    away = values - tau
+    spread = float(np.sum(away * away))
+    lam = min(1.0, r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0.0 else 1.0
+    beyond = np.sqrt(np.maximum(away * away - 2.0 * r * noise**2, 0.0))
+    size = np.maximum((1.0 - lam) * np.abs(away), beyond)
+    out = (vectors * (tau + np.copysign(size, away))) @ vectors.T
+    return np.asarray(out), noise * math.sqrt(max(1.0 - lam, LEAST_LEFT))

@@ -24,22 +24,22 @@ from dpmodels.exact.symmetric import above_diagonal
 from dpmodels.exact.words import Words
 from dpmodels.formula.clip import clip_cells
 from dpmodels.privacy.run import Run
-from dpmodels.scoring.rules import PassPlan
+from dpmodels.scoring.rules import KEPT, PassPlan
 from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "FACTOR", "KEPT", "SHRINK", "Adding", "Centre", "PassSums", "Passes",
-    "Released", "ScorePass", "counted_lengths", "into_ball", "release_pass", "scaled", "softened",
-    "sums_of_passes",
+    "AT_CLIP", "BINS", "FACTOR", "SHRINK", "Adding", "Centre", "PassSums", "Passes", "Released",
+    "ScorePass", "counted_lengths", "into_ball", "lengths_by_sign", "release_pass", "scaled",
+    "softened", "sums_of_passes",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
 
 #: Factor on rows in balls: pays for the float rounding of norm, factor and product.
 SHRINK = 1.0 - 2.0**-36
-#: Scores are kept up to this part of C, then grow linearly to C at ``_REACHED`` C.
-KEPT, _REACHED = 0.65, 0.8
+#: Scores are kept up to ``KEPT`` C, then grow linearly to C at this part of it.
+_REACHED = 0.8
 #: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
 BINS, AT_CLIP = 14, 9
 #: A float64: bits of its mantissa, values and bias of its exponent.
@@ -136,6 +136,8 @@ class Released:
     score : (r,) array
     scale : float or None
     bins : (k,) array or None
+    signed : (k,) array or None
+        Of a histogram by sign: lengths of positive scores less those of negative ones.
     """
 
     information: Array
@@ -144,15 +146,16 @@ class Released:
     spread: Array | None = None
     scale: float | None = None
     bins: Array | None = None
+    signed: Array | None = None
 
 
-def softened(norm: Array, clip: float, whole: bool = False) -> Array:
+def softened(norm: Array, clip: float, plain: bool = False) -> Array:
     """Return f(|s|): the length a score is given. ``sup f = C``.
 
     f(r) = r up to .65 C, linear to C at .8 C, C beyond: rows just below C stand for those beyond.
-    Where there are none beyond (``whole``) f(r) = min(r, C).
+    Where these are none, or of another kind (``plain``), f(r) = min(r, C).
     """
-    if whole:
+    if plain:
         return np.minimum(norm, clip)
     slope = (1.0 - KEPT) / (_REACHED - KEPT)
     out = norm - KEPT * clip
@@ -206,13 +209,15 @@ class ScorePass:
         """Return the sums over no block."""
         k = filled(len(self.centre.theta))
         words = {name: Words(k) for name in ("information", "meat", "spread")}
-        return Adding(words, np.zeros(k, dtype=object), 0, np.zeros(BINS, dtype=np.int64))
+        bins = np.zeros(BINS * (1 + self.plan.manner.signed), dtype=np.int64)
+        return Adding(words, np.zeros(k, dtype=object), 0, bins)
 
     def add(self, sums: Adding, block: Array, chosen: Any) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
         plan = self.plan
         z, psi, omega, square, whole = self._rows(block)
         length = np.sqrt(square)
+        psi = self.by_leverage(psi, square, omega)
         norm = np.abs(psi)
         norm *= length
         norm /= self.step
@@ -234,7 +239,35 @@ class ScorePass:
             cut = plan.scale_cut
             sums.scale += int(np.trunc(np.minimum(norm * norm / cut, 1.0) * STEPS).sum())
         if plan.mu_histogram:
-            sums.bins += counted_lengths(norm[whole] / plan.clip)
+            relative = norm[whole] / plan.clip
+            if plan.manner.signed:
+                sums.bins += lengths_by_sign(relative, psi[whole])
+            else:
+                sums.bins += counted_lengths(relative)
+
+    def by_leverage(self, psi: Array, square: Array, omega: Array | None) -> Array:
+        """Return psi with the weight that the ball of the information gives a row (Mallows).
+
+        Parameters
+        ----------
+        psi : (m,) array
+        square : (m,) array
+            ``|w|^2`` in lattice steps of R_H.
+        omega : (m,) array or None
+            None: 1.
+
+        Notes
+        -----
+        ``min(1, R_H^2/|v|^2)``: step and information are then of one weighted fit. The score of a
+        row stays a multiple of its w, whatever psi is (``theory.md``, 2.7).
+        """
+        if not self.plan.manner.by_leverage:
+            return psi
+        long = square if omega is None else square * np.maximum(omega, 0.0)
+        top = (STEPS * SHRINK) ** 2
+        if not long.max(initial=0.0) > top:
+            return psi
+        return np.asarray(psi * (top / np.maximum(long, top)))
 
     def _add_some(
         self, sums: Adding, v: tuple[Array, Array], z: tuple[Array, Array], psi: Array, chosen: Any
@@ -323,7 +356,7 @@ class ScorePass:
 
     def factors(self, psi: Array, norm: Array, length: Array) -> Array:
         """Return the integers (m,) by which lattice rows of this length are multiplied."""
-        factor = softened(norm, self.plan.clip, self.plan.whole)
+        factor = softened(norm, self.plan.clip, self.plan.unsoftened)
         np.copysign(factor, psi, out=factor)
         factor /= length
         factor *= self.step
@@ -342,7 +375,7 @@ class ScorePass:
         ``f(|s|) z/|z|`` rounded towards zero: no longer than C in exact integers, and within
         ``sqrt(p) 2^-20 C`` of a multiple of z.
         """
-        factor = softened(norm, self.plan.clip, self.plan.whole)
+        factor = softened(norm, self.plan.clip, self.plan.unsoftened)
         np.copysign(factor, psi, out=factor)
         factor /= length
         if not norm.min(initial=1.0) > 0.0:  # norm > 0 only where length is
@@ -463,6 +496,12 @@ def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:
     return out
 
 
+def lengths_by_sign(relative: Array, psi: Array) -> npt.NDArray[np.int64]:
+    """Count lengths over C of positive scores, then of the others: a row lies in one bin."""
+    up = psi > 0.0
+    return np.concatenate([counted_lengths(relative[up]), counted_lengths(relative[~up])])
+
+
 def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Released:
     """Release the sums of a pass: matrices and scores jointly, scale and histogram apart.
 
@@ -510,7 +549,11 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Releas
         # the sensitivity; up by more than quotient and product were rounded
         reach = noise.count * plan.mu_histogram * (1.0 + 2.0**-50)
         counts = np.array(sums.bins, dtype=object)
-        out["bins"] = run.gaussian(f"score lengths {label}", counts, reach)
+        bins = run.gaussian(f"score lengths {label}", counts, reach)
+        if plan.manner.signed:
+            out["signed"] = bins[:BINS] - bins[BINS:]
+            bins = bins[:BINS] + bins[BINS:]
+        out["bins"] = bins
     return Released(**out)
 
 

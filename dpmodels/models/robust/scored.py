@@ -12,7 +12,8 @@ from dpmodels.models.robust.tabulated import Tabulated
 from dpmodels.scoring.engine import Chain
 from dpmodels.scoring.fitting import Model, plan_fit, release_fit
 from dpmodels.scoring.report import Part, estimate_fit
-from dpmodels.scoring.score import Expectile, Huber, LeastSquares, MeanScore, Quantile, Score
+from dpmodels.scoring.mean_score import MeanScore
+from dpmodels.scoring.score import Expectile, Huber, LeastSquares, Quantile, Score
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate

@@ -1,0 +1,262 @@
+"""Generalised linear models to the engine: score and expected information of a family and a link.
+
+The start is least squares of a working response (:class:`Working`), moved to the link's scale;
+what is rare, and what that changes, stands in :mod:`dpmodels.scoring.rare`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.families import Family, Link
+from dpmodels.scoring import rare
+from dpmodels.scoring.rules import COUNT, EVENT, Rules
+from dpmodels.scoring.score import Curved, Evaluate, Score, Start
+from dpmodels.scoring.state import State, roots, scaled_up
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+__all__ = ["MeanScore", "Working"]
+
+
+@dataclass(frozen=True)
+class Working:
+    """The response of the start of a mean model: public map of y to t in [-1, 1].
+
+    Attributes
+    ----------
+    family : Family
+    log : bool
+        ``log(y + offset)``; else ``2 y - 1``.
+    small : float
+        What is added before the logarithm.
+    middle, half : float
+        Of its public range.
+    place : int or None
+        Row of the block that holds an offset, subtracted from the logarithm.
+    exposure : float
+        Middle of the public range of the offset.
+    """
+
+    family: Family
+    log: bool
+    small: float
+    middle: float
+    half: float
+    place: int | None = None
+    exposure: float = 0.0
+
+    def apply(self, block: Array) -> None:
+        """Overwrite the response (last row) of a block; NaN where the family has no such value."""
+        y = block[-1]
+        with np.errstate(all="ignore"):
+            gone = ~self.family.valid(y)
+            if self.log:
+                np.log(y + self.small, out=y)
+                if self.place is not None:
+                    y -= block[self.place]
+                y -= self.middle
+                y /= self.half
+                np.clip(y, -1.0, 1.0, out=y)
+            else:
+                y *= 2.0
+                y -= 1.0
+            y[gone] = np.nan
+
+
+#: Bounds of a mean that a start may report for an event, and of alpha.
+_EVENT_MEAN = (0.01, 0.99)
+_ALPHA = (1e-3, 20.0)
+
+
+@dataclass(frozen=True)
+class MeanScore(Score):
+    """A generalised linear model: expected information, score of the quasi-likelihood."""
+
+    family: Family | None = None
+    link: Link | None = None
+    alpha: float | None = None
+    rules: Rules = EVENT
+    leverage: float = 1.0
+    curvature: float = 0.125
+    averages: bool = False
+    weighted: bool = True
+    of_residual: bool = False
+
+    @classmethod
+    def of(cls, family: Family, link: Link, alpha: float | None = None) -> MeanScore:
+        """Return the score of a family with a link; ``alpha``: as given, None: by moments."""
+        return cls(
+            family=family,
+            link=link,
+            alpha=alpha,
+            rules=EVENT if family.is_event else COUNT,
+            longest=1.0 if link.name == "logit" else 0.7,
+            bounded=link.name == "logit",
+        )
+
+    def bound(self, design: Design) -> MeanScore:
+        """Return the score with the working response of a design's public range."""
+        assert self.family is not None and design.response is not None
+        place, exposure, spread = design.place_aside("offset"), 0.0, 0.0
+        if self.family.is_event:
+            return replace(self, working=Working(self.family, False, 0.0, 0.0, 1.0))
+        interval = design.response.interval
+        assert interval is not None
+        top = max(interval[1], 1e-6)
+        small = top * self.family.small if self.family.small < 0.5 else min(0.5, top / 4.0)
+        low, high = math.log(max(interval[0], 0.0) + small), math.log(top + small)
+        if place is not None:
+            known = design.z[place].interval
+            assert known is not None
+            exposure, spread = (known[0] + known[1]) / 2.0, (known[1] - known[0]) / 2.0
+        middle, half = (low + high) / 2.0 - exposure, (high - low) / 2.0 + spread
+        working = Working(
+            self.family, True, small, middle, max(half, 1e-3), place=place, exposure=exposure
+        )
+        return replace(self, working=working)
+
+    def start(self, start: Start) -> State:
+        """Return the start of the working response, moved to the link's scale."""
+        assert self.family is not None and self.link is not None and self.working is not None
+        theta, mean, spread = self._events(start) if self.family.is_event else self._logs(start)
+        alpha, working = self.family.alpha, self.working
+        mean *= math.exp(working.exposure) if working.log else 1.0
+        if self.family.dispersion == "alpha":
+            alpha = self.alpha if self.alpha is not None else spread - 1.0 / mean
+            alpha = min(max(alpha, _ALPHA[0]), _ALPHA[1])
+        eta = np.array([self.link.forward(mean)])
+        variance = float(self.family.variance(np.array([mean]), alpha)[0])
+        H = float(self.link.slope(eta)[0]) ** 2 / variance * start.M
+        phi = 1.0
+        if self.family.dispersion == "free":
+            phi = max(self.family.least, mean * mean * min(spread, 1.0) / variance)
+        W = roots(H)[1]
+        return State(theta, W, phi, start.M, nuisance=alpha, constant=start.constant)
+
+    def _events(self, start: Start) -> tuple[Array, float, float]:
+        """Return (theta, mean, 0): slopes of the linear probability over those of the mean."""
+        assert self.link is not None
+        if start.constant is None:
+            slope = float(self.link.slope(np.zeros(1))[0])
+            return start.theta / (2.0 * slope), 0.5, 0.0
+        centre = start.M @ start.constant
+        mean = min(max((1.0 + float(start.theta @ centre)) / 2.0, _EVENT_MEAN[0]), _EVENT_MEAN[1])
+        eta = self.link.forward(mean)
+        slopes = start.theta / (2.0 * float(self.link.slope(np.array([eta]))[0]))
+        return slopes + start.constant * (eta - float(slopes @ centre)), mean, 0.0
+
+    def _logs(self, start: Start) -> tuple[Array, float, float]:
+        """Return (theta, mean, squared coefficient of variation) of a log-linear start."""
+        w = self.working
+        assert w is not None
+        theta, variance = w.half * start.theta, w.half**2 * start.variance
+        spread = math.expm1(min(variance, 5.0))
+        if start.constant is None:
+            return theta, 1.0, spread
+        few = self._few_counts(start)
+        if few is not None:
+            return few
+        theta = theta + (w.middle + 0.5 * min(variance, 5.0)) * start.constant
+        centre = start.M @ start.constant
+        most = w.middle + w.half
+        return theta, math.exp(min(max(float(theta @ centre), most - 12.0), most)), spread
+
+    def _few_counts(self, start: Start) -> tuple[Array, float, float] | None:
+        """Return the start of counts with a mean below 1; None: it is not, or they are no counts.
+
+        There the logarithm of the mean is not the mean of the logarithm: the mean is read off
+        ``E log(y + small)`` of a Poisson y, and slopes are over its derivative.
+        """
+        w, family = self.working, self.family
+        assert w is not None and family is not None and start.constant is not None
+        if not family.counts:
+            return None
+        centre = start.M @ start.constant
+        level = w.half * float(start.theta @ centre) + w.middle + w.exposure
+        mean = rare.mean_of_log(level, w.small)
+        if mean >= rare.RARE:
+            return None
+        slopes = w.half * (start.theta - start.unheard) / rare.slope_of_log(mean, w.small)
+        eta = math.log(mean) - w.exposure
+        theta = slopes + start.constant * (eta - float(slopes @ centre))
+        return theta, math.exp(eta), 1.0
+
+    def typical_long(self, state: State) -> float:
+        """Return the length of the scores of rare events or counts; 0: there are none."""
+        assert self.family is not None and self.link is not None
+        return rare.long_score(self.family, self.link, state)
+
+    def least_meat(self, state: State) -> float:
+        """Return one over the scale: events and few counts vary as the model says, or more."""
+        assert self.family is not None
+        least = self.family.is_event or rare.few_counts(self.family, state)
+        return 1.0 / state.phi if least else 0.0
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return what the curvature leaves; where events are rare the information moves with d."""
+        assert self.family is not None and self.link is not None
+        plain = super().curved(state, d, H, noise)
+        return rare.curved(self.family, self.link, state, d, H, noise, plain)
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the family's score over ``sqrt(phi)`` and its expected information."""
+        family, link = self.family, self.link
+        assert family is not None and link is not None
+        root, alpha = math.sqrt(state.phi), state.nuisance
+
+        def rows(eta: Array, y: Array) -> tuple[Array, Array]:
+            psi, omega = family.score(y, eta, link, alpha)
+            psi /= root
+            return psi, omega
+
+        return rows
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return bounds of the logit score: residuals of an event are below 1."""
+        assert self.link is not None
+        if self.link.name == "logit":
+            return 1.0 / math.sqrt(state.phi), 0.25
+        return math.inf, math.inf
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the dispersion, or alpha by moments: both from the mean squared score."""
+        assert self.family is not None
+        if ratio is None:
+            return state
+        if self.family.dispersion != "alpha" or self.alpha is not None:
+            phi = scaled_up(state.phi, ratio)
+            if self.family.is_event or rare.few_counts(self.family, state):
+                phi = max(phi, 1.0)  # early fits sit at too high a mean: never below the model's
+            return replace(state, phi=phi)
+        # (1 + alpha m)/(1 + alpha0 m) = ratio at a typical mean m
+        mean = self._typical(state)
+        alpha = ((1.0 + state.nuisance * mean) * scaled_up(1.0, ratio) - 1.0) / mean
+        return replace(state, nuisance=min(max(alpha, _ALPHA[0]), _ALPHA[1]))
+
+    def white(self, before: State, after: State, H: Array) -> Array:
+        """Return the root of the information, moved to the new alpha at a typical mean."""
+        W = roots(H)[1]
+        if after.nuisance == before.nuisance:
+            return W
+        mean = self._typical(before)
+        moved = (1.0 + after.nuisance * mean) / (1.0 + before.nuisance * mean)
+        return np.asarray(W * math.sqrt(moved))
+
+    def _typical(self, state: State) -> float:
+        """Return the mean response at the average row."""
+        assert self.working is not None
+        if state.constant is None:
+            return 1.0
+        eta = float(state.theta @ state.M @ state.constant) + self.working.exposure
+        return math.exp(min(max(eta, -5.0), 12.0))
+
+    def unit(self, state: State) -> float:
+        """Return 1: the linear predictor has no unit."""
+        return 1.0
