@@ -39,6 +39,7 @@ from dpmodels.scoring.sums import (
     SHRINK,
     PassSums,
     ScorePass,
+    beyond_clip,
     counted_lengths,
     into_ball,
     lengths_by_sign,
@@ -84,7 +85,7 @@ class CellTally:
 
     Attributes
     ----------
-    information, meat, spread, score : (K,) object arrays
+    information, meat, spread, score, far : (K,) object arrays
         Sums of squared multiples (of unweighted rows: counts), and of those of scores.
     scale : int
     bins : tuple of int
@@ -94,6 +95,7 @@ class CellTally:
     meat: Integers
     spread: Integers
     score: Integers
+    far: Integers
     scale: int
     bins: tuple[int, ...]
 
@@ -103,6 +105,7 @@ class CellTally:
             self.meat + other.meat,
             self.spread + other.spread,
             self.score + other.score,
+            self.far + other.far,
             self.scale + other.scale,
             tuple(a + b for a, b in zip(self.bins, other.bins, strict=True)),
         )
@@ -130,7 +133,7 @@ class _Adding:
     scale: int = 0
 
     def __post_init__(self) -> None:
-        names = ("information", "meat", "spread", "score")
+        names = ("information", "meat", "spread", "score", "far")
         self.by = {name: ByCell(self.cells) for name in names}
         self.bins = np.zeros(BINS * (1 + self.signed), dtype=np.int64)
 
@@ -240,6 +243,10 @@ class CellPass:
         else:
             by["information"].add(cells)
             by["score"].add(cells, self._factors(psi, norm, cells))
+        if plan.mu_far:
+            some = np.flatnonzero(norm > KEPT * plan.clip)
+            k = np.copysign(_multiples(beyond_clip(norm[some], plan), plan.far), psi[some])
+            by["far"].add(cells[some], k)
         if plan.mu_scale:
             square = norm * norm
             square /= plan.scale_cut
@@ -317,8 +324,9 @@ class CellPass:
             spread = gram_of(t.ahead, weights, 2 * FINE)
         information = gram_of(t.zeta, tally.information, 2 * FINE if plan.weighted else 0)
         score = sum_of(t.zeta, tally.score)
+        far = sum_of(t.ahead, tally.far) if plan.mu_far else None
         return PassSums(
-            information, score, meat, spread, tally.scale, tally.bins, fine=plan.weighted
+            information, score, meat, spread, tally.scale, tally.bins, by_cell=True, far=far
         )
 
 

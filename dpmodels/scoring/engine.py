@@ -191,9 +191,8 @@ def plan_scoring(
     part = mu / math.sqrt(len(chains))
     first = chains[0].score
     manner = manner_of(
-        averages=first.averages, of_mean=isinstance(first, MeanScore), people=per > 0.0,
-        mu=mu, n=n, p=p,
-    )  # fmt: skip
+        p, averages=first.averages, of_mean=isinstance(first, MeanScore), people=per > 0.0
+    )
     passes = tuple(
         plan_pass(
             rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
@@ -216,6 +215,7 @@ def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
             out.append((f"information and scores {label}", one.mu_joint))
             out += [(f"scale {label}", one.mu_scale)] if one.mu_scale else []
             out += [(f"score lengths {label}", one.mu_histogram)] if one.mu_histogram else []
+            out += [(f"far scores {label}", one.mu_far)] if one.mu_far else []
     out += [(STEP, plan.statistics)] if plan.statistics else []
     return tuple(LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2) for name, mu in out)
 

@@ -333,6 +333,6 @@ def release_fit(plan: Plan, rows: Rows, run: Run) -> Release:
                 f"scores {chain.step(k)}": sums.score,
             }
         last, end = one.released[-1], f" ({chain.label})" if chain.label else ""
-        parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins}
+        parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins, "far": last.far}
         values |= {name + end: part for name, part in parts.items() if part is not None}
     return Release(values, plan.guarantee, design, detail=found)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.scoring.allowance import Allowance, Carried, tail_of
-from dpmodels.scoring.newton import SHRUNK, Step
+from dpmodels.scoring.newton import SHRUNK, Step, score_noise
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
 from dpmodels.scoring.state import SCALE_UP, State, floored, roots, shrunk
@@ -163,7 +163,7 @@ def infer(
     values, vectors = np.linalg.eigh((step.H + step.H.T) / 2.0)
     inverse = (vectors / _careful(values, step, plan)) @ vectors.T
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
-    phi, sd = before.phi, plan.noise.score / n
+    phi, sd = before.phi, score_noise(released, plan) / n
     tail = tail_of(released, plan)
     J = _meat(released, plan, plan.clip**2 * tail.squares, safe, score.least_meat(before))
     sampling = phi * free / n * inverse @ J @ inverse

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FEW", "LEAST_SQUARES", "MANY", "MEANS", "TAME", "Manner", "columns_noise", "manner_of"]
+__all__ = [
+    "FEW", "LEAST_SQUARES", "MANY", "TAME", "WIDE", "WIDE_LEAST_SQUARES", "Manner",
+    "columns_noise", "manner_of",
+]  # fmt: skip
 
-#: From this many columns on, or from this noise (:func:`columns_noise`), least squares has many.
+#: From this many columns on least squares has many; the same for the shares of its passes, where
+#: the noise (:func:`columns_noise`) is above the second number too.
 COLUMNS, WIDE = 6, 0.008
 #: The same for models of a mean.
 COLUMNS_OF_MEANS = 10
@@ -36,6 +40,8 @@ class Manner:
         Least C over sqrt p.
     ordinary : float
         Least R_L^2 over p: up to there rows count as ordinary.
+    far : bool
+        What lies beyond C is released too where mu n is large.
     """
 
     by_leverage: bool = False
@@ -44,18 +50,19 @@ class Manner:
     narrow: bool = False
     clip: float = 1.5
     ordinary: float = 2.0
+    far: bool = False
 
 
-#: Least squares with few columns, people, and scores with a bound (quantiles, Huber).
+#: People, and scores with a bound (quantiles, Huber).
 TAME = Manner()
-#: Least squares with many columns.
-LEAST_SQUARES = Manner(
-    by_leverage=True, shrinks=True, signed=True, narrow=True, clip=2.25, ordinary=1.5
+#: Least squares with few and with many columns.
+LEAST_SQUARES = Manner(far=True)
+WIDE_LEAST_SQUARES = Manner(
+    by_leverage=True, shrinks=True, signed=True, narrow=True, clip=2.25, ordinary=1.5, far=True
 )
 #: Models of a mean with few and with many columns.
 FEW = Manner(by_leverage=True)
 MANY = Manner(by_leverage=True, shrinks=True)
-MEANS = (FEW, MANY)
 
 
 def columns_noise(mu: float, n: int, p: int) -> float:
@@ -63,25 +70,24 @@ def columns_noise(mu: float, n: int, p: int) -> float:
     return p**1.5 / (mu * n) if mu > 0.0 and n > 0 else float("inf")
 
 
-def manner_of(*, averages: bool, of_mean: bool, people: bool, mu: float, n: int, p: int) -> Manner:
+def manner_of(p: int, *, averages: bool, of_mean: bool, people: bool) -> Manner:
     """Return the manner of a model, by public numbers.
 
     Parameters
     ----------
+    p : int
+        Columns.
     averages : bool
         The information does not depend on the fit: least squares.
     of_mean : bool
         A family with a link.
     people : bool
         The unit is a person.
-    mu : float
-        Of the whole scoring.
     """
     if people:
         return TAME
     if averages:
-        wide = p >= COLUMNS or columns_noise(mu, n, p) > WIDE
-        return LEAST_SQUARES if wide else TAME
+        return WIDE_LEAST_SQUARES if p >= COLUMNS else LEAST_SQUARES
     if of_mean:
         return MANY if p >= COLUMNS_OF_MEANS else FEW
     return TAME

@@ -13,7 +13,7 @@ from dpmodels.scoring.score import Score
 from dpmodels.scoring.state import Information, State, floored, kept_apart, roots, shrunk
 from dpmodels.scoring.sums import Released
 
-__all__ = ["Step", "newton_step"]
+__all__ = ["Step", "far_heard", "newton_step", "score_noise"]
 
 
 #: Eigenvalues of an information are floored at this multiple of its spectral noise, and at this.
@@ -22,6 +22,8 @@ FLOOR_NOISE, FLOOR = 0.7, 0.1
 FLOOR_SHRUNK = 0.05
 #: Part of what noise explains that the last step loses, and the mu n up to which all of it.
 DAMPED, STRONG = 0.5, 4000.0
+#: Chance of noise to be taken for far scores.
+FAR_CHANCE = 0.01
 #: The same where W whitens the scores of people: directions between people have little of it.
 FLOOR_PEOPLE = 0.02
 #: How far the noise of the meat of people pulls what whitens towards round.
@@ -78,8 +80,9 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
         least = FLOOR_SHRUNK
     floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
     safe = floored(H, floor)
-    d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, released.score / m))
-    d = d * _kept(d, safe, math.sqrt(state.phi) * plan.noise.score / m, plan)
+    mean = (released.score + far_heard(released, plan)) / m
+    d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, mean))
+    d = d * _kept(d, safe, math.sqrt(state.phi) * score_noise(released, plan) / m, plan)
     learnt = state
     if not plan.last:
         size = float(np.trace(safe)) if plan.people else r
@@ -93,6 +96,29 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
     else:
         W = score.white(state, learnt, root @ safe @ root)
     return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own))
+
+
+def _far_part(released: Released, plan: PassPlan) -> float:
+    """Return the part of the far scores E that is no noise: ``(1 - chi2_.99(r) sd^2/|E|^2)+``."""
+    if released.far is None:
+        return 0.0
+    from scipy.special import chdtri
+
+    E = released.far
+    least = float(chdtri(len(E), FAR_CHANCE)) * plan.noise.far**2
+    return max(0.0, 1.0 - least / max(float(E @ E), 1e-300))
+
+
+def far_heard(released: Released, plan: PassPlan) -> Array:
+    """Return what clipping took from the sum of scores, as far as it stands out of its noise."""
+    if released.far is None:
+        return np.zeros_like(released.score)
+    return np.asarray(_far_part(released, plan) * released.far)
+
+
+def score_noise(released: Released, plan: PassPlan) -> float:
+    """Return the noise sd of the sum of scores that a step took: with that of far ones heard."""
+    return math.hypot(plan.noise.score, _far_part(released, plan) * plan.noise.far)
 
 
 def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:

@@ -9,7 +9,7 @@ import functools
 import math
 from dataclasses import dataclass, replace
 
-from dpmodels.scoring.manner import TAME, WIDE, Manner, columns_noise
+from dpmodels.scoring.manner import COLUMNS, TAME, WIDE, Manner, columns_noise
 
 __all__ = [
     "BOUNDED",
@@ -51,6 +51,8 @@ KEPT = 0.65
 LEAST_CLIP = 0.8
 #: Radius of the information where it follows its noise: least over p, and factor of x/sqrt p.
 NARROW = (1.75, 0.12)
+#: Scores between C and this many C: share of the last pass, and mu n from which on.
+FAR, FAR_SHARE, FAR_FROM = 4.0, 0.12, 8000.0
 #: Enlarges the joint sensitivity: rows on a lattice are parallel up to 2^-20 sqrt p only.
 LATTICE = 1.0 + 2.0**-12
 #: Largest number of columns for which ``LATTICE`` was proved to be enough.
@@ -105,6 +107,7 @@ class Noise:
     spread: float = 0.0
     scale: float = 0.0
     count: float = 0.0
+    far: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,8 @@ class PassPlan:
         Most long scores are of one length, that of rare events: C lies beyond it.
     strength : float
         mu n of the whole scoring.
+    mu_far : float
+        Of the release of what scores are beyond C, up to ``FAR`` C; 0: none.
     """
 
     p: int
@@ -162,6 +167,12 @@ class PassPlan:
     plain: bool = False
     humped: bool = False
     strength: float = 1.0
+    mu_far: float = 0.0
+
+    @property
+    def far(self) -> float:
+        """Largest length of what a score is beyond C: ``min(|s|, FAR C) - f(|s|)`` is below."""
+        return (FAR - 1.0) * self.clip
 
     @property
     def count(self) -> float:
@@ -201,6 +212,7 @@ class PassPlan:
             self.noise,
             information=self.noise.information * (R / self.information) ** 2,
             score=self.noise.score * C / self.clip,
+            far=self.noise.far * C / self.clip,
         )
         return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
 
@@ -220,7 +232,8 @@ class PassPlan:
         if self.people or not length or not (humped or bounded):
             return self
         clip = max(length, LEAST_CLIP * self.clip) if bounded else length
-        noise = replace(self.noise, score=self.noise.score * clip / self.clip)
+        scale = clip / self.clip
+        noise = replace(self.noise, score=self.noise.score * scale, far=self.noise.far * scale)
         return replace(self, clip=clip, noise=noise, plain=True, humped=humped)
 
     def of_trace(self, trace: float) -> PassPlan:
@@ -260,7 +273,8 @@ def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
     mu : float
         Of the whole scoring.
     """
-    return MANY_COLUMNS if rules is LINEAR and columns_noise(mu, n, p) > WIDE else rules.passes
+    many = rules is LINEAR and p >= COLUMNS and columns_noise(mu, n, p) > WIDE
+    return MANY_COLUMNS if many else rules.passes
 
 
 def blocks_reach(relation: str, p: int) -> tuple[float, float]:
@@ -339,6 +353,9 @@ def plan_pass(
     if people and last:
         share |= LAST_OF_PEOPLE
     mu_pass = mu * math.sqrt(rules.passes[k])
+    far = FAR_SHARE if last and manner.far and mu * n > FAR_FROM else 0.0
+    share = {name: (1.0 - far) * one for name, one in share.items()}
+    mu_far = mu_pass * math.sqrt(far)
     own, twice = blocks_reach(relation, p)
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
@@ -364,11 +381,12 @@ def plan_pass(
         spread=own * L2 / worth["spread"] if L2 else 0.0,
         scale=6.0 * p / mu_scale if mu_scale else 0.0,
         count=one_bin / mu_histogram if mu_histogram else 0.0,
+        far=twice * (FAR - 1.0) * C / mu_far if mu_far else 0.0,
     )
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted or people,
-        people=people, manner=manner, strength=mu * n,
+        people=people, manner=manner, strength=mu * n, mu_far=mu_far,
     )  # fmt: skip
 
 

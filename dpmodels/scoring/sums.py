@@ -24,7 +24,7 @@ from dpmodels.exact.symmetric import above_diagonal
 from dpmodels.exact.words import Words
 from dpmodels.formula.clip import clip_cells
 from dpmodels.privacy.run import Run
-from dpmodels.scoring.rules import KEPT, PassPlan
+from dpmodels.scoring.rules import FAR, KEPT, PassPlan, blocks_reach
 from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
@@ -96,8 +96,10 @@ class PassSums:
     scale : int
         In units of ``6 p / 2^20``.
     bins : tuple of int
-    fine : bool
-        Scores are in units of ``C / 2^40``.
+    by_cell : bool
+        Scores of rows with weights are in units of ``C / 2^40``, ``far`` of ``3 C / 2^40``.
+    far : (r,) object array or None
+        What scores are beyond C, in units of ``3 C / 2^20``.
     """
 
     information: Integers
@@ -106,7 +108,8 @@ class PassSums:
     spread: Integers | None
     scale: int
     bins: tuple[int, ...]
-    fine: bool = False
+    by_cell: bool = False
+    far: Integers | None = None
 
     def __add__(self, other: PassSums) -> PassSums:
         def both(a: Any, b: Any) -> Any:
@@ -119,7 +122,8 @@ class PassSums:
             both(self.spread, other.spread),
             self.scale + other.scale,
             tuple(a + b for a, b in zip(self.bins, other.bins, strict=True)),
-            self.fine,
+            self.by_cell,
+            both(self.far, other.far),
         )
 
     def __repr__(self) -> str:
@@ -138,6 +142,8 @@ class Released:
     bins : (k,) array or None
     signed : (k,) array or None
         Of a histogram by sign: lengths of positive scores less those of negative ones.
+    far : (r,) array or None
+        What scores are beyond C.
     """
 
     information: Array
@@ -147,6 +153,7 @@ class Released:
     scale: float | None = None
     bins: Array | None = None
     signed: Array | None = None
+    far: Array | None = None
 
 
 def softened(norm: Array, clip: float, plain: bool = False) -> Array:
@@ -165,12 +172,45 @@ def softened(norm: Array, clip: float, plain: bool = False) -> Array:
     return np.minimum(out, clip, out=out)
 
 
+def beyond_clip(norm: Array, plan: PassPlan) -> Array:
+    """Return ``min(|s|, FAR C) - f(|s|)``, in [0, 3 C]: what a clipped score is short of."""
+    size = np.minimum(norm, FAR * plan.clip)
+    size -= softened(norm, plan.clip, plan.unsoftened)
+    return np.maximum(size, 0.0, out=size)
+
+
+def along(
+    z: Array, psi: Array, size: Array, length: Array, radius: float
+) -> npt.NDArray[np.int64]:
+    """Return the sum of vectors ``sign(psi) size z/|z|`` on the lattice of a ball.
+
+    Rounded towards zero: no longer than the radius in exact integers, and within ``sqrt(p) 2^-20``
+    of it of a multiple of z.
+
+    Parameters
+    ----------
+    z : (r, m) array
+        Rows, of this length.
+    size : (m,) array
+        At most ``radius``.
+    """
+    factor = np.copysign(size, psi)
+    factor /= length
+    if not size.min(initial=1.0) > 0.0:  # size > 0 only where length is
+        factor[~((length > 0.0) & (size > 0.0))] = 0.0
+    factor *= STEPS / radius * SHRINK
+    part = z * factor
+    out: npt.NDArray[np.int64] = np.trunc(part, out=part).sum(axis=1).astype(np.int64)
+    return out
+
+
 @dataclass(eq=False)
 class Adding:
     """The running sums of one pass over blocks; r is filled up (:func:`filled`) by zeros."""
 
     words: dict[str, Words]
     score: Integers
+    far: Integers
     scale: int
     bins: npt.NDArray[np.int64]
 
@@ -210,7 +250,7 @@ class ScorePass:
         k = filled(len(self.centre.theta))
         words = {name: Words(k) for name in ("information", "meat", "spread")}
         bins = np.zeros(BINS * (1 + self.plan.manner.signed), dtype=np.int64)
-        return Adding(words, np.zeros(k, dtype=object), 0, bins)
+        return Adding(words, np.zeros(k, dtype=object), np.zeros(k, dtype=object), 0, bins)
 
     def add(self, sums: Adding, block: Array, chosen: Any) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
@@ -228,6 +268,8 @@ class ScorePass:
             v, long = z * root, length * root
             self._add_some(sums, (v, long), (z, length), psi, chosen)
             sums.score += self._own_scores(z, psi, norm, length).astype(object)
+        if plan.mu_far:
+            sums.far += self._far_scores(z, psi, norm, length).astype(object)
         into_ball(v, long)
         sums.words["information"].add(cross_product(v))
         if omega is None:
@@ -298,6 +340,7 @@ class ScorePass:
             matrix("spread") if self.plan.spread else None,
             sums.scale,
             tuple(int(x) for x in sums.bins),
+            far=sums.far[:r] if self.plan.mu_far else None,
         )
 
     def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
@@ -370,20 +413,17 @@ class ScorePass:
     def _own_scores(
         self, z: Array, psi: Array, norm: Array, length: Array
     ) -> npt.NDArray[np.int64]:
-        """Return the sum over a block of clipped scores on a lattice of their own, steps of C.
+        """Return the sum over a block of clipped scores on a lattice of their own, steps of C."""
+        size = softened(norm, self.plan.clip, self.plan.unsoftened)
+        return along(z, psi, size, length, self.plan.clip)
 
-        ``f(|s|) z/|z|`` rounded towards zero: no longer than C in exact integers, and within
-        ``sqrt(p) 2^-20 C`` of a multiple of z.
-        """
-        factor = softened(norm, self.plan.clip, self.plan.unsoftened)
-        np.copysign(factor, psi, out=factor)
-        factor /= length
-        if not norm.min(initial=1.0) > 0.0:  # norm > 0 only where length is
-            factor[~((length > 0.0) & (norm > 0.0))] = 0.0
-        factor *= STEPS / self.plan.clip * SHRINK
-        part = z * factor
-        out: npt.NDArray[np.int64] = np.trunc(part, out=part).sum(axis=1).astype(np.int64)
-        return out
+    def _far_scores(
+        self, z: Array, psi: Array, norm: Array, length: Array
+    ) -> npt.NDArray[np.int64]:
+        """Return the sum over a block of what scores are beyond C, on a lattice in steps of 3 C."""
+        some = np.flatnonzero(norm > KEPT * self.plan.clip)
+        size = beyond_clip(norm[some], self.plan)
+        return along(z[:, some], psi[some], size, length[some], self.plan.far)
 
     @functools.cached_property
     def affine(self) -> tuple[Array, Array | None, bool]:
@@ -507,7 +547,8 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Releas
 
     Privacy
     -------
-    ``mu_joint``-GDP, ``mu_scale``-GDP and ``mu_histogram``-GDP for one row (``theory.md``, 2).
+    ``mu_joint``-, ``mu_scale``-, ``mu_histogram``- and ``mu_far``-GDP for one row
+    (``theory.md``, 2).
     """
     r, noise = len(sums.score), plan.noise
     upper = above_diagonal(r)
@@ -524,7 +565,7 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Releas
         units.append(np.full(r + len(upper[0]), unit))
     values.append(sums.score)
     lattice = plan.clip / STEPS
-    if sums.fine:
+    if sums.by_cell and plan.weighted:
         lattice /= STEPS
     elif not plan.weighted:
         lattice *= plan.information / STEPS * FACTOR
@@ -554,6 +595,11 @@ def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Releas
             out["signed"] = bins[:BINS] - bins[BINS:]
             bins = bins[:BINS] + bins[BINS:]
         out["bins"] = bins
+    if plan.mu_far:
+        assert sums.far is not None
+        steps = STEPS * STEPS if sums.by_cell else STEPS
+        reach = blocks_reach(plan.relation, r)[1] * steps
+        out["far"] = run.gaussian(f"far scores {label}", sums.far, reach, unit=plan.far / steps)
     return Released(**out)
 
 
