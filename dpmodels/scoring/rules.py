@@ -140,11 +140,6 @@ class PassPlan:
     people: bool = False
 
     @property
-    def still(self) -> bool:
-        """Whether the image of a row may not depend on its place: rows of others move."""
-        return self.people or self.relation != "replace"
-
-    @property
     def scale_cut(self) -> float:
         """Largest squared score in the sum that estimates the scale."""
         return 6.0 * self.p

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.products import cross_product, filled, mapped, squares
+from dpmodels.exact.products import cross_product, filled, mapped, squares, weighted
 from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.exact.symmetric import above_diagonal
+from dpmodels.exact.total import integers_of, usable
 from dpmodels.exact.words import Words
 from dpmodels.formula.clip import clip_cells
 from dpmodels.privacy.run import Run
@@ -272,7 +273,7 @@ class ScorePass:
 
         w is filled up with rows of zeros to a height whose products are fast.
         """
-        centre, still = self.centre, self.plan.still
+        centre = self.centre
         image = self._image(block)
         z = image[: filled(len(centre.theta))]
         seen = image[-1]
@@ -284,21 +285,22 @@ class ScorePass:
             weight = block[centre.weights]
             psi = psi * weight
             omega = weight if omega is None else omega * weight
-        square = squares(z) if still else np.einsum("ij,ij->j", z, z)
-        whole: Any = slice(None)
-        if not math.isfinite(float(square @ np.abs(psi))):  # missing rows: zero, and in no bin
-            whole = np.isfinite(square * psi)
-            gone = ~whole
-            z[:, gone] = 0.0
-            square[gone] = 0.0
-            psi = np.where(whole, psi, 0.0)
-            omega = None if omega is None else np.where(whole, omega, 0.0)
-        return z, psi, omega, square, whole
+        square = squares(z)
+        there, long = usable(square, psi, omega)
+        for kept in (there, long):
+            if kept is not None:
+                z[:, ~kept] = 0.0
+                square[~kept] = 0.0
+        if there is None:
+            return z, psi, omega, square, slice(None)
+        psi = np.where(there, psi, 0.0)  # missing rows: zero, and in no bin
+        omega = None if omega is None else np.where(there, omega, 0.0)
+        return z, psi, omega, square, there
 
     def _image(self, block: Array) -> Array:
         """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing."""
-        matrix, shift, still = self.affine
-        image = mapped(matrix, block, still)
+        matrix, shift = self.affine
+        image = mapped(matrix, block)
         if shift is not None:
             image += shift
         return image
@@ -318,8 +320,7 @@ class ScorePass:
         A score is the row's own lattice vector z times ``f(|s|)/|z|``, so that both are parallel,
         and no longer than C in exact integers: ``|z| <= length``, and factors round towards zero.
         """
-        out: npt.NDArray[np.int64] = (z @ self.factors(psi, norm, length)).astype(np.int64)
-        return out
+        return integers_of(weighted(z, self.factors(psi, norm, length)))
 
     def factors(self, psi: Array, norm: Array, length: Array) -> Array:
         """Return the integers (m,) by which lattice rows of this length are multiplied."""
@@ -349,15 +350,13 @@ class ScorePass:
             factor[~((length > 0.0) & (norm > 0.0))] = 0.0
         factor *= STEPS / self.plan.clip * SHRINK
         part = z * factor
-        out: npt.NDArray[np.int64] = np.trunc(part, out=part).sum(axis=1).astype(np.int64)
-        return out
+        return integers_of(np.trunc(part, out=part).sum(axis=1))
 
     @functools.cached_property
-    def affine(self) -> tuple[Array, Array | None, bool]:
+    def affine(self) -> tuple[Array, Array | None]:
         """Return the affine map of a block to w in lattice steps and to what the model sees.
 
-        Matrix, shift, and whether the image of a row may not depend on its place. What the model
-        sees is the last row; rows between are zero.
+        Matrix and shift. What the model sees is the last row; rows between are zero.
         """
         c = self.centre
         r, p = c.W0.shape
@@ -372,11 +371,10 @@ class ScorePass:
         M *= c.unit.scale
         if c.offset is not None:  # in the user's units, as the response
             M[-1, c.offset] = -M[-1, -1] if c.of_residual else 1.0
-        still = self.plan.still
         if c.unit.intercept:  # the intercept cell of a row is exactly 1
             M[:, 0] += shift
-            return M, None, still
-        return M, shift[:, None] if shift.any() else None, still
+            return M, None
+        return M, shift[:, None] if shift.any() else None
 
 
 def sums_of_passes(
