@@ -9,9 +9,14 @@ from typing import Any, ClassVar
 
 from dpmodels.errors import SchemaError, did_you_mean, shown
 
-__all__ = ["Binary", "Count", "Levels", "Ordered", "Real", "Text", "Variable", "as_variable"]
+__all__ = [
+    "LARGEST", "Binary", "Count", "Levels", "Ordered", "Real", "Text", "Variable", "as_variable",
+]  # fmt: skip
 
 Scalar = str | int | float | bool
+
+#: Ends of a range are at most this: then squares and products of cells are finite floats.
+LARGEST = 1e100
 
 
 def _number(value: Any, what: str) -> float:
@@ -47,6 +52,12 @@ def _bounds(lower: Any, upper: Any, kind: str) -> tuple[float | None, float | No
         raise SchemaError(
             f"{kind}({lo:g}, {hi:g}): lower must be smaller than upper. "
             + (f"Did you mean {kind}({hi:g}, {lo:g})?" if hi < lo else "A constant needs no range.")
+        )
+    if max(-lo, hi) > LARGEST:
+        raise SchemaError(
+            f"{kind}({lo:g}, {hi:g}): a range must lie within {-LARGEST:g} and {LARGEST:g}, where "
+            "squares and products of cells stay finite. Give the range in a larger unit, or leave "
+            "both bounds out to have it bought from eps and delta"
         )
     return lo, hi
 

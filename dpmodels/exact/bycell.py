@@ -17,7 +17,9 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
+from dpmodels.exact.products import cross_product, squares
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.total import LEAST, MOST, integers_of
 
 __all__ = ["FINE", "MULTIPLE", "ByCell", "Integers", "directions", "gram_of", "products_of",
     "seen_by_row", "sum_of",
@@ -63,7 +65,7 @@ class ByCell:
 
     def put(self, found: Array | npt.NDArray[np.intp]) -> None:
         """Add the sums of rows, at most 2^53 each."""
-        self._part += found.astype(np.int64, copy=False)
+        self._part += integers_of(found)
         self._waiting += 1
         if self._waiting == _MANY:
             self._carry()
@@ -103,18 +105,19 @@ def products_of(rho: Array) -> Integers:
     out: Integers = np.zeros((len(rho), len(rho)), dtype=object)
     for a in range(0, rho.shape[1], _ROWS):
         part = rho[:, a : a + _ROWS]
-        out = out + (part @ part.T).astype(np.int64).astype(object)
+        out = out + integers_of(cross_product(part)).astype(object)
     return out
 
 
 def directions(u: Array) -> tuple[Array, Array]:
     """Return (zeta, length) of vectors (r, K): lattice vectors of length at most 2^20, towards u.
 
-    ``zeta = trunc(2^20 (1 - 2^-36) u/|u|)``; zero where u is zero or not finite.
+    ``zeta = trunc(2^20 (1 - 2^-36) u/|u|)``; zero where u has no usable length.
     """
     with np.errstate(all="ignore"):
-        length = np.sqrt(np.einsum("ij,ij->j", u, u))
-        good = np.isfinite(length) & (length > 0.0)
+        square = squares(u)
+        good = (square >= LEAST) & (square <= MOST)
+        length = np.sqrt(square)
         length = np.where(good, length, 0.0)
         zeta = np.trunc(u * (STEPS * (1.0 - 2.0**-36) / np.where(good, length, 1.0)))
     zeta[:, ~good] = 0.0

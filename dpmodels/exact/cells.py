@@ -146,7 +146,7 @@ class BoxCells:
         """The map of the numbers alone."""
         rows, inner = list(self.grid.numbers), self.rowmap
         unit = UnitScale(inner.unit.scale[rows], inner.unit.shift[rows], inner.unit.intercept)
-        return RowMap(unit, inner.box[rows], still=inner.still)
+        return RowMap(unit, inner.box[rows])
 
     def over(self, blocks: Blocks, _: Any = None) -> CellSums:
         """Return the sums by cell. Confidential."""

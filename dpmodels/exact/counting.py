@@ -24,6 +24,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.products import cross_product
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
+from dpmodels.exact.total import integers_of
 from dpmodels.exact.words import Gram, LatticeMap, Words
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def counted_gram(design: Design, rowmap: LatticeMap, fingerprint: str = "") -> C
 def _rows_of(rowmap: RowMap, rows: Codes) -> RowMap:
     """Return the map of some columns alone."""
     unit = UnitScale(rowmap.unit.scale[rows], rowmap.unit.shift[rows], rowmap.unit.intercept)
-    return RowMap(unit, rowmap.box[rows], still=rowmap.still)
+    return RowMap(unit, rowmap.box[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +148,8 @@ class CountedGram:
             kept = ~np.isnan(z).any(axis=0)
             z, codes = z[:, kept], codes[:, kept]
             product = cross_product(z)
-        to.products += product.astype(np.int64)
-        to.sums += z.sum(axis=1).astype(np.int64)
+        to.products += integers_of(product)
+        to.sums += integers_of(z.sum(axis=1))
         shifted = codes + 1  # 0: none of the factor's columns
         widths = self._widths
         for f, width in enumerate(widths):

@@ -16,13 +16,9 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.sources.windows import ROW_PAD
 
-__all__ = ["cross_product", "filled", "mapped", "sparsely", "squares"]
+__all__ = ["cross_product", "filled", "mapped", "sparsely", "squares", "weighted"]
 
 
-#: Multiplications up to which a product is small for OpenBLAS.
-_SMALL = 1_000_000
-#: A multiple of the width of BLAS's kernels.
-_KERNEL = 64
 #: Columns for which a product with itself is cut up: for fewer it does not pay, more are many
 #: numbers; and up to so many the plain product of two halves beats the symmetric one, or does not.
 _FEW, _HALVES = 4, 16
@@ -34,6 +30,13 @@ _BLOCK, _STACKED = 8192, 4096
 _SMALL_KERNELS = frozenset({"skylakex", "cooperlake", "sapphirerapids"})
 #: Rows of a symmetric product are worked off so many at a time.
 _AT_ONCE = 4
+#: Entries of a matrix up to which a map is computed one by one, and rows of the others at once.
+_ONE_BY_ONE, _WIDTH = 144, 1024
+#: Bits of an integer that a float64 holds.
+_EXACT = 53
+#: Of a float64 as an integer: where its exponent is, one more of it, and that of 2^1022, from
+#: which it is subtracted for a power of two that takes a number into [1/2, 1).
+_EXPONENT, _ONE_MORE, _REFLECTED = (np.int64(x << 52) for x in (2047, 1, 2045))
 
 
 @functools.cache
@@ -50,31 +53,21 @@ def filled(k: int) -> int:
     return k if k <= _AT_ONCE else k + -k % _AT_ONCE
 
 
-def _width(k: int, q: int, m: int) -> int:
-    """Return how many of m rows to take at once in a (k, q) product."""
-    width = 8192
-    while width > 512 and k * q * width > _SMALL and _small_kernels():
-        width //= 2
-    return min(width, m)
+def mapped(matrix: Array, block: Array) -> Array:
+    """Return ``matrix @ block``, (k, m), the image of a row (a column of ``block``) by itself.
 
+    It is a function of the row and the matrix alone: not of the row's place, of the rows beside
+    it, of how the block lies in memory or of the processor (``theory.md``, 1.5). A row that is not
+    finite has an image that is not.
 
-def mapped(matrix: Array, block: Array, still: bool = False) -> Array:
-    """Return ``matrix @ block``, (k, m).
-
-    BLAS may round the image of a row (a column of ``block``) by its place among the others: seen
-    for the last few of a block that is no multiple of its kernels' width, so such a block is
-    filled up with zeros. With ``still`` it cannot depend on its place, whatever the BLAS: one
-    multiplication and addition after the other, for neighbours whose rows do not stay in their
-    places (add-remove).
+    Few coordinates are one multiplication and addition after the other. Of more, row and matrix
+    are cut into parts of b bits whose products BLAS adds up without a rounding: what is left out
+    is below ``q 2^-2b`` of the largest entry.
     """
     k, q = matrix.shape
     m = block.shape[1]
-    if not still and m % _KERNEL:
-        filled = np.zeros((q, m + _KERNEL - m % _KERNEL))
-        filled[:, :m] = block
-        return mapped(matrix, filled)[:, :m]
     out = np.empty((k, m + ROW_PAD))[:, :m]
-    if still:
+    if k * q <= _ONE_BY_ONE:
         part = np.empty(m)
         for row, image in zip(matrix, out, strict=True):
             np.multiply(block[0], row[0], out=image)
@@ -82,14 +75,46 @@ def mapped(matrix: Array, block: Array, still: bool = False) -> Array:
                 np.multiply(cells, factor, out=part)
                 image += part
         return out
-    width = _width(k, q, m)
-    for a in range(0, m, width or 1):
-        np.matmul(matrix, block[:, a : a + width], out=out[:, a : a + width])
+    bits = (_EXACT - (q - 1).bit_length()) // 2
+    upper, both, size = _cut(matrix, bits)
+    for a in range(0, m, _WIDTH):
+        _exactly(upper, both, size, bits, block[:, a : a + _WIDTH], out[:, a : a + _WIDTH])
     return out
 
 
+def _cut(matrix: Array, bits: int) -> tuple[Array, Array, Array]:
+    """Return (upper parts, upper and lower parts, powers of two of the columns) of a matrix."""
+    exponent = np.frexp(np.abs(matrix).max(axis=0))[1]
+    unit = np.ldexp(matrix, -exponent)
+    first, second = (1.5 * 2.0 ** (_EXACT - 1 - parts * bits) for parts in (1, 2))
+    upper = (unit + first) - first
+    lower = ((unit - upper) + second) - second
+    return upper, np.hstack([upper, lower]), np.ldexp(1.0, exponent)[:, None]
+
+
+def _exactly(upper: Array, both: Array, size: Array, bits: int, block: Array, out: Array) -> None:
+    """Write the images of a few rows: two products of BLAS, exact in any order."""
+    q, m = block.shape
+    cut = np.empty((2 * q, m))
+    low, high = cut[:q], cut[q:]
+    np.multiply(block, size, out=low)
+    longest = np.maximum(low.max(axis=0), -low.min(axis=0))
+    exponent = longest.view(np.int64) & _EXPONENT
+    low *= (_REFLECTED - exponent).view(np.float64)  # a power of two: the largest entry is below 1
+    # a number added that is so large that what lies below the part is rounded off
+    first, second = (1.5 * 2.0 ** (_EXACT - 1 - parts * bits) for parts in (1, 2))
+    np.add(low, first, out=high)
+    high -= first
+    low -= high
+    low += second
+    low -= second
+    np.matmul(both, cut, out=out)  # upper x low + lower x high
+    out += upper @ high
+    out *= (exponent + _ONE_MORE).view(np.float64)
+
+
 def sparsely(matrix: Array, block: Array) -> Array:
-    """Return ``mapped(matrix, block, still=True)`` of a matrix with zeros: they cost nothing.
+    """Return the image of rows, each by itself, under a matrix with zeros: they cost nothing.
 
     A missing cell does not reach an image through a zero: some row of ``matrix`` must see the cell
     that marks an incomplete row.
@@ -104,6 +129,11 @@ def sparsely(matrix: Array, block: Array) -> Array:
             np.multiply(block[j], row[j], out=part)
             image += part
     return out
+
+
+def weighted(z: Array, factors: Array) -> Array:
+    """Return ``z @ factors``, (k,): exact in any order, as :func:`cross_product`."""
+    return np.asarray(z @ factors)
 
 
 def squares(z: Array) -> Array:

@@ -64,9 +64,8 @@ def ball_map(
     """
     q = len(unit.scale)
     return RowMap(
-        unit, np.full(q, radius), ball=q, radius=radius, matrix=matrix,
-        still=people or relation != "replace",
-    )  # fmt: skip
+        unit, np.full(q, radius), ball=q, radius=radius, matrix=matrix
+    )
 
 
 def ball_sd(mechanism: Mechanism, radius: float, q: int, relation: str) -> float:
@@ -116,7 +115,7 @@ def release_ball(
     changes, and mixtures keep the curve (``models/linear/theory.md`` 3.2).
     """
     if people:
-        assert isinstance(rowmap, (RowMap, OneFirst)) and rowmap.still  # others' rows move
+        assert isinstance(rowmap, (RowMap, OneFirst))
         integers = summed(rows, design, PeopleGramOf(rowmap), coins=coins).integers()
     else:
         integers = gram_over(rows, design, rowmap, windows=windows, coins=coins).integers()

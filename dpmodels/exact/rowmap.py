@@ -16,6 +16,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped, squares
+from dpmodels.exact.total import usable
 from dpmodels.formula.clip import clip_cells
 
 if TYPE_CHECKING:
@@ -112,9 +113,6 @@ class RowMap:
     box : (k,) array
         Bounds of the single coordinates (of those in the ball: the radius).
     project : bool
-    still : bool
-        The image of a row does not depend on its place in the block, not even by rounding: needed
-        under add-remove, where the rows after the changed one move.
     """
 
     unit: UnitScale
@@ -123,7 +121,6 @@ class RowMap:
     radius: float = 0.0
     matrix: Array | None = None
     project: bool = False
-    still: bool = False
 
     @property
     def units(self) -> Array:
@@ -137,7 +134,7 @@ class RowMap:
             block *= M * steps
             w = block
         else:
-            w = mapped(M * steps, block, self.still)
+            w = mapped(M * steps, block)
         if shift is not None:
             w += shift * steps
         return w
@@ -173,7 +170,7 @@ class RowMap:
         top = steps * _SHRINK
         w = self._affine(block, top)
         part, rest = w[: self.ball], w[self.ball :]
-        norm = squares(part) if self.still else np.einsum("ij,ij->j", part, part)
+        norm = squares(part)
         if not norm.max(initial=0.0) <= top * top:  # otherwise nothing to scale, nothing missing
             _into_ball(w, part, rest, norm, top, self.project)
         if len(rest):
@@ -217,11 +214,6 @@ class OneFirst:
         """Radius of the ball."""
         return self.rowmap.radius
 
-    @property
-    def still(self) -> bool:
-        """Whether the image of a row does not depend on its place."""
-        return self.rowmap.still
-
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates of ``(1, row)``."""
         return self.rowmap.integers(np.vstack([np.ones((1, block.shape[1])), block]))
@@ -251,12 +243,15 @@ class WithOne:
 def ball_integers(g: Array, radius: float) -> Array:
     """Return vectors g (k, m) in the ball of ``radius``, in lattice steps of radius / 2^20.
 
-    Rounded towards zero, so the integer norm is at most 2^20; zero where one is not finite.
+    Rounded towards zero, so the integer norm is at most 2^20; zero where a length is not usable.
     Overwrites ``g``.
     """
-    norm = np.sqrt(np.einsum("ij,ij->j", g, g))
-    g *= np.minimum(radius / norm, 1.0) * (STEPS / radius * _SHRINK)
-    g[:, ~np.isfinite(g).all(axis=0)] = 0.0
+    square = squares(g)
+    there, long = usable(square)
+    g *= np.minimum(radius / np.sqrt(square), 1.0) * (STEPS / radius * _SHRINK)
+    for kept in (there, long):
+        if kept is not None:
+            g[:, ~kept] = 0.0
     return np.asarray(np.trunc(g, out=g))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.total import integers_of
 
 __all__ = ["SMALL", "Gram", "LatticeMap", "Words", "joined", "worded"]
 
@@ -96,8 +97,8 @@ class Words:
         self._added = 0
 
     def add(self, product: Array) -> None:
-        """Add the product of a block: integers of at most 2^53."""
-        self._part += product.astype(np.int64)
+        """Add the product of a block: integers of at most 2^53; what is not finite adds 0."""
+        self._part += integers_of(product)
         self._waiting += 1
         self._added += 1
         if self._waiting == _MANY:  # at most 2^62

@@ -16,7 +16,7 @@ from dpmodels.errors import FormulaError, choice, did_you_mean
 from dpmodels.formula.factors import FactorInfo
 from dpmodels.formula.intervals import Interval, magnitude
 from dpmodels.formula.schema import Schema
-from dpmodels.variables import Variable
+from dpmodels.variables import LARGEST, Variable
 
 if TYPE_CHECKING:
     from dpmodels.formula.program import Program
@@ -238,8 +238,11 @@ class Design:
             if name not in known:
                 raise FormulaError(f"no column {name!r}.{did_you_mean(name, known)}")
             lo, hi = float(pair[0]), float(pair[1])
-            if not (math.isfinite(lo) and math.isfinite(hi) and lo <= hi):
-                raise FormulaError(f"range of {name!r} must be finite with lower <= upper")
+            if not -LARGEST <= lo <= hi <= LARGEST:
+                raise FormulaError(
+                    f"range of {name!r} must lie within {-LARGEST:g} and {LARGEST:g}, with "
+                    "lower <= upper"
+                )
             kept[name] = (lo, hi)
 
         def filled(c: Column) -> Column:

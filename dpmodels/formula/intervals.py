@@ -7,8 +7,9 @@ rounding are clipped to their interval when the column is filled, so the bound h
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
+
+from dpmodels.variables import LARGEST
 
 __all__ = [
     "Interval",
@@ -30,9 +31,9 @@ Interval = tuple[float, float] | None
 
 
 def finite(pair: tuple[float, float]) -> Interval:
-    """Return the pair, or ``None`` when an end is not a finite number."""
+    """Return the pair, or ``None`` when an end is not a number within :data:`LARGEST`."""
     lo, hi = pair
-    return (float(lo), float(hi)) if math.isfinite(lo) and math.isfinite(hi) else None
+    return (float(lo), float(hi)) if max(abs(lo), abs(hi)) <= LARGEST and lo == lo else None
 
 
 def negate(a: Interval) -> Interval:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import FormulaError, FormulaPrivacyError
 from dpmodels.formula import intervals as iv
 from dpmodels.formula.nodes import Factor
+from dpmodels.variables import LARGEST
 
 if TYPE_CHECKING:
     from dpmodels.variables import Variable
@@ -108,7 +109,7 @@ def literal(node: ast.expr) -> Any:
 def overflow(node: ast.AST, ctx: Context) -> FormulaError:
     """Return the refusal of an expression whose range is not finite in floating point."""
     return ctx.fail(
-        f"{pretty(node, ctx)} is not finite on the whole declared range",
+        f"{pretty(node, ctx)} is not finite, or beyond {LARGEST:g}, on the whole declared range",
         "Narrow the declared range of its variables, or wrap the argument: clip(x, a, b)",
     )
 

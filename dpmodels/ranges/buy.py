@@ -36,7 +36,7 @@ _MANY_SAMPLES = 4
 #: Reach of a bought range, in standard deviations of the released histogram.
 TAIL = 3.0
 _BIN_LIMIT = 2.0**52
-_EXPONENT_LIMIT = 960
+_EXPONENT_LIMIT = 256
 
 
 def plan_purchase(
@@ -140,7 +140,8 @@ def _column_range(
         d = np.abs(v[0 : 2 * half : 2] - v[1 : 2 * half : 2])
     d = d[np.isfinite(d) & (d > 0)]
     exponent = np.frexp(d)[1].astype(np.int64) - 1  # floor(log2 d), exactly
-    # Outside this range 2^exponent or a bin width would overflow or vanish.
+    # Outside this range 2^exponent or a bin width would overflow or vanish, or a range be longer
+    # than any that can be declared (``LARGEST``).
     exponent = np.clip(exponent, -_EXPONENT_LIMIT, _EXPONENT_LIMIT)
     bins = exponent if base == 2 else exponent // 2
     kept, _ = _noisy_bins(run, f"scale of {name}", bins, tau)

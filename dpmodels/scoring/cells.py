@@ -9,7 +9,6 @@ sums by cell are kept (``theory.md``, 2.6).
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from dpmodels.exact.bycell import (
 )
 from dpmodels.exact.products import mapped, squares
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.total import usable
 from dpmodels.formula.grid import Grid, grid_of
 from dpmodels.scoring.rules import KEPT, PassPlan
 from dpmodels.scoring.sums import (
@@ -66,14 +66,14 @@ def scoring_grid(design: Design) -> Grid | None:
 
 
 def seen_of_cells(
-    affine: tuple[Array, Array | None, bool], grid: Grid
+    affine: tuple[Array, Array | None], grid: Grid
 ) -> tuple[Array, Array]:
     """Return what a model sees of a row (``ScorePass.affine``): of its cell, and of its numbers.
 
     (K,), NaN in void cells, and the slopes (d,).
     """
-    matrix, shift, still = affine
-    seen = mapped(matrix[-1:], grid.table, still)[0]
+    matrix, shift = affine
+    seen = mapped(matrix[-1:], grid.table)[0]
     if shift is not None:
         seen = seen + shift[-1]
     return np.where(grid.void, np.nan, seen), matrix[-1, list(grid.numbers)]
@@ -195,16 +195,18 @@ class CellPass:
     @functools.cached_property
     def tables(self) -> _Tables:
         """Return the images of the cells: public and released numbers only."""
-        matrix, shift, still = self.one.affine
+        matrix, shift = self.one.affine
         r, grid = len(self.one.centre.theta), self.grid
         with np.errstate(all="ignore"):
-            image = mapped(matrix, grid.table, still)
+            image = mapped(matrix, grid.table)
             if shift is not None:
                 image += shift
             z = np.ascontiguousarray(image[:r])
-            z[:, grid.void] = 0.0
-            length = np.sqrt(squares(z) if still else np.einsum("ij,ij->j", z, z))
-            seen = np.where(grid.void, np.nan, image[-1])
+            there, long = usable(squares(z))
+            void = grid.void if there is None else grid.void | ~there
+            z[:, void if long is None else void | ~long] = 0.0
+            length = np.sqrt(squares(z))
+            seen = np.where(void, np.nan, image[-1])
             kept, ahead = length.copy(), directions(z)[0]
             zeta = ahead
             if not self.plan.weighted:
@@ -292,8 +294,9 @@ class CellPass:
         norm = np.abs(psi)
         norm *= length
         norm /= self.one.step
-        if not math.isfinite(float(norm.sum())):
-            whole = np.flatnonzero(np.isfinite(norm))
+        there, _ = usable(length, psi, omega)
+        if there is not None:
+            whole = np.flatnonzero(there)
             if not isinstance(chosen, slice):
                 mark = np.zeros(len(cells), dtype=bool)
                 mark[chosen] = True

@@ -20,6 +20,7 @@ from dpmodels.exact.bycell import seen_by_row
 from dpmodels.exact.people import sums
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.total import integers_of
 from dpmodels.scoring.cells import scoring_grid, seen_of_cells
 from dpmodels.sources.people import PeopleRows
 from dpmodels.sources.summed import summed
@@ -94,16 +95,16 @@ class Deviance:
         )
         return cls(family, link, alpha, centre, ends[0], np.maximum(ends[1] - ends[0], 1e-12))
 
-    def rows(self, block: Array, affine: tuple[Array, Array | None, bool]) -> Array:
+    def rows(self, block: Array, affine: tuple[Array, Array | None]) -> Array:
         """Return the three numbers of every row of a block in [0, 1], (3, m); 0 if missing."""
         return self.rows_and_which(block, affine)[0]
 
     def rows_and_which(
-        self, block: Array, affine: tuple[Array, Array | None, bool]
+        self, block: Array, affine: tuple[Array, Array | None]
     ) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return the same, and which rows are not missing."""
-        matrix, shift, still = affine
-        image = mapped(matrix[-1:], block, still)
+        matrix, shift = affine
+        image = mapped(matrix[-1:], block)
         if shift is not None:
             image += shift[-1:]
         return self.numbers(image[-1], block[-1])
@@ -192,7 +193,7 @@ class _Sums:
         with np.errstate(all="ignore"):
             for t in self._rows(blocks):
                 steps = np.trunc(t * STEPS)
-                total += steps.sum(axis=1).astype(np.int64).astype(object)
+                total += integers_of(steps.sum(axis=1)).astype(object)
         return total
 
     def _rows(self, blocks: Iterable[Any]) -> Iterator[Array]:
@@ -223,5 +224,5 @@ class _SumsOfPeople:
                 t, whole = self.deviance.rows_and_which(block.rows, self.affine)
                 own = sums(np.vstack([np.trunc(t * STEPS), whole]), block.starts)
                 steps = np.trunc(own[:3] / np.maximum(own[3], 1.0))
-                total += steps.sum(axis=1).astype(np.int64).astype(object)
+                total += integers_of(steps.sum(axis=1)).astype(object)
         return total

@@ -233,7 +233,7 @@ def release_scoring(
     radius, guide, n = plan.radius, plan.guide, plan.n
     rowmap = RowMap(
         coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
-        matrix=coordinates.start, still=plan.people or plan.relation != "replace",
+        matrix=coordinates.start,
     )  # fmt: skip
     working = plan.chains[0].score.working
     Q = release_ball(

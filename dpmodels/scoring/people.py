@@ -19,6 +19,7 @@ from dpmodels.arrays import Array
 from dpmodels.exact.people import factors, lengths, product, sums
 from dpmodels.exact.products import sparsely
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.total import integers_of
 from dpmodels.scoring.sums import (
     SHRINK,
     ManySums,
@@ -112,7 +113,7 @@ class PersonPass(ScorePass):
         """Add people's scores, no longer than C in exact integers."""
         factor = softened(size, STEPS, self.plan.unsoftened) * SHRINK
         np.divide(factor, size, out=factor, where=size > 0.0)
-        adding.score += np.trunc(own * factor).sum(axis=1).astype(np.int64).astype(object)
+        adding.score += integers_of(np.trunc(own * factor).sum(axis=1)).astype(object)
 
     @functools.cached_property
     def _turned(self) -> tuple[Array, Array, Array | None]:
@@ -121,7 +122,7 @@ class PersonPass(ScorePass):
         Balls, clips and the law of the noise know no direction, and half of the multiplications
         of a row fall away.
         """
-        matrix, shift, _ = self.affine
+        matrix, shift = self.affine
         r, p = self.centre.W0.shape
         M = matrix.copy()
         turn, M[:r, :p] = np.linalg.qr(matrix[:r, :p])

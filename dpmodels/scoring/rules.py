@@ -180,11 +180,6 @@ class PassPlan:
         return self.noise.count * (math.sqrt(2.0) if self.manner.signed else 1.0)
 
     @property
-    def still(self) -> bool:
-        """Whether the image of a row may not depend on its place: rows of others move."""
-        return self.people or self.relation != "replace"
-
-    @property
     def unsoftened(self) -> bool:
         """Whether scores are cut at C and kept whole below it."""
         return self.whole or self.plain

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.products import cross_product, filled, mapped, squares
+from dpmodels.exact.products import cross_product, filled, mapped, squares, weighted
 from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.exact.symmetric import above_diagonal
+from dpmodels.exact.total import integers_of, usable
 from dpmodels.exact.words import Words
 from dpmodels.formula.clip import clip_cells
 from dpmodels.privacy.run import Run
@@ -200,8 +201,7 @@ def along(
         factor[~((length > 0.0) & (size > 0.0))] = 0.0
     factor *= STEPS / radius * SHRINK
     part = z * factor
-    out: npt.NDArray[np.int64] = np.trunc(part, out=part).sum(axis=1).astype(np.int64)
-    return out
+    return integers_of(np.trunc(part, out=part).sum(axis=1))
 
 
 @dataclass(eq=False)
@@ -266,7 +266,7 @@ class ScorePass:
             # with weights of either sign the information would reach twice as far (theory.md 2.2)
             root = np.sqrt(np.maximum(omega, 0.0))
             v, long = z * root, length * root
-            self._add_some(sums, (v, long), (z, length), psi, chosen)
+            self._add_some(sums, (v, long), (z, length), norm, chosen)
             sums.score += self._own_scores(z, psi, norm, length).astype(object)
         if plan.mu_far:
             sums.far += self._far_scores(z, psi, norm, length).astype(object)
@@ -275,7 +275,7 @@ class ScorePass:
         if omega is None:
             # by the rounded rows: all parts of a row are then parallel (theory.md 2.3)
             rows = (v, long)
-            self._add_some(sums, rows, rows, psi, chosen)
+            self._add_some(sums, rows, rows, norm, chosen)
             sums.score += self._scores(v, psi, norm, long).astype(object)
         if plan.mu_scale:
             cut = plan.scale_cut
@@ -312,9 +312,16 @@ class ScorePass:
         return np.asarray(psi * (top / np.maximum(long, top)))
 
     def _add_some(
-        self, sums: Adding, v: tuple[Array, Array], z: tuple[Array, Array], psi: Array, chosen: Any
+        self, sums: Adding, v: tuple[Array, Array], z: tuple[Array, Array], norm: Array, chosen: Any
     ) -> None:
-        """Add chosen rows of the ordinary information (v) and the meat (z psi): rows, lengths."""
+        """Add chosen rows of the ordinary information (v) and the meat (scores along z).
+
+        Parameters
+        ----------
+        v, z : (rows, lengths)
+        norm : (m,) array
+            Lengths of scores: where z was pulled into a ball its score is as long as ever.
+        """
         plan, step = self.plan, self.step
         if not plan.spread:
             return
@@ -323,8 +330,9 @@ class ScorePass:
         if plan.meat:
             if z is not v:
                 part, long = z[0][:, chosen], z[1][chosen]
-            seen = psi[chosen]
-            sums.words["meat"].add(scaled(part * seen, np.abs(seen) * long, plan.meat * step))
+            size = norm[chosen]
+            ratio = np.divide(size, long, out=np.zeros_like(long), where=long > 0.0)
+            sums.words["meat"].add(scaled(part * ratio, size, plan.meat))
 
     def done(self, sums: Adding) -> PassSums:
         """Return running sums as they leave the pass."""
@@ -348,7 +356,7 @@ class ScorePass:
 
         w is filled up with rows of zeros to a height whose products are fast.
         """
-        centre, still = self.centre, self.plan.still
+        centre = self.centre
         image = self._image(block)
         z = image[: filled(len(centre.theta))]
         seen = image[-1]
@@ -360,21 +368,22 @@ class ScorePass:
             weight = block[centre.weights]
             psi = psi * weight
             omega = weight if omega is None else omega * weight
-        square = squares(z) if still else np.einsum("ij,ij->j", z, z)
-        whole: Any = slice(None)
-        if not math.isfinite(float(square @ np.abs(psi))):  # missing rows: zero, and in no bin
-            whole = np.isfinite(square * psi)
-            gone = ~whole
-            z[:, gone] = 0.0
-            square[gone] = 0.0
-            psi = np.where(whole, psi, 0.0)
-            omega = None if omega is None else np.where(whole, omega, 0.0)
-        return z, psi, omega, square, whole
+        square = squares(z)
+        there, long = usable(square, psi, omega)
+        for kept in (there, long):
+            if kept is not None:
+                z[:, ~kept] = 0.0
+                square[~kept] = 0.0
+        if there is None:
+            return z, psi, omega, square, slice(None)
+        psi = np.where(there, psi, 0.0)  # missing rows: zero, and in no bin
+        omega = None if omega is None else np.where(there, omega, 0.0)
+        return z, psi, omega, square, there
 
     def _image(self, block: Array) -> Array:
         """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing."""
-        matrix, shift, still = self.affine
-        image = mapped(matrix, block, still)
+        matrix, shift = self.affine
+        image = mapped(matrix, block)
         if shift is not None:
             image += shift
         return image
@@ -394,8 +403,7 @@ class ScorePass:
         A score is the row's own lattice vector z times ``f(|s|)/|z|``, so that both are parallel,
         and no longer than C in exact integers: ``|z| <= length``, and factors round towards zero.
         """
-        out: npt.NDArray[np.int64] = (z @ self.factors(psi, norm, length)).astype(np.int64)
-        return out
+        return integers_of(weighted(z, self.factors(psi, norm, length)))
 
     def factors(self, psi: Array, norm: Array, length: Array) -> Array:
         """Return the integers (m,) by which lattice rows of this length are multiplied."""
@@ -426,11 +434,10 @@ class ScorePass:
         return along(z[:, some], psi[some], size, length[some], self.plan.far)
 
     @functools.cached_property
-    def affine(self) -> tuple[Array, Array | None, bool]:
+    def affine(self) -> tuple[Array, Array | None]:
         """Return the affine map of a block to w in lattice steps and to what the model sees.
 
-        Matrix, shift, and whether the image of a row may not depend on its place. What the model
-        sees is the last row; rows between are zero.
+        Matrix and shift. What the model sees is the last row; rows between are zero.
         """
         c = self.centre
         r, p = c.W0.shape
@@ -445,11 +452,10 @@ class ScorePass:
         M *= c.unit.scale
         if c.offset is not None:  # in the user's units, as the response
             M[-1, c.offset] = -M[-1, -1] if c.of_residual else 1.0
-        still = self.plan.still
         if c.unit.intercept:  # the intercept cell of a row is exactly 1
             M[:, 0] += shift
-            return M, None, still
-        return M, shift[:, None] if shift.any() else None, still
+            return M, None
+        return M, shift[:, None] if shift.any() else None
 
 
 def sums_of_passes(

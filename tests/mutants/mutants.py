@@ -98,7 +98,26 @@ ROWS = (
     Mutant(f"{_M}glm/release.py", "weights = (np.sqrt(second), first)", "weights = (np.sqrt(2.0 * second), first)", LATTICE),
 )
 
+#: Rows by themselves, and maps that are total.
+ALONE = ("tests/privacy/test_rows_by_themselves.py", "-k", "bit_by_bit or parts_of")
+TOTAL = ("tests/privacy/test_rows_by_themselves.py", "-k", "leaves or short or finite or ranges")
+_X = "dpmodels/exact/"
+ROWS = (
+    Mutant(f"{_X}products.py", "bits = (_EXACT - (q - 1).bit_length()) // 2", "bits = 29", ALONE),
+    Mutant(f"{_X}products.py", "    low += second\n    low -= second\n", "", ALONE),
+    Mutant(f"{_X}products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
+    Mutant(f"{_X}rowmap.py", "norm = squares(part)", 'norm = np.einsum("ij,ij->j", part, part)', ALONE),
+    Mutant(f"{_M}glm/newton.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
+    Mutant(f"{_X}total.py", "there &= np.abs(factor) <= VAST", "there &= ~np.isnan(factor)", TOTAL),
+    Mutant(f"{_X}total.py", "else square >= LEAST", "else square > 0.0", TOTAL),
+    Mutant(f"{_X}total.py", "np.where(whole, sums, 0.0).astype(np.int64)", "np.nan_to_num(sums).astype(np.int64)", TOTAL),
+    Mutant("dpmodels/scoring/sums.py", "usable(square, psi, omega)", "usable(square, psi)", TOTAL),
+    Mutant("dpmodels/variables.py", "max(-lo, hi) > LARGEST", "hi > LARGEST", TOTAL),
+    Mutant("dpmodels/formula/intervals.py", "max(abs(lo), abs(hi)) <= LARGEST", "max(abs(lo), abs(hi)) < math.inf", TOTAL),
+)  # fmt: skip
+
 MUTANTS = (
+    *ROWS,
     *AFTER,
     *CUT,
     *ROWS,
@@ -365,17 +384,11 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/sums.py",
-        "psi = np.where(whole, psi, 0.0)",
-        "psi = psi + 0.0",
+        "psi = np.where(there, psi, 0.0)  # missing",
+        "psi = psi + 0.0  # missing",
         ("tests/privacy/test_scoring_sensitivity.py", "|", *replayed("ols-ssp")),
     ),
     *CELLS,
-    Mutant(
-        "dpmodels/scoring/engine.py",
-        'still=plan.people or plan.relation != "replace"',
-        "still=False",
-        ("tests/privacy/test_scoring_sensitivity.py", "tests/unit/scoring/test_pins.py"),
-    ),
     Mutant(
         "dpmodels/scoring/engine.py",
         "s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start",

@@ -196,7 +196,7 @@ def test_the_information_is_the_hessian():
 def exact_gradient(block, working, loss, theta):
     """Return the gradient of a block in fractions of the floats of its rows, rounded once."""
     X, y, w = working.apply(block.copy())
-    _, first, _ = loss.terms(mapped(theta[None], X, True)[0], y, w)
+    _, first, _ = loss.terms(mapped(theta[None], X)[0], y, w)
     return np.array([math.fsum(row) for row in X * first])
 
 

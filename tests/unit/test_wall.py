@@ -658,3 +658,96 @@ def test_the_array_type_is_spelled_once():
         if isinstance(node, ast.Assign) and ast.unparse(node) == "Array = npt.NDArray[np.float64]"
     ]
     assert bad == ["arrays.py"]
+
+
+# -- arithmetic of rows -------------------------------------------------------------------------
+#: What may round a row by its place, by how it lies in memory or by the processor.
+PRODUCTS = {"einsum", "norm", "dot", "vdot", "inner", "tensordot", "matmul"}
+#: Modules that read rows in the caller's process, beside what can be reached from a job.
+WITH_ROWS = {
+    *(f.removesuffix(".py").replace("/", ".") for f in READ_HERE if not f.startswith("api/")),
+    "models.glm.newton", "models.glm.release", "models.custom.eptr", "models.mean.ptr",
+}  # fmt: skip
+_EXACT = "integers of which every partial sum fits a float: exact in any order"
+_PUBLIC = "public or released numbers: the map itself, the same for every row"
+_VALUE = "the sum of losses decides on steps; the end is certified by a gradient of integers"
+_KEPT = "float sums of kept rows: the certificate pays for their rounding (theory.md 4.4)"
+#: Products that are no arithmetic of a row, each with its reason.
+NOT_OF_A_ROW = {
+    "exact.products._exactly": _EXACT,
+    "exact.products.cross_product": _EXACT,
+    "exact.products.weighted": _EXACT,
+    "exact.bycell.gram_of": _EXACT,
+    "exact.bycell.sum_of": _EXACT,
+    "exact.rowmap.RowMap._map": _PUBLIC,
+    "models.robust.tabulated.Tabulated.start": _PUBLIC,
+    "scoring.people.PersonPass._turned": _PUBLIC,
+    "scoring.score.MeanScore._events": _PUBLIC,
+    "scoring.score.MeanScore._logs": _PUBLIC,
+    "scoring.score.Start.heard": _PUBLIC,
+    "scoring.sums.ScorePass.affine": _PUBLIC,
+    "scoring.state.State.length": _PUBLIC,
+    "scoring.state.State.trace": _PUBLIC,
+    "scoring.state.roots": _PUBLIC,
+    "models.glm.tested.estimate": _PUBLIC,
+    "models.table.subsample.p_value": _PUBLIC,
+    "models.glm.losses.LogisticLoss.terms": _VALUE,
+    "models.glm.losses.PoissonLoss.terms": _VALUE,
+    "models.glm.newton.score_sum": _KEPT,
+    "models.glm.newton._sums": _KEPT,
+    "models.glm.newton._newton": _KEPT,
+    "models.linear.jl.release": "a sum of float normals times rows: the guarantee carries a note",
+}
+
+
+def functions_with_products(closure, reached):
+    """Return module.function -> its products of arrays, of functions and methods reached."""
+    found = {}
+    for module, name in reached:
+        node = closure.nodes.get((module, name))
+        if not isinstance(node, FUNCTIONS):
+            continue
+        hits = [
+            ast.unparse(n)
+            for n in ast.walk(node)
+            if (isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult))
+            or (isinstance(n, ast.Call) and name_called(n) in PRODUCTS)
+        ]
+        if hits:
+            found[f"{module}.{name}".removeprefix("dpmodels.")] = hits
+    return found
+
+
+def with_rows(closure):
+    """Return what can be reached from a job, and every function of the modules that read rows."""
+    reached = set(closure.of_all(jobs(closure.trees), NOISE, NOT_ON_WORKERS))
+    for module in ("dpmodels." + m for m in WITH_ROWS):
+        for n in closure.trees[module].body:
+            for f in (n, *(n.body if isinstance(n, ast.ClassDef) else ())):
+                if isinstance(f, FUNCTIONS):
+                    name = f.name if f is n else f"{n.name}.{f.name}"
+                    closure.nodes[module, name] = f
+                    reached.add((module, name))
+    return reached
+
+
+def test_rows_are_multiplied_by_the_primitives_alone(closure):
+    """Their images and lengths: ``mapped``, ``sparsely``, ``squares`` of exact/products.py."""
+    reached = with_rows(closure)
+    assert ("dpmodels.scoring.sums", "ScorePass._rows") in reached
+    assert ("dpmodels.models.glm.newton", "WorkingRows.apply") in reached
+    found = functions_with_products(closure, reached)
+    assert {k: v for k, v in found.items() if k not in NOT_OF_A_ROW} == {}
+    assert set(NOT_OF_A_ROW) <= set(found)  # and nothing is listed that is gone
+
+
+def test_a_planted_product_of_rows_is_found(closure):
+    codes = ["np.einsum('ij,ij->j', z, z)", "np.linalg.norm(z, axis=0)", "w @ z", "w.dot(z)"]
+    planted = "".join(
+        f"def planted{i}(blocks):\n    return [{code} for z in blocks]\n"
+        f"def release{i}(plan, rows, run):\n    return counted(rows, plan.design, planted{i})\n"
+        for i, code in enumerate(codes)
+    )
+    other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
+    found = functions_with_products(other, with_rows(other))
+    assert {f"planted.planted{i}" for i in range(len(codes))} <= set(found)

@@ -57,7 +57,7 @@ def lattice_sums(
         for block in blocks:
             X, y, w = rows.apply(block)
             # each row by itself: its integers do not depend on its place
-            part, first, second = loss.terms(mapped(theta[None], X, True)[0], y, w)
+            part, first, second = loss.terms(mapped(theta[None], X)[0], y, w)
             # where F cannot be computed it is large: the step is not taken
             whole = int(np.clip(np.nan_to_num(part * 2.0**30, nan=_TOP), -_TOP, _TOP))
             value += (whole >> 31, whole & (1 << 31) - 1)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.exact.products import squares
 from dpmodels.models.glm.lattice import At, Places, Sums, lattice_sums, real_sums
 from dpmodels.models.glm.losses import Loss
 from dpmodels.sources.rows import BLOCK_ROWS
@@ -74,7 +75,7 @@ class WorkingRows:
         X *= self.scale[:, None]
         if self.shift.any():
             X += self.shift[:, None]
-        norm = np.sqrt(np.einsum("ij,ij->j", X, X))
+        norm = np.sqrt(squares(X))
         w = np.minimum(1.0, self.radius / np.maximum(norm, 1e-300)) * _SHRINK
         far = ~(norm <= self.reach * _SHRINK)  # NaN, a missing row, counts as far
         if far.any():

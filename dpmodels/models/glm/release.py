@@ -218,9 +218,10 @@ def information_sums(
         for block in blocks:
             X, y, w = working.apply(block)
             # each row by itself: its integers do not depend on its place
-            _, first, second = loss.terms(mapped(theta[None], X, True)[0], y, w)
+            _, first, second = loss.terms(mapped(theta[None], X)[0], y, w)
             weights = (np.sqrt(second), first)
             for total, weight, scale in zip(totals, weights, scales, strict=False):
+                weight[~np.isfinite(weight)] = 0.0  # a linear predictor beyond floats
                 z = np.trunc(X * (weight * (STEPS * _SHRINK / math.sqrt(scale))))
                 total.add(cross_product(z))
     return tuple(word for total in totals for word in total.words())

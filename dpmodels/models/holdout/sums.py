@@ -34,7 +34,7 @@ class Predictor:
     def both(self, block: Array) -> tuple[Array, Array]:
         """Return (prediction, response), (m,) each; NaN in rows with a missing cell."""
         with np.errstate(all="ignore"):
-            eta = mapped(self.params[None], np.ascontiguousarray(block[:-1]), True)[0]
+            eta = mapped(self.params[None], block[:-1])[0]
             return np.asarray(self.mean(eta), dtype=float), np.array(block[-1])
 
 

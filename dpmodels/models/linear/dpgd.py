@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS, RowMap, ball_integers, void_missing
+from dpmodels.exact.total import integers_of
 from dpmodels.models.linear.simple import Released, budget_of, make_plan, unit_design, unit_estimate
 from dpmodels.planning.rows import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian
@@ -51,19 +52,19 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     return make_plan(request, design, n, steps, bought, detail)
 
 
-def clipped_gradients(z: Array, b: Array, G: float, still: bool = False) -> Array:
+def clipped_gradients(z: Array, b: Array, G: float) -> Array:
     """Return integer gradients (p, m), ``|k| <= 2^20``, of rows z (p + 1, m) at b.
 
     ``g_i = x_i (x_i'b - y_i)``, scaled into the ball of radius G, in lattice steps of G / 2^20;
-    zero where a row is not finite. ``still``: see :func:`~dpmodels.exact.products.mapped`.
+    zero where a row is not finite.
     """
     p = len(b)
-    g = z[:p] * (mapped(b[None], z[:p], still)[0] - z[p])
+    g = z[:p] * (mapped(b[None], z[:p])[0] - z[p])
     return ball_integers(g, G)
 
 
 def _gradient_sum(
-    blocks: Iterable[Array], rowmap: RowMap, b: Array, G: float, still: bool
+    blocks: Iterable[Array], rowmap: RowMap, b: Array, G: float
 ) -> tuple[npt.NDArray[np.int64]]:
     """Return the sum of integer gradients, (p,): below 2^63 up to 2^43 rows. Confidential."""
     total = np.zeros(len(b), dtype=np.int64)
@@ -71,7 +72,7 @@ def _gradient_sum(
         for block in blocks:
             z = rowmap.normalised(block)
             void_missing(z)
-            total += clipped_gradients(z, b, G, still).sum(axis=1).astype(np.int64)
+            total += integers_of(clipped_gradients(z, b, G).sum(axis=1))
     return (total,)
 
 
@@ -90,12 +91,11 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     G = given.rx * given.ry
     rowmap = RowMap(given.unit, np.ones(q))
     sensitivity = (2.0 if plan.request.relation == "replace" else 1.0) * STEPS
-    still = plan.request.relation != "replace"
     b = np.zeros(p)
     tail = np.zeros(p)
     half = detail.iterations // 2
     for t in range(1, detail.iterations + 1):
-        job = functools.partial(_gradient_sum, rowmap=rowmap, b=b, G=G, still=still)
+        job = functools.partial(_gradient_sum, rowmap=rowmap, b=b, G=G)
         (total,) = counted(rows, given.design, job)
         noisy = run.gaussian(f"gradient {t}", total, sensitivity, unit=G / STEPS)
         b = b - detail.step / detail.rows * noisy

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.gram import gram_over
+from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.exact.solution import float_allowance, ls_bound
 from dpmodels.exact.symmetric import release_symmetric
@@ -145,7 +146,7 @@ def residual_statistic(
     with np.errstate(all="ignore"):
         for block in blocks:
             w = rowmap.normalised(block)
-            r = w[p] * (rowmap.box[p] / c) - ratio @ w[:p]
+            r = w[p] * (rowmap.box[p] / c) - mapped(ratio[None], w[:p])[0]
             np.clip(r, -1.0, 1.0, out=r)
             r *= r
             r *= 2.0**30

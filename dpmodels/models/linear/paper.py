@@ -145,7 +145,6 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
         radius=detail.rx,
         matrix=matrix,
         project=True,
-        still=plan.request.relation != "replace",
     )
     G = gram_over(rows, plan.design, rowmap).integers()
     step = detail.rx / STEPS

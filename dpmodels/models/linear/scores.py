@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.products import cross_product, mapped
+from dpmodels.exact.products import cross_product, mapped, squares
 from dpmodels.exact.queries import ball_map, ball_sd, release_ball
 from dpmodels.exact.rowmap import RowMap, ball_integers
 from dpmodels.exact.whiten import floored_cholesky
@@ -169,19 +169,18 @@ class ScoreMap:
         """Return lattice scores (p, m), and which of them stand apart; None: nothing does."""
         z = self.rows.real(block)
         x = z[:-1]
-        still = self.rows.still
-        g = mapped(self.matrix, x, still)
-        g *= z[-1] - mapped(self.d[None], x, still)[0]
+        g = mapped(self.matrix, x)
+        g *= z[-1] - mapped(self.d[None], x)[0]
         k = ball_integers(g, self.radius)
         if not self.apart:
             return k, None
-        return k, np.einsum("ij,ij->j", z, z) > self.rows.radius**2 * _ON_BALL
+        return k, squares(z) > self.rows.radius**2 * _ON_BALL
 
 
 def _row_map(stage: Stage, unit: UnitScale, relation: str) -> RowMap:
     q = len(stage.Q)
     if math.isinf(stage.radius):
-        return RowMap(unit, np.ones(q), still=relation != "replace")
+        return RowMap(unit, np.ones(q))
     inverse = np.asarray(np.linalg.inv(stage.L), dtype=np.float64)
     return ball_map(unit, stage.radius, inverse, relation)
 

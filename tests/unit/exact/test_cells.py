@@ -116,8 +116,7 @@ def ball(design, relation="replace", matrix=True, radius=1.5):
     unit, _ = unit_rows(design)
     L = np.linalg.cholesky(np.cov(rng.normal(size=(q, 40 * q)))) if matrix else None
     inverse = None if L is None else np.linalg.inv(L)
-    still = relation != "replace"
-    return RowMap(unit, np.full(q, radius), q, radius, inverse, still=still)
+    return RowMap(unit, np.full(q, radius), q, radius, inverse)
 
 
 @pytest.mark.parametrize("formula", DESIGNS[:4])

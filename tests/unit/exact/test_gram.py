@@ -191,18 +191,16 @@ def test_where_rows_move_their_images_do_not(q):
     """Under add-remove the rows after the changed one move by one place; BLAS rounds by place."""
     rng = np.random.default_rng(q)
     matrix, z = rng.normal(size=(q, q)), rng.normal(size=(q, 500))
-    whole = mapped(matrix, z, still=True)
+    whole = mapped(matrix, z)
     assert np.allclose(whole, matrix @ z, rtol=1e-12, atol=1e-12)
     for start, stop in [(0, 1), (1, 2), (3, 500), (17, 116), (499, 500)]:
-        part = mapped(matrix, z[:, start:stop].copy(), still=True)
+        part = mapped(matrix, z[:, start:stop].copy())
         assert np.array_equal(part, whole[:, start:stop])
     rowmap = ballmap_of(identity(q), 2.0, matrix, "add-remove")
     k = rowmap.integers(z.copy())
     for gone in (0, 250, 499):
         kept = np.delete(z, gone, axis=1)
         assert np.array_equal(rowmap.integers(kept.copy()), np.delete(k, gone, axis=1))
-    assert rowmap.still
-    assert not ballmap_of(identity(q), 2.0, matrix, "replace").still
 
 
 @pytest.mark.parametrize("q", [2, 5, 8, 11, 16, 21, 40, 72])

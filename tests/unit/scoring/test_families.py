@@ -381,7 +381,7 @@ def test_three_numbers_of_a_row_stay_in_the_unit_box():
         one = Deviance.of(family, LINKS[link], 0.0, 2.0, centre, (0.0, 20.0))
         block = rng.normal(size=(3, 500)) * 10.0 ** rng.uniform(-2, 4, 500)
         block[-1] = rng.choice([0, 1, 3, 20, 1e6, -1, 0.5, np.nan, np.inf], 500)
-        affine = (np.array([[0, 0, 0], [1.0, 1.0, 0.0]]), None, False)
+        affine = (np.array([[0, 0, 0], [1.0, 1.0, 0.0]]), None)
         with np.errstate(all="ignore"):
             t = one.rows(block, affine)
         assert t.min() >= 0 and t.max() <= 1 and np.isfinite(t).all()

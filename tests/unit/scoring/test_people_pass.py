@@ -83,7 +83,7 @@ def test_the_turned_map_is_triangular_and_a_missing_response_voids_the_row():
 def test_a_sparse_map_is_the_dense_one_where_there_are_no_zeros():
     rng = np.random.default_rng(0)
     M, rows = rng.normal(size=(4, 3)), rng.normal(size=(3, 100))
-    assert np.array_equal(sparsely(M, rows), mapped(M, rows, True))
+    assert np.array_equal(sparsely(M, rows), mapped(M, rows))
     M[1, 0] = M[2, :2] = M[3] = 0.0
     assert np.allclose(sparsely(M, rows), M @ rows)
 

@@ -68,7 +68,7 @@ def design_of(frame):
 
 def job_of(design):
     unit = UnitScale(np.ones(3), np.zeros(3), True)
-    return PeopleGramOf(RowMap(unit, np.full(3, 2.0), ball=3, radius=2.0, still=True))
+    return PeopleGramOf(RowMap(unit, np.full(3, 2.0), ball=3, radius=2.0))
 
 
 def parts_of(frame, design, npartitions=4):
