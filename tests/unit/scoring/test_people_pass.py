@@ -5,7 +5,8 @@ import pytest
 
 from dpmodels.exact.products import mapped, sparsely
 from dpmodels.exact.rowmap import UnitScale
-from dpmodels.scoring.intervals import _left, _lowered
+from dpmodels.scoring.intervals import _careful, _left
+from dpmodels.scoring.newton import Step
 from dpmodels.scoring.overflow import overflow
 from dpmodels.scoring.people import PersonPass, sums_of_people
 from dpmodels.scoring.rules import LINEAR, plan_pass
@@ -102,19 +103,25 @@ def test_the_overflow_is_read_off_the_released_histogram(tail, low, high):
     true = float(np.maximum(size - 1.0, 0.0).sum())
     rng = np.random.default_rng(5)
     bins = counted_lengths(size)
-    found = np.mean([overflow(bins + rng.normal(0, 20.0, BINS), 20.0)[0] for _ in range(20)])
+    found = np.mean([overflow(bins + rng.normal(0, 20.0, BINS), 20.0).total for _ in range(20)])
     assert low * true <= found <= high * true + 30.0, (found, true)
 
 
 def test_an_empty_or_negative_histogram_has_a_finite_overflow():
-    assert overflow(np.zeros(BINS), 20.0) == (0.0, 0.0)
-    assert overflow(np.full(BINS, -50.0), 20.0) == (0.0, 0.0)
-    assert np.isfinite(overflow(np.full(BINS, 1e9), 1e-3)).all()
+    for bins in (np.zeros(BINS), np.full(BINS, -50.0)):
+        found = overflow(bins, 20.0)
+        assert (found.total, found.error, found.squares) == (0.0, 0.0, 0.0)
+    found = overflow(np.full(BINS, 1e9), 1e-3)
+    assert np.isfinite([found.total, found.error]).all()
 
 
 def test_small_noise_lowers_an_eigenvalue_less_than_its_sd():
-    low = _lowered(np.array([1.0, 0.2, 0.01, -1.0]), 0.1)
-    assert low == pytest.approx([0.01, 0.05, 0.1, 0.1])
+    one = plan()
+    step = Step(np.eye(4), 0.1, 0.0001, np.zeros(4), None)
+    values = np.array([1.0, 0.2, 0.15])
+    assert _careful(values, step, one) == pytest.approx(values - [0.01, 0.05, 0.1 / 1.5])
+    values = np.array([0.1001, 0.00005])  # at most by one sd; below the floor a tenth of it
+    assert _careful(values, step, one) == pytest.approx([0.1001 - 0.01 / 0.1001, 0.00001])
 
 
 def test_what_clipping_leaves_of_a_step_is_taken_without_what_noise_would_bring():

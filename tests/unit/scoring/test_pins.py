@@ -12,8 +12,10 @@ from dpmodels.privacy.run import Run
 from dpmodels.schema import Real, Schema
 from dpmodels.scoring import engine
 from dpmodels.scoring.engine import plan_scoring
-from dpmodels.scoring.intervals import infer, tail_weight
+from dpmodels.scoring.allowance import tail_weight
+from dpmodels.scoring.intervals import infer
 from dpmodels.scoring.newton import newton_step
+from dpmodels.scoring.overflow import overflow
 from dpmodels.scoring.rules import LINEAR, MOST_COLUMNS, joint_sensitivity
 from dpmodels.scoring.score import LeastSquares, Start
 from dpmodels.scoring.state import Information, State
@@ -77,15 +79,23 @@ def passes(meat=True):
     return plan_scoring(LINEAR, 2.0, 5000, 2, "replace", meat=meat).passes
 
 
-def test_shares_of_mu():
-    """mu^2 of the passes .15, .20, .65; within them what the note says, rounded up never."""
-    plan = plan_scoring(LINEAR, 2.0, 5000, 2, "replace")
+@pytest.mark.parametrize("n", [3000, 5000])
+def test_shares_of_mu(n):
+    """mu^2 of the passes .15, .20, .65; within them what the note says, rounded up never.
+
+    At mu n = 10 000 what lies beyond C gets .12 of the last pass, and the others the rest.
+    """
+    plan = plan_scoring(LINEAR, 2.0, n, 2, "replace")
     squares = [plan.start**2]
     for one in plan.passes:
-        squares.append(one.mu_joint**2 + one.mu_scale**2 + one.mu_histogram**2)
+        parts = (one.mu_joint, one.mu_scale, one.mu_histogram, one.mu_far)
+        squares.append(sum(part**2 for part in parts))
     assert np.array(squares) / 4.0 == pytest.approx([0.15, 0.20, 0.65], rel=1e-12)
     assert plan.passes[0].mu_scale ** 2 / 4.0 == pytest.approx(0.20 * 0.04, rel=1e-12)
-    assert plan.passes[1].mu_histogram ** 2 / 4.0 == pytest.approx(0.65 * 0.95 * 0.07, rel=1e-12)
+    last, left = plan.passes[1], 0.88 if n == 5000 else 1.0
+    assert last.mu_far**2 / 4.0 == pytest.approx(0.65 * (1.0 - left), rel=1e-9, abs=1e-15)
+    assert last.mu_histogram**2 / 4.0 == pytest.approx(0.65 * left * 0.95 * 0.07, rel=1e-12)
+    assert plan.passes[0].mu_far == 0.0
 
 
 def state(theta=(0.0, 0.0), phi=1.0, noise=0.3, earlier=1.0):
@@ -156,19 +166,28 @@ def test_covariances_of_the_last_step():
     found = infer(out, last, state(phi=0.25), step, LeastSquares(), free=1.1)
     inverse = np.diag(1.0 / (np.array([1.0, 0.6]) - step.nu))
     assert found.inverse == pytest.approx(inverse, rel=1e-12)
-    assert found.sampling == pytest.approx(0.25 * 1.1 / n * inverse @ J @ inverse, rel=1e-9)
+    # what the meat misses beyond its radius, by the histogram, is shared by all directions
+    radius = last.meat / last.clip
+    missed = overflow(bins, last.count, radius, apart=True).squares * last.clip**2 / n / 2
+    assert missed > 0.0
+    wide = J + missed * np.eye(2)
+    assert found.sampling == pytest.approx(0.25 * 1.1 / n * inverse @ wide @ inverse, rel=1e-9)
     sd = last.noise.score / n
     wanted = 0.25 * sd**2 * np.eye(2)
     wanted += step.nu**2 / 2 * (0.25 * np.eye(2) + np.outer(step.d, step.d))
     assert found.privacy == pytest.approx(inverse @ wanted @ inverse, rel=1e-9)
     t = tail_weight(bins, last.clip, last.noise.count) / n
-    assert found.tail == pytest.approx(t, rel=1e-12)
+    allow = found.allowance
+    assert allow.tail.near == pytest.approx(t, rel=1e-12)
     row = np.array([[1.0, 0.0]])
     length = inverse[0, 0] * 0.5
-    # leverage: 1 - 1/1; the allowance is .35 sd or .8 t, whichever is more
-    assert found.bias(row, 0.25) == pytest.approx([length * max(0.35 * sd, 0.8 * t)], rel=1e-9)
-    heavy = replace(found, tail=100.0 * sd)
-    assert heavy.bias(row, 0.25) == pytest.approx([length * 80.0 * sd], rel=1e-9)
+    # leverage: 1 - 1/1; the allowance is .35 sd or .8 t or .45 of the overflow, whichever is most
+    light = replace(allow, tail=replace(allow.tail, total=0.0))
+    assert light.bias(row) == pytest.approx([length * max(0.35 * sd, 0.8 * t)], rel=1e-9)
+    heavy = replace(allow, tail=replace(allow.tail, near=100.0 * sd))
+    assert heavy.bias(row) == pytest.approx([length * 80.0 * sd], rel=1e-9)
+    over = replace(allow, tail=replace(allow.tail, total=100.0 * sd))
+    assert over.bias(row) == pytest.approx([length * 45.0 * sd], rel=1e-9)
 
 
 def test_an_unresolved_direction_counts_as_a_tenth_of_the_floor():

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.scoring.intervals import ALIKE, SETTLED, Carried, Inference
+from dpmodels.scoring.allowance import ALIKE, SETTLED, Allowance, Carried, Tail
+from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.score import Curved
 
 RANGES = {**{f"x{j}": (-5, 5) for j in range(5)}, "rare": (0, 1), "y": (-30, 30)}
 
@@ -43,13 +45,14 @@ def test_a_rare_level_is_covered(quiet, effect):
         assert np.quantile(np.abs(errors), 0.9) < 2.0
 
 
-def inference(d, few, counts, *, longest=4.0, n=10_000):
-    """A step along one direction, a quarter of whose information lies with ordinary rows."""
+def allowance(d, few, counts, *, longest=4.0, n=10_000):
+    """A step along one direction, a part of whose information lies with ordinary rows."""
     H = np.eye(2)
     carried = Carried(10.0, np.asarray(counts, dtype=float), 20.0, n, longest)
-    return Inference(
-        H, H, H, 0.001, 0.0, (1.0 - few) * H, H, np.zeros((2, 0)), H, np.array([d, 0.0]),
-        carried=carried,
+    plan = plan_pass(LINEAR, 2, 0.3, n, 2, "replace", meat=True, tail=n)
+    return Allowance(
+        plan, H, H, (1.0 - few) * H, 0.0, np.array([d, 0.0]), 1.0, 0.001, Tail(), 4.0, Curved(),
+        carried,
     )  # fmt: skip
 
 
@@ -60,12 +63,12 @@ def test_what_a_step_may_have_left_out():
     part = 0.75
     d = part * 10.0 / square
     counts = [0, 170, 0, 0, 0]  # 170 + 2 * 20 reach 200, 0 + 40 do not
-    found = inference(d, few, counts)._unsettled(row, np.array([few]), 1.0)
+    found = allowance(d, few, counts)._unsettled(row, np.array([few]))
     assert found == pytest.approx([d * (2.0 / part - 1.0)])
     counts = [0, 170, 0, 0, 165]  # the open end: the range of the response
-    found = inference(d, few, counts)._unsettled(row, np.array([few]), 1.0)
+    found = allowance(d, few, counts)._unsettled(row, np.array([few]))
     assert found == pytest.approx([d * (4.0 * math.sqrt(square) / 10.0 / part - 1.0)], rel=1e-9)
-    closed = inference(d, few, counts, longest=None)._unsettled(row, np.array([few]), 1.0)
+    closed = allowance(d, few, counts, longest=None)._unsettled(row, np.array([few]))
     assert closed == pytest.approx([d * (2.0**2.5 / part - 1.0)])
     assert ALIKE == 0.4
 
@@ -73,5 +76,5 @@ def test_what_a_step_may_have_left_out():
 @pytest.mark.parametrize(("part", "few"), [(0.95 * SETTLED, 0.8), (0.9, 0.1)])
 def test_a_step_that_arrived_and_one_of_many_rows_have_none(part, few):
     d = part * 10.0 / (4.0 / (1.0 - few))
-    found = inference(d, few, [500] * 5)
-    assert found._unsettled(np.array([[1.0, 0.0]]), np.array([few]), 1.0) == pytest.approx([0.0])
+    found = allowance(d, few, [500] * 5)
+    assert found._unsettled(np.array([[1.0, 0.0]]), np.array([few])) == pytest.approx([0.0])

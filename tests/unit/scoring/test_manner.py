@@ -1,0 +1,225 @@
+"""Rules that differ between kinds of models, recomputed from the theory note (3 and 4)."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpmodels.scoring.allowance import Allowance, Tail, tail_of
+from dpmodels.scoring.intervals import _careful, infer
+from dpmodels.scoring.manner import (
+    FEW,
+    LEAST_SQUARES,
+    MANY,
+    TAME,
+    WIDE_LEAST_SQUARES,
+    columns_noise,
+    manner_of,
+)
+from dpmodels.scoring.newton import far_heard, newton_step, score_noise
+from dpmodels.scoring.overflow import overflow
+from dpmodels.scoring.rules import EVENT, LINEAR, MANY_COLUMNS, passes_of, plan_pass
+from dpmodels.scoring.score import Curved, LeastSquares
+from dpmodels.scoring.state import State, kept_apart
+from dpmodels.scoring.sums import AT_CLIP, BINS, Released
+
+N = 4000
+
+
+def last_pass(p=8, manner=WIDE_LEAST_SQUARES, n=N, mu=0.3, relation="replace"):
+    return plan_pass(LINEAR, 2, mu, n, p, relation, meat=True, tail=n, manner=manner)
+
+
+def flat(p, phi=1.0):
+    return State(np.zeros(p), np.eye(p), phi, np.eye(p))
+
+
+def test_which_manner():
+    """Least squares: many from 6 columns on; means: from 10; people and bounded scores are tame."""
+    kinds = {"averages": True, "of_mean": False, "people": False}
+    assert manner_of(5, **kinds) is LEAST_SQUARES
+    assert manner_of(6, **kinds) is WIDE_LEAST_SQUARES
+    mean = {"averages": False, "of_mean": True, "people": False}
+    assert manner_of(9, **mean) is FEW and manner_of(10, **mean) is MANY
+    assert manner_of(20, averages=False, of_mean=False, people=False) is TAME
+    assert manner_of(20, **{**kinds, "people": True}) is TAME
+
+
+def test_shares_of_many_columns():
+    """(.25, .10, .15, .50) where p^1.5/(mu n) is above .008 and there are 6 columns or more."""
+    assert columns_noise(0.5, 1000, 9) == pytest.approx(27 / 500)
+    assert passes_of(LINEAR, 0.5, 1000, 9) == MANY_COLUMNS == (0.25, 0.10, 0.15, 0.50)
+    assert passes_of(LINEAR, 0.5, 10_000, 9) == LINEAR.passes
+    assert passes_of(LINEAR, 0.5, 1000, 5) == LINEAR.passes
+    assert passes_of(EVENT, 0.5, 1000, 9) == EVENT.passes
+    assert math.fsum(MANY_COLUMNS) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("p", "n"), [(8, 1500), (8, N), (30, N), (8, 400_000)])
+def test_radii_of_many_columns(p, n):
+    """R_H^2 = p max(1.75, min(.22 x^.7, .12 x/sqrt p)), C from 2.25 sqrt p, R_L^2 = 1.5 p."""
+    one = last_pass(p, n=n)
+    worth = math.sqrt(2.0) * one.information**2 / one.noise.information  # mu of the information
+    x = worth * n / p
+    assert one.information**2 == pytest.approx(
+        p * max(1.75, min(0.22 * x**0.7, 0.12 * x / math.sqrt(p))), rel=1e-9
+    )
+    worth = 2.0 * one.clip / one.noise.score
+    assert one.clip == pytest.approx(max(2.25 * math.sqrt(p), 0.36 * (worth * n) ** 0.45), rel=1e-9)
+    assert one.spread**2 == pytest.approx(1.5 * p)
+    assert last_pass(p, TAME, n).spread ** 2 == pytest.approx(2.0 * p)
+
+
+def test_a_shrunk_information_keeps_what_stands_apart():
+    """20 noisy matrices with one true eigenvalue of .05: seeds fixed."""
+    rng = np.random.default_rng(0)
+    r, nu = 20, 0.05
+    for _ in range(20):
+        E = rng.normal(0, nu, (r, r)) / math.sqrt(2.0)
+        E = np.triu(E, 1) + np.triu(E, 1).T + np.diag(rng.normal(0, nu, r))
+        true = np.diag([0.05] + [1.0] * (r - 1))
+        found, left = kept_apart(true + E, nu)
+        values = np.linalg.eigvalsh(found)
+        assert values[0] < 0.45 and values[1] > 0.6 and values[-1] < 1.4
+        assert left < nu
+    tau, spread = 1.0, 4.0  # diag(2, 0): away (1, -1)
+    found, left = kept_apart(np.diag([2.0, 0.0]) * tau, 0.3)
+    lam = 3.0 * 0.09 / 2.0
+    size = max(1.0 - lam, math.sqrt(1.0 - 4.0 * 0.09))
+    assert found == pytest.approx(np.diag([1.0 + size, 1.0 - size]))
+    assert left == pytest.approx(0.3 * math.sqrt(1.0 - lam))
+    assert spread > 0
+
+
+def test_the_last_step_is_damped_by_what_its_noise_explains():
+    one = last_pass()
+    score = np.zeros(8)
+    for length in (0.02, 0.5):
+        score[0] = length * N
+        released = Released(np.eye(8) * N, score)
+        step = newton_step(released, one, flat(8), LeastSquares())
+        sd = one.noise.score / N
+        part = min(1.0, 8 * sd**2 / length**2)  # H = I: tr H^-2 = 8, d = score / n
+        kept = 1.0 - 0.5 * min(1.0, 4000.0 / (0.3 * N)) * part
+        assert step.d[0] == pytest.approx(length * kept, rel=1e-3)
+    tame = newton_step(Released(np.eye(8) * N, score), last_pass(manner=TAME), flat(8), LeastSquares())
+    assert tame.d[0] == pytest.approx(0.5, rel=1e-9)
+
+
+def test_eigenvalues_of_a_shrunk_information_are_lowered_to_second_order():
+    one = last_pass(3)
+    released = Released(np.diag([1.2, 1.0, 0.0]) * N, np.zeros(3))
+    step = newton_step(released, one, flat(3), LeastSquares())
+    step = replace(step, nu=0.1, floor=0.25)
+    values = np.array([0.01, 0.9, 1.2])
+    v = np.array([0.25, 0.9, 1.2])
+    lowered = v - np.minimum(0.005 * (np.sum(1 / v) + 1 / v), 0.5 * v)
+    lowered[0] = min(lowered[0], 0.05)
+    assert _careful(values, step, one) == pytest.approx(lowered, rel=1e-12)
+    values[0] = 0.2  # below the floor: as it is, if that is more than a fifth of the floor
+    assert _careful(values, step, one)[0] == pytest.approx(min(0.2, 0.25 - 0.005 * (1 / 0.25 + np.sum(1 / v))))
+
+
+def tail(p=8, manner=WIDE_LEAST_SQUARES, **more):
+    one = last_pass(p, manner)
+    bins = np.zeros(BINS)
+    bins[AT_CLIP - 4 : AT_CLIP + 3] = 800, 600, 400, 250, 120, 60, 20
+    signed = np.zeros(BINS)
+    signed[AT_CLIP - 1 :] = 0.5 * bins[AT_CLIP - 1 :]
+    out = Released(np.eye(p) * N, np.zeros(p), meat=np.eye(p) * N, spread=np.eye(p) * N, bins=bins)
+    return one, replace(out, signed=signed, **more)
+
+
+def test_the_tail_of_a_signed_histogram():
+    """Sums of two bins have root two the noise; what is beyond .71 C is half of one sign."""
+    one, released = tail()
+    assert one.count == pytest.approx(math.sqrt(2.0) * one.noise.count)
+    found = tail_of(released, one)
+    bins = released.bins
+    over = overflow(bins, one.count, one.meat / one.clip, apart=True)
+    assert found.total == pytest.approx(one.clip * over.total / N)
+    assert found.error == pytest.approx(one.clip * over.error / N)
+    assert found.squares == pytest.approx(over.squares / N)
+    k = BINS - AT_CLIP + 1
+    net = 0.5 * bins[AT_CLIP - 1 :].sum() + one.count * math.sqrt(k)
+    assert found.one_sided == pytest.approx(min(1.0, net / bins[AT_CLIP - 1 :].sum()))
+    assert tail_of(released, replace(one, whole=True)) == Tail()
+
+
+def allowance(one, tail, few, r):
+    H = np.eye(r)
+    return Allowance(
+        one, H, H, (1.0 - few) * H, 0.0, np.zeros(r), 1.0, 0.0, tail, 4.0, Curved()
+    )
+
+
+@pytest.mark.parametrize("few", [0.0, 0.4])
+def test_what_clipping_may_have_moved(few):
+    """theory 4: parts of the overflow that may point one way, by manner."""
+    r, row = 8, np.eye(8)[:1]
+    found = Tail(near=0.01, total=0.02, error=0.005, one_sided=0.5)
+    one = last_pass(r)
+    part = min(0.8, (0.3 + 0.6 * 0.5 + 1.2 / 8) / math.sqrt(8) + 0.5 * few)
+    wanted = max(part * 0.025, 0.8 * 2.5 / 8 * 0.01)
+    assert allowance(one, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
+    means = last_pass(r, FEW)
+    part = min(min(0.45, 0.9 / math.sqrt(8)) + few, 1.0)
+    wanted = max(part * (0.02 + few * 0.005), 0.8 * 0.01)
+    assert allowance(means, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
+    rare = replace(means, plain=True, humped=True)
+    wanted = part * (0.02 + few * 0.005)
+    assert allowance(rare, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
+    assert not allowance(replace(one, whole=True), found, few, r).bias(row).any()
+
+
+def test_the_meat_gets_what_lies_beyond_its_radius_and_what_the_model_asks():
+    one, released = tail(4)
+    step = newton_step(released, one, flat(4), LeastSquares())
+    missed = tail_of(released, one).squares * one.clip**2 / 4
+
+    def meat(score):
+        return infer(released, one, flat(4), step, score, free=1.0).meat
+
+    assert missed > 0.0
+    assert meat(LeastSquares()) == pytest.approx((1.0 + missed) * np.eye(4), rel=1e-9)
+
+    class Least(LeastSquares):
+        def least_meat(self, state):
+            return 7.0
+
+    found = meat(Least())
+    H = infer(released, one, flat(4), step, Least(), free=1.0).H
+    assert found == pytest.approx(7.0 * H, rel=1e-6)
+
+
+def far_pass(p=4, relation="replace", n=40_000):
+    return plan_pass(LINEAR, 2, 0.3, n, p, relation, meat=True, tail=n, manner=LEAST_SQUARES)
+
+
+def test_far_scores_are_heard_above_their_noise():
+    """The part 1 - chi2_.99 sd^2/|E|^2 of what lies beyond C goes into the step, and its noise."""
+    from scipy.stats import chi2
+
+    one = far_pass()
+    sd = one.noise.far
+    assert sd == pytest.approx(6.0 * one.clip / one.mu_far)
+    for size in (1.0, 20.0):
+        E = np.array([size * sd, 0.0, 0.0, 0.0])
+        released = Released(np.eye(4) * one.rows, np.zeros(4), far=E)
+        part = max(0.0, 1.0 - chi2.ppf(0.99, 4) / size**2)
+        assert far_heard(released, one) == pytest.approx(part * E, rel=1e-9)
+        noise = math.hypot(one.noise.score, part * sd)
+        assert score_noise(released, one) == pytest.approx(noise, rel=1e-9)
+        step = newton_step(released, one, flat(4), LeastSquares())
+        assert step.d == pytest.approx(part * E / one.rows, rel=1e-9)
+        whole = replace(
+            released, meat=np.eye(4) * one.rows, spread=np.eye(4) * one.rows, bins=np.zeros(BINS)
+        )
+        found = infer(whole, one, flat(4), step, LeastSquares(), free=1.0)
+        B = found.inverse
+        H = step.nu**2 / 2.0 * (step.d @ step.d * np.eye(4) + np.outer(step.d, step.d))
+        expected = B @ ((noise / one.rows) ** 2 * np.eye(4) + H) @ B
+        assert found.privacy == pytest.approx(expected, rel=1e-9)
+    assert far_pass(n=20_000).mu_far == 0.0  # mu n = 6000
+    assert last_pass(4, FEW, 40_000).mu_far == 0.0
