@@ -21,7 +21,7 @@ from dpmodels.audit import (
     register_case,
     verb_case,
 )
-from dpmodels.audit.cases_scoring import BY_CELL, PASSES
+from dpmodels.audit.cases_scoring import BY_CELL, FAR, PASSES
 from dpmodels.exact.gram import gram
 from dpmodels.exact.queries import ball_map, release_ball
 from dpmodels.exact.rowmap import STEPS
@@ -188,6 +188,7 @@ register_case(
             *_SCORES,
             *PASSES,
             *BY_CELL,
+            *FAR,
             ReleaseCheck("a stage", release_moments, _EYE, _one_step("moments", 0.4)),
             _check("one stage", "ssp", ("Q1",), ORTHOGONAL, formula="y ~ a + b - 1", stages=1),
             _check("bounded", "ssp", ("Q1",), ATTAINED, stages=1, query="bounded"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.cells import CellPass, CellPasses
 from dpmodels.scoring.engine import Chain, plan_scoring, steps
-from dpmodels.scoring.rules import LINEAR, PassPlan
+from dpmodels.scoring.manner import LEAST_SQUARES as FEW_COLUMNS
+from dpmodels.scoring.manner import WIDE_LEAST_SQUARES, Manner
+from dpmodels.scoring.rules import LINEAR, PassPlan, plan_pass
 from dpmodels.scoring.score import Expectile, LeastSquares, Score
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, PassSums, ScorePass, release_pass
 
-__all__ = ["BY_CELL", "PASSES", "WEIGHTED", "release_of"]
+__all__ = ["BY_CELL", "FAR", "PASSES", "WEIGHTED", "release_of"]
 
 LEAST_SQUARES = LeastSquares()
 
@@ -64,15 +67,29 @@ def release_of(
         matrices = [m for m in (out.information, out.meat, out.spread) if m is not None]
         parts = [m[np.triu_indices(_P)] for m in matrices] + [out.score]
         parts += [] if out.scale is None else [np.array([out.scale])]
-        parts += [] if out.bins is None else [out.bins]
+        if out.signed is not None and out.bins is not None:  # as they were released, by sign
+            parts += [(out.bins + out.signed) / 2.0, (out.bins - out.signed) / 2.0]
+        elif out.bins is not None:
+            parts.append(out.bins)
+        parts += [] if out.far is None else [out.far]
         return np.concatenate(parts)
 
     return release
 
 
-def _pass(k: int, score: Score, *, cells: bool = False) -> ReleaseCheck:
-    """Return the check of pass k: one row at its radius and clip, the other short and opposite."""
+def _pass(
+    k: int, score: Score, *, cells: bool = False, manner: Manner | None = None
+) -> ReleaseCheck:
+    """Return the check of pass k: one row at its radius and clip, the other short and opposite.
+
+    ``manner``: of a last pass of so many rows that it releases what lies beyond C.
+    """
     whole = plan_scoring(LINEAR, 1.0, 400, _P, "replace", chains=(Chain(score),))
+    if manner is not None:
+        far = plan_pass(
+            LINEAR, 2, 1.0, 40_000, _P, "replace", meat=True, tail=40_000, manner=manner
+        )
+        whole = replace(whole, passes=(whole.passes[0], far))
     plan = whole.passes[k - 1]
     own = tuple(s for s in steps(whole) if s.name.endswith(f" {k}"))
     mu = float(np.sqrt(sum(s.mechanism.mu**2 for s in own)))
@@ -84,6 +101,8 @@ def _pass(k: int, score: Score, *, cells: bool = False) -> ReleaseCheck:
     other = np.array([[length, 0.0, -10.0 * C / length]])
     title = f"scoring pass {k}" + (", rows with weights" if score.weighted else "")
     title += ", by cell" if cells else ""
+    title += ", signed" if plan.manner.signed else ""
+    title += ", far scores" if plan.mu_far else ""
     table = np.vstack([full, other])[:, :_P].T if cells else None
     return ReleaseCheck(title, release_of(plan, k, score, table), (full, other), guarantee)
 
@@ -93,3 +112,9 @@ PASSES = tuple(_pass(k, LEAST_SQUARES) for k in (1, 2))
 WEIGHTED = tuple(_pass(k, Expectile(tau=0.5)) for k in (1, 2))
 #: The last pass of both, of rows that are added up by cell.
 BY_CELL = tuple(_pass(2, score, cells=True) for score in (LEAST_SQUARES, Expectile(tau=0.5)))
+#: The last pass where what lies beyond the clip is released too: few and many columns, by cell.
+FAR = (
+    _pass(2, LEAST_SQUARES, manner=FEW_COLUMNS),
+    _pass(2, LEAST_SQUARES, manner=WIDE_LEAST_SQUARES),
+    _pass(2, LEAST_SQUARES, manner=WIDE_LEAST_SQUARES, cells=True),
+)

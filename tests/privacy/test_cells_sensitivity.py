@@ -16,6 +16,7 @@ from dpmodels.schema import Levels, Real, Schema
 from dpmodels.scoring import cells, sums
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import public_coordinates
+from dpmodels.scoring.manner import TAME, WIDE_LEAST_SQUARES
 from dpmodels.scoring.rules import LINEAR, plan_pass
 from dpmodels.scoring.score import plain
 from dpmodels.scoring.sums import Centre, ScorePass
@@ -31,14 +32,23 @@ def steep(x, _):
     return x * np.abs(x), 3.0 * x * x - 1.0
 
 
-def the_pass(relation="replace", k=2, weighted=False, n=500, scale=2.0):
+def heavy(x, _):
+    """Long scores of rows with little weight."""
+    return x * np.abs(x), np.full_like(x, 0.5)
+
+
+def the_pass(
+    relation="replace", k=2, weighted=False, n=500, scale=2.0, manner=TAME, evaluate=steep
+):
     co, rng = public_coordinates(DESIGN), np.random.default_rng(0)
     r = co.rank
     G = rng.normal(size=(r, r))
-    plan = plan_pass(LINEAR, k, 0.3, n, r, relation, meat=True, tail=n, weighted=weighted)
+    plan = plan_pass(
+        LINEAR, k, 0.3, n, r, relation, meat=True, tail=n, weighted=weighted, manner=manner
+    )
     where = Centre(
         co.unit, co.W0, 0.2 * rng.normal(size=r), scale * (G @ G.T / r + 0.05 * np.eye(r)), 0.3,
-        steep if weighted else plain,
+        evaluate if weighted else plain,
     )  # fmt: skip
     one = CellPass(ScorePass(plan, where), scoring_grid(DESIGN))
     return plan, one, CellPasses((one,), one.grid)
@@ -91,6 +101,26 @@ def test_one_row_moves_a_pass_by_no_more_than_is_charged(relation, k, weighted):
     plan, _, job = the_pass(relation, k, weighted)
     moved = worst(job, plan, relation)
     assert 0.8 * plan.mu_joint < moved <= plan.mu_joint
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_lies_beyond_the_clip_moves_by_no_more_than_is_charged(relation, weighted):
+    """theory 2.8, by cell: in steps of 3 C / 2^40, and the joint query of many columns."""
+    plan, _, job = the_pass(
+        relation, 2, weighted, n=50_000, manner=WIDE_LEAST_SQUARES, evaluate=heavy
+    )
+    assert worst(job, plan, relation, 1) <= plan.mu_joint
+    totals = [job.done(one)[0] for one in tallies(job)]
+    far = np.array([total.far for total in totals], dtype=object)
+    assert max(int((v * v).sum()) for v in far) <= 1 << 80
+    images = far.astype(float) * (plan.far / STEPS / STEPS) / plan.noise.far
+    moved = np.linalg.norm(images[:, None] - images[None], axis=2).max()
+    if relation != "replace":
+        moved = np.linalg.norm(images, axis=1).max()
+    assert 0.8 * plan.mu_far < moved <= plan.mu_far
+    bins = np.array([total.bins for total in totals])
+    assert bins.shape[1] == 2 * sums.BINS and set(bins.sum(axis=1)) == {0, 1}
 
 
 def test_all_parts_of_a_row_are_along_one_lattice_vector():

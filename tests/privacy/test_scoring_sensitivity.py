@@ -8,6 +8,7 @@ import pytest
 
 from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.scoring import rules, sums
+from dpmodels.scoring.manner import FEW, LEAST_SQUARES, WIDE_LEAST_SQUARES
 from dpmodels.scoring.rules import LINEAR, joint_sensitivity, plan_pass
 from dpmodels.scoring.sums import Centre, ScorePass
 
@@ -27,7 +28,16 @@ def passes(p=P, relation="replace", n=500):
     middle = plan_pass(LINEAR, 1, 0.3, n, p, relation, meat=True, tail=n)
     last = plan_pass(LINEAR, 2, 0.3, n, p, relation, meat=True, tail=n)
     iid = plan_pass(LINEAR, 2, 0.3, n, p, relation, meat=False, tail=n)
-    return {"middle": middle, "last": last, "iid": iid}
+    many = 100 * n  # what lies beyond C is released too
+    far, wide = (
+        plan_pass(LINEAR, 2, 0.3, many, p, relation, meat=True, tail=many, manner=manner)
+        for manner in (LEAST_SQUARES, WIDE_LEAST_SQUARES)
+    )
+    by_leverage = replace(last, manner=FEW)
+    return {
+        "middle": middle, "last": last, "iid": iid, "far": far, "wide": wide,
+        "by leverage": by_leverage,
+    }  # fmt: skip
 
 
 def weighted(total, plan):
@@ -92,7 +102,7 @@ def worst_angles(plan, where, rng, m=120):
 
 
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
-@pytest.mark.parametrize("kind", ["middle", "last", "iid"])
+@pytest.mark.parametrize("kind", ["middle", "last", "iid", "far", "wide", "by leverage"])
 @pytest.mark.parametrize("p", [1, 2, 5])
 def test_one_row_moves_the_sums_by_no_more_than_is_charged(relation, kind, p):
     """Seed 1, deterministic: random and corner rows, each pair of them as neighbours."""
@@ -110,6 +120,46 @@ def test_one_row_moves_the_sums_by_no_more_than_is_charged(relation, kind, p):
         assert bins.sum(axis=1).max() == 1  # a missing row is in no bin
         reach = math.sqrt(2.0) if relation == "replace" else 1.0
         assert plan.noise.count * plan.mu_histogram == pytest.approx(reach)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@pytest.mark.parametrize("kind", ["far", "wide"])
+def test_what_lies_beyond_the_clip_moves_by_no_more_than_is_charged(relation, kind):
+    """theory 2.8: a vector of at most 3 C along the row; corner rows reach it."""
+    plan, where = passes(P, relation)[kind], centre(P)
+    rng = np.random.default_rng(7)
+    X = np.hstack([hostile_rows(rng, P, 120), worst_angles(plan, where, rng)])
+    one = ScorePass(plan, where)
+    far = np.array([one.sums([X[:, [i]].copy()]).far for i in range(X.shape[1])], dtype=object)
+    assert max(int((v * v).sum()) for v in far) <= int(STEPS) ** 2
+    images = far.astype(float) * (plan.far / STEPS) / plan.noise.far
+    moved = worst_pair(images) if relation == "replace" else np.linalg.norm(images, axis=1).max()
+    assert 0.8 * plan.mu_far < moved <= plan.mu_far
+    score = np.array([one.sums([X[:, [i]].copy()]).score for i in range(X.shape[1])], dtype=float)
+    ahead = (far.astype(float) * score).sum(axis=1)
+    assert (ahead >= 0.0).all()  # it points as the score does
+
+
+def test_lengths_by_sign_are_in_one_bin():
+    plan, where = passes(P)["wide"], centre(P)
+    X = hostile_rows(np.random.default_rng(9), P, 200)
+    _, _, bins = single_images(plan, where, X)
+    assert bins.shape[1] == 2 * sums.BINS and set(bins.sum(axis=1)) == {0, 1}
+    assert bins[:, : sums.BINS].any() and bins[:, sums.BINS :].any()
+
+
+def test_a_score_is_weighted_as_the_ball_weights_the_information():
+    """theory 2.7: v twice as long as R_H counts a quarter, in the score too."""
+    plan = replace(passes(P)["wide"], information=1.0)
+    one = np.zeros(P + 1)
+    one[0], one[-1] = 2.0, 0.1
+    where = Centre(UnitScale(np.ones(P + 1), np.zeros(P + 1), False), np.eye(P), np.zeros(P),
+                   np.eye(P), 1.0)  # fmt: skip
+    total = ScorePass(plan, where).sums([one[:, None]])
+    unit = plan.information / STEPS * sums.FACTOR * plan.clip / STEPS
+    assert float(total.score[0]) * unit == pytest.approx(2.0 * 0.1 / 4.0, rel=2e-3)
+    assert float(total.information[0][0]) / STEPS**2 == pytest.approx(4.0 / 4.0, rel=1e-5)
+    assert float(total.meat[0][0]) * (plan.meat / STEPS) ** 2 == pytest.approx(0.05**2, rel=1e-3)
 
 
 def test_a_score_is_parallel_to_its_row_and_no_longer_than_the_clip():
@@ -230,8 +280,11 @@ def test_under_add_remove_a_row_does_not_depend_on_its_place():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", ["PASSES", "WEIGHTED", "BY_CELL"])
-@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize(
+    ("kind", "k"),
+    [*((kind, k) for kind in ("PASSES", "WEIGHTED", "BY_CELL") for k in (1, 2)),
+     *(("FAR", k) for k in (1, 2, 3))],
+)  # fmt: skip
 @pytest.mark.parametrize("factor", [1.0, 1 / math.sqrt(2), 0.5])
 def test_too_little_noise_of_a_whole_pass_is_flagged(k, factor, kind):
     """Seed 3; the honest pass fails with probability at most 1 %."""

@@ -15,9 +15,10 @@ from dpmodels.schema import Binary, Count, Levels, Real, Schema
 from dpmodels.scoring import cells
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import public_coordinates
+from dpmodels.scoring.manner import TAME, WIDE_LEAST_SQUARES
 from dpmodels.scoring.rules import LINEAR, plan_pass
 from dpmodels.scoring.score import plain
-from dpmodels.scoring.sums import Centre, Passes, ScorePass
+from dpmodels.scoring.sums import BINS, Centre, Passes, ScorePass
 from dpmodels.sources.adapt import as_source
 from dpmodels.sources.crew import Threads
 from dpmodels.sources.rows import Rows
@@ -58,13 +59,13 @@ def bent(x, _):
     return np.clip(x, -1.3, 1.3), np.where(np.abs(x) < 1.3, 1.0, 0.2) * (1 + 0.1 * x * x)
 
 
-def both(design, k=2, relation="replace", evaluate=plain, weighted=False):
+def both(design, k=2, relation="replace", evaluate=plain, weighted=False, manner=TAME, n=N):
     """A pass, dense and by cell."""
     co, rng = public_coordinates(design), np.random.default_rng(1)
     r = co.rank
     W = 1.5 * np.linalg.inv(np.linalg.cholesky(np.cov(rng.normal(size=(r, 5 * r)))))
     plan = plan_pass(
-        LINEAR, k, 0.3, N, r, relation, meat=True, tail=N // 4, weighted=weighted
+        LINEAR, k, 0.3, n, r, relation, meat=True, tail=n // 4, weighted=weighted, manner=manner
     )
     aside = design.place_aside
     one = ScorePass(plan, Centre(co.unit, co.W0, 0.2 * rng.normal(size=r), W, 0.3, evaluate,
@@ -120,6 +121,25 @@ def test_weighted_rows_have_the_sums_of_the_dense_pass(options, evaluate):
         one = np.asarray(getattr(dense, name), dtype=float)
         other = np.asarray(getattr(by_cell, name), dtype=float) * unit
         assert np.abs(one - other).max() < 2e-5 * np.abs(one).max()
+
+
+@pytest.mark.parametrize("weights", [{}, {"weights": "w"}])
+def test_many_columns_by_cell_have_the_sums_of_the_dense_pass(weights):
+    """Weights by leverage, lengths by sign and what lies beyond the clip: up to roundings."""
+    design = build_design("y ~ g * k", SCHEMA, aside=True, **weights)
+    jobs = both(design, weighted=bool(weights), manner=WIDE_LEAST_SQUARES, n=60_000)
+    dense, by_cell = (sums(design, job) for job in jobs)
+    # by cell the first bin holds short scores of both signs: they are added after the noise
+    first, other = dense.bins[0] + dense.bins[BINS], by_cell.bins[0] + by_cell.bins[BINS]
+    assert first == other and dense.bins[1:BINS] == by_cell.bins[1:BINS]
+    assert dense.bins[BINS + 1 :] == by_cell.bins[BINS + 1 :]
+    names = {"information": 1.0, "meat": 1.0, "spread": 1.0, "far": 2.0**-20}
+    names["score"] = 2.0**-20 if weights else 1.0
+    for name, unit in names.items():
+        one = np.asarray(getattr(dense, name), dtype=float)
+        other = np.asarray(getattr(by_cell, name), dtype=float) * unit
+        assert np.abs(one).max() > 0.0
+        assert np.abs(one - other).max() < 5e-5 * np.abs(one).max() + 2.0**21 * (name == "score")
 
 
 def test_a_design_with_a_number_among_its_predictors_stays_dense():
