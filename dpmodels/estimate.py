@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 
@@ -37,6 +38,9 @@ class Estimate:
         Released arrays worth keeping (the noisy moment matrix, draws of a bootstrap, ...).
     use_t : float or None
         Degrees of freedom if a t reference is right; None: normal.
+    untested : (p,) bool array or None
+        Coefficients whose error does not hold all there is (not determined at this budget, or a
+        ridge's bias): no z and no p are given for them, the interval stays. None: none.
     """
 
     names: tuple[str, ...]
@@ -50,6 +54,7 @@ class Estimate:
     warnings: tuple[str, ...] = ()
     arrays: Mapping[str, Array] = field(default_factory=dict)
     use_t: float | None = None
+    untested: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def silent(

@@ -66,6 +66,14 @@ def _fixed(x: float, decimals: int) -> str:
     return text[1:] if float(text) == 0 and text.startswith("-") else text
 
 
+def tested(cells: Iterable[str], untested: Iterable[bool] | None) -> list[str]:
+    """Return the cells of z or p, "n/d" where a coefficient is not determined."""
+    given = list(cells)
+    if untested is None:
+        return given
+    return ["n/d" if gone else cell for cell, gone in zip(given, untested, strict=True)]
+
+
 def p_value(p: float) -> str:
     """Return a p-value: ``< 1e-16``, three digits below 1e-4, else four decimals."""
     if math.isnan(p):

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from dpmodels.results.record import Record
 
 __all__ = [
-    "conf_int", "covariance", "glance", "quantile", "series", "standard_errors", "styled", "tidy",
+    "conf_int", "covariance", "deciding", "errors", "glance", "quantile", "series",
+    "standard_errors", "styled", "tidy",
 ]  # fmt: skip
 
 KINDS = ("total", "sampling", "privacy")
+#: Level of the interval whose half width the printed error is of.
+DECIDES = 0.95
 TIDY = (
     "term",
     "estimate",
@@ -68,28 +71,64 @@ def standard_errors(est: Estimate, kind: str = "total") -> Array:
     return np.sqrt(np.where(variance >= 0, variance, np.nan))
 
 
-def statistics(est: Estimate) -> Array:
-    """Return (p,) estimate / total standard error."""
+def deciding(est: Estimate) -> Array:
+    """Return (p,) errors that intervals, z and p rest on: total, with the allowance for a bias.
+
+    The half width of the 95 % interval over that of an unbiased normal (or t) estimate: without
+    a bias bound the total standard error.
+    """
     se = standard_errors(est)
-    out = np.full(se.shape, np.nan)
-    np.divide(est.params, se, out=out, where=se > 0)
+    if est.bias is None:
+        return se
+    return half_width(se, est.bias, DECIDES, est.use_t) / quantile(DECIDES, est.use_t)
+
+
+def statistics(est: Estimate) -> Array:
+    """Return (p,) estimate over the error that decides (:func:`deciding`); NaN where untested."""
+    error = deciding(est)
+    out = np.full(error.shape, np.nan)
+    np.divide(est.params, error, out=out, where=error > 0)
+    if est.untested is not None:
+        out[est.untested] = np.nan
     return out
 
 
 def p_values(est: Estimate) -> Array:
     """Return (p,) two-sided p-values, normal reference (t if the method says so).
 
-    With a bias bound b they belong to the bias-aware intervals: the largest tail probability
-    ``P(|N(a, 1)| > |z|)`` over ``|a| <= b / se``.
+    With a bias bound b the larger of the tail of z and of the largest tail probability
+    ``P(|N(a, 1)| > |estimate|/se)`` over ``|a| <= b / se``: below .05 just where the 95 %
+    interval excludes zero, and never smaller than z says.
     """
     from scipy.special import log_ndtr, stdtr
 
     z = -np.abs(statistics(est))
-    if est.bias is not None:
-        a = relative_bias(est)
-        return np.asarray(np.exp(log_ndtr(z + a)) + np.exp(log_ndtr(z - a)))
     tail = stdtr(est.use_t, z) if est.use_t is not None else np.exp(log_ndtr(z))
-    return np.asarray(2.0 * tail)
+    p = np.asarray(2.0 * tail)
+    if est.bias is None:
+        return p
+    a, se = relative_bias(est), standard_errors(est)
+    own = np.full(se.shape, np.nan)
+    np.divide(-np.abs(est.params), se, out=own, where=se > 0)
+    aware = np.exp(log_ndtr(own + a)) + np.exp(log_ndtr(own - a))
+    return np.asarray(np.where(np.isnan(p), np.nan, np.fmax(p, aware)))
+
+
+def errors(est: Estimate) -> pd.DataFrame:
+    """Return what an error consists of, one row a coefficient: error, sampling, privacy, bias."""
+    import pandas as pd
+
+    bias = np.zeros(est.params.shape) if est.bias is None else np.asarray(est.bias)
+    return pd.DataFrame(
+        {
+            "error": deciding(est),
+            "std_error": standard_errors(est),
+            "sampling": standard_errors(est, "sampling"),
+            "privacy": standard_errors(est, "privacy"),
+            "bias_bound": bias,
+        },
+        index=pd.Index(list(est.names)),
+    )
 
 
 def quantile(level: float, use_t: float | None = None) -> float:
@@ -163,7 +202,7 @@ def tidy(
     columns = (
         list(est.names),
         params,
-        standard_errors(est),
+        deciding(est),
         standard_errors(est, "sampling"),
         standard_errors(est, "privacy"),
         statistics(est),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
@@ -148,6 +149,12 @@ def read_only(array: Any) -> Array:
     return copy
 
 
+def _mask(which: Any) -> npt.NDArray[np.bool_]:
+    copy = np.array(which, dtype=bool)
+    copy.setflags(write=False)
+    return copy
+
+
 def frozen(estimate: Estimate, released: bool) -> Estimate:
     """Copy an estimate, with read-only arrays and plain floats."""
     optional = (estimate.vcov_sampling, estimate.vcov_privacy, estimate.bias)
@@ -159,6 +166,7 @@ def frozen(estimate: Estimate, released: bool) -> Estimate:
         vcov_sampling=sampling,
         vcov_privacy=privacy,
         bias=bias,
+        untested=None if estimate.untested is None else _mask(estimate.untested),
         released=released,
         stats={str(k): float(v) for k, v in estimate.stats.items()},
         notes=tuple(map(str, estimate.notes)),

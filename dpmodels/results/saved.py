@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
@@ -109,6 +110,10 @@ def _array_in(saved: Mapping[str, Any] | None) -> Array | None:
     return array
 
 
+def _mask_in(saved: Any) -> npt.NDArray[np.bool_] | None:
+    return None if saved is None else np.array(saved, dtype=bool)
+
+
 def _call_out(call: Call) -> dict[str, Any]:
     out = dict(vars(call))
     return {**out, "options": dict(call.options), "reasons": list(call.reasons)}
@@ -131,6 +136,7 @@ def _estimate_out(est: Estimate) -> dict[str, Any]:
         "warnings": list(est.warnings),
         "arrays": {k: _array_out(v) for k, v in est.arrays.items()},
         "use_t": est.use_t,
+        "untested": None if est.untested is None else est.untested.tolist(),
     }
 
 
@@ -150,4 +156,5 @@ def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
         warnings=tuple(saved["warnings"]),
         arrays={k: v for k, v in arrays.items() if v is not None},
         use_t=saved["use_t"],
+        untested=_mask_in(saved.get("untested")),  # absent in files of 0.2.0 and before
     )

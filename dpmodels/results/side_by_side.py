@@ -191,12 +191,13 @@ def _about(fits: Sequence[Fit]) -> tuple[str, ...]:
     """Say what stars and intervals rest on where it is not the standard error alone."""
     if all(fit._record.estimate.bias is None for fit in fits):
         return ()
-    return ("P-values and intervals also allow for the bias bound of clipping (fit.bias_bound).",)
+    return ("Total errors, p-values and intervals allow for the bias bound of clipping.",)
 
 
 def _cells(fit: Fit, se: str, digits: int, stars: bool) -> dict[str, tuple[str, str]]:
     """Coefficient name -> (estimate, bracket)."""
-    parts = (fit.bse,) if se == "total" else (fit.bse_sampling, fit.bse_privacy)
+    error = fit.errors()["error"]
+    parts = (error,) if se == "total" else (fit.bse_sampling, fit.bse_privacy)
     inside = zip(*(f.column(part, digits) for part in parts), strict=True)
     shown = f.column(fit.params, digits)
     if stars:

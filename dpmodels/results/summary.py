@@ -164,6 +164,7 @@ def _table(
     low_name, high_name = inference.bound_names(level)
     p = inference.p_values(est)
     letter = "z" if est.use_t is None else "t"
+    z = f.column(inference.statistics(est), max(digits - 2, 1))
 
     def ends(one: Array, other: Array) -> list[str]:
         return f.column(one, digits, other)
@@ -174,7 +175,7 @@ def _table(
         (Column(estimates, width=10), f.column(params, digits)),
         (
             Column("total", errors, width=8, blocks=(0, 1), alone=errors),
-            f.column(inference.standard_errors(est), digits),
+            f.column(inference.deciding(est), digits),
         ),
         (
             Column("sampling", errors, width=8, blocks=(1,)),
@@ -188,8 +189,8 @@ def _table(
             Column("share", errors, width=7, wide=False, blocks=(1,)),
             [f.percent(v) for v in inference.privacy_share(est)],
         ),
-        (Column(letter, width=7), f.column(inference.statistics(est), max(digits - 2, 1))),
-        (Column(f"P>|{letter}|", width=8), [f.p_value(v) for v in p]),
+        (Column(letter, width=7), f.tested(z, est.untested)),
+        (Column(f"P>|{letter}|", width=8), f.tested([f.p_value(v) for v in p], est.untested)),
         (Column(low_name, width=7), ends(low, high)),
         (Column(high_name, width=8), ends(high, low)),
         *([(Column(width=3), [f.stars(v) for v in p])] if stars else []),

@@ -159,13 +159,33 @@ class Estimates:
         bias = np.zeros(est.params.shape) if est.bias is None else est.bias
         return inference.series(bias, est.names, "bias_bound")
 
+    def errors(self) -> pd.DataFrame:
+        """What the error of each coefficient consists of.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient: ``error`` (printed; z, p and intervals rest on it: the half
+            width of the 95 % interval over 1.96), ``std_error`` (root of the variances, ``bse``),
+            its parts ``sampling`` and ``privacy``, and ``bias_bound``.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return inference.errors(self._record.estimate)
+
     def _errors(self, kind: str, title: str) -> pd.Series[float]:
         est = self._record.estimate
         return inference.series(inference.standard_errors(est, kind), est.names, title)
 
     @property
     def zvalues(self) -> pd.Series[float]:
-        """Estimate over total standard error."""
+        """Estimate over the error that decides (``fit.errors()["error"]``).
+
+        That is the total standard error, and what the interval allows for a bias. NaN where a
+        coefficient is not determined at this budget.
+        """
         est = self._record.estimate
         return inference.series(inference.statistics(est), est.names, "zvalues")
 

@@ -106,11 +106,14 @@ class Allowance:
     curved: Curved
     carried: Carried | None = None
 
-    def leverage(self, rows: Array) -> Array:
-        """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
+    def leverage(self, rows: Array, noise: float | None = None) -> Array:
+        """Return l_j of linear functions of d (k, r): information from rows of large leverage.
+
+        ``noise``: of L, as much is put down to it; None: ``spread_noise``.
+        """
+        noise = self.spread_noise if noise is None else noise
         r = rows @ self.inverse
-        ordinary = np.sum((r @ self.ordinary) * r, axis=1)
-        ordinary += self.spread_noise * np.sum(r * r, axis=1)
+        ordinary = np.sum((r @ self.ordinary) * r, axis=1) + noise * np.sum(r * r, axis=1)
         whole = np.sum((r @ self.H) * r, axis=1)
         return np.clip(1.0 - ordinary / whole, 0.0, 1.0)
 
@@ -121,7 +124,8 @@ class Allowance:
         """
         if not self.leverage_factor:
             return np.zeros(len(rows), dtype=bool)
-        return np.asarray(self.leverage(rows) > FEW_ROWS)
+        noise = self.plan.noise.spread / self.plan.tail_rows
+        return np.asarray(self.leverage(rows, noise) > FEW_ROWS)
 
     def bias(self, rows: Array) -> Array:
         """Return the bias allowance of linear functions of d (k, r)."""

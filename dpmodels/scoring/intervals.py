@@ -30,6 +30,9 @@ SECOND_ORDER = 1.0
 UNSEEN, UNSEEN_SHRUNK = 0.1, 0.2
 #: A coefficient with this much of its variance in unresolved directions is not determined.
 UNRESOLVED = 0.5
+#: The same where H was shrunk: one whose own direction holds less information than this, or than
+#: this many noise sds of it.
+HARD, HARD_NOISE = 0.3, 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +53,8 @@ class Inference:
         J per row, as used.
     allowance : Allowance
         For a bias.
+    noise : float
+        sd of the entries of H.
     """
 
     sampling: Array
@@ -59,6 +64,7 @@ class Inference:
     unresolved: Array
     meat: Array
     allowance: Allowance
+    noise: float
 
     def variance(self, constant: Array | None) -> float:
         """Return the residual variance in units of the scale.
@@ -76,7 +82,15 @@ class Inference:
         return float(np.trace(np.linalg.solve(self.H, self.meat))) / len(self.meat)
 
     def undetermined(self, rows: Array) -> npt.NDArray[np.bool_]:
-        """Say which linear functions of d lie mostly in unresolved directions."""
+        """Say which linear functions of d are not determined at this budget.
+
+        Those that lie mostly in unresolved directions; with many columns those along which there
+        is little information (``theory.md``, 4).
+        """
+        if self.allowance.plan.manner.shrinks:
+            ahead = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+            along = np.sum((ahead @ self.H) * ahead, axis=1)
+            return np.asarray(along < max(HARD, HARD_NOISE * self.noise))
         if not self.unresolved.shape[1]:
             return np.zeros(len(rows), dtype=bool)
         r = rows @ self.inverse
@@ -191,4 +205,5 @@ def infer(
         vectors[:, values < step.floor],
         J,
         allowance,
+        step.nu,
     )

@@ -125,6 +125,7 @@ def estimate_fit(
         vcov_sampling=sampling,
         vcov_privacy=privacy,
         bias=bias,
+        untested=open_ if open_.any() else None,
         stats=reported,
         notes=tuple(notes),
         arrays={"start": found.Q, "information": found.chains[0].released[-1].information},
@@ -240,6 +241,13 @@ def _notes(
         return ", ".join(n for n, w in zip(names, which, strict=True) if w)
 
     notes = plan.sentences
+    if 2 * int(undetermined.sum()) > len(names):
+        notes.insert(
+            0,
+            f"More than half of the coefficients ({int(undetermined.sum())} of {len(names)}) are "
+            f"not determined at this budget. More {counted(plan)}, a larger eps or fewer terms "
+            "would help: dp.plan() says by how much, at no cost.",
+        )
     notes.append(
         "Intervals and p-values are bias-aware: they allow for what the clipping of long scores "
         "may have moved, by a rule calibrated on real tables, not a proof. Bound of the bias "
@@ -249,13 +257,14 @@ def _notes(
     notes.append(_errors(plan))
     if few.any():
         notes.append(
-            f"Rests on few {counted(plan)}: {those(few)}. The interval allows for a bias of "
-            "bias_bound; more is possible."
+            f"Rests on {counted(plan)} of high leverage: {those(few)}. The interval allows for a "
+            "bias of bias_bound; more is possible."
         )
     if undetermined.any():
         notes.append(
-            f"Not determined at this budget, so the interval is wide: {those(undetermined)}. More "
-            f"{counted(plan)}, a larger eps, narrower ranges or fewer terms would help."
+            f"Not determined at this budget, so the interval is wide and no z and p are given: "
+            f"{those(undetermined)}. More {counted(plan)}, a larger eps, narrower ranges or fewer "
+            "terms would help."
         )
     if lost.any():
         notes.append(

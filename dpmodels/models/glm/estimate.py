@@ -138,6 +138,11 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             )
     else:
         notes.append(f"{ridge}; it shrinks the coefficients towards zero on the centred columns.")
+    if sampling is not None:
+        notes.append(
+            "No z and p: the ridge's bias is in the errors to first order only, and no interval "
+            'that holds all of it has been measured. method="scoring" gives tests.'
+        )
     notes.append(_reach_note(detail))
     notes += _empty_note(plan, release, detail)
     arrays = {}
@@ -153,4 +158,5 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         stats={"ridge": released.lam, "score_noise_sd": released.sigma, "radius": detail.radius},
         notes=(*plan.sentences, *notes),
         arrays=arrays,
+        untested=None if sampling is None else np.ones(len(names), dtype=bool),
     )
