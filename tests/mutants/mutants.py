@@ -1235,6 +1235,12 @@ MUTANTS = (
     ),
     Mutant(
         _M + "table/ranks.py",
+        "    below = q.denominator * (up_to - counts) - target",
+        "    target -= target % q.denominator\n    below = q.denominator * (up_to - counts) - target",
+        ("tests/privacy/test_people_tables.py", "-k", "many_groups"),
+    ),
+    Mutant(
+        _M + "table/ranks.py",
         "return np.maximum(np.maximum(below, above), 0)",
         "return 2 * np.maximum(np.maximum(below, above), 0)",
         (REPLAY, "-k", "dp_quantile",),
