@@ -213,9 +213,21 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/sources/together.py",
-        "return found.shuffle(on=_PLACE)",
-        "return found",
+        "return _by_person(data, column, dict(kinds)).shuffle(on=_PLACE)",
+        "return _by_person(data, column, dict(kinds))",
         ("tests/unit/sources/test_together.py",),
+    ),
+    Mutant(
+        "dpmodels/sources/pieces.py",
+        "            source = TypedPart(source, self.types, WHOLE)",
+        "            pass",
+        ("tests/privacy/test_typed_parts.py",),
+    ),
+    Mutant(
+        "dpmodels/units/ids.py",
+        "        if found != self._type:",
+        "        if False:",
+        ("tests/unit/units/test_ids.py",),
     ),
     Mutant(
         "dpmodels/sources/together.py",
