@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["bars_are_secret", "no_bars", "progress_bar"]
+from dpmodels.quiet import bars_are_secret
 
-_SECRET: ContextVar[bool] = ContextVar("dpmodels_no_bars", default=False)
+__all__ = ["progress_bar"]
 
 #: Cells of all passes above which a bar is shown unasked (about two seconds).
 LONG = 200_000_000
-
-
-@contextmanager
-def no_bars() -> Iterator[None]:
-    """Show no bar inside, whatever is asked: how often something runs there is secret."""
-    token = _SECRET.set(True)
-    try:
-        yield
-    finally:
-        _SECRET.reset(token)
-
-
-def bars_are_secret() -> bool:
-    """Tell if a bar would show what has to stay secret."""
-    return _SECRET.get()
 
 
 class _Silent:

@@ -174,7 +174,7 @@ def _best(
     With it whether a run was seeded: then nothing is promised, and which of them ran is told too.
     """
     from dpmodels.privacy.ledger import already_charged
-    from dpmodels.sources.progress import no_bars
+    from dpmodels.quiet import no_bars
 
     paid = _Paid()
     noise = run.inner_source(BEST_STEP)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.sources.progress import bars_are_secret
+from dpmodels.quiet import bars_are_secret
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.objective import Objective
