@@ -78,12 +78,17 @@ class Opened:
     _runs: list[Run]
     _ledger: tuple[Any, Any] | None
 
+    def remark(self, step: str, text: str) -> None:
+        """Write into the ledger what a step turned out to be."""
+        if self._ledger is not None:
+            budget, charge = self._ledger
+            budget.note(charge, step, text)
+
     def note(self, reply: bool) -> None:
         """Write what came of the test into the ledger: an output that was paid for."""
         tests = [step.name for step in self.guarantee.steps if step.reply_test]
-        if self._ledger is not None and tests:
-            budget, charge = self._ledger
-            budget.note(charge, tests[-1], "reply" if reply else "NO REPLY")
+        if tests:
+            self.remark(tests[-1], "reply" if reply else "NO REPLY")
 
     def stopped(self, untouched: bool) -> str:
         """Return what became of the charge of a call whose workers died."""

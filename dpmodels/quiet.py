@@ -1,4 +1,4 @@
-"""Silence warnings from several threads at once.
+"""Silence: warnings, from several threads at once; and progress bars.
 
 ``warnings.catch_warnings`` saves and restores a list that all threads share: two blocks that
 overlap in time can restore each other's "ignore", for good. Here the first block to open saves
@@ -11,8 +11,11 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
-__all__ = ["quiet"]
+__all__ = ["bars_are_secret", "no_bars", "quiet"]
+
+_SECRET: ContextVar[bool] = ContextVar("dpmodels_no_bars", default=False)
 
 _LOCK = threading.Lock()
 _OPEN: list[warnings.catch_warnings] = []  # type: ignore[type-arg, unused-ignore]
@@ -36,3 +39,18 @@ def quiet() -> Iterator[None]:
             _COUNT[0] -= 1
             if _COUNT[0] == 0:
                 _OPEN.pop().__exit__(None, None, None)
+
+
+@contextmanager
+def no_bars() -> Iterator[None]:
+    """Show no bar inside, whatever is asked: how often something runs there is secret."""
+    token = _SECRET.set(True)
+    try:
+        yield
+    finally:
+        _SECRET.reset(token)
+
+
+def bars_are_secret() -> bool:
+    """Tell if a bar would show what has to stay secret."""
+    return _SECRET.get()

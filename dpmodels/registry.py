@@ -49,8 +49,12 @@ __all__ = [
 class Backend(Protocol):
     """The three functions a method supplies. Module-level functions will do."""
 
-    def plan(self, request: Request, design: Design, n: int) -> Plan:
-        """Decide everything public: steps, scales, shares. Reads no row."""
+    def plan(self, request: Request, design: Design, n: int | None) -> Plan:
+        """Decide everything public: steps, scales, shares. Reads no row.
+
+        n is None where it is private, under add-remove: a method without that relation in its
+        entry always gets a number.
+        """
         ...
 
     def release(self, plan: Plan, rows: Rows, run: Run) -> Release:

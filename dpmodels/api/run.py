@@ -36,21 +36,32 @@ if TYPE_CHECKING:
 __all__ = ["execute", "make_plan", "settled"]
 
 
-def make_plan(call: Designed, n: int) -> Plan:
-    """Return the plan of a call: the same code for ``plan()`` and for a fit."""
+def make_plan(call: Designed, n: int | None) -> Plan:
+    """Return the plan of a call: the same code for ``plan()`` and for a fit.
+
+    Parameters
+    ----------
+    call : Designed
+    n : int or None
+        Number of rows, or of people. Dropped here where it is private, so that no plan can depend
+        on it: under add-remove a method's ``plan`` is handed None.
+    """
     request = call.request
-    if n < 1 and request.relation == "replace":  # under add-remove the count is private
+    if request.relation != "replace":
+        n = None
+    elif n is None or n < 1:
         raise RequestError("the table has no rows")
     backend, reasons = request.method.chosen(request)
     _serves_people(request, backend or request.method.backend, reasons)
     request = replace(request, reasons=(*request.reasons, *reasons))
     planned = request.method.load(backend).plan
     if request.unit is not None and request.unit.most:
+        assert n is not None  # max_rows= is for replace-one (``building.py``)
         plan = capped_plan(planned, request, call.design, n)
     else:
         plan = planned(request, call.design, n)
     plan = replace(plan, backend=backend)
-    if plan.purchase is not None and request.relation == "replace":
+    if plan.purchase is not None and n is not None:
         from dpmodels.ranges.expected import purchase_advice
 
         plan = replace(plan, advice=(*purchase_advice(plan.purchase, n), *plan.advice))
@@ -80,7 +91,7 @@ def _serves_people(request: Request, backend: str, reasons: tuple[str, ...]) -> 
     )
 
 
-def settled(call: Designed, n: int) -> tuple[Designed, Plan]:
+def settled(call: Designed, n: int | None) -> tuple[Designed, Plan]:
     """Return the call that runs, and its plan: the second one where the first is outdone."""
     plan = make_plan(call, n)
     if call.second is None or not plan.outdone:
@@ -112,7 +123,7 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
         n = row_count(
             source, call.n if public_n or source.n is None else None, next(iter(call.design.kinds))
         )
-    call, plan = settled(call, n)
+    call, plan = settled(call, n if public_n else None)
     request = call.request
     if plan.passes > 1 and not source.rescannable and person is None:
         raise SourceError(READ_ONCE)

@@ -69,7 +69,7 @@ def dp_select(
     budget : Budget, optional
         Charged once, for the choice; calls inside candidates are part of it.
     seed : int, optional
-        For tests: the result is then NOT PRIVATE.
+        For tests: the result is then NOT PRIVATE, as it is where a candidate is given one.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def dp_select(
     Unit: one row, as for the candidates. (eps, delta), **if** every candidate is private at what
     it is given: (eps/3, delta/((1 + e^eps) mean)) a run, or the mu of a run. Charged before the
     first run. The number of runs has to stay secret: candidates must not print, log, count or
-    give a budget of their own.
+    give a budget of their own. Progress bars of calls inside are not shown.
 
     Examples
     --------

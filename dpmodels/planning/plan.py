@@ -111,7 +111,7 @@ class Plan(Shown):
         Parameters
         ----------
         request, design, n
-            As the method's ``plan`` got them; n is kept only where it is public.
+            As the method's ``plan`` got them. A guess in place of a private n is not kept.
         steps : iterable of Step
         notes, proved
             Of the guarantee.

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["enough_rows", "guessed_rows", "planning_rows"]
 
 
-def planning_rows(request: Request, n: int) -> int:
-    """Return the row count that rules may use: n, or the public guess under add/remove."""
-    if request.relation == "replace":
+def planning_rows(request: Request, n: int | None) -> int:
+    """Return the row count that rules may use: n, or the public guess where n is private."""
+    if n is not None:
         return n
     guess = request["n_guess"]
     if guess is None:
@@ -31,10 +31,10 @@ def guessed_rows(request: Request) -> float:
     return 0.0 if request.unit is None else request.unit.rows
 
 
-def enough_rows(request: Request, design: Design, n: int) -> int:
+def enough_rows(request: Request, design: Design, n: int | None) -> int:
     """Return the row count of the public rules; refuse fewer rows than coefficients."""
     rows = planning_rows(request, n)
-    if request.relation == "replace" and n <= design.p:
+    if request.relation == "replace" and rows <= design.p:
         counted = "rows" if request.unit is None else "people"
-        raise RequestError(f"n = {n} {counted} cannot carry {design.p} coefficients")
+        raise RequestError(f"n = {rows} {counted} cannot carry {design.p} coefficients")
     return rows

@@ -115,7 +115,7 @@ class Budget(Shown):
         self._store: Store = MemoryStore(account)
         self.label = ""
         self._tokens: list[Token[Budget | None]] = []
-        self._stopped: list[tuple[Charge, Guarantee]] = []
+        self._stopped: list[tuple[Charge, int, str, Guarantee]] = []
 
     @classmethod
     def _of(cls, store: Store, label: str) -> Budget:
@@ -241,21 +241,25 @@ class Budget(Shown):
         Notes
         -----
         **Privacy.** A call that :meth:`stopped` before it released anything is charged already: the
-        same call, of the same guarantee, takes that charge up, once.
+        same call, of the same guarantee, takes that charge up, once: in the process that paid, and
+        if the ledger still has the charge.
         """
         with _LOCK:
-            for i, (charge, asked) in enumerate(self._stopped):
-                if charge.call == str(call) and asked == guarantee:
+            mine = (os.getpid(), str(call), guarantee)
+            for i, (charge, *whose) in enumerate(self._stopped):
+                if mine == tuple(whose):
+                    self._store.confirm(charge)
                     return self._stopped.pop(i)[0]
         return self._store.append(str(call), [guarantee])[0]
 
     def stopped(self, charge: Charge, guarantee: Guarantee) -> None:
         """Say that a call was charged and stopped before it released anything.
 
-        Known to this object only: whoever opens the ledger file anew charges again.
+        Known to this object only, in this process: whoever opens the ledger file anew charges
+        again, and so does a forked process, whose copy of what is known here is no charge.
         """
         with _LOCK:
-            self._stopped.append((charge, guarantee))
+            self._stopped.append((charge, os.getpid(), charge.call, guarantee))
 
     def charge_together(self, calls: Iterable[tuple[str, Guarantee]]) -> tuple[Charge, ...]:
         """Charge a list of calls declared together, before the first of them runs; all or none.

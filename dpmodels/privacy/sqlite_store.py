@@ -76,6 +76,8 @@ class FileStore:
         self._identity: tuple[Any, ...] | None = None
         #: Number and mark of the last charge that this object has seen.
         self._seen: tuple[int, str | None] = (0, None)
+        #: Number -> mark of the charges that this object made.
+        self._made: dict[int, str] = {}
         self._lock = threading.Lock()
 
     # -- opening ---------------------------------------------------------------------------
@@ -148,13 +150,16 @@ class FileStore:
         with self._lock:
             number, mark = self._seen
             if number and (last[0] < number or (mark and _last(db, number) != (number, mark))):
-                raise BudgetError(
-                    f"the ledger {str(self.path)!r} has lost charges: {number} were seen, and the "
-                    f"file is an older copy with {last[0]} calls. Nothing was charged. Bring back "
-                    "the newest file. If it is lost, the calls that the copy forgets were still "
-                    "answered: what is promised is then the file's budget and theirs together"
-                )
+                raise self._lost(number, last[0])
             self._seen = max(self._seen, last, key=lambda seen: seen[0])
+
+    def _lost(self, seen: int, held: int) -> BudgetError:
+        return BudgetError(
+            f"the ledger {str(self.path)!r} has lost charges: {seen} were seen, and the file is an "
+            f"older copy with {held} calls. Nothing was charged. Bring back the newest file. If it "
+            "is lost, the calls that the copy forgets were still answered: what is promised is "
+            "then the file's budget and theirs together"
+        )
 
     # -- connections -----------------------------------------------------------------------
 
@@ -270,7 +275,16 @@ class FileStore:
                 new.append(Charge(number, when, names[i], guarantee, entry))
         with self._lock:  # committed
             self._seen = max(self._seen, (new[-1].number, mark), key=lambda seen: seen[0])
+            self._made.update((charge.number, mark) for charge in new)
         return new
+
+    def confirm(self, charge: Charge) -> None:
+        """Refuse if the file under the path has lost a charge that this object made."""
+        self._must_exist()
+        with self._transaction() as db:  # which recognises the file
+            mark = self._made.get(charge.number)
+            if mark is None or _last(db, charge.number) != (charge.number, mark):
+                raise self._lost(charge.number, _last(db)[0])
 
     def note(self, number: int, step: str, text: str) -> None:
         """Attach an outcome to a step of a charged call."""

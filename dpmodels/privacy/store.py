@@ -31,6 +31,10 @@ class Store(Protocol):
         """Admit and commit calls, all or none."""
         ...
 
+    def confirm(self, charge: Charge) -> None:
+        """Refuse if a charge of this object is not there any more."""
+        ...
+
     def note(self, number: int, step: str, text: str) -> None:
         """Attach an outcome to a step of a charged call."""
         ...
@@ -67,12 +71,7 @@ class MemoryStore:
     def append(self, calls: str | Sequence[str], guarantees: Sequence[Guarantee]) -> list[Charge]:
         """Admit and record calls, all or none."""
         names = [calls] if isinstance(calls, str) else list(calls)
-        if os.getpid() != self._process:
-            raise BudgetError(
-                "this budget belongs to the process that made it: a forked process holds a copy, "
-                "which would spend the same budget again. Share a ledger file instead: "
-                "Budget.open(path). Nothing was charged"
-            )
+        self._in_own_process()
         with self._lock:
             after, admitted = admit_all(self._account, guarantees)
             first = len(self._charges) + 1
@@ -83,6 +82,18 @@ class MemoryStore:
             self._charges += new
             self._account = after
         return new
+
+    def _in_own_process(self) -> None:
+        if os.getpid() != self._process:
+            raise BudgetError(
+                "this budget belongs to the process that made it: a forked process holds a copy, "
+                "which would spend the same budget again. Share a ledger file instead: "
+                "Budget.open(path). Nothing was charged"
+            )
+
+    def confirm(self, charge: Charge) -> None:
+        """Refuse in a forked process; memory loses no charge."""
+        self._in_own_process()
 
     def note(self, number: int, step: str, text: str) -> None:
         """Attach an outcome to a step of a charged call."""

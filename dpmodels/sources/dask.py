@@ -14,6 +14,8 @@ from typing import Any
 from dpmodels.sources.memory import FrameSource
 from dpmodels.sources.piece import Piece, connected_client
 from dpmodels.sources.source import check_names, numpy_kind
+from dpmodels.sources.typed import TypedPart, types_of
+from dpmodels.units.ids import id_type
 
 __all__ = ["DaskSource"]
 
@@ -30,12 +32,15 @@ class DaskSource:
         check_names(data.columns)
         self._data = data
         self.kinds = {c: numpy_kind(t) for c, t in data.dtypes.items()}
+        # those of the frame: a partition may have got others by the cells that it holds
+        self.types = types_of(FrameSource(data._meta))
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield the chunks of one partition after another."""
         scheduler = self.client or "synchronous"
         for part in self._parts(names):
-            yield from FrameSource(part.compute(scheduler=scheduler)).chunks(names)
+            found = FrameSource(part.compute(scheduler=scheduler))
+            yield from TypedPart(found, self.types).chunks(names)
 
     def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
         """Return the partitions, if a cluster computes them."""
@@ -58,19 +63,23 @@ class DaskSource:
         """
         if self.client is None:
             return []
-        from dpmodels.sources.together import moved
+        from dpmodels.sources.together import moved, whole_part
 
         held = self.client.persist(moved(self._data, column, kinds))
-        return [Piece(FrameSource, part) for part in held.to_delayed()]
+        return [Piece(whole_part, part) for part in held.to_delayed()]
 
     def people(self, column: str) -> int | None:
         """Return the number of different ids, counted where they are; None: by the caller."""
         if self.client is None:
             return None
-        from dpmodels.sources.together import counted
+        from dpmodels.sources.together import added_people, counted, people_of
 
-        tasks = [_length(part) for part in counted(self._data, column).to_delayed()]
-        return sum(self.client.gather(self.client.compute(tasks)))
+        tasks = [people_of(part) for part in counted(self._data, column).to_delayed()]
+        return added_people(self.client.gather(self.client.compute(tasks)))
+
+    def ids(self, column: str) -> str:
+        """Return what the frame says of the type of ids."""
+        return id_type(self._data._meta[column])
 
     @functools.cached_property
     def client(self) -> Any:

@@ -50,7 +50,9 @@ class Elsewhere:
     Parameters
     ----------
     kinds : mapping of str to str
-        Column -> "numeric", "bool", "category", "text" or "datetime". Public.
+        Column -> "numeric", "bool", "category", "text" or "datetime". Public. The parts are read by
+        them, whatever a library has made of the cells of one; what cannot be (numbers for text) is
+        refused.
     n : int
         Number of rows. Public.
     sums : function
@@ -87,7 +89,7 @@ class Elsewhere:
             raise RequestError(f"n= is the number of rows, got {shown(n)}")
         if not callable(sums):
             raise RequestError("sums= is a function of a task (see the documentation)")
-        self.kinds = dict(kinds)
+        self.kinds = self.types = dict(kinds)
         self.n: int | None = n
         self.crew = Caller(sums)
 

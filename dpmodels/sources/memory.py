@@ -170,12 +170,17 @@ class ArrowSource:
             query = data.limit(0) if lazy and hasattr(data, "limit") else data
             schema = withheld(lambda: pa.RecordBatchReader.from_stream(query).schema)
         check_names(schema.names)
+        self._schema = schema
         self.kinds = {f.name: arrow_kind(f.type) for f in schema}
         self.n: int | None = None
         if hasattr(data, "num_rows"):
             self.n = int(data.num_rows)
         elif type(data).__module__.startswith("polars"):
             self.n = int(data.height)
+
+    def has_numbers(self, name: str) -> bool:
+        """Say whether the categories of a column are numbers."""
+        return arrow_kind(self._schema.field(name).type.value_type) in ("numeric", "bool")
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield record batches as dictionaries."""

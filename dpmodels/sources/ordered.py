@@ -20,7 +20,8 @@ from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.grouped import Index
 from dpmodels.sources.people import Cut, PeopleRows
 from dpmodels.sources.source import READ_ROWS, need
-from dpmodels.units.ids import sort_keys
+from dpmodels.sources.typed import one_type
+from dpmodels.units.ids import OneType, sort_keys
 
 if TYPE_CHECKING:
     from dpmodels.sources.adapt import Source
@@ -46,7 +47,8 @@ def check_sorter() -> None:
 
 def count_distinct(source: Source, person: Person) -> int:
     """Count the different ids of a table, in bounded memory: a public number."""
-    with TemporaryDirectory(prefix="dpmodels-") as place, _Sorter(Path(place), ()) as sorter:
+    one = one_type(source, person.column)
+    with TemporaryDirectory(prefix="dpmodels-") as place, _Sorter(Path(place), (), one) as sorter:
         for chunk in source.chunks([person.column]):
             sorter.add(chunk[person.column], {})
         return sorter.distinct()
@@ -91,7 +93,8 @@ class SortedPeople(PeopleRows):
         empty = coerce_all({c: np.empty(0) for c in kinds}, kinds)
         types = {c: v.dtype for c, v in empty.items()}
         column, place = self.person.column, self._path()
-        with _Sorter(place, tuple(types.values())) as sorter:
+        one = one_type(self._source, column)
+        with _Sorter(place, tuple(types.values()), one) as sorter:
             for chunk in self._source.chunks(list(dict.fromkeys([*kinds, column]))):
                 sorter.add(chunk[column], coerce_all({c: chunk[c] for c in kinds}, kinds))
                 del chunk
@@ -146,7 +149,7 @@ class SortedPeople(PeopleRows):
 class _Sorter:
     """A table of ids and cells in DuckDB: filled part by part, then sorted or counted."""
 
-    def __init__(self, place: Path, types: tuple[Any, ...]) -> None:
+    def __init__(self, place: Path, types: tuple[Any, ...], one: OneType) -> None:
         import duckdb
 
         self._place, self._types = place, types
@@ -162,6 +165,7 @@ class _Sorter:
             },
         )  # fmt: skip
         cells = "".join(f", {name} BIGINT" for name in self._names)
+        self._one = one
         self._do(f"CREATE TABLE cells (head BLOB, number BIGINT, place BIGINT{cells})")
 
     def __enter__(self) -> _Sorter:
@@ -177,6 +181,7 @@ class _Sorter:
         """Add a part of the table; rows without an id are left out."""
         import pyarrow as pa
 
+        self._one.check(ids)
         head, number, rows = sort_keys(ids)
         m = len(number)
         place = np.arange(self._rows, self._rows + m)

@@ -24,6 +24,7 @@ from dpmodels.sources.grouped import Columns, Index, by_person, runs
 from dpmodels.sources.keyed import keyed
 from dpmodels.sources.pieces import Partial, Task, added
 from dpmodels.sources.together import MOVED
+from dpmodels.sources.typed import one_type
 from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
 from dpmodels.units.ids import Ids
 
@@ -65,7 +66,7 @@ def count_people(source: Source, person: Person) -> int:
     found = None if there is None else there(person.column)
     if found is not None:
         return int(found)
-    ids = Ids(getattr(source, "n", None))
+    ids = Ids(getattr(source, "n", None), one_type(source, person.column))
     for chunk in source.chunks([person.column]):
         ids.add(chunk[person.column])
     return ids.count()
@@ -281,7 +282,7 @@ class PeopleRows:
         column = self.person.column
         names = list(dict.fromkeys([*kinds, column]))
         n = getattr(self._source, "n", None)
-        ids, held = Ids(n), Columns(n)
+        ids, held = Ids(n, one_type(self._source, column)), Columns(n)
         for chunk in self._source.chunks(names):
             ids.add(chunk[column])
             cells = {c: chunk[c] for c in kinds}

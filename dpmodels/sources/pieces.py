@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import pickle
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +22,7 @@ from dpmodels.sources.keyed import Key
 from dpmodels.sources.piece import stamp
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.source import Source
+from dpmodels.sources.typed import WHOLE, TypedPart
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Task:
         Of the coins that choose which rows are read at all ...
     inner : Key or None
         ... and of those that the job tosses.
+    types : mapping or None
+        Types of the table's columns, where a part comes with types of its own.
     """
 
     design: Design
@@ -82,12 +85,15 @@ class Task:
     windows: Windows = ALL_ROWS
     key: Key | None = None
     inner: Key | None = None
+    types: Mapping[str, str] | None = None
 
     def __repr__(self) -> str:
         return "<task of a pass, confidential>"
 
     def done(self, index: int, source: Source, first: int | None, mark: str = "") -> Partial:
         """Add up one part of the table."""
+        if self.types is not None:
+            source = TypedPart(source, self.types, WHOLE)
         rows = Rows(source, 0, public_n=False, first=first or 0)
         coins = None if self.key is None else self.key.coins(index, 0)
         inner = None if self.inner is None else self.inner.coins(index, 1)

@@ -6,6 +6,8 @@ import importlib.util
 import sys
 from typing import Any
 
+from dpmodels.quiet import bars_are_secret
+
 __all__ = ["progress_bar"]
 
 #: Cells of all passes above which a bar is shown unasked (about two seconds).
@@ -59,6 +61,6 @@ def progress_bar(asked: bool | None, n: int, columns: int) -> Any:
     """
     if asked is None:
         asked = n * columns > LONG and sys.stderr.isatty()
-    if not asked or importlib.util.find_spec("tqdm") is None:
+    if not asked or bars_are_secret() or importlib.util.find_spec("tqdm") is None:
         return _Silent()
     return _Shown(n)

@@ -66,7 +66,9 @@ def summed(
         return job.over(_blocks(rows, design, job, chosen), inner)
     if windows.every > 1:
         pieces = _in_order(rows, pieces)
-    return _by_tasks(rows, Task(design, job, windows, keyed(coins), keyed(inner)), pieces)
+    types = getattr(rows.source, "types", None)
+    task = Task(design, job, windows, keyed(coins), keyed(inner), types)
+    return _by_tasks(rows, task, pieces)
 
 
 def _by_tasks(rows: Any, task: Task, pieces: Sequence[Piece]) -> Any:
@@ -251,7 +253,9 @@ def sampled(
         return found
     size = rows.n if keep is None else len(keep)
     job = Sampled(tuple(indices), size, keep, design.response is not None)
-    cells: Cells = _by_tasks(rows, Task(design, job), pieces)
+    cells: Cells = _by_tasks(
+        rows, Task(design, job, types=getattr(rows.source, "types", None)), pieces
+    )
     out = np.full((len(job.index), size), np.nan)
     for at, values in zip(cells.places, cells.values, strict=True):
         out[:, at] = values

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.errors import SourceError
 
-__all__ = ["Ids", "sort_keys"]
+__all__ = ["Ids", "OneType", "id_type", "other_ids", "sort_keys"]
 
 Codes = npt.NDArray[np.int64]
 #: Floats at or above this do not tell neighbouring integers apart.
@@ -24,6 +25,52 @@ _WHOLE = b"\1"
 _TABLE = 4
 
 
+def id_type(column: Any) -> str:
+    """Return what the type of a column says of its ids: a public fact.
+
+    A library that meets a missing or an odd cell types a part by it: integers become floats, which
+    hold no id from 2^53 on, or text, whose "12" is another id than 12.
+    """
+    kind = getattr(column, "type", None)
+    if kind is not None and type(column).__module__.startswith("pyarrow"):
+        text = str(kind)
+        letter = "i" if text.startswith(("int", "uint")) else "f" if "float" in text else "O"
+        letter = "f" if text in ("double", "halffloat") else letter
+    else:
+        dtype = getattr(column, "dtype", None)
+        polars = type(column).__module__.split(".")[0] == "polars"
+        if polars and dtype is not None:
+            letter = "i" if dtype.is_integer() else "f" if dtype.is_float() else "O"
+        else:
+            letter = getattr(dtype, "kind", "O")
+    return {"i": "integers", "u": "integers", "f": "floats"}.get(letter, "text")
+
+
+class OneType:
+    """Refuses a part whose ids have another type than those of the first: see :func:`id_type`."""
+
+    def __init__(self, first: str = "") -> None:
+        self._type = first
+
+    def check(self, column: Any) -> None:
+        """Compare the type of a part; cells are not looked at, a part without any says nothing."""
+        if not len(column):
+            return
+        found = id_type(column)
+        self._type = self._type or found
+        if found != self._type:
+            raise SourceError(other_ids(self._type, found))
+
+
+def other_ids(first: str, found: str) -> str:
+    """Say that a part has ids of another type."""
+    return (
+        f"the column of ids holds {first} in one part of the table and {found} in another, and one "
+        "person would be two: give all parts the same type, for example by dtype={...} where they "
+        'are read ("Int64" for integers of which some are missing)'
+    )
+
+
 class Ids:
     """A column of ids, collected part by part: private.
 
@@ -31,14 +78,18 @@ class Ids:
     ----------
     n : int or None
         Rows to come, where that is known: integers then go straight to their place.
+    one : OneType or None
+        The type of the ids; None: that of the first part.
     """
 
-    def __init__(self, n: int | None = None) -> None:
+    def __init__(self, n: int | None = None, one: OneType | None = None) -> None:
         self._parts: list[tuple[Any, npt.NDArray[np.bool_] | None]] = []
         self._place, self._rows = np.empty(n or 0, dtype=np.int64), 0
+        self._one = one or OneType()
 
     def add(self, column: Any) -> None:
-        """Add the cells of a part."""
+        """Add the cells of a part, of the type of the first."""
+        self._one.check(column)
         cells, present = _canonical(column)
         a, self._rows = self._rows, self._rows + len(cells)
         if cells.dtype == np.int64 and present is None and self._rows <= len(self._place):

@@ -232,9 +232,21 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/sources/together.py",
-        "return found.shuffle(on=_PLACE)",
-        "return found",
+        "return _by_person(data, column, dict(kinds)).shuffle(on=_PLACE)",
+        "return _by_person(data, column, dict(kinds))",
         ("tests/unit/sources/test_together.py",),
+    ),
+    Mutant(
+        "dpmodels/sources/pieces.py",
+        "            source = TypedPart(source, self.types, WHOLE)",
+        "            pass",
+        ("tests/privacy/test_typed_parts.py",),
+    ),
+    Mutant(
+        "dpmodels/units/ids.py",
+        "        if found != self._type:",
+        "        if False:",
+        ("tests/unit/units/test_ids.py",),
     ),
     Mutant(
         "dpmodels/sources/together.py",
@@ -1245,6 +1257,12 @@ MUTANTS = (
         "2 * max(q.numerator",
         "1 * max(q.numerator",
         (REPLAY, "-k", "dp_table",),
+    ),
+    Mutant(
+        _M + "table/ranks.py",
+        "    below = q.denominator * (up_to - counts) - target",
+        "    target -= target % q.denominator\n    below = q.denominator * (up_to - counts) - target",
+        ("tests/privacy/test_people_tables.py", "-k", "many_groups"),
     ),
     Mutant(
         _M + "table/ranks.py",

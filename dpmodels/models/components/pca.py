@@ -92,7 +92,7 @@ def projector(M: Array, k: int) -> Array:
     return np.asarray(V @ V.T)
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_pca``."""
     k, p = request["k"], design.p
     if p < 2:

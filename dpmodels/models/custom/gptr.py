@@ -58,7 +58,7 @@ class GptrDetail:
     delta_f: float
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a release of a user's mechanism. Reads no row."""
     propose = request.method.name == "propose"
     for name in ("mechanism", "privacy_loss"):

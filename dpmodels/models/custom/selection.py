@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError
+from dpmodels.errors import NotPrivateWarning, RequestError
 from dpmodels.privacy.composition import eps_of_parts
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import RDP, Approximate
 from dpmodels.privacy.steps import Step
-from dpmodels.private import opened, released
+from dpmodels.private import opened, released, tell
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
@@ -134,8 +134,12 @@ class _Paid:
     A charge a run would also tell how many there were, which the proof needs to be secret.
     """
 
+    def __init__(self) -> None:
+        self.seeded = False
+
     def charge(self, call: str, guarantee: Guarantee) -> None:
-        """Charge nothing."""
+        """Charge nothing; remember if the noise of a run came from a seed."""
+        self.seeded |= guarantee.seeded
 
     def note(self, charge: None, step: str, text: str) -> None:
         """Note nothing: what came of a run is as secret as that it was made."""
@@ -162,19 +166,39 @@ def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
     return (score, output) if math.isfinite(score) else (-math.inf, None)
 
 
-def _best(plan: Choice, candidates: Sequence[Callable[..., Any]], run: Run) -> Any:
-    """Run random candidates, as many as the coins say; return the output of the best score."""
-    from dpmodels.privacy.ledger import already_charged
+def _best(
+    plan: Choice, candidates: Sequence[Callable[..., Any]], run: Run
+) -> tuple[Any, bool]:
+    """Run random candidates, as many as the coins say; return the output of the best score.
 
+    With it whether a run was seeded: then nothing is promised, and which of them ran is told too.
+    """
+    from dpmodels.privacy.ledger import already_charged
+    from dpmodels.quiet import no_bars
+
+    paid = _Paid()
     noise = run.inner_source(BEST_STEP)
     best_score, best = -math.inf, None
-    with already_charged(_Paid()):
+    with already_charged(paid), no_bars():
         for _ in range(_runs(plan.kind, plan.mean, float(noise.uniforms(1)[0]))):
             chosen = min(len(candidates) - 1, int(float(noise.uniforms(1)[0]) * len(candidates)))
             score, output = _run(candidates[chosen], *plan.arguments, noise)
             if score > best_score:
                 best_score, best = score, output
-    return best
+    return best, paid.seeded
+
+
+def _chosen(
+    call: str, plan: Choice, candidates: Sequence[Callable[..., Any]], budget: Any, seed: int | None
+) -> tuple[Any, Guarantee]:
+    """Charge, choose, and mark the choice where a candidate's noise was no noise."""
+    door = opened(call, plan, budget, seed)
+    best, seeded = released(door, _best, candidates)
+    if not seeded or door.guarantee.seeded:
+        return best, door.guarantee
+    door.remark(BEST_STEP, "NOT PRIVATE: a candidate was seeded")
+    tell(NotPrivateWarning("a candidate was given a seed=: the choice is NOT PRIVATE"))
+    return best, door.guarantee.not_private()
 
 
 def select(
@@ -218,8 +242,7 @@ def select(
     steps = (_step(kind, mu, float(mean)),)
     guarantee = Guarantee(steps, eps, delta, relation, notes=(RUNS_NOTE,))
     plan = Choice(kind, float(mean), (mu,), guarantee)
-    door = opened("select(...)", plan, budget, seed)
-    return released(door, _best, candidates), door.guarantee
+    return _chosen("select(...)", plan, candidates, budget, seed)
 
 
 def pair_per_candidate(eps: float, delta: float, mean: float) -> tuple[float, float]:
@@ -250,5 +273,4 @@ def select_tested(
     step = Step(BEST_STEP, Approximate(eps, delta), share=1.0, label="best of tested runs")
     guarantee = Guarantee((step,), eps, delta, relation, notes=(RUNS_NOTE,))
     plan = Choice("geometric", mean, pair, guarantee)
-    door = opened("dp_select(...)", plan, budget, seed)
-    return released(door, _best, candidates), door.guarantee
+    return _chosen("dp_select(...)", plan, candidates, budget, seed)

@@ -274,14 +274,17 @@ def _strength(
     return root
 
 
-def rescales(request: Request, design: Design, n: int) -> bool:
+def rescales(request: Request, design: Design, n: int | None) -> bool:
     """Return whether centres and scales are learnt first: the user's word, or a public rule.
 
     Not where most columns are dummies (their half-ranges are their scale) and noise is loud:
-    ``sqrt(16 p)/(mu n)`` above ``NOISY``. Otherwise it was the better of the two.
+    ``sqrt(16 p)/(mu n)`` above ``NOISY``. Otherwise it was the better of the two, and where n is
+    private (None) it is what is done.
     """
     if request["rescale"] is not None:
         return bool(request["rescale"])
+    if n is None:
+        return True
     dummies = sum(c.kind == "dummy" for c in design.columns)
     loud = noise_ratio(mu_gdp(request.eps, request.delta), design.p, n) > NOISY
     return not (loud and 2 * dummies > design.p)
@@ -303,12 +306,11 @@ def _shares(request: Request, rescale: bool, inference: bool) -> dict[str, float
     return {wanted[short[k]]: float(request.split[short[k]]) for k in default}
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_glm(method="objpert")``. Source: ``theory.md``, section 4."""
     check_common(request, design)
     loss = glm_loss(request, design)
     relation = request.relation
-    public_n = n if relation == "replace" else None
     rescale = rescales(request, design, n)
     to_buy = design.unknown
     bought = bounds_share(request, to_buy)
@@ -317,13 +319,13 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         k: v * (1.0 - bought) for k, v in _shares(request, rescale, request.inference).items()
     }
     radius = float(request["radius"] or working_radius(design, rescale))
-    if rescale and public_n is not None and not request["radius"]:
+    if rescale and n is not None and not request["radius"]:
         about = math.sqrt(shares[COEF_STEP]) * mu_gdp(request.eps, request.delta) / 2.0
-        radius = longer_radius(radius, loss, about, public_n)
+        radius = longer_radius(radius, loss, about, n)
     pair = (request.eps, request.delta)
     if relation == "replace":
         pair = add_remove_request(*pair)
-    kappa = _kappa(request, loss, radius, pair, public_n, rescale)
+    kappa = _kappa(request, loss, radius, pair, n, rescale)
     lam = radius * REACH * radius / kappa
     mu = _strength(
         request.eps, request.delta, tuple(shares.items()), loss, kappa, relation, failure, bought
@@ -336,8 +338,8 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     rho = math.sqrt(shares[COEF_STEP]) * mu / (2.0 if relation == "replace" else 1.0)
     sigma = radius * loss.score / rho
     tol = 1e-8 * sigma
-    if public_n is not None:
-        tol = max(tol, public_n * radius * loss.score * 2.0**-50)
+    if n is not None:
+        tol = max(tol, n * radius * loss.score * 2.0**-50)
     detail = GlmDetail(
         loss=loss,
         radius=radius,
@@ -350,7 +352,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         rescale=rescale,
         inference=request.inference,
         max_iter=int(request["max_iter"]),
-        passes=planned_passes(public_n, design.p),
+        passes=planned_passes(n, design.p),
         relation=relation,
         public_params=public_only(request, loss, design.has_intercept),
     )
@@ -368,7 +370,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         },
         purchase=purchase,
         detail=detail,
-        advice=_advice(detail, design, public_n),
+        advice=_advice(detail, design, n),
         # the design without its intercept has nothing to rescale
         passes=detail.passes
         + (purchase is not None)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpmodels.errors import RequestError
 from dpmodels.families import LINKS, family_of
+from dpmodels.planning.rows import planning_rows
 from dpmodels.scoring.engine import Chain
 from dpmodels.scoring.fitting import Model, plan_fit, release_fit
 from dpmodels.scoring.report import Part, estimate_fit
@@ -61,7 +62,7 @@ def _guess(request: Request, design: Design) -> float:
     return float(information[0] ** -0.5)
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_glm(method="scoring")``."""
     family = family_of(request["family"])
     asked = bool(request["fit_stats"])
@@ -77,7 +78,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     if asked and request.weights is not None:
         raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
     model = Model((Chain(score_of(request)),), guess=_guess(request, design), statistics=asked)
-    return plan_fit(request, design, n, model)
+    return plan_fit(request, design, planning_rows(request, n), model)
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

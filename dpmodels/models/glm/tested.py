@@ -153,7 +153,7 @@ def _hessian(
     return detail, steps(lo), proved
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_glm(method="gptr")``."""
     check_common(request, design)
     if not family_of(request["family"]).is_event:
@@ -168,7 +168,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         )
     B = float(request["radius"] or full_radius(design))
     build = _iso if request["shape"] == "iso" else _hessian
-    passes = planned_passes(n if request.relation == "replace" else None, design.p)
+    passes = planned_passes(n, design.p)
     detail, steps, proved = build(request, B, design.p, passes)
     if detail.lam <= B * B:
         raise RequestError(f"lam= must exceed B^2 = {B * B:.4g} (working units) for method='gptr'")

@@ -44,7 +44,7 @@ class AdaDetail:
     mu: float
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan AdaSSP: three releases of ``mu / sqrt 3`` each."""
     bought, steps, budget, rest = budget_of(request, design)
     part = budget.part(1.0 / 3.0)

@@ -41,7 +41,7 @@ class GdDetail:
     rows: int
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan T noisy gradients of ``mu / sqrt T`` each."""
     bought, steps, budget, rest = budget_of(request, design)
     T = int(request["iterations"])

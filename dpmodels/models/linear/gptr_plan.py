@@ -135,7 +135,7 @@ def _radius(request: Request, design: Design) -> float:
     return float(request["radius"] or column_radius(design))
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_ols(method="gptr")`` or ``"adaops"``."""
     _check(request)
     rule = request.method.name if request.method.name == "adaops" else "auto"
@@ -165,7 +165,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         lam=float(lam) if rule == "fixed" else 0.0,
         floor=float(request.options.get("floor", 10.0)),
         draws=draws,
-        n=n if request.relation == "replace" else None,
+        n=n,
         B=_radius(request, design),
     )
     # the failures cost gaussian_replace(mu, 3x)[1] in all under replace-one

@@ -104,7 +104,7 @@ def two_stages(mu: float, q: int, n: int) -> tuple[bool, float]:
     return value <= TWO_STAGE_NOISE, value
 
 
-def whitening_of(request: Request, design: Design, n: int) -> PublicWhitening:
+def whitening_of(request: Request, design: Design, n: int | None) -> PublicWhitening:
     """Return the whitening by the public data, which are part of the request."""
     if request.public is None:
         raise RequestError(
@@ -117,12 +117,14 @@ def whitening_of(request: Request, design: Design, n: int) -> PublicWhitening:
     )
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_ols(method="pmt")`` that ends by moments alone."""
     return whitened_plan(request, design, n, whitening_of(request, design, n))
 
 
-def whitened_plan(request: Request, design: Design, n: int, white: PublicWhitening) -> Plan:
+def whitened_plan(
+    request: Request, design: Design, n: int | None, white: PublicWhitening
+) -> Plan:
     """Plan stages, shares and radii of publicly whitened rows, from public facts."""
     rows = planning_rows(request, n)
     q = len(white.L)

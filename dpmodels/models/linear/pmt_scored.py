@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["estimate", "plan", "release"]
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_ols(method="pmt")`` that ends by scoring."""
     return scored.plan(request, design, n, whitening_of(request, design, n))
 

@@ -20,7 +20,7 @@ from dpmodels.exact.rowmap import UnitScale
 from dpmodels.models.linear.facts import Stage
 from dpmodels.models.linear.inference import unit_back
 from dpmodels.models.linear.public import public_radius
-from dpmodels.planning.rows import enough_rows
+from dpmodels.planning.rows import enough_rows, planning_rows
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.coordinates import Coordinates, constant_direction
@@ -81,7 +81,9 @@ def why_not(request: Request) -> str:
     return ""
 
 
-def plan(request: Request, design: Design, n: int, white: PublicWhitening | None = None) -> Plan:
+def plan(
+    request: Request, design: Design, n: int | None, white: PublicWhitening | None = None
+) -> Plan:
     """Plan a scoring fit: of ``ssp``, or of ``pmt`` about a public whitening."""
     chains, meat = (Chain(LeastSquares()),), request.options["vcov"] != "iid"
     model = LinearModel(chains, meat=meat)
@@ -90,7 +92,7 @@ def plan(request: Request, design: Design, n: int, white: PublicWhitening | None
         mu = mu_gdp(request.eps, request.delta) * math.sqrt(share)
         radius = public_radius(white, mu, enough_rows(request, design, n), phi=0.1, rule=None)
         model = LinearModel(chains, _white_coordinates(white, design), radius, meat, white=white)
-    return plan_fit(request, design, n, model)
+    return plan_fit(request, design, planning_rows(request, n), model)
 
 
 def _white_coordinates(white: PublicWhitening, design: Design) -> Coordinates:

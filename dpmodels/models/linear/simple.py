@@ -75,7 +75,7 @@ def budget_of(
 def make_plan(
     request: Request,
     design: Design,
-    n: int,
+    n: int | None,
     steps: Sequence[Step],
     bought: Purchase | None,
     detail: Any,

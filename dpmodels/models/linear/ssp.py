@@ -105,7 +105,7 @@ class SspDetail:
     scores: Gaussian | Pure | None = None
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_ols(method="ssp")`` that ends by moments alone."""
     rows = enough_rows(request, design, n)
     p, q = design.p, design.q
@@ -129,7 +129,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         bounded = _bounded(request, design)
     guided = stages == 2 and bounded is None
     # In a table sorted by a private column one row replaced moves the others between windows.
-    ordered = guided and request.relation == "replace" and bool(request["public_order"])
+    ordered = guided and n is not None and bool(request["public_order"])
     detail = SspDetail(
         stages,
         rows,
@@ -138,7 +138,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
         second,
         float(request["phi"]),
         float(request["radius"] or 0.0),
-        guide_windows(design, n, x) if ordered else ALL_ROWS,
+        guide_windows(design, rows, x) if ordered else ALL_ROWS,
         first_share(x) if guided and not ordered else 1,
         third,
     )

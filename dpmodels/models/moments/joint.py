@@ -47,7 +47,7 @@ class SecondDetail:
     per: float = 0.0
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan one release of ``sum (u, 1)(u, 1)'`` of unit rows."""
     bought, steps, budget, rest = budget_of(request, design)
     part = budget.part(1.0)

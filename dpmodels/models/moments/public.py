@@ -29,7 +29,7 @@ __all__ = ["estimate", "plan", "release"]
 WEIGHTS = "row weights"
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_moments(method="pmt")``. The public data are part of the request."""
     if request.public is None:
         raise RequestError(

@@ -71,7 +71,7 @@ class WhitenedDetail:
     per: float = 0.0
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan one release of the moments of (1, x), or two by a rule on public numbers."""
     rows, p = planning_rows(request, n), design.p
     bought, steps, budget = purchase(request, design)

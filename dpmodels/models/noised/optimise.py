@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.quiet import bars_are_secret
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.objective import Objective
@@ -162,7 +163,7 @@ class _Scaled:
 
 def _progress(show: bool | None, n: int, stages: int) -> Any:
     """Return a progress bar, or None: long fits only, and only where tqdm is installed."""
-    if show is False or (show is None and n < 200_000):
+    if show is False or (show is None and n < 200_000) or bars_are_secret():
         return None
     try:
         from tqdm import tqdm

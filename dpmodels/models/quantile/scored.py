@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, shown
+from dpmodels.planning.rows import planning_rows
 from dpmodels.scoring.engine import Chain
 from dpmodels.scoring.fitting import Model, plan_fit, release_fit
 from dpmodels.scoring.report import Part, estimate_fit
@@ -45,14 +46,14 @@ def taus_of(value: Any) -> tuple[float, ...]:
     return tuple(sorted(float(tau) for tau in several))
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_quantreg(method="scoring")``."""
     taus = taus_of(request["tau"])
     labels = [f"tau = {tau:g}" if len(taus) > 1 else "" for tau in taus]
     chains = tuple(
         Chain(Quantile(tau=tau), label) for tau, label in zip(taus, labels, strict=True)
     )
-    return plan_fit(request, design, n, Model(chains, guess=_GUESS))
+    return plan_fit(request, design, planning_rows(request, n), Model(chains, guess=_GUESS))
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
 from dpmodels.models.robust.tabulated import Tabulated
+from dpmodels.planning.rows import planning_rows
 from dpmodels.scoring.engine import Chain
 from dpmodels.scoring.fitting import Model, plan_fit, release_fit
 from dpmodels.scoring.report import Part, estimate_fit
@@ -75,13 +76,13 @@ def _alone(request: Request, loss: str) -> None:
             raise RequestError(f"{name}= belongs to loss={' or '.join(map(repr, losses))}")
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan a call of ``dp_mest(method="scoring")``."""
     score = score_of(request, design)
     fixed = request["scale"]
     if fixed is not None and isinstance(score, Huber):
         score = replace(score, given=float(fixed))
-    return plan_fit(request, design, n, Model((Chain(score),)))
+    return plan_fit(request, design, planning_rows(request, n), Model((Chain(score),)))
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

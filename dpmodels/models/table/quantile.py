@@ -24,6 +24,7 @@ from dpmodels.models.table.ranks import (
     fraction,
     grid_for,
     histograms,
+    move,
     penalties,
     people_histogram,
 )
@@ -156,8 +157,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Privacy
     -------
     Unit: one row; replace-one, n public. Each draw is pure eps-DP: one row moves a penalty by at
-    most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the same, in steps
-    of 1/256: ranks are sums of people's means (``units/theory.md``, 11).
+    most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the same: ranks are
+    sums of people's means, in steps of 1/256 (``units/theory.md``, 11).
     """
     design = ranged_design(plan, rows, run)
     if design is None:
@@ -179,8 +180,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
             chosen = run.choose(
                 name + end,
                 penalties(counts[j][None], exact, offset, unit),
-                sensitivity=unit or exact.denominator,
-                largest=(unit or exact.denominator) * rows.n,
+                sensitivity=move(exact, grouped=False, unit=unit),
+                largest=(unit or 1) * exact.denominator * rows.n,
             )
             values[name + end] = grids[j][chosen]
     return Release(values, plan.guarantee, design)

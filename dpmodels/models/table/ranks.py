@@ -35,8 +35,7 @@ __all__ = [
     "histograms", "move", "penalties", "people_histogram", "quantile_part", "release_quantiles",
 ]  # fmt: skip
 
-#: Steps of a person's mass, where its ranks are asked for: the exponential mechanism has a weight
-#: for every step.
+#: Steps of a person's mass, where its ranks are asked for.
 STEPS_OF_RANKS = 256
 #: Points of the grid.
 GRID = 1 << 16
@@ -181,7 +180,8 @@ def penalties(
 
     ``max(0, L - r, r - E)`` with the ranks L below and E up to the point and the target
     ``r = q m + offset`` cut to [0, m]. Valid and missing values alike move it by at most 1 in one
-    group, by ``max(q, 1 - q)`` where a row only enters or only leaves (and offset is 0).
+    group, by ``max(q, 1 - q)`` where a row only enters or only leaves (and offset is 0). Nothing is
+    rounded: a step lost in each group would add up over the groups of a person.
 
     Parameters
     ----------
@@ -189,15 +189,14 @@ def penalties(
     offset : int
         Ranks.
     unit : int
-        Counts are of people, in steps of 1 / unit, and so are the penalties: the target is rounded
-        down. 0: of rows.
+        Counts are of people, in steps of 1 / unit; penalties then in steps of 1 / unit of one of
+        q's. 0: of rows.
     """
     up_to = counts.cumsum(axis=1)
-    m = up_to[:, -1:]
-    if unit:
-        target = np.clip(q.numerator * m // q.denominator + offset * unit, 0, m)
-        return np.maximum(np.maximum(up_to - counts - target, target - up_to), 0)
-    target = np.clip(q.numerator * m + q.denominator * offset, 0, q.denominator * m)
+    whole = q.denominator * up_to[:, -1:]
+    target = np.clip(
+        q.numerator * up_to[:, -1:] + q.denominator * offset * (unit or 1), 0, whole
+    )
     below = q.denominator * (up_to - counts) - target
     above = target - q.denominator * up_to
     return np.maximum(np.maximum(below, above), 0)
@@ -207,14 +206,11 @@ def move(q: Fraction, *, grouped: bool, unit: int = 0) -> int:
     """Return what one row moves the penalties of all groups by, in steps of 1/denominator.
 
     One group: 1. Several: also ``max(q, 1 - q)`` in each of the two groups of a row that changes
-    its group. One person the same, in steps of 1 / ``unit`` (``units/theory.md``, 11).
+    its group. One person the same, spread over however many groups, in steps of 1 / ``unit`` of
+    one (``units/theory.md``, 11).
     """
-    if unit:
-        most = max(q.numerator, q.denominator - q.numerator)
-        return max(unit, 2 * -(-unit * most // q.denominator) if grouped else 0)
-    if not grouped:
-        return q.denominator
-    return max(q.denominator, 2 * max(q.numerator, q.denominator - q.numerator))
+    change = 2 * max(q.numerator, q.denominator - q.numerator) if grouped else 0
+    return max(q.denominator, change) * (unit or 1)
 
 
 @dataclass(frozen=True)
@@ -286,7 +282,7 @@ def release_quantiles(
             name,
             penalties(found[number, axes], exact, unit=unit),
             sensitivity=move(exact, grouped=bool(axes), unit=unit),
-            largest=(unit or exact.denominator) * rows.n,
+            largest=(unit or 1) * exact.denominator * rows.n,
         )
         out[name] = chosen.astype(float)
     return out

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -395,3 +396,65 @@ def test_caps_that_0_1_0_fixed_stay_as_they_are(tmp_path):
     assert budget.account.spent[0] == pytest.approx(2 * mu_gdp(0.5, 1e-6) ** 2)
     with pytest.raises(BudgetExceededError):
         budget.charge("p", Guarantee((Step("p", Approximate(1.5, 1e-6)),), 1.5, 1e-6))
+
+
+def _stopped(budget):
+    """A call that was charged, and stopped before it released anything."""
+    charge = budget.charge("fit", gauss())
+    budget.stopped(charge, gauss())
+    return charge
+
+
+def _in_child(work):
+    """Return what ``work()`` says in a forked process."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads of the test runner
+        child = os.fork()
+    if child == 0:
+        try:
+            said = work()
+        except BaseException as error:
+            said = repr(error)
+        os.write(write, said.encode())
+        os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read, "rb") as stream:
+        return stream.read().decode()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_process_does_not_take_up_a_stopped_call(tmp_path):
+    """One charge is good for one draw: the child pays for its own."""
+    budget = Budget.open(tmp_path / "l.db", eps=10, delta=1e-4)
+    first = _stopped(budget)
+    assert _in_child(lambda: str(budget.charge("fit", gauss()).number)) == "2"
+    assert budget.charge("fit", gauss()).number == first.number
+    assert len(budget.charges) == 2
+    memory = Budget(eps=10, delta=1e-4)
+    _stopped(memory)
+    assert "forked process" in _in_child(lambda: str(memory.charge("fit", gauss()).number))
+
+
+def test_a_stopped_call_is_not_taken_up_from_a_file_that_lost_it(tmp_path):
+    """An older copy lists no charge: the call would be answered for nothing."""
+    path = tmp_path / "l.db"
+    budget = Budget.open(path, eps=10, delta=1e-4)
+    old = path.read_bytes()
+    _stopped(budget)
+    new = path.read_bytes()
+    path.write_bytes(old)
+    with pytest.raises(BudgetError, match="lost charges"):
+        budget.charge("fit", gauss())
+    path.unlink()
+    with pytest.raises(BudgetError, match="is gone"):
+        budget.charge("fit", gauss())
+    other = tmp_path / "other.db"
+    Budget.open(other, eps=10, delta=1e-4).charge("fit", gauss())
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(BudgetError, match="another ledger"):
+        budget.charge("fit", gauss())
+    path.write_bytes(new)  # the newest file is back
+    assert budget.charge("fit", gauss()).number == 1
+    assert len(budget.charges) == 1

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.errors import DPModelsWarning, PrivacyBugError
+from dpmodels.errors import DPModelsWarning, PrivacyBugError, SourceError
 from dpmodels.exact.gram import GramOf
 from dpmodels.exact.people import PeopleGramOf
 from dpmodels.exact.rowmap import RowMap, UnitScale
@@ -18,7 +18,14 @@ from dpmodels.sources.crew import Serial
 from dpmodels.sources.memory import FrameSource
 from dpmodels.sources.people import PeopleRows, PeopleTask, count_people
 from dpmodels.sources.piece import Piece
-from dpmodels.sources.together import MOVED, counted, moved
+from dpmodels.sources.together import (
+    MOVED,
+    added_people,
+    counted,
+    moved,
+    people_of,
+    whole_part,
+)
 from dpmodels.units import Person
 
 dask = pytest.importorskip("dask")
@@ -111,6 +118,38 @@ def test_a_partition_as_it_comes_would_count_people_twice():
     assert whole <= 2**40 < 2 * 2**40 < unmoved
 
 
+@pytest.mark.parametrize("column", ["pid", "x"])
+@pytest.mark.parametrize("ids", ["integers", "text"])
+def test_a_partition_of_another_type_is_refused_without_an_exception_on_a_worker(column, ids):
+    """One "x" makes text of a partition: ids would be other people, x other cells or void rows."""
+    frame = panel(12)
+    if ids == "text":
+        frame["pid"] = frame["pid"].astype(str)
+    design = build_design("y ~ x", schema_for(as_source(frame).kinds, None, BOUNDS, ("x", "y")))
+    half = len(frame) // 2
+    odd = frame.iloc[half:].astype({column: object})
+    if column == "pid" and ids == "text":
+        odd = odd.assign(pid=np.arange(len(odd)))  # numbers where the frame says text
+    else:
+        odd.iloc[0, list(odd.columns).index(column)] = "x"
+    made = [dask.delayed(part) for part in (frame.iloc[:half], odd)]
+    lazy = dd.from_delayed(made, meta=frame.iloc[:0], verify_meta=False)
+    parts = [p.compute(scheduler="synchronous") for p in moved(lazy, "pid", design.kinds).to_delayed()]
+    counts = [people_of(p) for p in counted(lazy, "pid").to_delayed()]
+    found = dask.compute(*counts, scheduler="synchronous")
+    if column == "x":  # numbers are read cell by cell, one row is void
+        assert added_people(found) == 12
+        x = np.concatenate([whole_part(p)._frame["x"].to_numpy() for p in parts])
+        assert np.isnan(x).sum() == np.isnan(frame["x"]).sum() + (not np.isnan(frame["x"].iloc[half]))
+        return
+    with pytest.raises(SourceError, match="another type than the frame says"):
+        added_people(found)
+    with pytest.raises(SourceError, match="another type than the frame says"):
+        [whole_part(p) for p in parts]
+    with pytest.raises(SourceError, match=r"has the type|one person would be two"):
+        count_people(as_source(lazy), UNIT)
+
+
 class Moved:
     """A source whose people are moved, and read by tasks of this process."""
 
@@ -131,7 +170,7 @@ class Moved:
         self.moves += 1
         lazy = dd.from_pandas(self._frame, npartitions=3, sort=False)
         parts = moved(lazy, column, kinds).to_delayed()
-        return [Piece(FrameSource, p.compute(scheduler="synchronous")) for p in parts]
+        return [Piece(whole_part, p.compute(scheduler="synchronous")) for p in parts]
 
 
 def frame_count(frame):

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpmodels.units.ids import Ids
+from dpmodels.errors import SourceError
+from dpmodels.units.ids import Ids, id_type
 
 
 def codes(*parts):
@@ -39,10 +40,41 @@ def test_cells_are_told_apart_as_said(cells, wanted):
     assert codes(cells) == wanted
 
 
-def test_parts_of_different_types_are_one_column():
-    assert codes(np.array([3, 1]), np.array([1.0, np.nan])) == ([1, 0, 0, -1], 2)
-    assert codes(np.array([3, 1]), np.array(["1", 1], dtype=object)) == ([1, 0, 2, 0], 3)
+def test_parts_have_one_type():
+    """A part that one cell made floats or text would have other ids than it had without it."""
+    assert codes(np.array([3, 1]), np.array([1, 7], dtype=np.uint8)) == ([1, 0, 0, 2], 3)
+    assert codes(np.array([3, 1]), np.array([], dtype=object)) == ([1, 0], 2)
+    assert codes(np.array(["a", 1], dtype=object), np.array(["b", "a"])) == ([1, 0, 2, 1], 3)
     assert codes() == ([], 0)
+    big = 2**53 + 1
+    for other in ([1.0, np.nan], np.array(["1", 1], dtype=object), np.array([float(big), np.nan])):
+        with pytest.raises(SourceError, match=r"one person would be two.*Int64"):
+            codes(np.array([3, big]), np.asarray(other))
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        (np.array([1], dtype=np.uint64), "integers"),
+        (pd.Series([1, None], dtype="Int64"), "integers"),
+        (pd.Series([1.0]), "floats"),
+        (pd.Series(["a"]), "text"),
+        (pd.Series([1, 2]).astype("category"), "text"),
+        (["a", 1], "text"),
+    ],
+)
+def test_types_of_ids(column, wanted):
+    assert id_type(column) == wanted
+
+
+def test_types_of_ids_in_arrow_and_polars():
+    pa = pytest.importorskip("pyarrow")
+    pl = pytest.importorskip("polars")
+    cells = {"integers": pa.array([1]), "floats": pa.array([1.0]), "text": pa.array(["a"])}
+    assert all(id_type(column) == wanted for wanted, column in cells.items())
+    assert id_type(pa.array([1.0], pa.float32())) == id_type(pa.array([1.0], pa.float64()))
+    frame = pl.DataFrame({"integers": [1], "floats": [1.0], "text": ["a"]})
+    assert all(id_type(frame[wanted]) == wanted for wanted in frame.columns)
 
 
 def test_codes_do_not_depend_on_the_order_of_rows():

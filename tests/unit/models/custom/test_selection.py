@@ -1,6 +1,9 @@
 """dp_select: the exact curve of its rule, one charge, and nothing of the runs in the open."""
 
+import importlib.machinery
 import math
+import sys
+import types
 import warnings
 
 import numpy as np
@@ -8,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.errors import BudgetError, NoReplyWarning, RequestError
+from dpmodels.errors import BudgetError, NoReplyWarning, NotPrivateWarning, RequestError
 from dpmodels.models.custom.selection import RUNS_NOTE, pair_per_candidate
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -141,3 +144,58 @@ def test_candidates_may_be_tested_calls_of_the_package(quiet):
     chosen = dp.dp_select([run], eps=3, delta=1e-6, mean=3, budget=budget, seed=2)
     assert chosen.reply and abs(chosen.output - 0.5) < 0.1
     assert len(set(budget.to_frame()["call"])) == 1
+
+
+@pytest.mark.parametrize("proof", ["pair", "gdp"])
+def test_a_seeded_candidate_marks_the_choice(proof):
+    """Its noise is known to whoever knows the seed: nothing is promised, in the ledger neither."""
+    data = pd.DataFrame({"y": np.linspace(0, 1, 400)})
+
+    def run(*given):
+        fit = dp.dp_mean("y ~ 1", data, eps=0.1, delta=1e-7, bounds={"y": (0, 1)}, seed=1)
+        return 1.0, float(fit.params.iloc[0])
+
+    budget = dp.Budget(5, 1e-5)
+    with pytest.warns(NotPrivateWarning, match="a candidate was given a seed"):
+        chosen = dp.dp_select([run], eps=3, delta=1e-6, mean=3, proof=proof, budget=budget)
+    assert chosen.reply and chosen.privacy.seeded and "NOT PRIVATE" in repr(chosen)
+    assert "NOT PRIVATE: a candidate was seeded" in budget.charges[0].notes.values()
+    assert "NOT PRIVATE" in str(budget)
+
+
+def test_no_bar_tells_how_often_candidates_ran(monkeypatch, quiet):
+    """Bars of rows and of corrected fits alike: one a run would count the runs."""
+    shown = []
+
+    class Bar:
+        total = 0
+
+        def __init__(self, *args, **kw):
+            shown.append(kw)
+
+        def __getattr__(self, name):
+            return lambda *args, **kw: None
+
+    module = types.ModuleType("tqdm")
+    module.tqdm, module.__spec__ = Bar, importlib.machinery.ModuleSpec("tqdm", None)
+    auto = types.ModuleType("tqdm.auto")
+    auto.tqdm = Bar
+    monkeypatch.setitem(sys.modules, "tqdm", module)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", auto)
+    x = np.linspace(0, 1, 400)
+    data = pd.DataFrame({"y": x, "x": x[::-1]})
+    bounds = {"y": (0, 1), "x": (0, 1)}
+
+    def run(*given):
+        common = {"eps": 0.1, "bounds": bounds, "progress": True}
+        dp.dp_mean("y ~ 1", data, delta=1e-7, **common)
+        dp.dp_ols("y ~ x", data, delta=1e-7, method="sdrcl", **common)
+        return 1.0, 1
+
+    run()
+    assert shown  # bars are there outside
+    shown.clear()
+    assert dp.dp_select([run], eps=3, delta=1e-6, mean=3).reply
+    assert not shown
+    run()
+    assert shown

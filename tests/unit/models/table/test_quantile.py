@@ -1,6 +1,8 @@
 """Quantiles: the exponential mechanism, the tree, and what they refuse."""
 
+import decimal
 import math
+import time
 import warnings
 
 import numpy as np
@@ -26,6 +28,30 @@ def test_weights_of_the_exponential_mechanism_are_exponentials():
     assert w[-1] > 1 << 300
     assert math.exp(-rate * (len(w) - 1)) * 65_536 < 1e-34
     assert len(exponential_weights(1e-9, 100, 1000)) == 1001
+
+
+def test_weights_are_those_of_one_product_after_the_other():
+    """Relative to 2^-190, at steps of two lists and where they meet; any denominator is cheap."""
+    rate = 1.3 / (2 * 256 * 5000)
+    w = exponential_weights(rate, 65_536)
+    assert len(w) > 1 << 26 and len(w._fine) + len(w._coarse) < 1 << 16
+    m = w._short
+    with decimal.localcontext() as context:
+        context.prec = 180
+        for k in (1, m - 1, m, m + 1, 7 * m - 1, 7 * m, 12_345_678, len(w) - 1):
+            want = (-decimal.Decimal(rate) * k).exp() * (1 << 512)
+            assert abs(decimal.Decimal(w[k]) / want - 1) < decimal.Decimal(2) ** -190
+
+
+def test_a_quantile_with_a_large_denominator_takes_no_list_of_steps():
+    """q = .1234 has the denominator 5000: 53 s and 4 GB when every step had a weight."""
+    frame = pd.DataFrame({"x": np.linspace(0.0, 1.0, 1001)})
+    before = time.process_time()
+    with pytest.warns(NotPrivateWarning):
+        fit = dp.dp_quantile("~ x", frame, q=0.1234, method="em", eps=0.5, delta=0.0,
+                             bounds={"x": (0.0, 1.0)}, seed=1)  # fmt: skip
+    assert time.process_time() - before < 20.0
+    assert abs(fit.params.iloc[0] - 0.1234) < 0.2
 
 
 @pytest.mark.parametrize("noise", [ExactNoise(), SeededNoise(5)])
