@@ -1240,6 +1240,24 @@ MUTANTS = (
         (REPLAY, "-k", "dp_quantile",),
     ),
     Mutant(
+        _M + "table/quantile_ends.py",
+        "inside = np.maximum(np.maximum(below, above), 0)",
+        "inside = 2 * np.maximum(np.maximum(below, above), 0)",
+        ("tests/unit/models/table/test_quantile.py",),
+    ),
+    Mutant(
+        _M + "table/quantile_ends.py",
+        "[[max(0, target)], inside]",
+        "[[max(0, 2 * target)], inside]",
+        ("tests/unit/models/table/test_quantile.py",),
+    ),
+    Mutant(
+        _M + "table/quantile_ends.py",
+        "grid[1:] - self.step / 2.0",
+        "grid[1:]",
+        ("tests/unit/models/table/test_quantile.py",),
+    ),
+    Mutant(
         _M + "table/quantile_tree.py",
         "run.gaussian(\n            _step(plan.design, j), counts, math.sqrt(2.0 * levels)",
         "run.gaussian(\n            _step(plan.design, j), counts, math.sqrt(levels)",
