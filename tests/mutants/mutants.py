@@ -111,6 +111,12 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/exact/people.py",
+        "out = total / np.maximum(complete, 1.0)",
+        "out = total / block.counts",
+        ("tests/unit/models/mean/test_mean.py",),
+    ),
+    Mutant(
+        "dpmodels/exact/people.py",
         "trace = sums(np.ceil(part, out=part), block.starts)",
         "trace = np.maximum.reduceat(part, block.starts)",
         _PEOPLE,
