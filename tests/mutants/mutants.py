@@ -147,8 +147,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/deviance.py",
-        "steps = np.trunc(own[:3] / np.maximum(own[3], 1.0))",
-        "steps = own[:3]",
+        "steps = np.trunc(own / np.maximum(own[0] / STEPS, 1.0))",
+        "steps = own",
         _PEOPLE,
     ),
     Mutant(
@@ -565,8 +565,20 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/deviance.py",
-        "REACH = math.sqrt(3.0)",
-        "REACH = 1.0",
+        "REACH, COUNT = math.sqrt(3.0), 1.5",
+        "REACH, COUNT = 1.0, 1.5",
+        ("tests/unit/scoring/test_families.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/deviance.py",
+        "REACH, COUNT = math.sqrt(3.0), 1.5",
+        "REACH, COUNT = math.sqrt(3.0), 2.0",
+        ("tests/unit/scoring/test_families.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/deviance.py",
+        "moves[0] -= 2.0 *",
+        "moves[0] -= 0.0 *",
         ("tests/unit/scoring/test_families.py",),
     ),
     Mutant(

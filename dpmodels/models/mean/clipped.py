@@ -185,8 +185,8 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "A row with a missing cell counts for none of the means; the number of complete rows "
             "is a private release."
             if person is None
-            else f"Every person ({person.column}) with a complete row counts once, by the mean of "
-            "its complete rows; how many there are is a private release. Errors are those of "
-            "people's means.",
+            else f"Every person ({person.column}) counts once, by the mean of its complete rows; "
+            "one without any does not count, and how many do is a private release. Errors are "
+            "those of people's means.",
         ),
     )
