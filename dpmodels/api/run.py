@@ -132,7 +132,7 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     )  # fmt: skip
     release: Release = released(door, backend.release, rows)
     with one_thread():
-        estimate = backend.estimate(plan, release)
+        estimate = backend.estimate(plan, release).of_alike_rows(plan.request.alike)
     door.note(release.reply)
     if not release.reply and request.on_no_reply == "default":
         estimate = replace(estimate, params=_default_reply(plan, estimate))

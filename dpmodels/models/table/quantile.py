@@ -180,7 +180,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     values: dict[str, Array] = {}
     for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
         exact = fraction(q)
-        slack = z * math.sqrt(rows.n * q * (1.0 - q))
+        slack = z * math.sqrt(request.alike * rows.n * q * (1.0 - q))
         slack += 2.0 / detail.each * math.log(len(grids[j]) / FAILS)
         far = math.ceil(slack)
         scale = unit or exact.denominator

@@ -139,7 +139,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
         q = np.array([detail.jobs[i][1] for i in mine])
         cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))
-        found[mine] = _read_off(tree, cdf, grid, cells, m, q, z)
+        found[mine] = _read_off(tree, cdf, grid, cells, m, q, z, plan.request.alike)
     point, low, high, rank = found.T.copy()
     if not plan.request.inference:
         low = high = np.full(len(names), np.nan)
@@ -154,7 +154,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
 
 
 def _read_off(
-    tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float
+    tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float, alike: int
 ) -> Array:
     """Return (point, low, high, noise sd of the rank) of every quantile of one number."""
     last = len(grid) - 1
@@ -168,7 +168,7 @@ def _read_off(
         return np.sqrt(tree.functional_variance(weights - q[:, None]))
 
     target = q * m
-    sampling = m * q * (1.0 - q)
+    sampling = alike * m * q * (1.0 - q)
     at = first(target)
     tau = noise(at)
     half = z * np.sqrt(sampling + tau**2)
