@@ -11,7 +11,7 @@ from dpmodels.allocator import hold_memory
 from dpmodels.errors import DPModelsError, PrivateStageError
 from dpmodels.quiet import quiet
 
-__all__ = ["guarded"]
+__all__ = ["guarded", "one_thread"]
 
 T = TypeVar("T")
 
@@ -20,10 +20,11 @@ T = TypeVar("T")
 _FOUND: list[tuple[int, Any]] = []
 
 
-def _one_thread() -> Any:
+def one_thread() -> Any:
     """Return the limit of BLAS to one thread; libraries are looked up when modules have come.
 
-    Looking them up takes 3 ms: as long as a small fit.
+    Every stage and every estimate runs under it: a shared machine makes threaded small products
+    up to 260 times slower. Looking the libraries up takes 3 ms, as long as a small fit.
     """
     from threadpoolctl import ThreadpoolController
 
@@ -39,8 +40,7 @@ def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
     """Run a private stage: no warning gets out, and an exception says nothing about the rows.
 
     ``raise ... from None`` would leave the original reachable as ``__context__``; so the except
-    block is left before anything is raised. BLAS runs on one thread: a shared machine makes
-    threaded small products up to 260 times slower.
+    block is left before anything is raised. BLAS runs on one thread.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
     hold_memory()
     ours: DPModelsError | None = None
     interrupt: type[BaseException] | None = None
-    with quiet(), np.errstate(all="ignore"), _one_thread():
+    with quiet(), np.errstate(all="ignore"), one_thread():
         try:
             return stage()
         except DPModelsError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,14 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 
 __all__ = ["Estimate"]
+
+#: Statistics whose errors take rows for independent.
+_OF_ROWS = frozenset({"sigma_se", "r_squared_se", "r_squared_low", "r_squared_high"})
+_ALIKE = (
+    "Rows of one person may depend on each other in any way: sampling variances, in tests and "
+    "intervals too, are {m} times those of unrelated rows (max_rows={m}), which is always enough "
+    "and mostly too much. One row a person, max_rows=1, has no such factor."
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,22 @@ class Estimate:
     arrays: Mapping[str, Array] = field(default_factory=dict)
     use_t: float | None = None
     untested: npt.NDArray[np.bool_] | None = None
+
+    def of_alike_rows(self, m: int) -> Estimate:
+        """Return the estimate where up to m rows go together in any way; made of single rows.
+
+        Sampling variances m times as large are enough whatever m rows of one person have to do
+        with each other (``units/theory.md``, 7). Scalars whose errors are of single rows go.
+        """
+        V = self.vcov_sampling
+        if m <= 1 or not self.released or (V is None and "low" not in self.arrays):
+            return self
+        return replace(
+            self,
+            vcov_sampling=None if V is None else m * V,
+            stats={k: v for k, v in self.stats.items() if k not in _OF_ROWS},
+            notes=(*self.notes, _ALIKE.format(m=m)),
+        )
 
     @classmethod
     def silent(

@@ -88,6 +88,9 @@ class Request:
         The column that names the unit of privacy; None: the row.
     identifier : str
         A column whose name says it is an identifier, where the unit is the row; or empty.
+    alike : int
+        Rows of one person that are kept (``max_rows=``): so many may depend on each other in any
+        way, and sampling variances of rows are multiplied by it (``units/theory.md``, 7).
     """
 
     verb: str
@@ -113,6 +116,7 @@ class Request:
     reasons: tuple[str, ...] = ()
     unit: Person | None = None
     identifier: str = ""
+    alike: int = 1
 
     @property
     def public_count(self) -> bool:

@@ -23,6 +23,16 @@ __all__ = ["DPLinearRegression", "DPLogisticRegression"]
 class _Private(BaseEstimator):  # type: ignore[misc]
     """What the estimators share: rows read without judging them, a budget never copied."""
 
+    def _guarantee(self) -> None:
+        """Refuse an estimator that was not told its guarantee. Reads nothing."""
+        missing = [name for name in ("eps", "delta") if getattr(self, name) is None]
+        if missing:
+            kind = type(self).__name__
+            raise RequestError(
+                f"{kind}() needs {' and '.join(missing)}: the guarantee of a fit has no default. "
+                f"For example {kind}(eps=1, delta=1e-6)"
+            )
+
     def _rows(self, X: Any, y: Any, target: Any = None) -> tuple[Array, Array]:
         """Check shapes and types, which are public; turn cells into floats without judging them.
 
@@ -107,7 +117,7 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
     Parameters
     ----------
     eps, delta : float
-        The guarantee of one call of ``fit``.
+        The guarantee of one call of ``fit``. They have no default: ``fit`` refuses without them.
     method : str
         A method of ``dp_ols``. The default answers whatever the rows are, if the ranges are
         declared.
@@ -155,8 +165,8 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
 
     def __init__(
         self,
-        eps: float = 1.0,
-        delta: float = 1e-6,
+        eps: float | None = None,
+        delta: float | None = None,
         method: str = "ssp",
         x_bounds: Any = None,
         y_bounds: tuple[float, float] | None = None,
@@ -193,6 +203,7 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         """
         from dpmodels.api import dp_ols
 
+        self._guarantee()
         X, y = self._rows(X, y)
         bounds = _bounds(self.x_bounds, _names(X))
         if self.y_bounds is not None:
@@ -220,10 +231,10 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
     Parameters
     ----------
     eps, delta : float
-        The guarantee of one call of ``fit``.
+        The guarantee of one call of ``fit``. They have no default: ``fit`` refuses without them.
     classes : pair
         The two classes, public: never learnt from ``y``. The second is the event. Any other cell
-        of ``y`` is missing.
+        of ``y`` is missing. Left out only where ``y`` is of type bool.
     method : str, optional
         A method of ``dp_glm``; None: by its public rule.
     x_bounds : (lower, upper) or array of shape (n_features, 2)
@@ -253,9 +264,9 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
 
     def __init__(
         self,
-        eps: float = 1.0,
-        delta: float = 1e-6,
-        classes: Any = (0, 1),
+        eps: float | None = None,
+        delta: float | None = None,
+        classes: Any = None,
         method: str | None = None,
         x_bounds: Any = None,
         fit_intercept: bool = True,
@@ -292,7 +303,8 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         from dpmodels.api import dp_glm
         from dpmodels.schema import Binary, Real, Schema
 
-        labels = list(self.classes)
+        self._guarantee()
+        labels = _classes(self.classes, y)
         X, y = self._rows(X, y, Binary(labels))
         names = _names(X)
         bounds = _bounds(self.x_bounds, names)
@@ -332,6 +344,41 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         """
         event = self.decision_function(X) > 0
         return self.classes_[event.astype(int)]
+
+
+def _classes(given: Any, y: Any) -> list[Any]:
+    """Return the two classes, or refuse those that no cell of the type of ``y`` can be.
+
+    Types alone are looked at. Classes that no cell is would make every row an empty one, and the
+    charge would buy a fit of nothing.
+    """
+    from dpmodels.sources.matrix import kind_of_column, target_column
+
+    kind = "unknown" if y is None else kind_of_column(y, target_column(y))
+    if given is None:
+        if kind == "bool":
+            return [False, True]
+        raise RequestError(
+            "DPLogisticRegression needs the two classes, which are never learnt from y: for "
+            "example classes=(0, 1) or classes=('no', 'yes'); the second is the event"
+        )
+    labels = list(given)
+    odd = [c for c in labels if not _occurs(c, kind)]
+    if odd:
+        raise RequestError(
+            f"no cell of y can be the class {odd[0]!r}: y is of type {kind}. For example "
+            f"classes={'(False, True)' if kind == 'bool' else '(0, 1)'}"
+        )
+    return labels
+
+
+def _occurs(label: Any, kind: str) -> bool:
+    """Whether a cell of a type can be a label; text and lists can hold any."""
+    if kind == "numeric":
+        return isinstance(label, (int, float, np.number)) and bool(np.isfinite(label))
+    if kind == "bool":
+        return label in (0, 1)
+    return kind != "datetime"
 
 
 def _names(cells: Array) -> list[str]:

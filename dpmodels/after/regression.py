@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpmodels.after.explained import Explained, explained
 from dpmodels.after.moments import SecondMoments
 from dpmodels.arrays import Array
 
@@ -145,17 +146,18 @@ class RSquared:
 
     Attributes
     ----------
-    value, adjusted : float
-        Not truncated: that is for print.
-    se_privacy, se : float
-        Noise alone; noise and sampling (the latter for normal rows).
+    share : Explained
+        The estimate and its interval, in [0, 1]; noise and sampling (the latter for normal rows).
+    adjusted : float
+        For the number of regressors; at most 1.
+    se_privacy : float
+        Noise alone.
     rss, tss : float
     """
 
-    value: float
+    share: Explained
     adjusted: float
     se_privacy: float
-    se: float
     rss: float
     tss: float
 
@@ -163,11 +165,12 @@ class RSquared:
 def r_squared(m: SecondMoments, fit: Regression, constant: Array) -> RSquared:
     """Return R-squared beside the intercept alone, with errors by the envelope theorem."""
     zero = regress(m, constant[None], fit.a)
-    n, tss = m.n_eff, max(zero.rss, math.sqrt(m.form_variance(np.outer(zero.r, zero.r))))
-    value = 1.0 - fit.rss / tss
-    S = (np.outer(fit.r, fit.r) - (1.0 - value) * np.outer(zero.r, zero.r)) / tss
-    noise = m.form_variance(S)
-    inside = min(max(value, 0.0), 1.0)
-    sampling = 4.0 * inside * (1.0 - inside) ** 2 / n
-    adjusted = 1.0 - (fit.rss / fit.free) / (tss / max(n - 1.0, 1.0))
-    return RSquared(value, adjusted, math.sqrt(noise), math.sqrt(noise + sampling), fit.rss, tss)
+    one, whole = np.outer(fit.r, fit.r), np.outer(zero.r, zero.r)
+    noise = (m.form_variance(one), m.form_covariance(one, whole), m.form_variance(whole))
+    n, tss = m.n_eff, max(zero.rss, math.sqrt(noise[2]))
+    value = explained(fit.rss, zero.rss, noise).value
+    sampling = 4.0 * value * (1.0 - value) ** 2 / n
+    share = explained(fit.rss, zero.rss, noise, sampling)
+    private = math.sqrt(max(share.se**2 - sampling, 0.0))
+    adjusted = 1.0 - (1.0 - value) * max(n - 1.0, 1.0) / fit.free
+    return RSquared(share, adjusted, private, fit.rss, tss)

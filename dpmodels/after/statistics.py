@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,15 +31,15 @@ def fit_statistics(m: SecondMoments, B: Array, a: Array) -> dict[str, float]:
     """
     assert m.constant is not None
     fit = regress(m, B, a)
-    if fit.trust < UNUSABLE:
-        return {}  # noise rules: the errors of R-squared would mislead (coverage .76 [N])
     found = r_squared(m, fit, m.constant)
+    share = found.share
+    if fit.trust < UNUSABLE:  # noise rules, and its errors hold to first order only
+        share = replace(share, low=0.0, high=1.0)
     noise = m.form_variance(np.outer(fit.r, fit.r)) / fit.free**2
     spread = noise + 2.0 * fit.v**2 / fit.free
     return {
         "sigma_se": math.sqrt(spread / fit.v) / 2.0,
-        "r_squared": found.value,
+        **share.named("r_squared"),
         "adj_r_squared": found.adjusted,
-        "r_squared_se": found.se,
         "r_squared_se_privacy": found.se_privacy,
     }

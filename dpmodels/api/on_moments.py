@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels._guard import one_thread
 from dpmodels.api.on_release import REQUIRED
 from dpmodels.errors import FormulaError, RequestError, UtilityWarning, did_you_mean
 
@@ -98,7 +99,8 @@ def made(
     )
     plan = Plan(request, design, m.nobs, promise.steps, promise, reasons=request.reasons)
     release = Release({}, promise, design, detail=detail)
-    found = estimate(plan, release)
+    with one_thread():
+        found = estimate(plan, release)
     for text in found.warnings:
         warnings.warn(UtilityWarning(text), stacklevel=4)
     return Fit(plan, release, found)

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpmodels._guard import one_thread
 from dpmodels.errors import RequestError, UtilityWarning
 
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ def fit_on_release(
     design = call.design.with_bounds({c: known[c] for c in unknown}) if unknown else call.design
     plan = plan_on_release(call.request, design, rel)
     release = Release({}, rel.guarantee, design, detail=rel)
-    found = estimate(plan, release)
+    with one_thread():
+        found = estimate(plan, release)
     for text in found.warnings:
         warnings.warn(UtilityWarning(text), stacklevel=3)
     return Fit(plan, release, found)

@@ -81,7 +81,7 @@ def dp_quantile(
         Whether intervals are wanted. ``inference=False`` gives the most accurate points.
     **options
         ``points=``: most points of the public grid, multiples of 1, 2 or 5 times a power of ten
-        inside the range (65 536 for "em", 4096 for "tree"); ``subset=``, ``level=``;
+        inside the range (65 536 for "em", 4096 to 65 536 by n for "tree"); ``subset=``, ``level=``;
         ``unit="person_id"``: each person counts once, by the shares of own rows.
 
     Returns

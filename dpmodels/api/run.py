@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels import _testing
+from dpmodels._guard import one_thread
 from dpmodels.errors import (
     NoReplyError,
     NoReplyWarning,
@@ -141,7 +142,8 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
         kinds=plan.design.kinds, seed=request.seed,
     )  # fmt: skip
     release: Release = released(door, backend.release, rows)
-    estimate = backend.estimate(plan, release)
+    with one_thread():
+        estimate = backend.estimate(plan, release).of_alike_rows(plan.request.alike)
     door.note(release.reply)
     if not release.reply and request.on_no_reply == "default":
         estimate = replace(estimate, params=_default_reply(plan, estimate))

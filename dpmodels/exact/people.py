@@ -165,28 +165,30 @@ class PeopleGramOf:
 
 
 def averages(block: BlockOfPeople, rowmap: LatticeMap) -> Array:
-    """Return one lattice row a person: the mean of its rows, and the share of complete ones.
+    """Return one lattice row a person: the mean of its complete rows, and whether it has any.
 
     Returns
     -------
     (k + 1, people) array
-        Integers, rounded towards zero: no entry is larger than the last.
+        Integers, rounded towards zero: no entry is larger than the last, one whole unit or 0.
     """
     z = rowmap.integers(block.rows)
     gone = np.isnan(z).any(axis=0)
     z[:, gone] = 0.0
-    whole = np.where(gone, 0.0, STEPS)
-    out = sums(np.vstack([z, whole]), block.starts) / block.counts
+    total = sums(np.vstack([z, np.where(gone, 0.0, 1.0)]), block.starts)
+    complete = total[-1]
+    out = total / np.maximum(complete, 1.0)
+    out[-1] = np.where(complete > 0, STEPS, 0.0)
     return np.asarray(np.trunc(out, out=out))
 
 
 def averages_gram(blocks: Iterable[BlockOfPeople], rowmap: LatticeMap) -> Gram:
-    """Accumulate the Gram matrix of ``(mean of a person's rows, share of complete ones, 1)``.
+    """Accumulate the Gram matrix of ``(mean of a person's complete rows, has any, 1)``.
 
     Privacy
     -------
     The return value is confidential. One person contributes one row, in the convex hull of what
-    one row can be (``units/theory.md``, 8).
+    a complete row can be, or the zero row (``units/theory.md``, 8).
     """
     k = len(rowmap.box) + 2
     total = Words(k)

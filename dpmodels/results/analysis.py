@@ -151,12 +151,12 @@ class Analysis:
 
     @property
     def rsquared(self) -> float:
-        """R-squared from released moments; noisy, not cut to [0, 1]. Error: ``rsquared_se``."""
+        """R-squared, in [0, 1]; its interval is ``r_squared_low`` and ``_high`` of ``stats``."""
         return self._stat("r_squared")
 
     @property
     def rsquared_adj(self) -> float:
-        """Adjusted R-squared from released moments."""
+        """Adjusted R-squared."""
         return self._stat("adj_r_squared")
 
     @property

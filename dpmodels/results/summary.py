@@ -135,10 +135,11 @@ def _counted(record: Record) -> str:
 
 
 def _with_error(stats: Mapping[str, float], key: str) -> str:
-    """Return ``0.2531 (0.0110)``; an R-squared is cut to [0, 1] here, in print, only."""
+    """Return ``0.2531 (0.0110)``, or ``0.2531 [0.21, 0.29]`` where there is an interval."""
     value, error = stats[key], stats.get(f"{key}_se")
-    shown = min(max(value, 0.0), 1.0) if key == "r_squared" else value
-    return f.number(shown, 4) + (f" ({f.number(error, 4)})" if error is not None else "")
+    if f"{key}_low" in stats:
+        return f"{f.number(value, 4)} [{stats[f'{key}_low']:.2f}, {stats[f'{key}_high']:.2f}]"
+    return f.number(value, 4) + (f" ({f.number(error, 4)})" if error is not None else "")
 
 
 def _table(

@@ -1,8 +1,8 @@
 """Deviance, null deviance and what follows from them: one more pass, asked for.
 
 A unit deviance is a Bregman divergence, ``d(y, mu) = 2 (phi(y) - phi(mu) - phi'(mu) (y - mu))``, so
-the null deviance is ``2 (sum phi(y) - n phi(mean y))``: three sums of bounded numbers say both
-(``theory.md``, 5.7).
+the null deviance is ``2 (sum phi(y) - n phi(mean y))``: three sums of bounded numbers, and the
+number of rows in them, say both (``theory.md``, 5.7).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.after.explained import explained
 from dpmodels.arrays import Array
 from dpmodels.exact.bycell import seen_by_row
 from dpmodels.exact.people import sums
@@ -39,17 +40,32 @@ __all__ = ["REACH", "SHARE", "STEP", "Deviance", "FitStatistics"]
 SHARE, STEP = 0.10, "fit statistics"
 #: A unit deviance counts up to this many dispersions.
 LONGEST = 12.0
-#: L2 sensitivity of three sums of numbers in [0, 1], under either relation.
-REACH = math.sqrt(3.0)
+#: L2 sensitivity of the count of whole rows, times ``COUNT``, and three sums of numbers in
+#: [-1/2, 1/2] over them, under either relation: the count is free.
+REACH, COUNT = math.sqrt(3.0), 1.5
 _GRID = 4097
 
 
 @dataclass(frozen=True, eq=False)
 class FitStatistics:
-    """Released sums over whole rows: of y, phi(y) and d(y, mu), and their noise sds, (3,) each."""
+    """Released sums over whole rows and their noise.
 
+    Attributes
+    ----------
+    whole : float
+        Whole rows.
+    sums : (3,) array
+        Of y, phi(y) and d(y, mu).
+    lift : (4, 3) array
+        What one sd of each independent noise, that of the count first, moves the sums by.
+    sd : float
+        Of the count.
+    """
+
+    whole: float
     sums: Array
-    sds: Array
+    lift: Array
+    sd: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +111,13 @@ class Deviance:
         )
         return cls(family, link, alpha, centre, ends[0], np.maximum(ends[1] - ends[0], 1e-12))
 
-    def rows(self, block: Array, affine: tuple[Array, Array | None]) -> Array:
-        """Return the three numbers of every row of a block in [0, 1], (3, m); 0 if missing."""
-        return self.rows_and_which(block, affine)[0]
-
     def rows_and_which(
         self, block: Array, affine: tuple[Array, Array | None]
     ) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Return the same, and which rows are not missing."""
+        """Return the three numbers of every row of a block in [0, 1], (3, m), and which are whole.
+
+        Those of a missing row are 0.
+        """
         matrix, shift = affine
         image = mapped(matrix[-1:], block)
         if shift is not None:
@@ -123,7 +138,7 @@ class Deviance:
         return t, whole
 
     def release(
-        self, rows: Any, design: Design, affine: Any, run: Run, mu: float, whole: float
+        self, rows: Any, design: Design, affine: Any, run: Run, mu: float, _whole: float = 0.0
     ) -> FitStatistics:
         """Release the sums over rows.
 
@@ -131,8 +146,8 @@ class Deviance:
         ----------
         mu : float
             Of the step.
-        whole : float
-            Released number of whole rows: adds the low ends back.
+        _whole : float
+            Not used: the rows that count are released with the sums, for nothing.
 
         Privacy
         -------
@@ -147,35 +162,47 @@ class Deviance:
             grid = scoring_grid(design) if hasattr(rows, "cell_blocks") else None
             job = _Sums(self, affine, grid)
         total = summed(rows, design, job)
-        noisy = run.gaussian(STEP, total, REACH * STEPS, unit=1.0 / STEPS)
-        return FitStatistics(noisy * self.width + whole * self.low, REACH / mu * self.width)
+        weights = np.array([COUNT, 1.0, 1.0, 1.0])
+        noisy = run.gaussian(STEP, total, REACH * STEPS, weights=weights, unit=1.0 / STEPS)
+        middle, sd = self.low + self.width / 2.0, REACH / mu
+        lift = sd * np.vstack([middle / COUNT, np.diag(self.width)])
+        sums = noisy[0] * middle + noisy[1:] * self.width
+        return FitStatistics(max(float(noisy[0]), 1.0), sums, lift, sd / COUNT)
 
     def report(
-        self, found: FitStatistics, whole: float, p: int, *, people: bool = False
+        self, found: FitStatistics, _whole: float, p: int, *, people: bool = False
     ) -> dict[str, float]:
         """Return deviances, the pseudo R-squared of deviance and their errors of privacy.
 
-        Of people (each counts once) no AIC: their mean deviance is no likelihood.
+        Of people (each counts once) no AIC: their mean deviance is no likelihood. With an offset
+        the null model has it too, and no sum of the release holds its deviance: neither that nor
+        a pseudo R-squared is given.
         """
         y, convex, deviance = found.sums
-        most = 1.0 - 1e-9 if self.family.is_event else math.inf
-        mean = np.array([min(max(y / max(whole, 1.0), 1e-9), most)])
-        null = 2.0 * (convex - whole * float(self.family.convex(mean, self.alpha)[0]))
-        slope = float(self.family.convex_slope(mean, self.alpha)[0])
-        s_null = 2.0 * math.hypot(found.sds[1], slope * found.sds[0])
-        out = {
-            "deviance": deviance,
-            "deviance_se": float(found.sds[2]),
-            "null_deviance": null,
-            "null_deviance_se": s_null,
-        }
-        if null > 3.0 * s_null:
-            out["pseudo_r2"] = 1.0 - deviance / null
-            out["pseudo_r2_se"] = math.hypot(found.sds[2], deviance / null * s_null) / null
+        of_fit = float(np.linalg.norm(found.lift[:, 2]))
+        out = {"deviance": deviance, "deviance_se": of_fit}
+        if self.centre.offset is None:
+            whole, most = found.whole, 1.0 - 1e-9 if self.family.is_event else math.inf
+            mean = np.array([min(max(y / whole, 1e-9), most)])
+            at = float(self.family.convex(mean, self.alpha)[0])
+            slope = float(self.family.convex_slope(mean, self.alpha)[0])
+            null = 2.0 * (convex - whole * at)
+            # d null = 2 (d sum phi - phi'(mean) d sum y - (phi - phi' mean) d n)
+            moves = 2.0 * (found.lift[:, 1] - slope * found.lift[:, 0])
+            moves[0] -= 2.0 * (at - slope * float(mean[0])) * found.sd
+            of_null, both = float(moves @ moves), float(moves @ found.lift[:, 2])
+            out |= {"null_deviance": null, "null_deviance_se": math.sqrt(of_null)}
+            out |= explained(deviance, null, (of_fit**2, both, of_null)).named("pseudo_r2")
         if self.family.is_event and not people:
             out["aic"] = deviance + 2.0 * p
-            out["aic_se"] = float(found.sds[2])
+            out["aic_se"] = of_fit
         return {k: float(v) for k, v in out.items()}
+
+
+def _in_steps(t: Array, whole: npt.NDArray[np.bool_]) -> Array:
+    """Return (1, t - 1/2) of whole rows in lattice steps, (4, m), rounded towards zero; else 0."""
+    out = np.where(whole, np.vstack([np.ones((1, t.shape[1])), t - 0.5]), 0.0)
+    return np.asarray(np.trunc(out * STEPS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,24 +215,24 @@ class _Sums:
     grid: Grid | None = None
 
     def over(self, blocks: Iterable[Any], _: Any = None) -> npt.NDArray[np.object_]:
-        """Return the sums over blocks, in lattice steps. Confidential."""
-        total = np.zeros(3, dtype=object)
+        """Return the count and the sums over blocks, in lattice steps. Confidential."""
+        total = np.zeros(4, dtype=object)
         with np.errstate(all="ignore"):
-            for t in self._rows(blocks):
-                steps = np.trunc(t * STEPS)
+            for t, whole in self._rows(blocks):
+                steps = _in_steps(t, whole)
                 total += integers_of(steps.sum(axis=1)).astype(object)
         return total
 
-    def _rows(self, blocks: Iterable[Any]) -> Iterator[Array]:
-        """Yield the three numbers of rows, (3, m)."""
+    def _rows(self, blocks: Iterable[Any]) -> Iterator[tuple[Array, npt.NDArray[np.bool_]]]:
+        """Yield the three numbers of rows, (3, m), and which are not missing."""
         if self.grid is None:
             for block in blocks:
-                yield self.deviance.rows(block, self.affine)
+                yield self.deviance.rows_and_which(block, self.affine)
             return
         eta, slopes = seen_of_cells(self.affine, self.grid)
         for block, cells in blocks:
             found = seen_by_row(eta, slopes, block, cells)
-            yield self.deviance.numbers(found, block[-1])[0]
+            yield self.deviance.numbers(found, block[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,12 +244,13 @@ class _SumsOfPeople:
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> npt.NDArray[np.object_]:
-        """Return the sums over people of the means of their whole rows. Confidential."""
-        total = np.zeros(3, dtype=object)
+        """Return the people with a whole row, and sums of the means of those. Confidential."""
+        total = np.zeros(4, dtype=object)
         with np.errstate(all="ignore"):
             for block in blocks:
-                t, whole = self.deviance.rows_and_which(block.rows, self.affine)
-                own = sums(np.vstack([np.trunc(t * STEPS), whole]), block.starts)
-                steps = np.trunc(own[:3] / np.maximum(own[3], 1.0))
+                own = sums(
+                    _in_steps(*self.deviance.rows_and_which(block.rows, self.affine)), block.starts
+                )
+                steps = np.trunc(own / np.maximum(own[0] / STEPS, 1.0))
                 total += integers_of(steps.sum(axis=1)).astype(object)
         return total

@@ -16,12 +16,15 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.sources.memory import own_column
+from dpmodels.sources.memory import kind_of_column, own_column
 
 if TYPE_CHECKING:
     from dpmodels.variables import Variable
 
-__all__ = ["cells_of", "feature_columns", "listed_numbers", "target_column", "whole_numbers"]
+__all__ = [
+    "cells_of", "feature_columns", "kind_of_column", "listed_numbers", "target_column",
+    "whole_numbers",
+]  # fmt: skip
 
 
 _SHAPE = (

@@ -27,6 +27,7 @@ __all__ = [
     "LazyPolarsSource",
     "batch_chunks",
     "columns_of",
+    "kind_of_column",
     "own_column",
 ]
 
@@ -101,7 +102,7 @@ class DictSource:
             raise SourceError(f"the arrays have different lengths: {sorted(lengths)}")
         self._rows = lengths.pop() if lengths else 0
         self.n: int | None = self._rows
-        self.kinds = {k: _column_kind(v, self._data[k]) for k, v in data.items()}
+        self.kinds = {k: kind_of_column(v, self._data[k]) for k, v in data.items()}
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield slices."""
@@ -144,7 +145,8 @@ def own_column(cells: Any) -> Any:
     return out
 
 
-def _column_kind(given: Any, column: Any) -> str:
+def kind_of_column(given: Any, column: Any) -> str:
+    """Return the public kind of :func:`own_column` of what was given; of a list "unknown"."""
     if hasattr(column, "dtype"):
         typed = hasattr(given, "dtype") or hasattr(given, "__array__")
         return numpy_kind(column.dtype) if typed else "unknown"

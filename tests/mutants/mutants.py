@@ -39,7 +39,7 @@ AFTER = (
     Mutant(f"{_M}holdout/sums.py", "np.clip((y - seen)[whole] / self.clip, -1.0, 1.0)", "(y - seen)[whole] / self.clip", HOLDOUT),
     Mutant("dpmodels/after/regression.py", "+ float(np.sum(inverse * Cn))", "", ORACLE),
     Mutant("dpmodels/after/moments.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
-    Mutant("dpmodels/after/regression.py", "- (1.0 - value) * np.outer(zero.r, zero.r)", "", ORACLE),
+    Mutant("dpmodels/after/regression.py", "m.form_covariance(one, whole), m.form", "0.0, m.form", ORACLE),
     Mutant("dpmodels/after/wald.py", "ncx2.sf(statistic, df, moved)", "ncx2.sf(statistic, df, 0.0)", ORACLE),
     Mutant("dpmodels/after/association.py", "S -= inside / 2.0", "S -= 0.0", ORACLE),
     Mutant(f"{_M}moments/whitened.py", "min(max(1.0 + BALL_PART * square, quiet), 1.0 + square)", "BALL_PART * square", replayed("dp_moments-ssp")),
@@ -130,6 +130,12 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/exact/people.py",
+        "out = total / np.maximum(complete, 1.0)",
+        "out = total / block.counts",
+        ("tests/unit/models/mean/test_mean.py",),
+    ),
+    Mutant(
+        "dpmodels/exact/people.py",
         "trace = sums(np.ceil(part, out=part), block.starts)",
         "trace = np.maximum.reduceat(part, block.starts)",
         _PEOPLE,
@@ -160,8 +166,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/deviance.py",
-        "steps = np.trunc(own[:3] / np.maximum(own[3], 1.0))",
-        "steps = own[:3]",
+        "steps = np.trunc(own / np.maximum(own[0] / STEPS, 1.0))",
+        "steps = own",
         _PEOPLE,
     ),
     Mutant(
@@ -584,8 +590,20 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/deviance.py",
-        "REACH = math.sqrt(3.0)",
-        "REACH = 1.0",
+        "REACH, COUNT = math.sqrt(3.0), 1.5",
+        "REACH, COUNT = 1.0, 1.5",
+        ("tests/unit/scoring/test_families.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/deviance.py",
+        "REACH, COUNT = math.sqrt(3.0), 1.5",
+        "REACH, COUNT = math.sqrt(3.0), 2.0",
+        ("tests/unit/scoring/test_families.py",),
+    ),
+    Mutant(
+        "dpmodels/scoring/deviance.py",
+        "moves[0] -= 2.0 *",
+        "moves[0] -= 0.0 *",
         ("tests/unit/scoring/test_families.py",),
     ),
     Mutant(
@@ -1269,6 +1287,54 @@ MUTANTS = (
         "return np.maximum(np.maximum(below, above), 0)",
         "return 2 * np.maximum(np.maximum(below, above), 0)",
         (REPLAY, "-k", "dp_quantile",),
+    ),
+    Mutant(
+        _M + "table/nulls.py",
+        "alike * np.diag(D)",
+        "np.diag(D)",
+        ("tests/unit/units/test_kept_rows.py",),
+    ),
+    Mutant(
+        _M + "table/nulls.py",
+        "V = alike * D + noise",
+        "V = D + noise",
+        ("tests/unit/units/test_kept_rows.py",),
+    ),
+    Mutant(
+        _M + "table/nulls.py",
+        "V = alike * n * (np.diag(p0)",
+        "V = n * (np.diag(p0)",
+        ("tests/unit/units/test_kept_rows.py",),
+    ),
+    Mutant(
+        _M + "table/nulls.py",
+        "V = alike * n * np.kron(",
+        "V = n * np.kron(",
+        ("tests/unit/units/test_kept_rows.py",),
+    ),
+    Mutant(
+        "dpmodels/estimate.py",
+        "None if V is None else m * V",
+        "V",
+        ("tests/unit/units/test_kept_rows.py",),
+    ),
+    Mutant(
+        _M + "table/quantile_ends.py",
+        "inside = np.maximum(np.maximum(below, above), 0)",
+        "inside = 2 * np.maximum(np.maximum(below, above), 0)",
+        ("tests/unit/models/table/test_quantile.py",),
+    ),
+    Mutant(
+        _M + "table/quantile_ends.py",
+        "[[max(0, target)], inside]",
+        "[[max(0, 2 * target)], inside]",
+        ("tests/unit/models/table/test_quantile.py",),
+    ),
+    Mutant(
+        _M + "table/quantile_ends.py",
+        "grid[1:] - self.step / 2.0",
+        "grid[1:]",
+        ("tests/unit/models/table/test_quantile.py",),
     ),
     Mutant(
         _M + "table/quantile_tree.py",

@@ -169,7 +169,7 @@ def test_counts_are_covered(kind, formula):
 @pytest.mark.parametrize(("eps", "n"), [(1.0, 2000), (0.1, 20_000)])
 @pytest.mark.parametrize("heaps", [False, True])
 def test_quantiles_are_covered(eps, n, heaps):
-    """300 fits: sd .013."""
+    """300 fits: sd .013. Ends lie half a step of the grid (.025) outside: above .95 by so much."""
     rng = np.random.default_rng(14)
     q = [0.1, 0.5, 0.9]
     big = rng.gamma(4, 4, 2_000_000)
@@ -188,7 +188,7 @@ def test_quantiles_are_covered(eps, n, heaps):
     print(f"eps = {eps}, n = {n}, heaps {heaps}: {np.round(hits / 300, 3)}")
     assert (hits / 300 >= 0.915).all()
     if not heaps:
-        assert (hits / 300 <= 0.985).all()
+        assert (hits / 300 <= 0.99).all()
 
 
 def test_the_test_of_tests_keeps_its_level():

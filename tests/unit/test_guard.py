@@ -169,3 +169,37 @@ def test_libraries_are_looked_up_again_when_modules_have_come(monkeypatch):
     infos = guarded(lambda: [x["num_threads"] for x in threadpoolctl.threadpool_info()])
     assert len(made) == 2 or len(made) == 3  # threadpool_info looks for itself
     assert set(infos) <= {1}
+
+
+@pytest.mark.parametrize("kind", ["table", "moments", "release"])
+def test_estimates_run_on_one_thread_too(monkeypatch, kind):
+    """Only the private stage did: an estimate at p = 30 took 60 ms on two threads for 16."""
+    import pandas as pd
+    import threadpoolctl
+
+    import dpmodels as dp
+    from dpmodels.models.linear import ssp
+    from dpmodels.models.moments import regression
+    from dpmodels.models.noised import backend
+
+    module = {"table": ssp, "moments": regression, "release": backend}[kind]
+    frame = dp.datasets.rand_hie().head(2000)[["mdvis", "physlm"]]
+    frame = pd.DataFrame(frame)  # without the declared schema of the file
+    paid = {"eps": 2, "delta": 1e-6, "bounds": {"mdvis": (0, 50), "physlm": (0, 1)}}
+    seen, before = [], module.estimate
+
+    def watched(plan, release):
+        seen.extend(x["num_threads"] for x in threadpoolctl.threadpool_info())
+        return before(plan, release)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data, given = frame, {**paid, "scoring": False}
+        if kind == "moments":
+            data, given = dp.dp_moments("mdvis + physlm", frame, **paid), {}
+        elif kind == "release":
+            data, given = dp.dp_release(frame, ["mdvis", "physlm"], **paid), {}
+        monkeypatch.setattr(module, "estimate", watched)
+        with threadpoolctl.threadpool_limits(2):
+            dp.dp_ols("mdvis ~ physlm", data, **given)
+    assert seen and set(seen) == {1}

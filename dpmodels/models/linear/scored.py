@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.after.moments import SecondMoments
-from dpmodels.after.statistics import fit_statistics
+from dpmodels.after.explained import explained
+from dpmodels.after.moments import LEAST_ROWS
 from dpmodels.errors import RequestError
 from dpmodels.exact.queries import ball_sd, joint_noise
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.models.linear.facts import Stage
-from dpmodels.models.linear.inference import unit_back
 from dpmodels.models.linear.public import public_radius
 from dpmodels.planning.rows import enough_rows, planning_rows
 from dpmodels.privacy.gdp import mu_gdp
@@ -26,9 +25,10 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.coordinates import Coordinates, constant_direction
 from dpmodels.scoring.engine import Chain
 from dpmodels.scoring.fitting import Model, ScoredDetail, pass_names, plan_fit, release_fit
-from dpmodels.scoring.report import Part, estimate_fit
+from dpmodels.scoring.report import SEEN, Part, estimate_fit
 from dpmodels.scoring.rules import LINEAR
 from dpmodels.scoring.score import LeastSquares
+from dpmodels.scoring.sums import AT_CLIP
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
@@ -106,9 +106,9 @@ def _white_coordinates(white: PublicWhitening, design: Design) -> Coordinates:
     )  # fmt: skip
 
 
-_ROUGH = (
-    "R-squared is from the first pass alone, whose long rows were scaled down: a rough figure. "
-    "dp_moments() and dp_ols(formula, m), or scoring=False, give a closer one."
+_SHARE = (
+    "R-squared is that of the last pass: spread of the fitted values against that and the residual "
+    "variance. Its interval holds the noise, and sampling as of normal rows; long rows count less."
 )
 
 
@@ -116,28 +116,74 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware errors."""
 
     def stats(part: Part) -> dict[str, float]:
+        if release.design.scaled:  # the meat has squares of weights: the spread of no residual
+            return {}
         variance = part.inference.variance(part.constant) * part.release.before.phi
-        return {"sigma": math.sqrt(variance) / part.unit}
+        if part.constant is not None and not part.inference.people:
+            variance /= _complete(part)
+        return {**_r_squared(plan, release, part), "sigma": math.sqrt(variance) / part.unit}
 
     found = estimate_fit(plan, release, stats)
-    about = _r_squared(plan, release) if release.reply else {}
-    if not about:
-        return found
-    return replace(found, stats={**about, **found.stats}, notes=(*found.notes, _ROUGH))
+    return replace(found, notes=(*found.notes, _SHARE)) if "r_squared" in found.stats else found
 
 
-def _r_squared(plan: Plan, release: Release) -> dict[str, float]:
-    """Return R-squared and its errors from the start; nothing without an intercept or full rank."""
+def _complete(part: Part) -> float:
+    """Return the released share of complete rows, at least a tenth."""
+    assert part.constant is not None
+    share = float(part.constant @ part.inference.H @ part.constant)
+    return min(max(share, LEAST_ROWS), 1.0)
+
+
+def _cut(part: Part) -> float:
+    """Return what long scores may have lost of the residual variance, in scales of the fit.
+
+    Scores count up to the radius of the meat in it. What those beyond lost, from the released
+    histogram of their lengths; a row of mean leverage has r times its residual in its score.
+    """
+    last, bins = part.release.plans[-1], part.release.released[-1].bins
+    if bins is None or not last.meat:
+        return 0.0
+    square = (last.clip * 2.0 ** ((np.arange(len(bins)) - AT_CLIP + 0.5) / 2.0)) ** 2
+    seen = np.where(bins > SEEN * last.noise.count, bins, 0.0)
+    lost = float(np.sum(seen * np.maximum(square - last.meat**2, 0.0)))
+    return lost / last.rows / len(part.inference.d) * part.release.before.phi
+
+
+def _r_squared(plan: Plan, release: Release, part: Part) -> dict[str, float]:
+    """Return R-squared of the last pass and its interval (``scoring/theory.md``, 5.8).
+
+    Nothing without an intercept or full rank, or of people, whose residual variance is not that
+    of rows.
+    """
     c, design = release.detail.coordinates, release.design
-    if not design.has_intercept or design.scaled or c.rank < design.p:
+    whole = design.has_intercept and c.rank == design.p
+    if not whole or part.constant is None or part.inference.people:
         return {}
-    stage = start_stage(plan, release)
-    back = unit_back(c.unit) @ np.linalg.inv(c.start)
-    read = plan.detail.guide.start(plan.detail.rows)
-    m = SecondMoments(stage.Q, stage.V, float(read), back[0])
-    found = fit_statistics(m, back[:-1], back[-1])
-    found.pop("sigma_se", None)  # sigma is that of the last pass
-    return found
+    found, last, a = part.inference, part.release.plans[-1], part.constant
+    share, n = _complete(part), plan.detail.rows
+    fitted = np.linalg.lstsq(part.T, part.params, rcond=None)[0]
+    H = found.H / share
+    t = fitted - float(fitted @ H @ a) * a  # of fitted values about their mean
+    H = H - np.outer(H @ a, H @ a)
+    spread = float(t @ H @ t - np.sum(H * (found.privacy + found.sampling)))
+    residual = found.variance(a) * part.release.before.phi / share
+    steep, noisy = H @ t, H @ found.privacy
+    of_fit = 4.0 * steep @ found.privacy @ steep + 2.0 * np.sum(noisy * noisy.T)
+    of_fit += (part.release.last.nu / share * float(t @ t)) ** 2
+    meat = last.noise.meat or last.noise.scale
+    one = meat / last.tail_rows / share * float(a @ a) * part.release.before.phi
+    noise = (one**2, one**2, float(of_fit) + one**2)
+    value = explained(residual, spread + residual, noise).value
+    sampling = 4.0 * value * (1.0 - value) ** 2 / n
+    out = explained(residual, spread + residual, noise, sampling)
+    more = residual + _cut(part) / share
+    least = explained(more, spread + more, noise, sampling).low
+    out = replace(out, low=min(out.low, least))
+    adjusted = 1.0 - (1.0 - out.value) * (n - 1.0) / max(n - design.p, 1.0)
+    private = math.sqrt(max(out.se**2 - sampling, 0.0))
+    return {
+        **out.named("r_squared"), "adj_r_squared": adjusted, "r_squared_se_privacy": private,
+    }  # fmt: skip
 
 
 def start_stage(plan: Plan, release: Release) -> Stage:

@@ -115,7 +115,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Privacy
     -------
     Unit: one row; replace-one, n public. Sensitivities: module docstring. For people the row of a
-    person is the mean of its rows (``units/theory.md``, 8): the same bounds.
+    person is the mean of its complete rows (``units/theory.md``, 8): the same bounds.
     """
     design = ranged_design(plan, rows, run)
     if design is None:
@@ -127,7 +127,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     else:
         G = gram_over(rows, design, WithOne(rowmap)).integers()
     # Last row of the Gram matrix of (u, 1): sums of u, then the count; lattice unit 2^-40.
-    # Of people it is (u, share of complete rows, 1).
+    # Of people it is (u, whether there is a complete row, 1).
     k = math.sqrt(3.0 * d)
     weights = np.append(np.ones(d), k)
     sums = run.gaussian(
@@ -185,7 +185,8 @@ def estimate(plan: Plan, release: Release) -> Estimate:
             "A row with a missing cell counts for none of the means; the number of complete rows "
             "is a private release."
             if person is None
-            else f"Every person ({person.column}) counts once, by the mean of its rows; one with "
-            "missing cells by the share of complete rows. Errors are those of people's means.",
+            else f"Every person ({person.column}) counts once, by the mean of its complete rows; "
+            "one without any does not count, and how many do is a private release. Errors are "
+            "those of people's means.",
         ),
     )

@@ -26,7 +26,9 @@ __all__ = ["Instruments", "OnMoments", "estimate"]
 
 
 #: Statistics whose errors take rows for independent.
-_OF_ROWS = ("sigma_se", "r_squared_se", "adj_r_squared")
+_OF_ROWS = (
+    "sigma_se", "r_squared_se", "r_squared_low", "r_squared_high", "adj_r_squared",
+)  # fmt: skip
 _NO_ERRORS = (
     "Rows of one person may depend on each other, and the release does not hold how much: there "
     "are no sampling errors, tests or intervals, only the errors of the noise (bse_privacy). "

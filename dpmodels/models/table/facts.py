@@ -25,6 +25,8 @@ class Facts:
         Of the release.
     null : tuple of float
         Hypothesised mean, in the user's units; or shares.
+    alike : int
+        Rows that may depend on each other (those of a person that are kept).
     """
 
     kind: str
@@ -32,3 +34,4 @@ class Facts:
     noise: TableNoise | None
     mu: float
     null: tuple[float, ...] = ()
+    alike: int = 1

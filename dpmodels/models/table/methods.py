@@ -36,8 +36,8 @@ register_method(
 
 _Q = Option("q", "quantiles: a number between 0 and 1, or a list", 0.5, object)
 _POINTS = Option(
-    "points", "most points of the public grid; None: 65536 (em), 4096 (tree)", None, int,
-    lower=1, upper=(1 << 18) + 1,
+    "points", "most points of the public grid; None: 65536 (em), 4096 to 65536 by n (tree)", None,
+    int, lower=1, upper=(1 << 18) + 1,
 )  # fmt: skip
 
 register_method(

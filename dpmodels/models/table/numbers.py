@@ -44,6 +44,7 @@ class _Context:
     half: Array
     n: int
     level: float
+    alike: int = 1
 
     @property
     def z(self) -> float:
@@ -62,6 +63,7 @@ def shown_numbers(
     suppress: float | None,
     points: Mapping[int, Array] | None,
     people: bool = False,
+    alike: int = 1,
 ) -> Numbers:
     """Return the numbers of all sections, in the order of ``Layout.items``.
 
@@ -77,9 +79,11 @@ def shown_numbers(
         Grid of each number with quantiles.
     people : bool
         A person lays the mean of its rows.
+    alike : int
+        So many rows may go together in any way: sampling variances are so many times as large.
     """
     effects = noise.measured(layout, released["table"], float(n))
-    context = _Context(layout, effects, *scale, n, level)
+    context = _Context(layout, effects, *scale, n, level, alike)
     parts = []
     for section in layout.sections:
         if section.kind == "counts":
@@ -135,17 +139,17 @@ def _counts(c: _Context, section: Section) -> tuple[Array, Array]:
     if spread.scale > 0:
         grid = np.linspace(0.0, 1.0, 33)
         ratio = [
-            critical(spread, c.level, c.n * g * (1 - g))
-            / math.sqrt(max(spread.variance + c.n * g * (1 - g), 1e-300))
+            critical(spread, c.level, c.alike * c.n * g * (1 - g))
+            / math.sqrt(max(spread.variance + c.alike * c.n * g * (1 - g), 1e-300))
             for g in grid.tolist()
         ]
         z = np.interp(p, grid, ratio)
     else:
         z = np.full(p.shape, c.z)
-    low, high = share_interval(share, c.n, tau, z)
+    low, high = share_interval(share, c.n / c.alike, tau, z)
     out[0], out[1], out[2] = count, 0.0, spread.sd
     out[3], out[4] = count - half, count + half
-    out[5], out[6], out[7], out[8] = share, np.sqrt(p * (1 - p) / c.n + tau**2), low, high
+    out[5], out[6], out[7], out[8] = share, np.sqrt(c.alike * p * (1 - p) / c.n + tau**2), low, high
     return out, count
 
 
@@ -167,12 +171,12 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     noise_v = np.sqrt(np.einsum("gi,ij,gj->g", slope, K, slope)) / safe
     spread_v = np.clip(v, np.minimum(noise_v, 1.0), 1.0)
     large = _SMALL * tau_n <= N
-    sampling = np.sqrt(spread_v / safe)
+    sampling = np.sqrt(c.alike * spread_v / safe)
     privacy = np.sqrt(tau_t**2 + m * m * tau_n**2) / safe  # T and N are uncorrelated
     z = c.z
     half = z * np.hypot(sampling, privacy)
     odd_low, odd_high = fieller(
-        T, N, np.stack([tau_t**2 + safe * spread_v, np.full(m.shape, tau_n**2)]), z
+        T, N, np.stack([tau_t**2 + c.alike * safe * spread_v, np.full(m.shape, tau_n**2)]), z
     )
     low, high = np.where(large, m - half, odd_low), np.where(large, m + half, odd_high)
     out = np.full((len(COLUMNS), 3, m.size), np.nan)
@@ -183,7 +187,7 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
         (middle + h * m) * blank, h * sampling * blank, h * privacy * blank,
         np.maximum(middle + h * low, middle - h), np.minimum(middle + h * high, middle + h),
     )  # fmt: skip
-    out[:5, 2] = _sd(np.where(large, v, np.nan), safe, noise_v, z) * h
+    out[:5, 2] = _sd(np.where(large, v, np.nan), safe / c.alike, noise_v, z) * h
     return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, 3)
 
 

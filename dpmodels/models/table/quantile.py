@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from dpmodels.estimate import Estimate
 from dpmodels.models.table.effects import Spread
 from dpmodels.models.table.intervals import critical
 from dpmodels.models.table.layout import program_of
+from dpmodels.models.table.quantile_ends import cells_for, outward
 from dpmodels.models.table.ranks import (
     GRID,
     STEPS_OF_RANKS,
@@ -45,12 +47,14 @@ __all__ = [
     "checked",
     "estimate",
     "estimate_of",
+    "is_bought",
     "leaves_of",
     "names_of",
     "numbers_of",
     "plan",
     "probabilities",
     "release",
+    "steps_text",
 ]  # fmt: skip
 
 #: The best candidate is within ``(2 / eps) log(points / FAILS)`` ranks but with this probability.
@@ -173,18 +177,43 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     values: dict[str, Array] = {}
     for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
         exact = fraction(q)
-        slack = z * math.sqrt(rows.n * q * (1.0 - q))
+        slack = z * math.sqrt(request.alike * rows.n * q * (1.0 - q))
         slack += 2.0 / detail.each * math.log(len(grids[j]) / FAILS)
-        ends = {"": 0, " low": -math.ceil(slack), " high": math.ceil(slack)}
-        for end, offset in ends.items() if request.inference else [("", 0)]:
-            chosen = run.choose(
-                name + end,
-                penalties(counts[j][None], exact, offset, unit),
-                sensitivity=move(exact, grouped=False, unit=unit),
-                largest=(unit or 1) * exact.denominator * rows.n,
-            )
-            values[name + end] = grids[j][chosen]
+        far = math.ceil(slack)
+        scale = move(exact, grouped=False, unit=unit)
+        draw = functools.partial(run.choose, sensitivity=scale, largest=scale * (rows.n + far))
+        values[name] = grids[j][draw(name, penalties(counts[j][None], exact, unit=unit))]
+        if request.inference:
+            cells = cells_for(design, j, grids[j], bought=is_bought(plan, j))
+            low = draw(f"{name} low", outward(counts[j], exact, -far, unit)) - 1
+            high = draw(f"{name} high", outward(counts[j], exact, far, unit))
+            values[f"{name} low"], values[f"{name} high"] = cells.ends(low, high)
     return Release(values, plan.guarantee, design)
+
+
+def is_bought(plan: Plan, number: int) -> bool:
+    """Whether the range of a column was bought: values may lie beyond it."""
+    return plan.design.columns[number].name in plan.design.unknown
+
+
+def steps_text(plan: Plan, design: Design, points: int) -> str:
+    """Return the note that says the step of every grid."""
+    said = []
+    for j in dict.fromkeys(j for j, _ in plan.detail.jobs):
+        step = cells_for(design, j, grid_for(design, j, points), bought=False).step
+        if step:
+            said.append(f"{step:g} of {design.columns[j].name}")
+    if not said:
+        return ""
+    text = (
+        f" Values count at the nearest point of a grid, in steps of {', '.join(said)}: the ends "
+        "lie half a step further out."
+    )
+    if any(is_bought(plan, j) for j, _ in plan.detail.jobs):
+        text += (
+            " Where a range was bought, nothing is said of values beyond it: such an end is inf."
+        )
+    return text
 
 
 def leaves_of(
@@ -215,7 +244,8 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         high = np.array([release.values[f"{name} high"][0] for name in names])
         notes = (
             "Intervals by two draws of the exponential mechanism at ranks moved outwards by its "
-            "own error: they cover at least as often as they say.",
+            "own error: they cover at least as often as they say."
+            + steps_text(plan, release.design, detail.points),
         )
     return estimate_of(detail, names, point, np.minimum(low, point), np.maximum(high, point), notes)
 

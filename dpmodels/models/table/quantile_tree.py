@@ -17,10 +17,13 @@ from dpmodels.models.table.quantile import (
     QuantileDetail,
     checked,
     estimate_of,
+    is_bought,
     leaves_of,
     names_of,
     numbers_of,
+    steps_text,
 )
+from dpmodels.models.table.quantile_ends import Cells, cells_for
 from dpmodels.models.table.ranks import grid_for
 from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
 from dpmodels.planning import Plan
@@ -37,10 +40,27 @@ if TYPE_CHECKING:
 
 __all__ = ["estimate", "plan", "release"]
 
-#: Leaves of a tree where the call does not say: noise is drawn for every one of them.
-LEAVES = 4096
-#: Noise sd of a rank over 1 / mu, for plans (4 ways, 6 levels; 7.3 at 8).
-RANK_SD = 6.4
+#: Fewest and most leaves where the call does not say: noise is drawn for every one of them.
+LEAVES, MOST_LEAVES = 4096, 65_536
+#: What a leaf of ten times the mean mass may hold, over the error of a rank.
+_IN_A_LEAF = 0.5
+
+
+def leaves_for(n: int, mu: float) -> int:
+    """Return the leaves of a tree of n values: a power of 4, so that none is padding.
+
+    Finer than the error of a rank, sampling and noise together, buys nothing but noise.
+    """
+    leaves = LEAVES
+    error = math.hypot(0.5 * math.sqrt(n), rank_sd(levels_for(LEAVES)) / mu)
+    while leaves < MOST_LEAVES and 10.0 * n / leaves > _IN_A_LEAF * error:
+        leaves *= WAYS
+    return leaves
+
+
+def rank_sd(levels: int) -> float:
+    """Return the largest noise sd of a rank over 1 / mu, about: for plans (``theory.md``, 2.2)."""
+    return 1.0 + 0.92 * levels
 
 
 @dataclass(frozen=True)
@@ -62,11 +82,11 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     share = (1.0 - part.share) / len(numbers)
     mu = part.mu * math.sqrt(share)
     steps = [*part.steps, *(Step(_step(design, j), Gaussian(mu), share=share) for j in numbers)]
-    points = int(request["points"] or LEAVES)
+    points = int(request["points"] or leaves_for(n, mu))
     return Plan.of(
         request, design, n, steps,
         shares={**part.printed, "trees": 1.0 - part.share},
-        scales={"noise sd of a rank, about": RANK_SD / mu},
+        scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
         purchase=part.purchase,
         detail=TreeDetail(jobs, 0.0, points, mu),
         passes=1 + bool(part.purchase),
@@ -118,20 +138,24 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         m = max(plan.n - float(missing), 1.0)
         mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
         q = np.array([detail.jobs[i][1] for i in mine])
-        found[mine] = _read_off(tree, cdf, grid, m, q, z)
+        cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))
+        found[mine] = _read_off(tree, cdf, grid, cells, m, q, z, plan.request.alike)
     point, low, high, rank = found.T.copy()
     if not plan.request.inference:
         low = high = np.full(len(names), np.nan)
     return estimate_of(
         detail, names, point, low, high,
         ("Intervals invert the noisy distribution function, with its noise and the sampling "
-         "error of a share; heaps make them wider, never too narrow.",)
+         "error of a share; heaps make them wider, never too narrow."
+         + steps_text(plan, release.design, detail.points),)
         if plan.request.inference else (),
         rank_noise=rank,
     )  # fmt: skip
 
 
-def _read_off(tree: Tree, cdf: Array, grid: Array, m: float, q: Array, z: float) -> Array:
+def _read_off(
+    tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float, alike: int
+) -> Array:
     """Return (point, low, high, noise sd of the rank) of every quantile of one number."""
     last = len(grid) - 1
 
@@ -144,7 +168,7 @@ def _read_off(tree: Tree, cdf: Array, grid: Array, m: float, q: Array, z: float)
         return np.sqrt(tree.functional_variance(weights - q[:, None]))
 
     target = q * m
-    sampling = m * q * (1.0 - q)
+    sampling = alike * m * q * (1.0 - q)
     at = first(target)
     tau = noise(at)
     half = z * np.sqrt(sampling + tau**2)
@@ -152,4 +176,4 @@ def _read_off(tree: Tree, cdf: Array, grid: Array, m: float, q: Array, z: float)
     low = first(target - z * np.sqrt(sampling + noise(first(target - half)) ** 2))
     up = z * np.sqrt(sampling + noise(first(target + half)) ** 2)
     high = np.minimum(np.searchsorted(cdf, target + up, side="right"), last)
-    return np.column_stack([grid[at], grid[low], grid[high], tau])
+    return np.column_stack([grid[at], *cells.ends(low, high), tau])

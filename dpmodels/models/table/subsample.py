@@ -125,6 +125,12 @@ def plan(request: Request, design: Design, n: int) -> Plan:
             "method='subsample' takes test= a function of a table that returns a p-value, for "
             "example test=lambda d: scipy.stats.ttest_1samp(d['x'], 0).pvalue"
         )
+    if request.alike > 1:
+        raise RequestError(
+            "a test of one's own takes rows for independent, and those of one person are not: no "
+            "level could be promised. Keep one row a person, max_rows=1, or make a table of one "
+            "row a person first"
+        )
     m, a0 = request["parts"], request["a0"]
     if m is not None and m > n:
         raise RequestError(f"parts={m} is more than there are rows ({n})")

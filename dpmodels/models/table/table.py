@@ -230,12 +230,13 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         detail.layout, detail.noise, release.values, (part.centre, part.half), plan.n,
         level=plan.request.level, suppress=plan.request["suppress"],
         points=None if detail.quantiles is None else detail.quantiles.grids(release.design),
-        people=plan.request.by_person,
+        people=plan.request.by_person, alike=plan.request.alike,
     )  # fmt: skip
     return Estimate(
         tuple(names),
         numbers.arrays["estimate"],
-        vcov_sampling=_diagonal(numbers.arrays["se_sampling"]),
+        # of single rows: whoever asked for kept ones of people multiplies it
+        vcov_sampling=_diagonal(numbers.arrays["se_sampling"] / math.sqrt(plan.request.alike)),
         vcov_privacy=_diagonal(numbers.arrays["se_privacy"]),
         notes=numbers.notes,
         arrays=numbers.arrays,

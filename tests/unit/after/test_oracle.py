@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpmodels.after.association import correlation, two_stage
+from dpmodels.after.explained import explained
 from dpmodels.after.moments import SecondMoments, isotropic_noise
 from dpmodels.after.regression import change, r_squared, regress, score
 from dpmodels.after.wald import critical_value, noncentrality, wald
@@ -36,10 +37,33 @@ def test_regression(fit):
 def test_r_squared(m, fit):
     found = r_squared(m, fit, ONE)
     assert found.tss == pytest.approx(195.11, abs=1e-10)
-    assert found.value == pytest.approx(0.380799098371, abs=6e-13)
+    assert found.share.value == pytest.approx(0.380799098371, abs=6e-13)
     assert found.adjusted == pytest.approx(0.368032069472, abs=6e-13)
     assert found.se_privacy == pytest.approx(0.025592224843, abs=6e-13)
-    assert found.se == pytest.approx(0.080591845474, abs=6e-13)
+    assert found.share.se == pytest.approx(0.080591845474, abs=6e-13)
+    # the ends of Fieller's set: |D - (1 - R) N| is z times its error, sampling included
+    one, whole = np.outer(fit.r, fit.r), np.outer(*[regress(m, ONE[None], Y).r] * 2)
+    for end in (found.share.low, found.share.high):
+        gap = found.rss - (1 - end) * found.tss
+        spread = m.form_variance(one - (1 - end) * whole)
+        spread += found.tss**2 * (found.share.se**2 - found.se_privacy**2)
+        assert abs(gap) == pytest.approx(1.959963984540 * np.sqrt(spread), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("left", "total", "noise", "expected"),
+    [
+        (30.0, 100.0, (1.0, 0.0, 1.0), (0.7, 0.6795, 0.7205)),
+        (120.0, 100.0, (1.0, 0.0, 1.0), (0.0, 0.0, 0.0)),  # set beyond 0: the nearest share
+        (-9.0, 100.0, (1.0, 0.0, 1.0), (1.0, 1.0, 1.0)),
+        (30.0, 1.0, (1.0, 0.0, 1.0), (0.0, 0.0, 1.0)),  # nothing is known of N
+        (3.0, -50.0, (1.0, 0.0, 1.0), (0.0, 0.0, 1.0)),
+        (30.0, 100.0, (0.0, 0.0, 0.0), (0.7, 0.7, 0.7)),
+    ],
+)
+def test_shares_and_their_intervals_are_in_the_unit_interval(left, total, noise, expected):
+    found = explained(left, total, noise)
+    assert (found.value, found.low, found.high) == pytest.approx(expected, abs=2e-3)
 
 
 def test_wald_and_score(m, fit):

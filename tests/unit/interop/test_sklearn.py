@@ -19,6 +19,8 @@ EXPECTED_FAILED_CHECKS = {
     "check_supervised_y_no_nan": "wants an error that depends on a cell (not finite)",
 }
 
+PAIR = {"eps": 1.0, "delta": 1e-6}
+
 pytestmark = pytest.mark.filterwarnings("ignore::dpmodels.errors.DPModelsWarning")
 
 
@@ -61,7 +63,7 @@ def test_fit_is_dp_ols_and_predict_is_linear(data):
 def test_without_intercept(data):
     X, y = data
     model = DPLinearRegression(
-        x_bounds=(-1, 1), y_bounds=(-2, 2), fit_intercept=False, random_state=3
+        **PAIR, x_bounds=(-1, 1), y_bounds=(-2, 2), fit_intercept=False, random_state=3
     ).fit(X, y - 0.3)
     assert model.intercept_ == 0.0 and model.coef_.shape == (2,)
     assert abs(model.coef_ - [0.5, -0.2]).max() < 0.1
@@ -69,7 +71,7 @@ def test_without_intercept(data):
 
 def test_unseeded_fits_differ_and_are_private(data):
     X, y = data
-    model = DPLinearRegression(x_bounds=(-1, 1), y_bounds=(-2, 2))
+    model = DPLinearRegression(**PAIR, x_bounds=(-1, 1), y_bounds=(-2, 2))
     first = model.fit(X, y).coef_
     assert not model.privacy_.seeded
     assert (model.fit(X, y).coef_ != first).all()
@@ -78,33 +80,35 @@ def test_unseeded_fits_differ_and_are_private(data):
 def test_seed_warns(data):
     X, y = data
     with pytest.warns(NotPrivateWarning):
-        DPLinearRegression(x_bounds=(-1, 1), y_bounds=(-2, 2), random_state=1).fit(X, y)
+        DPLinearRegression(**PAIR, x_bounds=(-1, 1), y_bounds=(-2, 2), random_state=1).fit(X, y)
 
 
 def test_constructor_only_stores_and_bounds_are_checked_in_fit(data):
     X, y = data
     bounds = [(-1, 1)]
-    model = DPLinearRegression(eps=-1, x_bounds=bounds)
+    model = DPLinearRegression(eps=-1, delta=1e-6, x_bounds=bounds)
     assert model.x_bounds is bounds and model.get_params()["eps"] == -1
     with pytest.raises(RequestError, match="2 features"):
         model.fit(X, y)
     with pytest.raises(ValueError, match="eps"):
-        DPLinearRegression(eps=-1).fit(X, y)
+        DPLinearRegression(eps=-1, delta=1e-6).fit(X, y)
 
 
 def test_no_reply_raises(data):
     X, y = data
     with pytest.raises(NoReplyError, match="charge"):
-        DPLinearRegression(eps=0.1, method="eptr", x_bounds=(-1, 1), y_bounds=(-2, 2)).fit(
-            X[:30], y[:30]
-        )
+        DPLinearRegression(
+            eps=0.1, delta=1e-6, method="eptr", x_bounds=(-1, 1), y_bounds=(-2, 2)
+        ).fit(X[:30], y[:30])
 
 
 def test_column_names_of_a_frame(data):
     pd = pytest.importorskip("pandas")
     X, y = data
     frame = pd.DataFrame(X, columns=["a b", "log"])
-    model = DPLinearRegression(x_bounds=(-1, 1), y_bounds=(-2, 2), random_state=3).fit(frame, y)
+    model = DPLinearRegression(**PAIR, x_bounds=(-1, 1), y_bounds=(-2, 2), random_state=3).fit(
+        frame, y
+    )
     assert list(model.feature_names_in_) == ["a b", "log"]
     assert model.predict(frame.head(2)).shape == (2,)
 
@@ -113,7 +117,7 @@ def test_no_cell_decides_whether_an_error_is_raised(data):
     X, y = data
     X, y = X.astype(object), y.astype(object)
     X[3, 0], X[4, 1], y[5], y[6] = "sentinel-cell", None, np.inf, np.nan
-    model = DPLinearRegression(x_bounds=(-1, 1), y_bounds=(-2, 2), random_state=3).fit(X, y)
+    model = DPLinearRegression(**PAIR, x_bounds=(-1, 1), y_bounds=(-2, 2), random_state=3).fit(X, y)
     assert abs(model.coef_ - [0.5, -0.2]).max() < 0.1
     with pytest.raises(ValueError, match="y is None"):
         model.fit(X, None)
@@ -228,16 +232,66 @@ def test_the_classifier_knows_its_classes_without_the_data():
     p = 1 / (1 + np.exp(-(0.5 + X @ [2.0, -1.0])))
     y = np.where(rng.random(20_000) < p, "yes", "no").astype(object)
     y[3], y[4] = None, "other"
-    model = DPLogisticRegression(eps=2.0, classes=("no", "yes"), x_bounds=(-1, 1), random_state=1)
+    model = DPLogisticRegression(
+        eps=2.0, delta=1e-6, classes=("no", "yes"), x_bounds=(-1, 1), random_state=1
+    )
     assert model.fit(X, y) is model and list(model.classes_) == ["no", "yes"]
     assert abs(model.coef_ - [[2.0, -1.0]]).max() < 0.4 and abs(model.intercept_[0] - 0.5) < 0.3
     proba = model.predict_proba(X)
     np.testing.assert_allclose(proba.sum(1), 1.0)
     assert (model.predict(X) == np.where(proba[:, 1] > 0.5, "yes", "no")).all()
     assert model.score(X[10:], y[10:].astype(str)) > 0.7
-    plain = DPLogisticRegression(eps=2.0, x_bounds=(-1, 1), random_state=1)
+    plain = DPLogisticRegression(
+        eps=2.0, delta=1e-6, classes=(0, 1), x_bounds=(-1, 1), random_state=1
+    )
     plain.fit(X, (y == "yes").astype(int))
     assert list(plain.classes_) == [0, 1] and abs(plain.coef_ - model.coef_).max() < 0.1
-    no_rows_read = DPLogisticRegression(classes=("a",), x_bounds=(-1, 1))
+    no_rows_read = DPLogisticRegression(**PAIR, classes=("a",), x_bounds=(-1, 1))
     with pytest.raises(ValueError, match="two levels"):
         no_rows_read.fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [DPLinearRegression, DPLogisticRegression])
+def test_the_guarantee_has_no_default(data, kind):
+    """eps=1, delta=1e-6 were spent without being typed."""
+    import dpmodels as dp
+
+    budget = dp.Budget(eps=5, delta=1e-4)
+    for given in ({}, {"eps": 1.0}, {"delta": 1e-6}):
+        model = kind(budget=budget, x_bounds=(-1, 1), **given)
+        with pytest.raises(RequestError, match="has no default") as caught:
+            model.fit(*data)
+        assert all(name not in str(caught.value).partition(":")[0] for name in given)
+    assert not budget.charges
+
+
+def test_classes_that_no_cell_can_be_are_refused_before_the_charge(data):
+    """With text labels every row was void, eps was spent, and one class predicted."""
+    pd = pytest.importorskip("pandas")
+    pa = pytest.importorskip("pyarrow")
+    import dpmodels as dp
+
+    X, event = data[0], data[1] > 0.3
+    budget = dp.Budget(eps=50, delta=1e-4)
+    call = {**PAIR, "x_bounds": (-1, 1), "budget": budget}
+    words = np.where(event, "yes", "no")
+    untold = [words, words.astype(object), pd.Series(words, dtype="category"), list(words),
+              pa.array(words), event + 1, event.astype(float)]  # fmt: skip
+    for y in untold:
+        with pytest.raises(RequestError, match="needs the two classes"):
+            DPLogisticRegression(**call).fit(X, y)
+    times = event.astype(int).astype("datetime64[s]")
+    for y, classes in [(event + 1, ("no", "yes")), (event, ("no", "yes")), (times, (0, 1)),
+                       (pa.array(event), (1, 2))]:  # fmt: skip
+        with pytest.raises(RequestError, match="no cell of y can be the class"):
+            DPLogisticRegression(classes=classes, **call).fit(X, y)
+    assert not budget.charges
+    found = []
+    for y, classes in [(event, None), (words, ("no", "yes")), (event + 1, (1, 2)),
+                       (list(words), ("no", "yes")), (pa.array(event), None)]:  # fmt: skip
+        model = DPLogisticRegression(classes=classes, random_state=2, **call).fit(X, y)
+        assert len(set(model.predict(X))) == 2
+        found.append(model.coef_)
+    assert len(budget.charges) == 5
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
