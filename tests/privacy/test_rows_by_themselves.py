@@ -6,6 +6,8 @@ nearly every rounding. Deterministic (seeded): no false alarms.
 """
 
 import dataclasses
+import functools
+import operator
 
 import numpy as np
 import pytest
@@ -379,13 +381,26 @@ def bounded(sums, plan):
     assert 0 <= sums.scale <= 2**20 and sum(sums.bins) in (0, 1)
 
 
+def at_the_fit(one):
+    """Rows of score zero under a log link, with weights whose products are not floats."""
+    out = np.array([[1.0], [0.0], [0.0], [1.7e308], [0.0]])
+    out[-1] = np.exp(one._image(out)[-1])
+    return out
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_no_row_leaves_its_clip_set(name):
     one, rng = wild_pass(name), np.random.default_rng(1)
-    table = wild_rows(rng, 5)
+    table = np.hstack([wild_rows(rng, 5), at_the_fit(one)])
+    alone = []
     for j in range(table.shape[1]):
         (sums,) = sums_of_passes((one,), [table[:, j : j + 1].copy()])
         bounded(sums, one.plan)
+        alone.append(sums)
+    (whole,) = sums_of_passes((one,), [table.copy()])
+    total = functools.reduce(operator.add, alone)  # no row takes another's away
+    for name in ("information", "meat", "spread", "score", "scale", "bins"):
+        assert np.array_equal(getattr(whole, name), getattr(total, name)), name
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -408,6 +423,18 @@ def test_a_row_too_short_to_scale_is_the_zero_row():
         row = np.array([[size], [size], [0.0], [1.0], [1e99]])
         (sums,) = sums_of_passes((one,), [row])
         assert not any(sums.score) and not sums.information.any() and sum(sums.bins) == 1
+
+
+@pytest.mark.parametrize("radius", [1e-165, 1e-162, 1e-3, 1e99])
+def test_no_short_vector_leaves_its_ball(radius):
+    """Lengths of which the squares are not floats, or hardly: exact integers."""
+    rng = np.random.default_rng(4)
+    g = rng.normal(size=(4, 3000)) * 10.0 ** rng.uniform(-170, -130, 3000)
+    g[:, ::7] *= 1e200
+    g[2, ::11] = rng.choice(WILD, len(g[2, ::11]))
+    with np.errstate(all="ignore"):
+        k = ball_integers(g, radius)
+    assert max(sum(int(x) ** 2 for x in row) for row in k.T) <= 2**40
 
 
 def test_sums_that_are_not_finite_count_as_nothing():
