@@ -7,7 +7,12 @@ nearly every rounding. Deterministic (seeded): no false alarms.
 
 import dataclasses
 import functools
+import json
 import operator
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +29,8 @@ from dpmodels.scoring.state import Information, State
 from dpmodels.scoring.sums import Centre, ScorePass, sums_of_passes
 from dpmodels.sources import people, rows
 from tests.privacy.test_replay import CASES, NAMES, tables
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def at_offset(array, offset):
@@ -301,6 +308,70 @@ def test_a_product_is_total(value):
     assert np.array_equal(after[:, 3:4], alone, equal_nan=True)
     if not np.isfinite(value):
         assert not np.isfinite(after[:, 3]).any()
+
+
+# -- processors -----------------------------------------------------------------------------------
+_FEATURES = """
+try:
+    from numpy._core import _multiarray_umath as core
+except ImportError:
+    from numpy.core import _multiarray_umath as core
+wide = [f for f in core.__cpu_dispatch__ if f.startswith(("AVX512", "X86_V4"))]
+has = core.__cpu_features__
+"""
+_INTEGERS = """
+import hashlib
+import numpy as np
+from dpmodels.exact.gram import gram
+from dpmodels.exact.products import mapped
+from dpmodels.exact.rowmap import RowMap, UnitScale
+from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.score import plain
+from dpmodels.scoring.sums import Centre, ScorePass, sums_of_passes
+
+out = hashlib.sha256()
+for q in (5, 14, 33):
+    cell = np.arange(q * 9000.0).reshape(q, 9000)
+    rows = np.modf(cell * 0.6180339887498949)[0] * 2.0 - 1.0  # no generator, no function of floats
+    matrix = np.modf(np.arange(q * q * 1.0).reshape(q, q) * 0.7548776662466927)[0] - 0.5
+    out.update(mapped(matrix, rows).tobytes())
+    rowmap = RowMap(UnitScale(np.ones(q), np.zeros(q), False), np.full(q, 2.0), q, 2.0, matrix)
+    blocks = lambda: [rows[:, :8192].copy(), rows[:, 8192:].copy()]
+    out.update(str(gram(blocks(), rowmap).integers().tolist()).encode())
+    plan = plan_pass(LINEAR, 2, 0.3, 9000, q - 1, "replace", meat=True, tail=2000)
+    unit = UnitScale(np.ones(q), np.zeros(q), False)
+    at = Centre(unit, np.eye(q - 1), rows[:-1, 0], np.eye(q - 1) + 0.1 * matrix[1:, 1:], 0.3, plain)
+    for sums in sums_of_passes((ScorePass(plan, at),), blocks()):
+        out.update(str([sums.information.tolist(), sums.score.tolist(), sums.scale]).encode())
+print(out.hexdigest())
+"""
+
+
+def run_python(code, **more):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **more}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_integers_are_those_of_any_processor():
+    """BLAS made for others, as far as this one knows their instructions; numpy without its widest.
+
+    Linear maps alone: ``exp`` and its kin may differ by a last bit.
+    """
+    known = json.loads(run_python(f"import json{_FEATURES}print(json.dumps([wide, has]))"))
+    wide, has = known
+    other = [{"OPENBLAS_NUM_THREADS": "1"}, {"OPENBLAS_NUM_THREADS": "2"}]
+    if has.get("AVX2"):
+        other += [{"OPENBLAS_CORETYPE": "Haswell"}, {"OPENBLAS_CORETYPE": "Zen"}]
+    if has.get("AVX512F"):
+        other += [{"OPENBLAS_CORETYPE": "SkylakeX"}]
+    if disabled := " ".join(f for f in wide if has.get(f)):
+        other += [{"NPY_DISABLE_CPU_FEATURES": disabled}]
+        other += [{"NPY_DISABLE_CPU_FEATURES": disabled, "OPENBLAS_CORETYPE": "Haswell"}]
+    here = run_python(_INTEGERS)
+    assert {here} == {run_python(_INTEGERS, **more) for more in other}
 
 
 # -- cells, as sources hand them over -------------------------------------------------------------
