@@ -62,7 +62,7 @@ def mapped(matrix: Array, block: Array) -> Array:
 
     Few coordinates are one multiplication and addition after the other. Of more, row and matrix
     are cut into parts of b bits whose products BLAS adds up without a rounding: what is left out
-    is below ``q 2^-2b`` of the largest entry.
+    is below ``q 2^-2b`` of the largest entry of its row.
     """
     k, q = matrix.shape
     m = block.shape[1]
@@ -83,13 +83,20 @@ def mapped(matrix: Array, block: Array) -> Array:
 
 
 def _cut(matrix: Array, bits: int) -> tuple[Array, Array, Array]:
-    """Return (upper parts, upper and lower parts, powers of two of the columns) of a matrix."""
-    exponent = np.frexp(np.abs(matrix).max(axis=0))[1]
-    unit = np.ldexp(matrix, -exponent)
+    """Return (upper parts, upper and lower parts, powers of two of the columns) of a matrix.
+
+    Parts are those of entries over powers of two, so that of each row and column the largest is
+    about 1; rows get theirs back, which rounds nothing.
+    """
+    row = np.frexp(np.abs(matrix).max(axis=1, keepdims=True))[1]
+    unit = np.ldexp(matrix, -row)
+    exponent = np.frexp(np.abs(unit).max(axis=0))[1]
+    unit = np.ldexp(unit, -exponent)
     first, second = (1.5 * 2.0 ** (_EXACT - 1 - parts * bits) for parts in (1, 2))
     upper = (unit + first) - first
     lower = ((unit - upper) + second) - second
-    return upper, np.hstack([upper, lower]), np.ldexp(1.0, exponent)[:, None]
+    upper, both = (np.ldexp(part, row) for part in (upper, np.hstack([upper, lower])))
+    return upper, both, np.ldexp(1.0, exponent)[:, None]
 
 
 def _exactly(upper: Array, both: Array, size: Array, bits: int, block: Array, out: Array) -> None:

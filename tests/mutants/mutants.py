@@ -102,7 +102,7 @@ ROWS = (
 ALONE = ("tests/privacy/test_rows_by_themselves.py", "-k", "bit_by_bit or parts_of")
 TOTAL = ("tests/privacy/test_rows_by_themselves.py", "-k", "leaves or short or finite or ranges")
 _X = "dpmodels/exact/"
-ROWS = (
+BY_THEMSELVES = (
     Mutant(f"{_X}products.py", "bits = (_EXACT - (q - 1).bit_length()) // 2", "bits = 29", ALONE),
     Mutant(f"{_X}products.py", "    low += second\n    low -= second\n", "", ALONE),
     Mutant(f"{_X}products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
@@ -117,7 +117,7 @@ ROWS = (
 )  # fmt: skip
 
 MUTANTS = (
-    *ROWS,
+    *BY_THEMSELVES,
     *AFTER,
     *CUT,
     *ROWS,

@@ -6,6 +6,13 @@ nearly every rounding. Deterministic (seeded): no false alarms.
 """
 
 import dataclasses
+import functools
+import json
+import operator
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +29,8 @@ from dpmodels.scoring.state import Information, State
 from dpmodels.scoring.sums import Centre, ScorePass, sums_of_passes
 from dpmodels.sources import people, rows
 from tests.privacy.test_replay import CASES, NAMES, tables
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def at_offset(array, offset):
@@ -272,17 +281,20 @@ def test_the_parts_of_a_product_are_exact_and_what_is_left_out_is_small(q):
     A, z = rng.normal(size=(13, q)), rng.normal(size=(q, 3))
     z[:, 1] = rng.choice([-1.0, 1.0], q)
     A[0] = rng.choice([-1.0, 1.0], q)
+    rows, columns = 10.0 ** rng.uniform(-9, 9, 13), 10.0 ** rng.uniform(-9, 9, q)
+    A *= rows[:, None] / columns
+    z *= columns[:, None]
     got = mapped(A, z)
     bits = (53 - (q - 1).bit_length()) // 2
     assert q * 2 ** (2 * bits) <= 2**53  # partial sums in units of the products
-    size = 2.0 ** np.frexp(np.abs(A).max(axis=0))[1]
+    size = 2.0 ** np.frexp(np.abs(A).max(axis=1))[1]
+    across = 2.0 ** np.frexp(np.abs(A / size[:, None]).max(axis=0))[1]
     for j in range(z.shape[1]):
-        top = float(np.abs(z[:, j] * size).max())
+        top = float(np.abs(z[:, j] * across).max())
         for i in range(len(A)):
             exact = sum(Fraction(a) * Fraction(x) for a, x in zip(A[i], z[:, j], strict=True))
-            assert (
-                abs(float(Fraction(float(got[i, j])) - exact)) <= 4 * q * 2.0 ** (-2 * bits) * top
-            )
+            off = abs(float(Fraction(float(got[i, j])) - exact))
+            assert off <= 4 * q * 2.0 ** (-2 * bits) * top * size[i]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308, 1e200, 1e-300, 5e-324, 0.0])
@@ -299,6 +311,70 @@ def test_a_product_is_total(value):
     assert np.array_equal(after[:, 3:4], alone, equal_nan=True)
     if not np.isfinite(value):
         assert not np.isfinite(after[:, 3]).any()
+
+
+# -- processors -----------------------------------------------------------------------------------
+_FEATURES = """
+try:
+    from numpy._core import _multiarray_umath as core
+except ImportError:
+    from numpy.core import _multiarray_umath as core
+wide = [f for f in core.__cpu_dispatch__ if f.startswith(("AVX512", "X86_V4"))]
+has = core.__cpu_features__
+"""
+_INTEGERS = """
+import hashlib
+import numpy as np
+from dpmodels.exact.gram import gram
+from dpmodels.exact.products import mapped
+from dpmodels.exact.rowmap import RowMap, UnitScale
+from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.score import plain
+from dpmodels.scoring.sums import Centre, ScorePass, sums_of_passes
+
+out = hashlib.sha256()
+for q in (5, 14, 33):
+    cell = np.arange(q * 9000.0).reshape(q, 9000)
+    rows = np.modf(cell * 0.6180339887498949)[0] * 2.0 - 1.0  # no generator, no function of floats
+    matrix = np.modf(np.arange(q * q * 1.0).reshape(q, q) * 0.7548776662466927)[0] - 0.5
+    out.update(mapped(matrix, rows).tobytes())
+    rowmap = RowMap(UnitScale(np.ones(q), np.zeros(q), False), np.full(q, 2.0), q, 2.0, matrix)
+    blocks = lambda: [rows[:, :8192].copy(), rows[:, 8192:].copy()]
+    out.update(str(gram(blocks(), rowmap).integers().tolist()).encode())
+    plan = plan_pass(LINEAR, 2, 0.3, 9000, q - 1, "replace", meat=True, tail=2000)
+    unit = UnitScale(np.ones(q), np.zeros(q), False)
+    at = Centre(unit, np.eye(q - 1), rows[:-1, 0], np.eye(q - 1) + 0.1 * matrix[1:, 1:], 0.3, plain)
+    for sums in sums_of_passes((ScorePass(plan, at),), blocks()):
+        out.update(str([sums.information.tolist(), sums.score.tolist(), sums.scale]).encode())
+print(out.hexdigest())
+"""
+
+
+def run_python(code, **more):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **more}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_integers_are_those_of_any_processor():
+    """BLAS made for others, as far as this one knows their instructions; numpy without its widest.
+
+    Linear maps alone: ``exp`` and its kin may differ by a last bit.
+    """
+    known = json.loads(run_python(f"import json{_FEATURES}print(json.dumps([wide, has]))"))
+    wide, has = known
+    other = [{"OPENBLAS_NUM_THREADS": "1"}, {"OPENBLAS_NUM_THREADS": "2"}]
+    if has.get("AVX2"):
+        other += [{"OPENBLAS_CORETYPE": "Haswell"}, {"OPENBLAS_CORETYPE": "Zen"}]
+    if has.get("AVX512F"):
+        other += [{"OPENBLAS_CORETYPE": "SkylakeX"}]
+    if disabled := " ".join(f for f in wide if has.get(f)):
+        other += [{"NPY_DISABLE_CPU_FEATURES": disabled}]
+        other += [{"NPY_DISABLE_CPU_FEATURES": disabled, "OPENBLAS_CORETYPE": "Haswell"}]
+    here = run_python(_INTEGERS)
+    assert {here} == {run_python(_INTEGERS, **more) for more in other}
 
 
 # -- cells, as sources hand them over -------------------------------------------------------------
@@ -379,13 +455,26 @@ def bounded(sums, plan):
     assert 0 <= sums.scale <= 2**20 and sum(sums.bins) in (0, 1)
 
 
+def at_the_fit(one):
+    """Rows of score zero under a log link, with weights whose products are not floats."""
+    out = np.array([[1.0], [0.0], [0.0], [1.7e308], [0.0]])
+    out[-1] = np.exp(one._image(out)[-1])
+    return out
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_no_row_leaves_its_clip_set(name):
     one, rng = wild_pass(name), np.random.default_rng(1)
-    table = wild_rows(rng, 5)
+    table = np.hstack([wild_rows(rng, 5), at_the_fit(one)])
+    alone = []
     for j in range(table.shape[1]):
         (sums,) = sums_of_passes((one,), [table[:, j : j + 1].copy()])
         bounded(sums, one.plan)
+        alone.append(sums)
+    (whole,) = sums_of_passes((one,), [table.copy()])
+    total = functools.reduce(operator.add, alone)  # no row takes another's away
+    for name in ("information", "meat", "spread", "score", "scale", "bins"):
+        assert np.array_equal(getattr(whole, name), getattr(total, name)), name
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -408,6 +497,18 @@ def test_a_row_too_short_to_scale_is_the_zero_row():
         row = np.array([[size], [size], [0.0], [1.0], [1e99]])
         (sums,) = sums_of_passes((one,), [row])
         assert not any(sums.score) and not sums.information.any() and sum(sums.bins) == 1
+
+
+@pytest.mark.parametrize("radius", [1e-165, 1e-162, 1e-3, 1e99])
+def test_no_short_vector_leaves_its_ball(radius):
+    """Lengths of which the squares are not floats, or hardly: exact integers."""
+    rng = np.random.default_rng(4)
+    g = rng.normal(size=(4, 3000)) * 10.0 ** rng.uniform(-170, -130, 3000)
+    g[:, ::7] *= 1e200
+    g[2, ::11] = rng.choice(WILD, len(g[2, ::11]))
+    with np.errstate(all="ignore"):
+        k = ball_integers(g, radius)
+    assert max(sum(int(x) ** 2 for x in row) for row in k.T) <= 2**40
 
 
 def test_sums_that_are_not_finite_count_as_nothing():
