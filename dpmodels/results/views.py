@@ -160,7 +160,7 @@ class Estimates:
         return inference.series(bias, est.names, "bias_bound")
 
     def errors(self) -> pd.DataFrame:
-        """What the error of each coefficient consists of.
+        """Return what the error of each coefficient consists of.
 
         Returns
         -------

@@ -149,15 +149,15 @@ class Allowance:
         tail, r = self.tail, len(self.d)
         unsure = tail.total + UNSURE * few * tail.error
         if self.plan.people:
-            return np.minimum(ONE_WAY + few, 1.0) * unsure
+            return np.asarray(np.minimum(ONE_WAY + few, 1.0) * unsure)
         if self.plan.manner.signed:
-            part = (EVEN + ONE_SIGN * tail.one_sided + A_COLUMN / r) / math.sqrt(r)
-            part = np.minimum(MOST_ONE_WAY, part + OF_LEVERAGE * few)
+            even = (EVEN + ONE_SIGN * tail.one_sided + A_COLUMN / r) / math.sqrt(r)
+            part = np.minimum(MOST_ONE_WAY, even + OF_LEVERAGE * few)
             near = TAIL * min(1.0, OLD / r) * tail.near
-            return np.maximum(part * (tail.total + tail.error), near)
+            return np.asarray(np.maximum(part * (tail.total + tail.error), near))
         part = np.minimum(min(ONE_WAY, ONE_WAY_ROWS / math.sqrt(r)) + few, 1.0)
         near = 0.0 if self.plan.plain else TAIL * tail.near
-        return np.maximum(part * unsure, near)
+        return np.asarray(np.maximum(part * unsure, near))
 
     def _unsettled(self, rows: Array, few: Array) -> Array:
         """Return what may be missing of a step along which scores were clipped (``theory.md``, 4).

@@ -23,10 +23,10 @@ from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.deviance import SHARE, STEP, Deviance
 from dpmodels.scoring.guide import Guide
 from dpmodels.scoring.manner import manner_of
+from dpmodels.scoring.mean_score import MeanScore, Working
 from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.people import PeoplePasses, PersonPass
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
-from dpmodels.scoring.mean_score import MeanScore, Working
 from dpmodels.scoring.score import LeastSquares, Score, Start
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, Passes, PassSums, Released, ScorePass, release_pass

@@ -55,6 +55,8 @@ class Inference:
         For a bias.
     noise : float
         sd of the entries of H.
+    missed : float
+        What J holds in every direction for squares that its own clip cut off.
     """
 
     sampling: Array
@@ -65,9 +67,20 @@ class Inference:
     meat: Array
     allowance: Allowance
     noise: float
+    missed: float = 0.0
+
+    @property
+    def people(self) -> bool:
+        """Whether the meat is of people."""
+        return self.allowance.plan.people
+
+    @property
+    def d(self) -> Array:
+        """The step."""
+        return self.allowance.d
 
     def variance(self, constant: Array | None) -> float:
-        """Return the residual variance in units of the scale.
+        """Return the residual variance in units of the scale, of scores up to R_J.
 
         Parameters
         ----------
@@ -75,11 +88,12 @@ class Inference:
             a with ``a'v = 1`` in every row: the variance is then ``a'J a``. None:
             ``tr(H^{-1} J)/r``, where rows count by their leverage.
         """
-        if self.allowance.plan.people:
+        if self.people:
             return 1.0 / SCALE_UP  # the scale of rows: the meat is of people
+        J = self.meat - self.missed * np.eye(len(self.meat))
         if constant is not None:
-            return float(constant @ self.meat @ constant)
-        return float(np.trace(np.linalg.solve(self.H, self.meat))) / len(self.meat)
+            return float(constant @ J @ constant)
+        return float(np.trace(np.linalg.solve(self.H, J))) / len(J)
 
     def undetermined(self, rows: Array) -> npt.NDArray[np.bool_]:
         """Say which linear functions of d are not determined at this budget.
@@ -110,7 +124,7 @@ def _careful(values: Array, step: Step, plan: PassPlan) -> Array:
         out = v - np.minimum(step.nu**2 / 2.0 * (np.sum(1.0 / v) + 1.0 / v), 0.5 * v)
         return np.where(low, np.minimum(out, np.maximum(values, step.floor * UNSEEN_SHRUNK)), out)
     least = step.floor * UNSEEN
-    less = step.nu
+    less = np.full_like(values, step.nu)
     if plan.people:
         less = np.minimum(step.nu, SECOND_ORDER * step.nu**2 / np.maximum(values, step.nu))
     return np.where(low, least, np.maximum(values - less, least))
@@ -129,15 +143,14 @@ def _left(clipped: Array, d: Array, noise: float) -> Array:
 
 
 def _meat(
-    released: Released, plan: PassPlan, squares: float, safe: Array, least: float
+    released: Released, plan: PassPlan, missed: float, safe: Array, least: float
 ) -> Array:
     """Return J per row: shrunk, with what its own clip cut off, and no less than the model says.
 
     Parameters
     ----------
-    squares : float
-        Per row, what squared lengths miss beyond R_J: any direction may hold it, so each gets its
-        share.
+    missed : float
+        What squared lengths miss beyond R_J, per row and direction: any may hold it.
     safe : (r, r) array
         Floored information.
     least : float
@@ -150,7 +163,7 @@ def _meat(
     much = SHRUNK if plan.people else 1.0
     J = shrunk(
         released.meat / plan.tail_rows, plan.noise.meat / plan.tail_rows, r, part=much
-    ) + squares / r * np.eye(r)
+    ) + missed * np.eye(r)
     if least > 0.0 and not plan.people:
         root, back = roots(safe)
         J = root @ floored(back @ J @ back, least) @ root
@@ -179,7 +192,8 @@ def infer(
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     phi, sd = before.phi, score_noise(released, plan) / n
     tail = tail_of(released, plan)
-    J = _meat(released, plan, plan.clip**2 * tail.squares, safe, score.least_meat(before))
+    missed = plan.clip**2 * tail.squares / r
+    J = _meat(released, plan, missed, safe, score.least_meat(before))
     sampling = phi * free / n * inverse @ J @ inverse
     size = float(step.d @ step.d)
     noisy_H = step.nu**2 / 2.0 * (size * np.eye(r) + np.outer(step.d, step.d))
@@ -206,4 +220,5 @@ def infer(
         J,
         allowance,
         step.nu,
+        missed,
     )

@@ -29,7 +29,7 @@ _HUMPED = np.linspace(-1.6, 3.0, 47)[:, None], np.linspace(0.2, 2.0, 13)
 _APART = 2.5
 #: A bin holds lengths about its geometric middle, in units of C; the last is open.
 _MIDDLES = 2.0 ** ((np.arange(BINS - _FIRST) + _FIRST - AT_CLIP + 0.5) / 2.0)
-_BEYOND = np.where(np.arange(BINS - _FIRST) < AT_CLIP - _FIRST, 0.0, np.maximum(_MIDDLES - 1.0, 0.0))
+_BEYOND = np.where(_MIDDLES > 1.0, _MIDDLES - 1.0, 0.0)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pytest
 from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.scoring import sums
-from dpmodels.scoring.rules import BOUNDED, COUNT, EVENT, LINEAR, plan_pass
 from dpmodels.scoring.mean_score import MeanScore
+from dpmodels.scoring.rules import BOUNDED, COUNT, EVENT, LINEAR, plan_pass
 from dpmodels.scoring.score import Expectile, Huber, Quantile
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, ScorePass

@@ -12,8 +12,8 @@ from dpmodels.models.robust.tabulated import Tabulated
 from dpmodels.planning.rows import planning_rows
 from dpmodels.scoring.engine import Chain
 from dpmodels.scoring.fitting import Model, plan_fit, release_fit
-from dpmodels.scoring.report import Part, estimate_fit
 from dpmodels.scoring.mean_score import MeanScore
+from dpmodels.scoring.report import Part, estimate_fit
 from dpmodels.scoring.score import Expectile, Huber, LeastSquares, Quantile, Score
 
 if TYPE_CHECKING:

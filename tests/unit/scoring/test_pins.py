@@ -11,8 +11,8 @@ from dpmodels.exact.rowmap import UnitScale
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Real, Schema
 from dpmodels.scoring import engine
-from dpmodels.scoring.engine import plan_scoring
 from dpmodels.scoring.allowance import tail_weight
+from dpmodels.scoring.engine import plan_scoring
 from dpmodels.scoring.intervals import infer
 from dpmodels.scoring.newton import newton_step
 from dpmodels.scoring.overflow import overflow
