@@ -31,15 +31,11 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class Designed:
-    """A request with its design and the declared row count (if any).
-
-    ``second``: the call that takes over if the plan of this one says that it is outdone.
-    """
+    """A request with its design and the declared row count (if any)."""
 
     request: Request
     design: Design
     n: int | None
-    second: Designed | None = None
 
 
 def check_split(split: Any) -> Mapping[str, float] | None:
@@ -264,12 +260,8 @@ def _planned_columns(
 
 
 def build_chosen(verb: str, formula: Any, choice: Choice, **call: Any) -> Designed:
-    """Build the call of a chosen method, with the one that may take over."""
-    first = build_request(verb, formula, method=choice.method, reasons=choice.reasons, **call)
-    second = choice.second and resolve(verb, choice.second)
-    if not second or (first.request.unit is not None and not second.people):
-        return first
-    return replace(first, second=build_request(verb, formula, method=choice.second, **call))
+    """Build the call of a chosen method."""
+    return build_request(verb, formula, method=choice.method, reasons=choice.reasons, **call)
 
 
 def build_request(

@@ -39,13 +39,10 @@ class Choice:
     ----------
     method : str
     reasons : tuple of str
-    second : str
-        Method that takes over if the plan of the first says that it is outdone; empty: none.
     """
 
     method: str
     reasons: tuple[str, ...] = ()
-    second: str = ""
 
 
 def choose_method(
@@ -59,8 +56,8 @@ def choose_method(
     """Return the method of a call, with the reasons.
 
     One that reads public data where they are given (by the verb's record), else the first method
-    of the registry; the record may name another that is the better one without inference, or
-    where noise would rule (``Verb.instead``). An option that only the other has asks for it.
+    of the registry; the record may name another that is the better one without inference
+    (``Verb.instead``). An option that only the other has asks for it.
     """
     if method is not None:
         return Choice(method)
@@ -85,8 +82,6 @@ def choose_method(
         if able and given.get("relation") == "add-remove" and "n_guess" not in given:
             why = "relation='add-remove' was given without n_guess="
             return Choice(other, (f"method chosen: {other}, because {why}",))
-        if able:
-            return Choice(first, _because(verb, first), other)
     return Choice(first, _because(verb, first))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.api.building import build_chosen
 from dpmodels.api.choice import choose_method
 from dpmodels.api.glm import glm_arguments
-from dpmodels.api.run import settled
+from dpmodels.api.run import make_plan
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.request import check_n
 from dpmodels.verbs import verb_of
@@ -90,7 +90,7 @@ def plan(
     }
 
     def planned(rows: int, budget: float) -> Plan:
-        return settled(build_chosen(verb, formula, chosen, eps=budget, **arguments), rows)[1]
+        return make_plan(build_chosen(verb, formula, chosen, eps=budget, **arguments), rows)
 
     result = planned(n, eps)
     if want is None:

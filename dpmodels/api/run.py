@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.sources.adapt import Source
 
-__all__ = ["execute", "make_plan", "settled"]
+__all__ = ["execute", "make_plan"]
 
 
 def make_plan(call: Designed, n: int | None) -> Plan:
@@ -92,20 +92,6 @@ def _serves_people(request: Request, backend: str, reasons: tuple[str, ...]) -> 
     )
 
 
-def settled(call: Designed, n: int | None) -> tuple[Designed, Plan]:
-    """Return the call that runs, and its plan: the second one where the first is outdone."""
-    plan = make_plan(call, n)
-    if call.second is None or not plan.outdone:
-        return call, plan
-    name = call.second.request.method.name
-    reason = f"method chosen: {name}, because with {call.request.method.name} {plan.outdone}"
-    second = replace(call.second, request=replace(call.second.request, reasons=(reason,)))
-    try:
-        return second, make_plan(second, n)
-    except RequestError:  # it needs something that this call does not say
-        return call, plan
-
-
 def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
     """Plan, charge the budget, and only then read rows and draw noise.
 
@@ -124,7 +110,7 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
         n = row_count(
             source, call.n if public_n or source.n is None else None, next(iter(call.design.kinds))
         )
-    call, plan = settled(call, n if public_n else None)
+    plan = make_plan(call, n if public_n else None)
     request = call.request
     if plan.passes > 1 and not source.rescannable and person is None:
         raise SourceError(READ_ONCE)

@@ -66,11 +66,11 @@ class Plan(Shown):
         The method's own frozen plan.
     reasons, advice : tuple of str
         Why this method; what would make the answer better. From public numbers only.
+    forecast : str
+        What the public noise says of the intervals to come; empty: nothing. Shown with the plan.
     passes : int
         How often the rows are read at least; a source that gives them once is refused above 1,
         before anything is charged. Never a function of cells.
-    outdone : str
-        Why another method would do better, by public numbers; empty: nothing says so.
     people : int or None
         Number of people, where a person's rows are capped and n counts those kept.
     backend : str
@@ -89,8 +89,8 @@ class Plan(Shown):
     detail: Any = None
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    forecast: str = ""
     passes: int = 1
-    outdone: str = ""
     backend: str = field(default="", repr=False)
     people: int | None = None
 

@@ -111,7 +111,9 @@ def plan_table(plan: Plan) -> Table:
         title="Plan of a private fit (no data read, nothing charged)",
         facts=tuple(_head(plan)),
         more=(below,),
-        notes=(*plan.reasons, *plan.advice, *_assumption(plan)),
+        notes=(
+            *plan.reasons, *filter(None, (plan.forecast,)), *plan.advice, *_assumption(plan)
+        ),
     )
 
 

@@ -46,8 +46,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-#: Public noise of the information, ``nu sqrt(2 p)``, above which a plan warns.
-LOUD = 0.5
+#: Public noise of the information, ``nu sqrt(2 p)``: up to here intervals are narrow; above the
+#: second number they are wide and a plan warns.
+FINE, LOUD = 0.25, 0.5
 #: A bought range is a scale, not a claim: cells are clipped this many half widths from its middle.
 REACH = 64.0
 #: Spread (sd) of a column, in half ranges, that a plan assumes.
@@ -235,13 +236,8 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
         purchase=part.purchase,
         detail=detail,
         advice=_advice(figure(scoring)),
+        forecast=_forecast(figure(scoring)),
         passes=len(shares) + (part.purchase is not None) + model.statistics,
-        outdone=(
-            f"the noise of the information would be {figure(scoring):.2g} of its size (above "
-            f"{LOUD:g})"
-            if figure(scoring) > LOUD
-            else ""
-        ),
     )
 
 
@@ -255,14 +251,25 @@ def _check_people(request: Request, model: Model) -> None:
         )
 
 
+def _forecast(noise: float) -> str:
+    """Say what the public noise of the information lets expect of intervals."""
+    said = f"forecast: the noise of the information will be {noise:.2g} of its size, "
+    if noise <= FINE:
+        return said + f"so intervals will be about as narrow as they can be (below {FINE:g})"
+    if noise <= LOUD:
+        return said + f"so intervals will be rough (between {FINE:g} and {LOUD:g})"
+    return said + f"so many coefficients will not be determined (above {LOUD:g})"
+
+
 def _advice(noise: float) -> tuple[str, ...]:
+    """Warn, before anything is charged, of a model that the budget does not carry."""
     if noise <= LOUD:
         return ()
     return (
-        f"the noise of the information will be {noise:.2g} of its size (above {LOUD:g}): "
-        "intervals will be wide and some coefficients not determined. More rows, a larger eps, "
-        "narrower ranges or fewer terms help; for predictions alone inference=False spends "
-        "nothing on errors",
+        f"the noise of the information will be {noise:.2g} of its size (above {LOUD:g}): this "
+        "budget does not carry this model, intervals will be wide and coefficients not "
+        "determined. More rows, a larger eps, narrower ranges or fewer terms help; for "
+        "predictions alone inference=False spends nothing on errors",
     )
 
 

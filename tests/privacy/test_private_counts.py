@@ -66,7 +66,7 @@ def table(n, event):
 def told(plan):
     """Everything that a plan says and decides, as text."""
     facts = (plan.n, plan.steps, plan.guarantee, dict(plan.shares), dict(plan.scales), plan.detail,
-             dict(plan.expected_se), plan.reasons, plan.advice, plan.passes, plan.outdone,
+             dict(plan.expected_se), plan.reasons, plan.advice, plan.passes,
              plan.backend)  # fmt: skip
     return repr(facts), str(plan)
 

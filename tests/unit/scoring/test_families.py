@@ -269,7 +269,7 @@ def test_curvature_adds_to_the_bound_of_the_bias():
     assert bent.bias(row) - plain.bias(row) == pytest.approx([0.2 * 1.5 + 0.05 * 3.0])
 
 
-def test_noise_that_rules_hands_over_to_objective_perturbation(quiet):
+def test_scoring_serves_every_model_with_errors_whatever_the_noise(quiet):
     d = table(3000)
     words = {f"v{j}": (0, 1) for j in range(30)}
     rng = np.random.default_rng(0)
@@ -278,8 +278,12 @@ def test_noise_that_rules_hands_over_to_objective_perturbation(quiet):
     call["bounds"] = BOUNDS
     formula = "b ~ x + z + " + " + ".join(words)
     fit = dp.dp_glm(formula, wide, **{**call, "bounds": {**BOUNDS, **words}})
-    assert fit.method == "objpert"
-    assert any("Method chosen: objpert" in note for note in fit.notes)
+    assert fit.method == "scoring"
+    plan = dp.plan(
+        formula, n=3000, eps=0.2, delta=1e-6, verb="dp_glm", event=1,
+        bounds={**BOUNDS, **words, "b": (0, 1)},
+    )  # fmt: skip
+    assert "does not carry this model" in plan.advice[0] and "forecast" in plan.forecast
     assert dp.dp_glm("b ~ x + z", wide, **{**call, "eps": 2.0}).method == "scoring"
     assert dp.dp_glm("b ~ x", d, inference=False, **{**call, "eps": 2.0}).method == "objpert"
     plan = dp.plan(
