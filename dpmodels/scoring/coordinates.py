@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dpmodels.schema import Variable
 
 __all__ = [
-    "RESPONSE", "Coordinates", "constant_direction", "inverse_root", "longest_row",
+    "RESPONSE", "Coordinates", "constant_direction", "inverse_root", "longest_row", "narrowed",
     "public_coordinates",
 ]  # fmt: skip
 
@@ -139,6 +140,27 @@ def _coordinates(design: Design, raw: bool) -> Coordinates:
     )  # fmt: skip
 
 
+def narrowed(
+    coordinates: Coordinates, design: Design, box: Mapping[str, tuple[float, float]]
+) -> Coordinates:
+    """Return coordinates whose box is narrower: of variables by name, cut to their own ranges.
+
+    The same W0 as before where the box says nothing (a bought range, a subset).
+
+    Notes
+    -----
+    **Privacy.** The box must be public or released.
+    """
+    M = _box_moments(design, coordinates.unit, box)
+    if M is None:
+        return coordinates
+    W0, identified = inverse_root(M)
+    return replace(
+        coordinates, W0=W0, identified=identified, centre=np.zeros(len(W0)),
+        constant=constant_direction(design, coordinates.unit, W0),
+    )  # fmt: skip
+
+
 def constant_direction(design: Design, unit: UnitScale, W0: Array) -> Array | None:
     """Return a with ``a'u = 1`` in every complete row: None without an intercept."""
     if not design.has_intercept or design.scaled:
@@ -189,8 +211,13 @@ def inverse_root(M: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
     return np.ascontiguousarray(W0), lost <= _UNIDENTIFIED
 
 
-def _box_moments(design: Design, unit: UnitScale) -> Array | None:
-    """Return the second moments of unit rows over the declared box; None if it is not declared."""
+def _box_moments(
+    design: Design, unit: UnitScale, box: Mapping[str, tuple[float, float]] | None = None
+) -> Array | None:
+    """Return the second moments of unit rows over the declared box; None if it is not declared.
+
+    ``box``: narrower ranges of some variables.
+    """
     if design.bought or design.unknown:
         return None
     variables = design.kinds
@@ -198,7 +225,8 @@ def _box_moments(design: Design, unit: UnitScale) -> Array | None:
     m = min(max(least, a_column * design.p), most)
     # by name, not by place: a formula with its terms in another order has the same points
     table = {
-        name: _spread(variables[name], _weyl(m, j)) for j, name in enumerate(sorted(variables))
+        name: _spread(variables[name], _weyl(m, j), (box or {}).get(name))
+        for j, name in enumerate(sorted(variables))
     }
     if any(v is None for v in table.values()):
         return None
@@ -247,8 +275,11 @@ def _prime(j: int) -> int:
     return k
 
 
-def _spread(variable: Variable, points: Array) -> Any:
-    """Return cells of a variable at the given quantiles, as coercion would give them."""
+def _spread(variable: Variable, points: Array, narrow: tuple[float, float] | None = None) -> Any:
+    """Return cells of a variable at the given quantiles, as coercion would give them.
+
+    ``narrow``: a part of its range, or beyond: it is cut to it.
+    """
     if isinstance(variable, Levels):
         return np.minimum((points * len(variable.codes)).astype(np.int32), len(variable.codes) - 1)
     if isinstance(variable, Text):  # hashed text: any spread of integers will do
@@ -258,4 +289,6 @@ def _spread(variable: Variable, points: Array) -> Any:
     lo, hi = variable.interval
     if variable.kind == "binary":
         return (points >= 0.5).astype(float)
+    if narrow is not None:
+        lo, hi = max(lo, narrow[0]), min(hi, narrow[1])
     return lo + (hi - lo) * points

@@ -30,7 +30,10 @@ from dpmodels.scoring.engine import (
     within,
 )
 from dpmodels.scoring.guide import Guide, first_share, guide_share, guide_windows, noise_ratio
+from dpmodels.scoring.manner import COLUMNS
 from dpmodels.scoring.rules import of_people, passes_of
+from dpmodels.scoring.scales import SHARE as SCALES
+from dpmodels.scoring.scales import STRONG, ScalePlan, located, numbers_of, scale_steps
 from dpmodels.scoring.state import State, floored, roots
 from dpmodels.sources.windows import ALL_ROWS
 
@@ -116,6 +119,8 @@ class ScoredDetail:
         Rows have weights of their own.
     per : float
         Public guess of the rows of a person, where that is the unit; 0: rows.
+    scales : ScalePlan or None
+        What is asked about centres and scales first.
     """
 
     model: Model
@@ -126,6 +131,7 @@ class ScoredDetail:
     guide: Guide
     weighted: bool = False
     per: float = 0.0
+    scales: ScalePlan | None = None
 
     @functools.cached_property
     def _scorings(self) -> dict[tuple[int, str], ScoringPlan]:
@@ -207,25 +213,35 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
     part = gaussian_part(request, _bought(request, design, model))
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)
+    scales = _scales(request, design, model, mu, rows)
+    asked = 0.0 if scales is None else SCALES
+    mu *= math.sqrt(1.0 - asked)
     shares = _shares(request, model.rules, mu, rows, design.p)
     x = noise_ratio(mu, design.p, rows)
     detail = ScoredDetail(
         model, mu, design, shares, rows, _guide(request, design, n, x),
         weighted=design.place_aside("weights") is not None,
-        per=0.0 if request.unit is None else request.unit.rows,
+        per=0.0 if request.unit is None else request.unit.rows, scales=scales,
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
     names = pass_names(replace(model.rules, passes=shares))
-    left = share * (1.0 - SHARE * model.statistics)
+    of_scoring = share * (1.0 - asked)
+    left = of_scoring * (1.0 - SHARE * model.statistics)
+    first = () if scales is None else scale_steps(scales)
     return Plan.of(
         request,
         design,
         n,
-        [*part.steps, *(replace(s, share=(s.share or 0.0) * share) for s in steps(scoring))],
+        [
+            *part.steps,
+            *(replace(s, share=(s.share or 0.0) * share) for s in first),
+            *(replace(s, share=(s.share or 0.0) * of_scoring) for s in steps(scoring)),
+        ],
         shares={
             **part.printed,
+            **({"scales": asked * share} if asked else {}),
             **{name: one * left for name, one in zip(names, shares, strict=True)},
-            **({STEP: SHARE * share} if model.statistics else {}),
+            **({STEP: SHARE * of_scoring} if model.statistics else {}),
         },
         scales={
             "public noise ratio": x,
@@ -237,8 +253,34 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
         detail=detail,
         advice=_advice(figure(scoring)),
         forecast=_forecast(figure(scoring)),
-        passes=len(shares) + (part.purchase is not None) + model.statistics,
+        passes=len(shares) + (part.purchase is not None) + model.statistics + 2 * bool(asked),
     )
+
+
+def _scales(
+    request: Request, design: Design, model: Model, mu: float, n: int
+) -> ScalePlan | None:
+    """Return what is asked about centres and scales before the start, by public numbers.
+
+    Least squares of rows about declared ranges: of the response where there are many columns and
+    mu n is not so large that noise of a start in units of a range does no harm; of every number on
+    request.
+    """
+    score = model.chains[0].score
+    wanted = request.options.get("ranges") == "uncertain"
+    if (
+        not score.averages or model.coordinates is not None or request.unit is not None
+        or design.place_aside("offset") is not None or design.unknown or request.split is not None
+        or not (wanted or (design.p >= COLUMNS and mu * n <= STRONG))
+    ):  # fmt: skip
+        if wanted:
+            raise RequestError(
+                'ranges="uncertain" is for linear models of rows with declared ranges, without '
+                "offset= and split=: leave it out, or bounds='private' buys ranges"
+            )
+        return None
+    names, places = numbers_of(design, predictors=wanted)
+    return ScalePlan(names, places, mu, request.relation)
 
 
 def _check_people(request: Request, model: Model) -> None:
@@ -330,8 +372,11 @@ def release_fit(plan: Plan, rows: Rows, run: Run) -> Release:
     if design is None:
         return no_ranges(plan)
     coordinates = detail.coordinates(design)
+    read = _reaching(design, plan.design)
+    if detail.scales is not None:
+        coordinates = located(detail.scales, coordinates, read, rows, run)
     scoring = detail.scoring(coordinates.rank, plan.request.relation).bound(design)
-    found = release_scoring(scoring, coordinates, _reaching(design, plan.design), rows, run)
+    found = release_scoring(scoring, coordinates, read, rows, run)
     values = {"start": found.Q}
     for chain, one in zip(scoring.chains, found.chains, strict=True):
         for k, sums in enumerate(one.released, 1):

@@ -47,6 +47,14 @@ _SCORING = Option(
 )
 
 
+_RANGES = Option(
+    "ranges",
+    "whether declared ranges tell where values lie: 'uncertain' spends a part of the budget on "
+    "the centre and scale of every number, for ranges that may be ten times too wide",
+    "declared",
+    str,
+    choices=("declared", "uncertain"),
+)
 _VCOV = Option(
     "vcov",
     "standard errors: any variances ('hetero': HC1 sandwich) or one residual variance ('iid'); "
@@ -95,6 +103,7 @@ register_method(
             _ERRORS,
             _VCOV,
             _SCORING,
+            _RANGES,
             BOUNDS_SHARE,
             GUESS,
             PUBLIC_ORDER,

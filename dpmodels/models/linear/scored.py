@@ -66,6 +66,16 @@ def why_not(request: Request) -> str:
             "scoring=True has its proof for Gaussian noise: give delta > 0, as in delta=1e-6, "
             "or drop scoring="
         )
+    why = _why_moments(request, asked)
+    if why and request.options.get("ranges") == "uncertain":
+        raise RequestError(
+            f"ranges=\"uncertain\" is of the ending by scores, and {why}: leave it out"
+        )
+    return why
+
+
+def _why_moments(request: Request, asked: bool | None) -> str:
+    """Return why a call ends by moments, in words; empty if it does not."""
     if asked is not None:
         return "" if asked else "scoring=False was given"
     if not request.inference:
