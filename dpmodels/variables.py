@@ -11,6 +11,9 @@ from dpmodels.errors import SchemaError, did_you_mean, shown
 
 __all__ = ["Binary", "Count", "Levels", "Ordered", "Real", "Text", "Variable", "as_variable"]
 
+#: Narrowest declared range: rows are divided by its half, and what follows is squared.
+NARROWEST = 1e-100
+
 Scalar = str | int | float | bool
 
 
@@ -47,6 +50,11 @@ def _bounds(lower: Any, upper: Any, kind: str) -> tuple[float | None, float | No
         raise SchemaError(
             f"{kind}({lo:g}, {hi:g}): lower must be smaller than upper. "
             + (f"Did you mean {kind}({hi:g}, {lo:g})?" if hi < lo else "A constant needs no range.")
+        )
+    if hi - lo < NARROWEST:
+        raise SchemaError(
+            f"{kind}({lo:g}, {hi:g}): the range is narrower than floating point can scale "
+            f"({NARROWEST:g}). Change the unit of the variable"
         )
     return lo, hi
 
