@@ -137,6 +137,7 @@ class Budget(Shown):
         rule: str | None = None,
         cap_eps: float | None = None,
         cap_delta: float | None = None,
+        create: bool | None = None,
     ) -> Budget:
         """Create or reopen a ledger file.
 
@@ -150,17 +151,22 @@ class Budget(Shown):
             Names the data set (default: the file's name without its ending). A file has one.
         relation, unit, rule, cap_eps, cap_delta
             As for ``Budget``.
+        create : bool, optional
+            True: there must be no ledger yet. False: there must be one. None: either.
 
         Privacy
         -------
         The data set is named by the label, never by a hash of its rows.
 
         An open budget knows its file: the path is resolved once, and a file under it that is
-        another ledger, or an older copy with charges missing, is refused. A budget that is opened
-        anew cannot know what its file has forgotten: after a backup was restored, or where two
-        copies of one ledger were charged, the answers that the file does not list were given all
-        the same, and the promise is the file's (eps, delta) and theirs together. Charge the lost
-        calls again (``budget.charge``), or count them as a budget of their own.
+        another ledger, or an older copy with charges missing, is refused. A file beside the ledger
+        (its name and "-charges") lists what was committed, so a restored backup, a stale journal
+        and an emptied or deleted ledger are refused by whoever opens it next. Where both files
+        were restored, or two copies of one ledger were charged, nobody can know: the answers that
+        the file does not list were given all the same, and the promise is the file's (eps, delta)
+        and theirs together. Charge the lost calls again (``budget.charge``), or count them as a
+        budget of their own. A file with two names (a hard link, a mount of the file itself) is
+        refused: mount the folder.
         """
         from dpmodels.privacy.sqlite_store import FileStore
 
@@ -174,7 +180,9 @@ class Budget(Shown):
             "cap_eps": cap_eps,
             "cap_delta": cap_delta,
         }
-        store = FileStore.open(path, {k: v for k, v in asked.items() if v is not None})
+        if create not in (None, True, False):
+            raise RequestError("create= takes True, False or None")
+        store = FileStore.open(path, {k: v for k, v in asked.items() if v is not None}, create)
         return cls._of(store, store.label)
 
     @classmethod
