@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -114,13 +114,12 @@ class Budget(Shown):
         account = new_account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
         self._store: Store = MemoryStore(account)
         self.label = ""
-        self._tokens: list[Token[Budget | None]] = []
         self._stopped: list[tuple[Charge, int, str, Guarantee]] = []
 
     @classmethod
     def _of(cls, store: Store, label: str) -> Budget:
         budget = cls.__new__(cls)
-        budget._store, budget.label, budget._tokens = store, label, []
+        budget._store, budget.label = store, label
         budget._stopped = []
         return budget
 
@@ -356,7 +355,7 @@ class Budget(Shown):
     # -- context ---------------------------------------------------------------------------
 
     def __enter__(self) -> Budget:
-        self._tokens.append(_CURRENT.set(self))
+        _BLOCKS.set((*_BLOCKS.get(), self))
         with _LOCK:
             _OPEN.append(self)
         return self
@@ -364,10 +363,15 @@ class Budget(Shown):
     def __exit__(self, *exc: object) -> None:
         with _LOCK:
             _OPEN.remove(self)
-        _CURRENT.reset(self._tokens.pop())
+        blocks = _BLOCKS.get()
+        last = max((i for i, budget in enumerate(blocks) if budget is self), default=None)
+        if last is not None:  # entered in another context: this one has nothing to leave
+            _BLOCKS.set(blocks[:last] + blocks[last + 1 :])
 
 
-_CURRENT: ContextVar[Budget | None] = ContextVar("dpmodels_budget", default=None)
+#: Budgets whose blocks enclose what runs here, the innermost last. Each thread and task has its
+#: own: one budget may be the block of several at once.
+_BLOCKS: ContextVar[tuple[Any, ...]] = ContextVar("dpmodels_budgets", default=())
 #: Budgets whose blocks are open, in any thread.
 _OPEN: list[Budget] = []
 _LOCK = threading.Lock()
@@ -376,11 +380,11 @@ _LOCK = threading.Lock()
 @contextmanager
 def already_charged(paid: Any) -> Iterator[None]:
     """Let ``paid`` take the charges of the calls inside: they are part of one that was charged."""
-    token = _CURRENT.set(paid)
+    token = _BLOCKS.set((*_BLOCKS.get(), paid))
     try:
         yield
     finally:
-        _CURRENT.reset(token)
+        _BLOCKS.reset(token)
 
 
 def current_budget() -> Budget | None:
@@ -394,7 +398,8 @@ def current_budget() -> Budget | None:
     BudgetError
         This thread is in no block, another one is.
     """
-    found = _CURRENT.get()
+    blocks = _BLOCKS.get()
+    found: Budget | None = blocks[-1] if blocks else None
     if found is None and _OPEN:
         raise BudgetError(
             "a `with budget:` block is open in another thread, and does not reach this one: the "
