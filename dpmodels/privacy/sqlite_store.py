@@ -33,7 +33,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from dpmodels.errors import BudgetError, DPModelsError
+from dpmodels.errors import BudgetError, DPModelsError, LedgerWarning
 from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.charge import Charge, new_account
 from dpmodels.privacy.guarantee import Guarantee
@@ -41,6 +41,7 @@ from dpmodels.privacy.mechanisms import Approximate
 from dpmodels.privacy.steps import Step
 from dpmodels.privacy.store import admit_all
 from dpmodels.privacy.witness import Witness, check_name
+from dpmodels.quiet import tell
 
 __all__ = ["FORMAT", "FileStore"]
 
@@ -400,9 +401,6 @@ class FileStore:
 
 def tell_of_empty(file: Path) -> None:
     """Warn that a file without content became a ledger that starts at zero."""
-    from dpmodels.errors import LedgerWarning
-    from dpmodels.private import tell
-
     tell(
         LedgerWarning(
             f"{str(file)!r} was an empty file: a new ledger begins in it, at zero. If it held "
