@@ -116,6 +116,10 @@ class UtilityWarning(DPModelsWarning):
     """The planned noise is so large that the answer will say little."""
 
 
+class LedgerWarning(DPModelsWarning):
+    """A ledger file is not what it may be thought to be."""
+
+
 class DegenerateBoundWarning(DPModelsWarning):
     """A declared range is so wide that noise dominates."""
 

@@ -8,8 +8,6 @@ noise (``tests/unit/test_wall.py``).
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -26,6 +24,7 @@ from dpmodels.errors import (
 )
 from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import Run
+from dpmodels.quiet import tell
 from dpmodels.request import check_seed
 from dpmodels.units.person import column_of
 
@@ -103,15 +102,6 @@ class Opened:
             "The charge stands, once. Nothing was released: the same call with the same budget "
             "takes it up, and is not charged again"
         )
-
-
-def tell(*found: Warning) -> None:
-    """Warn at the line outside this package that made the call."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dpmodels"):
-        frame, level = frame.f_back, level + 1
-    for warning in found:
-        warnings.warn(warning, stacklevel=level)
 
 
 def what_is_lost(unit: str) -> str:

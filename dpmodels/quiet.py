@@ -1,4 +1,4 @@
-"""Silence: warnings, from several threads at once; and progress bars.
+"""Warnings, told to the caller or silenced from several threads at once; progress bars too.
 
 ``warnings.catch_warnings`` saves and restores a list that all threads share: two blocks that
 overlap in time can restore each other's "ignore", for good. Here the first block to open saves
@@ -7,13 +7,14 @@ the filters and the last one to close restores them.
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["bars_are_secret", "no_bars", "quiet"]
+__all__ = ["bars_are_secret", "no_bars", "quiet", "tell"]
 
 _SECRET: ContextVar[bool] = ContextVar("dpmodels_no_bars", default=False)
 
@@ -54,3 +55,12 @@ def no_bars() -> Iterator[None]:
 def bars_are_secret() -> bool:
     """Tell if a bar would show what has to stay secret."""
     return _SECRET.get()
+
+
+def tell(*found: Warning) -> None:
+    """Warn at the line outside this package that made the call."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dpmodels"):
+        frame, level = frame.f_back, level + 1
+    for warning in found:
+        warnings.warn(warning, stacklevel=level)

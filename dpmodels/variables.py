@@ -13,6 +13,9 @@ __all__ = [
     "LARGEST", "Binary", "Count", "Levels", "Ordered", "Real", "Text", "Variable", "as_variable",
 ]  # fmt: skip
 
+#: Narrowest declared range: rows are divided by its half, and what follows is squared.
+NARROWEST = 1e-100
+
 Scalar = str | int | float | bool
 
 #: Ends of a range are at most this: then squares and products of cells are finite floats.
@@ -58,6 +61,11 @@ def _bounds(lower: Any, upper: Any, kind: str) -> tuple[float | None, float | No
             f"{kind}({lo:g}, {hi:g}): a range must lie within {-LARGEST:g} and {LARGEST:g}, where "
             "squares and products of cells stay finite. Give the range in a larger unit, or leave "
             "both bounds out to have it bought from eps and delta"
+        )
+    if hi - lo < NARROWEST:
+        raise SchemaError(
+            f"{kind}({lo:g}, {hi:g}): the range is narrower than floating point can scale "
+            f"({NARROWEST:g}). Change the unit of the variable"
         )
     return lo, hi
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpmodels import _testing
 from dpmodels._guard import one_thread
 from dpmodels.errors import (
+    DPModelsError,
     NoReplyError,
     NoReplyWarning,
     RequestError,
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["execute", "make_plan"]
 
+T = TypeVar("T")
+
 
 def make_plan(call: Designed, n: int | None) -> Plan:
     """Return the plan of a call: the same code for ``plan()`` and for a fit.
@@ -57,10 +62,8 @@ def make_plan(call: Designed, n: int | None) -> Plan:
     request = replace(request, reasons=(*request.reasons, *reasons))
     planned = request.method.load(backend).plan
     if request.unit is not None and request.unit.most:
-        assert n is not None  # max_rows= is for replace-one (``building.py``)
-        plan = capped_plan(planned, request, call.design, n)
-    else:
-        plan = planned(request, call.design, n)
+        planned = functools.partial(capped_plan, planned)
+    plan = _finite(planned, "Nothing was read or charged")(request, call.design, n)
     plan = replace(plan, backend=backend)
     if plan.purchase is not None and n is not None:
         from dpmodels.ranges.expected import purchase_advice
@@ -69,6 +72,37 @@ def make_plan(call: Designed, n: int | None) -> Plan:
     if request.seed is not None or _testing.NOISE.get() is not None:
         plan = replace(plan, guarantee=replace(plan.guarantee, seeded=True))
     return plan
+
+
+def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
+    """Return a public step whose failures on numbers too extreme for floats say so.
+
+    Privacy: plans know public facts and estimates released numbers, so what went wrong may be told.
+    """
+
+    def done(given: Any, *rest: Any) -> T:
+        request: Request = getattr(given, "request", given)
+        try:
+            return step(given, *rest)
+        except DPModelsError:
+            raise
+        except (ArithmeticError, ValueError, IndexError) as error:
+            numeric = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
+            if not (numeric or _extreme(request)):
+                raise
+            raise RequestError(
+                f"{request.verb}(method={request.method.name!r}) cannot be computed at eps = "
+                f"{request.eps:g}, delta = {request.delta:g} with these ranges and options: some "
+                f"number on the way is beyond floating point ({type(error).__name__}: {error}). "
+                f"{charged}. Take less extreme numbers; delta is usually between 1e-4 and 1e-12"
+            ) from error
+
+    return done
+
+
+def _extreme(request: Request) -> bool:
+    """Tell if eps or delta is where formulas of floats may leave their range."""
+    return not 1e-9 < request.eps < 1e4 or 0.0 < request.delta < 1e-60 or request.delta > 0.999
 
 
 def _serves_people(request: Request, backend: str, reasons: tuple[str, ...]) -> None:
@@ -129,7 +163,8 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     )  # fmt: skip
     release: Release = released(door, backend.release, rows)
     with one_thread():
-        estimate = backend.estimate(plan, release).of_alike_rows(plan.request.alike)
+        estimate = _finite(backend.estimate, "The charge stands")(plan, release)
+    estimate = estimate.of_alike_rows(plan.request.alike)
     door.note(release.reply)
     if not release.reply and request.on_no_reply == "default":
         estimate = replace(estimate, params=_default_reply(plan, estimate))

@@ -109,6 +109,9 @@ def _coerced(column: Any, variable: Variable) -> Any:
     return _numbers(kind, payload)
 
 
+#: Ticks of a second, by the unit of an Arrow type.
+_TICKS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+
 # -- opening a column ----------------------------------------------------------------------
 
 
@@ -151,7 +154,7 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
         return "numpy", column.to_numpy()
     if isinstance(dtype, getattr(pd, "SparseDtype", ())):
         return "numpy", np.asarray(column)
-    if type(dtype).__name__ == "ArrowDtype" and dtype.kind != "M":
+    if type(dtype).__name__ == "ArrowDtype" and not _stamped(dtype.pyarrow_dtype):
         return _open_arrow(column.array.__arrow_array__())
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         return "numpy", column.to_numpy(dtype=float, na_value=np.nan)
@@ -160,6 +163,12 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
     if hasattr(column.array, "__arrow_array__") and getattr(dtype, "storage", "") == "pyarrow":
         return _open_arrow(column.array.__arrow_array__())
     return _encoded(column.to_numpy(dtype=object))
+
+
+def _stamped(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_timestamp(kind))
 
 
 def _tried(read: Callable[[], Any]) -> Any:
@@ -235,6 +244,9 @@ def _open_arrow(column: Any) -> tuple[str, Any]:
         return "numpy", np.full(len(column), np.nan)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return "text", column
+    if pa.types.is_time(kind):  # Python has no nanoseconds of the day: a cell could fail
+        ticks = column.cast(pa.int64() if kind.bit_width == 64 else pa.int32()).cast(pa.float64())
+        return "numpy", ticks.to_numpy(zero_copy_only=False) / _TICKS[kind.unit]
     if pa.types.is_temporal(kind):
         return "numpy", column.to_numpy(zero_copy_only=False)
     return "numpy", _python_cells(column)

@@ -18,7 +18,10 @@ __all__ = ["capped_plan"]
 
 
 def capped_plan(
-    planned: Callable[[Request, Design, int], Plan], request: Request, design: Design, n: int
+    planned: Callable[[Request, Design, int], Plan],
+    request: Request,
+    design: Design,
+    n: int | None,
 ) -> Plan:
     """Return the plan of a call that keeps m rows of each of n people.
 
@@ -26,7 +29,7 @@ def capped_plan(
     steps are Gaussian, else by the pair (``units/theory.md``, 7). Public numbers only.
     """
     person = request.unit
-    assert person is not None
+    assert person is not None and n is not None  # replace-one alone (``api/building.py``)
     m = person.most
     plan: Plan | None = None
     for by_mu in (True, False):

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -114,13 +114,12 @@ class Budget(Shown):
         account = new_account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
         self._store: Store = MemoryStore(account)
         self.label = ""
-        self._tokens: list[Token[Budget | None]] = []
         self._stopped: list[tuple[Charge, int, str, Guarantee]] = []
 
     @classmethod
     def _of(cls, store: Store, label: str) -> Budget:
         budget = cls.__new__(cls)
-        budget._store, budget.label, budget._tokens = store, label, []
+        budget._store, budget.label = store, label
         budget._stopped = []
         return budget
 
@@ -137,6 +136,7 @@ class Budget(Shown):
         rule: str | None = None,
         cap_eps: float | None = None,
         cap_delta: float | None = None,
+        create: bool | None = None,
     ) -> Budget:
         """Create or reopen a ledger file.
 
@@ -150,17 +150,22 @@ class Budget(Shown):
             Names the data set (default: the file's name without its ending). A file has one.
         relation, unit, rule, cap_eps, cap_delta
             As for ``Budget``.
+        create : bool, optional
+            True: there must be no ledger yet. False: there must be one. None: either.
 
         Privacy
         -------
         The data set is named by the label, never by a hash of its rows.
 
         An open budget knows its file: the path is resolved once, and a file under it that is
-        another ledger, or an older copy with charges missing, is refused. A budget that is opened
-        anew cannot know what its file has forgotten: after a backup was restored, or where two
-        copies of one ledger were charged, the answers that the file does not list were given all
-        the same, and the promise is the file's (eps, delta) and theirs together. Charge the lost
-        calls again (``budget.charge``), or count them as a budget of their own.
+        another ledger, or an older copy with charges missing, is refused. A file beside the ledger
+        (its name and "-charges") lists what was committed, so a restored backup, a stale journal
+        and an emptied or deleted ledger are refused by whoever opens it next. Where both files
+        were restored, or two copies of one ledger were charged, nobody can know: the answers that
+        the file does not list were given all the same, and the promise is the file's (eps, delta)
+        and theirs together. Charge the lost calls again (``budget.charge``), or count them as a
+        budget of their own. A file with two names (a hard link, a mount of the file itself) is
+        refused: mount the folder.
         """
         from dpmodels.privacy.sqlite_store import FileStore
 
@@ -174,7 +179,9 @@ class Budget(Shown):
             "cap_eps": cap_eps,
             "cap_delta": cap_delta,
         }
-        store = FileStore.open(path, {k: v for k, v in asked.items() if v is not None})
+        if create not in (None, True, False):
+            raise RequestError("create= takes True, False or None")
+        store = FileStore.open(path, {k: v for k, v in asked.items() if v is not None}, create)
         return cls._of(store, store.label)
 
     @classmethod
@@ -348,7 +355,7 @@ class Budget(Shown):
     # -- context ---------------------------------------------------------------------------
 
     def __enter__(self) -> Budget:
-        self._tokens.append(_CURRENT.set(self))
+        _BLOCKS.set((*_BLOCKS.get(), self))
         with _LOCK:
             _OPEN.append(self)
         return self
@@ -356,10 +363,15 @@ class Budget(Shown):
     def __exit__(self, *exc: object) -> None:
         with _LOCK:
             _OPEN.remove(self)
-        _CURRENT.reset(self._tokens.pop())
+        blocks = _BLOCKS.get()
+        last = max((i for i, budget in enumerate(blocks) if budget is self), default=None)
+        if last is not None:  # entered in another context: this one has nothing to leave
+            _BLOCKS.set(blocks[:last] + blocks[last + 1 :])
 
 
-_CURRENT: ContextVar[Budget | None] = ContextVar("dpmodels_budget", default=None)
+#: Budgets whose blocks enclose what runs here, the innermost last. Each thread and task has its
+#: own: one budget may be the block of several at once.
+_BLOCKS: ContextVar[tuple[Any, ...]] = ContextVar("dpmodels_budgets", default=())
 #: Budgets whose blocks are open, in any thread.
 _OPEN: list[Budget] = []
 _LOCK = threading.Lock()
@@ -368,11 +380,11 @@ _LOCK = threading.Lock()
 @contextmanager
 def already_charged(paid: Any) -> Iterator[None]:
     """Let ``paid`` take the charges of the calls inside: they are part of one that was charged."""
-    token = _CURRENT.set(paid)
+    token = _BLOCKS.set((*_BLOCKS.get(), paid))
     try:
         yield
     finally:
-        _CURRENT.reset(token)
+        _BLOCKS.reset(token)
 
 
 def current_budget() -> Budget | None:
@@ -386,7 +398,8 @@ def current_budget() -> Budget | None:
     BudgetError
         This thread is in no block, another one is.
     """
-    found = _CURRENT.get()
+    blocks = _BLOCKS.get()
+    found: Budget | None = blocks[-1] if blocks else None
     if found is None and _OPEN:
         raise BudgetError(
             "a `with budget:` block is open in another thread, and does not reach this one: the "

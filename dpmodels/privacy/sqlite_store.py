@@ -10,12 +10,18 @@ A file has a random identity and every charge a random mark. A store remembers b
 ledger, or an older copy of this one, lies under its path, the next operation is refused. The path
 is resolved once, so a change of the working directory changes nothing.
 
+Three things hold a file to what was committed. A file beside it lists the charges
+(:mod:`~dpmodels.privacy.witness`), so that an older copy, a stale journal or an emptied file is
+noticed by whoever opens it next. A name that is not the file's only one is refused. Each row bears
+a hash of itself and of the row before, and the totals one of all: a changed bit lowers no account.
+
 The format has a number (``PRAGMA user_version``); files of a newer number are refused, older
 ones are migrated when they are opened. Unknown columns and keys are left alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -27,20 +33,22 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from dpmodels.errors import BudgetError, DPModelsError
+from dpmodels.errors import BudgetError, DPModelsError, LedgerWarning
 from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.charge import Charge, new_account
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate
 from dpmodels.privacy.steps import Step
 from dpmodels.privacy.store import admit_all
+from dpmodels.privacy.witness import Witness, check_name
+from dpmodels.quiet import tell
 
 __all__ = ["FORMAT", "FileStore"]
 
 #: Marks the file as ours ("dpml").
 _APPLICATION = 0x64706D6C
 #: Number of the file format.
-FORMAT = 2
+FORMAT = 3
 #: Seconds to wait for another process's charge.
 _TIMEOUT = 30.0
 
@@ -50,7 +58,7 @@ _TABLES = (
     "relation TEXT NOT NULL, unit TEXT NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL, "
     "mu2 REAL NOT NULL, pure REAL NOT NULL, failure REAL NOT NULL, "
     "charged_eps REAL NOT NULL, charged_delta REAL NOT NULL, running_eps REAL, "
-    "guarantee TEXT NOT NULL, mark TEXT)",
+    "guarantee TEXT NOT NULL, mark TEXT, chain TEXT)",
     "CREATE TABLE notes (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, step TEXT NOT NULL, "
     "text TEXT NOT NULL)",
 )
@@ -62,10 +70,57 @@ def _to_format_2(db: sqlite3.Connection) -> None:
     _put(db, {"id": secrets.token_hex(16)})
 
 
+def _to_format_3(db: sqlite3.Connection) -> None:
+    """Give every call the hash of itself and of the call before, and the totals theirs."""
+    db.execute("ALTER TABLE calls ADD COLUMN chain TEXT")
+    for number, chain in _chained(db):
+        db.execute("UPDATE calls SET chain = ? WHERE number = ?", (chain, number))
+    _seal(db)
+
+
+#: Columns of a call that its hash is made of.
+_HASHED = (
+    "number, utc, call, relation, unit, eps, delta, mu2, pure, failure, charged_eps, "
+    "charged_delta, guarantee, mark"
+)
+
+
+def _chained(db: sqlite3.Connection) -> Iterator[tuple[int, str]]:
+    """Yield (number, hash) of every call, each hash of the call and of the hash before."""
+    chain = ""
+    rows = db.execute(f"SELECT {_HASHED} FROM calls ORDER BY number").fetchall()  # noqa: S608
+    for row in rows:
+        chain = _hash([chain, *row])
+        yield int(row[0]), chain
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _seal(db: sqlite3.Connection) -> None:
+    """Write the hash of totals and rules, and of the last call."""
+    _put(db, {"seal": _seal_of(db)})
+
+
+def _seal_of(db: sqlite3.Connection) -> str:
+    saved = {key: value for key, value in _meta(db).items() if key in _SEALED}
+    last = db.execute("SELECT chain FROM calls ORDER BY number DESC LIMIT 1").fetchone()
+    return _hash([saved, None if last is None else last[0]])
+
+
 #: Format number -> what brings a file of that format to the next one.
-_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _to_format_2}
+_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
+    1: _to_format_2,
+    2: _to_format_3,
+}
 #: What a file must still say when it is used again.
 _IDENTITY = ("id", "label", "eps", "delta")
+#: What the seal is made of.
+_SEALED = (
+    "id", "label", "eps", "delta", "relation", "unit", "rule", "cap_eps", "cap_delta", "caps",
+    "boxes",
+)  # fmt: skip
 
 
 class FileStore:
@@ -78,14 +133,21 @@ class FileStore:
         self._seen: tuple[int, str | None] = (0, None)
         #: Number -> mark of the charges that this object made.
         self._made: dict[int, str] = {}
+        self._witness = Witness(path)
         self._lock = threading.Lock()
 
     # -- opening ---------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], asked: Mapping[str, Any]) -> FileStore:
+    def open(
+        cls, path: str | os.PathLike[str], asked: Mapping[str, Any], create: bool | None = None
+    ) -> FileStore:
         """Create the file, or reopen it and compare ``asked`` with what it holds."""
         file = _resolved(path)
+        if create is False and not (file.is_file() and file.stat().st_size):
+            raise BudgetError(
+                f"create=False, and {str(file)!r} holds no ledger. Nothing was created"
+            )
         if not file.parent.is_dir():
             raise BudgetError(f"there is no directory {str(file.parent)!r} for the ledger")
         if file.exists() and not _writable(file):
@@ -94,14 +156,28 @@ class FileStore:
                 "charged. For a report: dp.Budget.open_readonly(path)"
             )
         store = cls(file, "", readonly=False)
+        emptied, new = file.exists(), False
+        if not emptied or not file.stat().st_size:
+            _new_account(file, asked)  # refused before a file is made
         with store._transaction("rwc") as db:
             if not _is_empty(db):
+                if create:
+                    raise BudgetError(
+                        f"create=True, and {str(file)!r} holds a ledger already. Nothing was "
+                        "changed. Leave create= out to go on with it"
+                    )
                 _check_format(db, file, migrate=True)
             else:
+                store._witness.check_new()
                 _create(db, file, asked)
+                new = True
             saved = _meta(db)
             last = _last(db)
         _compare(saved, asked, file)
+        if new or store._witness.last() is None:
+            store._witness.add(str(saved["id"]), *last)
+        if new and emptied:
+            tell_of_empty(file)
         store._remember(saved, last)
         return store
 
@@ -129,11 +205,14 @@ class FileStore:
         self._seen = last
 
     def _recognise(self, db: sqlite3.Connection) -> None:
-        """Refuse another ledger under this path, or this one with charges missing.
+        """Refuse another ledger under this path, this one with charges missing, or changed rows.
 
         Runs inside a transaction: whatever another thread has recorded as seen was committed
         before, and is part of what is read here.
         """
+        check_name(self.path)
+        if not _is_empty(db) and _check_version(db, self.path) == FORMAT:
+            self._verify(db)
         if self._identity is None:  # being opened
             return
         _check_version(db, self.path)
@@ -152,6 +231,18 @@ class FileStore:
             if number and (last[0] < number or (mark and _last(db, number) != (number, mark))):
                 raise self._lost(number, last[0])
             self._seen = max(self._seen, last, key=lambda seen: seen[0])
+
+    def _verify(self, db: sqlite3.Connection) -> None:
+        """Hold the rows against their hashes, and the whole against the file beside it."""
+        written = dict(db.execute("SELECT number, chain FROM calls").fetchall())
+        if written != dict(_chained(db)) or _meta(db).get("seal") != _seal_of(db):
+            raise BudgetError(
+                f"the ledger {str(self.path)!r} is damaged: a row is not as it was written. "
+                "Nothing was charged. Restore it from a backup: an empty one would forget what "
+                "was spent"
+            )
+        marks = dict(db.execute("SELECT number, mark FROM calls").fetchall())
+        self._witness.check(str(_meta(db).get("id")), _last(db)[0], marks)
 
     def _lost(self, seen: int, held: int) -> BudgetError:
         return BudgetError(
@@ -273,6 +364,15 @@ class FileStore:
                     ),
                 )
                 new.append(Charge(number, when, names[i], guarantee, entry))
+            chains = dict(_chained(db))
+            for charge in new:
+                db.execute(
+                    "UPDATE calls SET chain = ? WHERE number = ?",
+                    (chains[charge.number], charge.number),
+                )
+            _seal(db)
+            identity = str(_meta(db)["id"])
+        self._witness.add(identity, new[-1].number, mark)
         with self._lock:  # committed
             self._seen = max(self._seen, (new[-1].number, mark), key=lambda seen: seen[0])
             self._made.update((charge.number, mark) for charge in new)
@@ -297,6 +397,16 @@ class FileStore:
             db.execute(
                 "INSERT INTO notes (number, step, text) VALUES (?,?,?)", (number, step, text)
             )
+
+
+def tell_of_empty(file: Path) -> None:
+    """Warn that a file without content became a ledger that starts at zero."""
+    tell(
+        LedgerWarning(
+            f"{str(file)!r} was an empty file: a new ledger begins in it, at zero. If it held "
+            "charges, they are forgotten: restore it from a backup"
+        )
+    )
 
 
 def _resolved(path: str | os.PathLike[str]) -> Path:
@@ -358,13 +468,14 @@ def _check_format(db: sqlite3.Connection, file: Path, *, migrate: bool) -> None:
         db.execute(f"PRAGMA user_version = {version:d}")
 
 
-def _create(db: sqlite3.Connection, file: Path, asked: Mapping[str, Any]) -> None:
+def _new_account(file: Path, asked: Mapping[str, Any]) -> Account:
+    """Return the untouched account that was asked for."""
     if "eps" not in asked or "delta" not in asked:
         raise BudgetError(
             f"{str(file)!r} holds no ledger yet. To create one give its total, for example "
             'dp.Budget.open(path, eps=3, delta=1e-5, label="study")'
         )
-    account = new_account(
+    return new_account(
         asked["eps"],
         asked["delta"],
         asked.get("relation", "replace"),
@@ -373,10 +484,15 @@ def _create(db: sqlite3.Connection, file: Path, asked: Mapping[str, Any]) -> Non
         asked.get("cap_eps"),
         asked.get("cap_delta"),
     )
+
+
+def _create(db: sqlite3.Connection, file: Path, asked: Mapping[str, Any]) -> None:
+    account = _new_account(file, asked)
     for statement in _TABLES:
         db.execute(statement)
     label = str(asked.get("label", file.stem))
     _put(db, {**account.to_dict(), "label": label, "id": secrets.token_hex(16)})
+    _seal(db)
     db.execute(f"PRAGMA application_id = {_APPLICATION:d}")
     db.execute(f"PRAGMA user_version = {FORMAT:d}")
 

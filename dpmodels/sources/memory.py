@@ -170,6 +170,8 @@ class ArrowSource:
             # A lazy query is run to find its columns: of no rows, where it can say so.
             lazy = type(data).__module__.split(".")[0].lstrip("_") == "duckdb"
             query = data.limit(0) if lazy and hasattr(data, "limit") else data
+            if type(data).__module__.split(".")[0] == "polars":
+                _check_polars(dict(data.schema))
             schema = withheld(lambda: pa.RecordBatchReader.from_stream(query).schema)
         check_names(schema.names)
         self._schema = schema
@@ -205,6 +207,17 @@ class ArrowSource:
         ]
 
 
+def _check_polars(schema: Mapping[str, Any]) -> None:
+    """Refuse a column of a type that Arrow cannot carry: by its type alone."""
+    for name, dtype in schema.items():
+        if str(dtype) in ("Int128", "UInt128", "Object") or str(dtype).startswith("Object("):
+            raise SourceError(
+                f"column {name!r} has the polars type {dtype}, which cannot be read from here. "
+                f"Cast it, for example df.with_columns(pl.col({name!r}).cast(pl.Float64)), or drop "
+                "it"
+            )
+
+
 def columns_of(batch: Any, names: Sequence[str]) -> Chunk:
     """Return the named columns of a record batch."""
     schema = batch.schema
@@ -234,6 +247,7 @@ class LazyPolarsSource:
         self._data = data
         schema = data.collect_schema()
         check_names(schema.names())
+        _check_polars(dict(schema))
         self.kinds = {f.name: arrow_kind(f.type) for f in schema.to_frame().to_arrow().schema}
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:

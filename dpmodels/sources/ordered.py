@@ -1,24 +1,25 @@
 """People of a table that memory does not hold: sorted once on disk, read many times.
 
 DuckDB sorts the cells of the design by person, within a limit of memory and in a directory that
-only this user can open; what comes of it are plain files, a column each, that every pass reads
-from first to last. They are removed at the end of the call. Whether a table comes sorted by person
-is as private as its rows, so it is never trusted: it is sorted whatever its order.
+only this user can open; what comes of it are plain files without a name, a column each, that every
+pass reads from first to last. They end with the call, or with the process (``scratch.py``).
+Whether a table comes sorted by person is as private as its rows, so it is never trusted: it is
+sorted whatever its order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.grouped import Index
 from dpmodels.sources.people import Cut, PeopleRows
+from dpmodels.sources.scratch import Scratch
 from dpmodels.sources.source import READ_ROWS, need
 from dpmodels.sources.typed import one_type
 from dpmodels.units.ids import OneType, sort_keys
@@ -36,7 +37,6 @@ _MEMORY = "256MB"
 _PEOPLE = 1 << 18
 #: What an id is sorted by: numbers before text (``units/ids.py``), then its place in the table.
 _KEY = ("head", "number")
-_COUNTS = "counts"
 
 
 def check_sorter() -> None:
@@ -48,7 +48,7 @@ def check_sorter() -> None:
 def count_distinct(source: Source, person: Person) -> int:
     """Count the different ids of a table, in bounded memory: a public number."""
     one = one_type(source, person.column)
-    with TemporaryDirectory(prefix="dpmodels-") as place, _Sorter(Path(place), (), one) as sorter:
+    with closing(Scratch()) as scratch, _Sorter(scratch, (), one) as sorter:
         for chunk in source.chunks([person.column]):
             sorter.add(chunk[person.column], {})
         return sorter.distinct()
@@ -65,105 +65,97 @@ class SortedPeople(PeopleRows):
     Notes
     -----
     **Privacy.** The files hold the cells of the table. They stand where temporary files stand
-    (``TMPDIR``), in a directory of this user alone, until the call ends; a process that is killed
-    leaves them there. In memory are the rows of a block, or of one person who has more.
+    (``TMPDIR``), in a directory of this user alone, and have no name once they are open: nothing
+    of them outlives the process, however it ends. What DuckDB spills while it sorts is encrypted,
+    where DuckDB can (1.4), and removed by the next call if the process is killed meanwhile. In
+    memory are the rows of a block, or of one person who has more.
     """
 
     def __init__(
         self, source: Source, n: int, person: Person, *, public_n: bool = True, **_: Any
     ) -> None:
         super().__init__(source, n, person, public_n=public_n)
-        self._place: TemporaryDirectory[str] | None = None
+        self._scratch: Scratch | None = None
         self._types: dict[str, Any] = {}
+        self._files: list[BinaryIO] = []  # a column each, and the numbers of rows of people
         self._found = 0
 
     def close(self) -> None:
         """Remove the files."""
-        if self._place is not None:
-            self._place.cleanup()
-        self._place, self._types = None, {}
+        for file in self._files:
+            file.close()
+        if self._scratch is not None:
+            self._scratch.close()
+        self._scratch, self._types, self._files = None, {}, []
 
     def _ready(self, kinds: Mapping[str, Any]) -> None:
-        if self._place is None or set(kinds) - set(self._types):
+        if self._scratch is None or set(kinds) - set(self._types):
             self.close()
-            self._place = TemporaryDirectory(prefix="dpmodels-")
+            self._scratch = Scratch()
             self._read(kinds)
 
     def _read(self, kinds: Mapping[str, Any]) -> None:
         empty = coerce_all({c: np.empty(0) for c in kinds}, kinds)
         types = {c: v.dtype for c, v in empty.items()}
-        column, place = self.person.column, self._path()
+        column, scratch = self.person.column, self._scratch
+        assert scratch is not None
         one = one_type(self._source, column)
-        with _Sorter(place, tuple(types.values()), one) as sorter:
+        with _Sorter(scratch, tuple(types.values()), one) as sorter:
             for chunk in self._source.chunks(list(dict.fromkeys([*kinds, column]))):
                 sorter.add(chunk[column], coerce_all({c: chunk[c] for c in kinds}, kinds))
                 del chunk
-            self._found = sorter.write([self._file(i) for i in range(len(types))], place / _COUNTS)
+            self._files = [scratch.file(f"column{i}") for i in range(len(types))]
+            self._files.append(scratch.file("counts"))
+            self._found = sorter.write(self._files)
         self._types = types
         self._check(self._found)
-
-    def _path(self) -> Path:
-        assert self._place is not None
-        return Path(self._place.name)
-
-    def _file(self, index: int) -> Path:
-        return self._path() / f"column{index}"
 
     def _opened(self, kinds: Mapping[str, Any]) -> AbstractContextManager[Cut]:
         return self._cutting(list(kinds))
 
     @contextmanager
     def _cutting(self, wanted: list[str]) -> Iterator[Cut]:
-        with ExitStack() as stack:
-            files = {
-                name: (stack.enter_context(self._file(i).open("rb")), dtype)
-                for i, (name, dtype) in enumerate(self._types.items())
-                if name in wanted
-            }
+        files = {
+            name: (self._files[i], dtype)
+            for i, (name, dtype) in enumerate(self._types.items())
+            if name in wanted
+        }
 
-            def cut(low: int, high: int) -> dict[str, Any]:
-                out = {}
-                for name, (file, dtype) in files.items():
-                    file.seek(low * dtype.itemsize)
-                    out[name] = np.fromfile(file, dtype, high - low)
-                return out
+        def cut(low: int, high: int) -> dict[str, Any]:
+            out = {}
+            for name, (file, dtype) in files.items():
+                file.seek(low * dtype.itemsize)
+                out[name] = np.fromfile(file, dtype, high - low)
+            return out
 
-            yield cut
+        yield cut
 
     def _spans(self, coins: Coins | None) -> Iterator[tuple[Index, Index]]:
         chosen = None if coins is None else np.zeros(self._found, dtype=bool)
         if coins is not None:
             chosen[coins.choose(self._found)] = True  # type: ignore[index]
         row = person = 0
-        with (self._path() / _COUNTS).open("rb") as file:
-            while len(counts := np.fromfile(file, np.int64, _PEOPLE).astype(np.intp)):
-                first = row + np.cumsum(counts) - counts
-                row += int(counts.sum())
-                those: Any = slice(None)
-                if chosen is not None:
-                    those = chosen[person : person + len(counts)]
-                person += len(counts)
-                yield first[those], counts[those]
+        while person < self._found:
+            self._files[-1].seek(8 * person)  # another pass may have moved it
+            counts = np.fromfile(self._files[-1], np.int64, _PEOPLE).astype(np.intp)
+            first = row + np.cumsum(counts) - counts
+            row += int(counts.sum())
+            those: Any = slice(None)
+            if chosen is not None:
+                those = chosen[person : person + len(counts)]
+            person += len(counts)
+            yield first[those], counts[those]
 
 
 class _Sorter:
     """A table of ids and cells in DuckDB: filled part by part, then sorted or counted."""
 
-    def __init__(self, place: Path, types: tuple[Any, ...], one: OneType) -> None:
-        import duckdb
-
-        self._place, self._types = place, types
+    def __init__(self, scratch: Scratch, types: tuple[Any, ...], one: OneType) -> None:
+        self._place, self._types = scratch.path, types
         self._names = [f"c{i}" for i in range(len(types))]
         self._rows = self._waiting = 0
         self._parts: list[Any] = []
-        self._connection = duckdb.connect(
-            ":memory:",  # beyond the limit it spills: nothing has to outlive the call
-            config={
-                "memory_limit": _MEMORY, "temp_directory": str(place / "sort"), "threads": "1",
-                "preserve_insertion_order": "false", "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-            },
-        )  # fmt: skip
+        self._connection = _connected(self._place / "sort")
         cells = "".join(f", {name} BIGINT" for name in self._names)
         self._one = one
         self._do(f"CREATE TABLE cells (head BLOB, number BIGINT, place BIGINT{cells})")
@@ -215,8 +207,11 @@ class _Sorter:
         found = self._do("SELECT count(*) FROM (SELECT DISTINCT head, number FROM cells)")
         return int(found.fetchone()[0])
 
-    def write(self, files: list[Path], counts: Path) -> int:
-        """Write the cells in the order of people, a file a column; return how many people."""
+    def write(self, files: Sequence[BinaryIO]) -> int:
+        """Write the cells in the order of people, a file a column; return how many people.
+
+        The last file gets the numbers of their rows.
+        """
         self._flush()
         target = self._place / "sorted.parquet"
         wanted = ", ".join([*_KEY, *self._names])
@@ -226,15 +221,15 @@ class _Sorter:
             + f" (FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {READ_ROWS})"
         )
         self._connection.close()  # what it spilled is removed
-        with ExitStack() as stack:
-            out = [stack.enter_context(path.open("wb")) for path in files]
-            people = _Counts(stack.enter_context(counts.open("wb")).write)
-            for batch in _batches(target):
-                people.add(batch.column(0), batch.column(1).to_numpy())
-                for i, (file, dtype) in enumerate(zip(out, self._types, strict=True)):
-                    file.write(_cells(batch.column(2 + i).to_numpy(), dtype).tobytes())
-            people.end()
-        target.unlink()
+        *out, counts = files
+        people = _Counts(counts.write)
+        for batch in _batches(target):
+            people.add(batch.column(0), batch.column(1).to_numpy())
+            for i, (file, dtype) in enumerate(zip(out, self._types, strict=True)):
+                file.write(_cells(batch.column(2 + i).to_numpy(), dtype).tobytes())
+        people.end()
+        for file in files:
+            file.flush()
         return people.found
 
 
@@ -277,10 +272,27 @@ class _Counts:
         self._open = 0
 
 
+def _connected(spill: Path) -> Any:
+    """Return DuckDB in memory, which spills beyond its limit: nothing has to outlive the call."""
+    import duckdb
+
+    config = {
+        "memory_limit": _MEMORY, "temp_directory": str(spill), "threads": "1",
+        "preserve_insertion_order": "false", "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }  # fmt: skip
+    try:  # with a key that ends with the process
+        return duckdb.connect(":memory:", config={**config, "temp_file_encryption": "true"})
+    except duckdb.Error:  # before 1.4
+        return duckdb.connect(":memory:", config=config)
+
+
 def _batches(path: Path) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
+        with suppress(OSError):  # Windows: it is removed with the folder
+            path.unlink()
         yield from file.iter_batches(READ_ROWS, use_threads=False)
 
 

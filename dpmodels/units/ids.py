@@ -261,6 +261,8 @@ def _of_pandas(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
         return cells[np.asarray(cat.codes)], None
     if isinstance(dtype, np.dtype):
         return _of_array(column.to_numpy())
+    if type(dtype).__name__ == "ArrowDtype":  # pandas has no name for every type of Arrow's
+        return _of_arrow(getattr(column, "array", column).__arrow_array__())
     if pd.api.types.is_integer_dtype(dtype) and not pd.api.types.is_unsigned_integer_dtype(dtype):
         present = ~column.isna().to_numpy(dtype=bool)
         return column.to_numpy(dtype=np.int64, na_value=0), present

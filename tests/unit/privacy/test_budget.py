@@ -211,6 +211,51 @@ def test_context():
     assert current_budget() is None
 
 
+def test_one_budget_is_the_block_of_several_threads_at_once():
+    """Tokens of one thread were reset in another: all fits charged, then a ValueError."""
+    budget, inner, met = Budget(100, 1e-3), Budget(1, 1e-6), threading.Barrier(4, timeout=30)
+    found = []
+
+    def work():
+        try:
+            with budget:
+                met.wait()  # all are inside
+                found.append(current_budget() is budget)
+                with inner:
+                    met.wait()
+                    found.append(current_budget() is inner)
+                budget.charge("x", gauss(0.1, 1e-7))
+                met.wait()
+            found.append(current_budget_or_refusal())
+        except BaseException as error:
+            found.append(error)
+
+    def current_budget_or_refusal():
+        try:
+            return current_budget() is None
+        except BudgetError:  # another thread is inside still
+            return True
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 12
+    assert len(budget.charges) == 4 and current_budget() is None
+
+
+def test_blocks_that_are_left_in_another_order():
+    """Generators leave blocks as they are collected: each leaves its own."""
+    one, two = Budget(1, 1e-6), Budget(2, 1e-6)
+    one.__enter__()
+    two.__enter__()
+    one.__exit__()
+    assert current_budget() is two
+    two.__exit__()
+    assert current_budget() is None
+
+
 def test_report_and_ledger_text():
     budget = Budget(3, 1e-5)
     call = 'dp_ols("quality ~ alcohol + pH", method="eptr")'

@@ -14,11 +14,13 @@ import warnings
 
 import pytest
 
-from dpmodels.errors import BudgetError, BudgetExceededError
+from dpmodels.errors import BudgetError, BudgetExceededError, LedgerWarning
+from dpmodels.privacy import witness
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.ledger import Budget
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.privacy.sqlite_store import _chained, _seal
 from dpmodels.privacy.steps import Step
 
 CHILD = """
@@ -46,6 +48,10 @@ while True:
         print("won", flush=True)
         break
 """
+
+
+def _witness(path):
+    return path.with_name(path.name + "-charges")
 
 
 def gauss(eps=1.0, delta=1e-6):
@@ -164,6 +170,9 @@ def test_unknown_mechanism_is_shown_by_its_pair(tmp_path):
     saved = json.loads(db.execute("SELECT guarantee FROM calls").fetchone()[0])
     saved["steps"][0]["mechanism"] = {"kind": "profile", "name": "no such", "parameters": []}
     db.execute("UPDATE calls SET guarantee = ?", (json.dumps(saved),))
+    for number, chain in list(_chained(db)):  # as the other package would write it
+        db.execute("UPDATE calls SET chain = ? WHERE number = ?", (chain, number))
+    _seal(db)
     db.commit()
     db.close()
     budget = Budget.open(path)
@@ -174,7 +183,8 @@ def test_unknown_mechanism_is_shown_by_its_pair(tmp_path):
 def test_a_file_cut_short_before_its_first_commit_opens(tmp_path):
     path = tmp_path / "a.ledger"
     path.write_bytes(b"")
-    assert Budget.open(path, eps=1, delta=1e-6).charges == ()
+    with pytest.warns(LedgerWarning, match="was an empty file: a new ledger begins in it"):
+        assert Budget.open(path, eps=1, delta=1e-6).charges == ()
 
 
 def _child(path, log, wait):
@@ -295,6 +305,9 @@ def test_another_ledger_under_the_path_is_refused(tmp_path):
             act()
     with pytest.raises(BudgetError, match="another ledger"):
         reader.report()
+    with pytest.raises(BudgetError, match="another ledger lies under"):
+        Budget.open(ours)  # nor by whoever opens it next, until the list beside it is removed
+    _witness(ours).unlink()
     assert len(Budget.open(ours).charges) == 1
 
 
@@ -309,6 +322,9 @@ def test_an_older_copy_is_refused(tmp_path):
         with pytest.raises(BudgetError, match="lost charges"):
             act()
     # another process opens the copy and goes on: as many calls again, but not the same ones
+    with pytest.raises(BudgetError, match="2 were committed, the file is an older copy with 1"):
+        Budget.open(path)
+    _witness(path).unlink()  # on purpose
     restored = Budget.open(path)
     restored.charge("other second", gauss(0.1, 1e-7))
     restored.charge("third", gauss(0.1, 1e-7))
@@ -352,10 +368,12 @@ def test_a_file_of_the_first_format(tmp_path):
     before = Budget.open(path).account
     db = sqlite3.connect(path)
     db.execute("ALTER TABLE calls DROP COLUMN mark")
-    db.execute("DELETE FROM meta WHERE key = 'id'")
+    db.execute("ALTER TABLE calls DROP COLUMN chain")
+    db.execute("DELETE FROM meta WHERE key IN ('id', 'seal')")
     db.execute("PRAGMA user_version = 1")
     db.commit()
     db.close()
+    _witness(path).unlink()
     reader = Budget.open_readonly(path)
     assert "old" in reader.report() and reader.account == before
     budget = Budget.open(path)
@@ -386,10 +404,12 @@ def test_caps_that_0_1_0_fixed_stay_as_they_are(tmp_path):
     caps = Budget.open(path).account.caps
     db = sqlite3.connect(path)
     db.execute("ALTER TABLE calls DROP COLUMN mark")
-    db.execute("DELETE FROM meta WHERE key IN ('id', 'boxes')")
+    db.execute("ALTER TABLE calls DROP COLUMN chain")
+    db.execute("DELETE FROM meta WHERE key IN ('id', 'seal', 'boxes')")
     db.execute("PRAGMA user_version = 1")
     db.commit()
     db.close()
+    _witness(path).unlink()
     budget = Budget.open(path)
     budget.charge("y", gauss(0.5, 1e-6))
     assert budget.account.caps == caps and budget.account.rule == "caps"
@@ -458,3 +478,138 @@ def test_a_stopped_call_is_not_taken_up_from_a_file_that_lost_it(tmp_path):
     path.write_bytes(new)  # the newest file is back
     assert budget.charge("fit", gauss()).number == 1
     assert len(budget.charges) == 1
+
+
+def test_a_ledger_with_two_names_is_refused(tmp_path):
+    """The journal lies beside the name: 25 charges became 4 through a hard link."""
+    path, other = tmp_path / "l.db", tmp_path / "same.db"
+    budget = Budget.open(path, eps=10, delta=1e-4)
+    reader = Budget.open_readonly(path)
+    os.link(path, other)
+    for act in (*_uses(budget), reader.report, lambda: Budget.open(other)):
+        with pytest.raises(BudgetError, match=r"more than one name.*mount the folder"):
+            act()
+    other.unlink()
+    budget.charge("x", gauss(0.1, 1e-7))
+    link = tmp_path / "link.db"
+    link.symlink_to(path)  # leads to the one name
+    assert len(Budget.open(link).charges) == 1
+
+
+def test_a_ledger_that_is_mounted_by_itself_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "l db"  # a space is escaped where mounts are listed
+    budget = Budget.open(path, eps=10, delta=1e-4)
+    listed = tmp_path / "mountinfo"
+    place = str(path).replace(" ", "\\040")
+    listed.write_text(f"36 35 98:0 /mnt1 {place} rw,noatime - ext3 /dev/root rw\nshort line\n")
+    monkeypatch.setattr(witness, "_MOUNTS", listed)
+    with pytest.raises(BudgetError, match=r"mounted by itself.*mount the folder"):
+        budget.charge("x", gauss(0.1, 1e-7))
+    listed.write_text(listed.read_text().replace(place, str(tmp_path)))
+    budget.charge("x", gauss(0.1, 1e-7))
+    listed.unlink()  # another system than Linux
+    budget.charge("x", gauss(0.1, 1e-7))
+
+
+def test_what_was_committed_is_known_beside_the_file(tmp_path):
+    """A backup, or an emptied or deleted ledger, is refused by whoever opens it next."""
+    path = tmp_path / "l.db"
+    budget = Budget.open(path, eps=10, delta=1e-4)
+    budget.charge("first", gauss(0.1, 1e-7))
+    old = path.read_bytes()
+    Budget.open(path).charge_together([("second", gauss(0.1, 1e-7)), ("third", gauss(0.1, 1e-7))])
+    new = path.read_bytes()
+    path.write_bytes(old)
+    for act in (lambda: Budget.open(path), lambda: Budget.open_readonly(path)):
+        with pytest.raises(BudgetError, match="3 were committed, the file is an older copy with 1"):
+            act()
+    for empty in (lambda: path.write_bytes(b""), path.unlink):
+        empty()
+        with pytest.raises(BudgetError, match="gone or empty, and 3 calls were charged"):
+            Budget.open(path, eps=10, delta=1e-4)
+    path.write_bytes(new)
+    assert len(Budget.open(path).charges) == 3
+    with _witness(path).open("ab") as file:
+        file.write(b"torn li")  # killed while it wrote
+    Budget.open(path).charge("fourth", gauss(0.1, 1e-7))
+    assert len(Budget.open(path).charges) == 4
+
+
+def test_a_stale_journal_put_back_is_noticed(tmp_path):
+    """SQLite plays it back: charges are gone from the file, 23 became 3."""
+    path = tmp_path / "l.db"
+    budget = Budget.open(path, eps=100, delta=1e-3)
+    budget.charge("first", gauss(0.1, 1e-7))
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA cache_size = 1")
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("INSERT INTO notes (number, step, text) SELECT 1, 'x', hex(zeroblob(200000))")
+    db.execute("UPDATE calls SET running_eps = 0")
+    journal = path.with_name(path.name + "-journal").read_bytes()
+    db.execute("ROLLBACK")
+    db.close()
+    for _ in range(20):
+        budget.charge("x", gauss(0.1, 1e-7))
+    path.with_name(path.name + "-journal").write_bytes(journal)
+    with pytest.raises(BudgetError, match=r"lost charges|damaged|cannot be used"):
+        Budget.open(path)
+
+
+def test_create_says_whether_there_may_be_a_ledger(tmp_path):
+    path = tmp_path / "l.db"
+    with pytest.raises(BudgetError, match=r"create=False.*holds no ledger"):
+        Budget.open(path, eps=1, delta=1e-6, create=False)
+    assert not path.exists()
+    Budget.open(path, eps=1, delta=1e-6, create=True)
+    Budget.open(path, create=False)
+    with pytest.raises(BudgetError, match=r"create=True.*a ledger already"):
+        Budget.open(path, eps=1, delta=1e-6, create=True)
+    with pytest.raises(ValueError, match="create="):
+        Budget.open(path, create="yes")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE calls SET mu2 = mu2 / 2 WHERE number = 1",
+        "UPDATE calls SET charged_eps = 0 WHERE number = 2",
+        "UPDATE calls SET guarantee = replace(guarantee, '0.1', '0.2')",
+        "UPDATE meta SET value = '1000.0' WHERE key = 'eps'",
+        "UPDATE meta SET value = '0.5' WHERE key = 'delta'",
+        "DELETE FROM calls WHERE number = 3",
+        "DELETE FROM meta WHERE key = 'seal'",
+    ],
+)
+def test_a_changed_row_is_noticed(tmp_path, change):
+    """One flipped bit had lowered an account; SQLite's own check sees the pages, not the values."""
+    path = tmp_path / "l.db"
+    budget = Budget.open(path, eps=10, delta=1e-4)
+    for _ in range(3):
+        budget.charge("x", gauss(0.1, 1e-7))
+    _witness(path).unlink()
+    db = sqlite3.connect(path)
+    assert db.execute(change).rowcount >= 1
+    db.commit()
+    db.close()
+    for act in (*_uses(budget), lambda: Budget.open(path), lambda: Budget.open_readonly(path)):
+        with pytest.raises(BudgetError, match=r"damaged|lost charges"):
+            act()
+
+
+def test_a_file_of_the_second_format_gets_its_hashes(tmp_path):
+    path = tmp_path / "l.db"
+    budget = Budget.open(path, eps=10, delta=1e-4)
+    budget.charge("x", gauss(0.1, 1e-7))
+    before = budget.account
+    db = sqlite3.connect(path)
+    db.execute("ALTER TABLE calls DROP COLUMN chain")
+    db.execute("DELETE FROM meta WHERE key = 'seal'")
+    db.execute("PRAGMA user_version = 2")
+    db.commit()
+    db.close()
+    _witness(path).unlink()
+    assert Budget.open_readonly(path).account == before
+    again = Budget.open(path)
+    assert again.account == before and _witness(path).exists()
+    again.charge("y", gauss(0.1, 1e-7))
+    assert len(Budget.open(path).charges) == 2

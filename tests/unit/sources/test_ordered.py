@@ -1,5 +1,9 @@
 """``sort="duckdb"``: people sorted on disk are, bit for bit, people in memory."""
 
+import os
+import signal
+import subprocess
+import sys
 import tempfile
 import warnings
 
@@ -17,6 +21,7 @@ from dpmodels.sources import ordered
 from dpmodels.sources.adapt import as_source
 from dpmodels.sources.ordered import SortedPeople, count_distinct
 from dpmodels.sources.people import PeopleRows, count_people
+from dpmodels.sources.scratch import Scratch
 from dpmodels.sources.windows import Coins
 from dpmodels.units import Person
 
@@ -150,6 +155,60 @@ def test_files_are_of_this_user_alone_and_gone_after_a_failure(monkeypatch):
     with pytest.raises(PrivateStageError) as told:
         fit(panel(), sort="duckdb", units=400)
     assert "array" not in str(told.value) and set(seen) == {0o700}
+
+
+_KILLED = """
+import os, signal, sys, tempfile
+import numpy as np, pandas as pd
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import schema_for
+from dpmodels.sources import ordered
+from dpmodels.sources.adapt import as_source
+from dpmodels.units import Person
+
+tempfile.tempdir, when = sys.argv[1], sys.argv[3]
+frame = pd.DataFrame({"pid": np.arange(20_000) % 7000, "x": 0.123456789012345, "y": 0.5})
+design = build_design("y ~ x", schema_for(as_source(frame).kinds, None, {}, ("x", "y")))
+die = lambda: os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+whole = ordered._batches
+if when == "sorted":  # while the sorted table is read
+    def _batches(path):
+        for batch in whole(path):
+            yield batch
+            die()
+    ordered._batches = _batches
+rows = ordered.SortedPeople(as_source(frame), 7000, Person("pid", sort="duckdb"))
+for block in rows.people(design):  # while a pass reads
+    die()
+"""
+
+
+@pytest.mark.parametrize("when", ["sorted", "read"])
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGHUP", "SIGABRT"])
+def test_a_killed_process_leaves_no_cell_and_its_folder_is_swept(tmp_path, name, when):
+    """Cells had stayed on disk, in files that others could read."""
+    place = tmp_path / "tmp"
+    given = [sys.executable, "-c", _KILLED, str(place), name, when]
+    done = subprocess.run(given, capture_output=True, check=False, timeout=120)
+    assert done.returncode == -getattr(signal, name), done.stderr.decode()
+    cell = np.float64(0.123456789012345).tobytes()
+    (left,) = place.iterdir()
+    assert left.stat().st_mode & 0o777 == 0o700
+    assert not [f for f in left.rglob("*") if f.is_file() and cell in f.read_bytes()]
+    ours = Scratch()
+    assert [f.name for f in place.iterdir()] == [ours.path.name]
+    ours.close()
+
+
+def test_a_folder_in_use_is_not_swept():
+    one = Scratch()
+    with one.file("cells") as file:
+        assert os.fstat(file.fileno()).st_mode & 0o777 == 0o600
+        assert [f.name for f in one.path.iterdir()] == ["lock"]
+        two = Scratch()
+        assert one.path.is_dir() and two.path.is_dir()
+    two.close()
+    one.close()
 
 
 def test_what_is_refused(monkeypatch):
