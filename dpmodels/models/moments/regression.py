@@ -141,8 +141,12 @@ def _notes(detail: OnMoments) -> tuple[str, ...]:
         )
     elif detail.weighted:
         said.append(
-            "Row weights belong to the release: a row far from the centre of all its columns "
-            "counts less in every regression, so this is weighted least squares."
+            "Row weights belong to the release: a row far from the centre of all its columns, the "
+            "response among them, counts less in every regression. Coefficients, intervals, tests "
+            "and R-squared are those of the rows so weighted; where errors are skewed or their "
+            "spread varies, they can miss those of all rows by far (an interval of 95 % covered "
+            "them 0 to 97 % of the time at n = 50 000). A release by method='joint' weighs no "
+            "row down (91 to 98 %, at several times the noise); phi=1 weighs down less."
         )
     return tuple(said)
 
@@ -174,7 +178,8 @@ def _instrumented(plan: Plan, release: Release, detail: OnMoments, given: Instru
         )
         arrays["anderson_rubin"] = np.array(found).reshape(-1, 2)
         notes.append(
-            f"Anderson-Rubin {level:.0%} set of {names[j]} (right however weak the instruments): "
+            f"Anderson-Rubin {level:.0%} set of {names[j]} (right however weak the instruments"
+            f"{', for the rows as they are weighted' if detail.weighted else ''}): "
             f"{_set_in_words(found)}."
         )
     else:
