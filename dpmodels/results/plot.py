@@ -102,6 +102,8 @@ def coefplot(
         (half, 1.2, f"{tag}{100 * level:g} % interval, total error"),
         (z * fit.bse_sampling, 4.0, f"{tag}sampling error alone"),
     ):
+        if length[shown].isna().all():  # nothing to draw, and nothing to explain
+            continue
         ax.errorbar(
             estimates[shown],
             at,
@@ -122,7 +124,8 @@ def coefplot(
     else:
         title = "\n".join(f"({i + 1}) {t}" for i, t in enumerate(drawn.titles))
     ax.set_title(title, fontsize="small")
-    ax.legend(fontsize="small", frameon=False)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(fontsize="small", frameon=False)
     return ax
 
 

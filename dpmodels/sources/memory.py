@@ -244,11 +244,18 @@ class LazyPolarsSource:
 
     def __init__(self, data: Any) -> None:
         need("pyarrow", "to read a polars LazyFrame")
+        import polars as pl
+
         self._data = data
         schema = data.collect_schema()
         check_names(schema.names())
+<<<<<<< HEAD
         _check_polars(dict(schema))
         self.kinds = {f.name: arrow_kind(f.type) for f in schema.to_frame().to_arrow().schema}
+=======
+        empty = pl.DataFrame(schema=schema).to_arrow()
+        self.kinds = {f.name: arrow_kind(f.type) for f in empty.schema}
+>>>>>>> tests
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield Arrow chunks."""

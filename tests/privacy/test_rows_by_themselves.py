@@ -23,8 +23,8 @@ from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, ball_integers
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.glm.losses import LogisticLoss, PoissonLoss
 from dpmodels.models.glm.newton import WorkingRows
-from dpmodels.scoring.rules import LINEAR, plan_pass
 from dpmodels.scoring.mean_score import MeanScore
+from dpmodels.scoring.rules import LINEAR, plan_pass
 from dpmodels.scoring.score import Expectile, Huber, Quantile, plain
 from dpmodels.scoring.state import Information, State
 from dpmodels.scoring.sums import Centre, ScorePass, sums_of_passes

@@ -26,6 +26,10 @@ def frame(n=200):
     )
 
 
+#: Before DuckDB 1.5 a relation ends with its connection.
+CONNECTIONS = []
+
+
 def tables(tmp_path):
     import duckdb
     import polars as pl
@@ -38,6 +42,7 @@ def tables(tmp_path):
     data.to_csv(tmp_path / "t.csv", index=False)
     data.to_csv(tmp_path / "t.csv.gz", index=False)
     connection = duckdb.connect()
+    CONNECTIONS.append(connection)
     connection.register("t", data)
     return {
         "pandas": data,

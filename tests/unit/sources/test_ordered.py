@@ -118,7 +118,8 @@ def sources(frame, place):
     yield path
     yield by_person
     yield table
-    yield duckdb.connect().from_arrow(table)
+    connection = duckdb.connect()  # before 1.5 a relation ends with it
+    yield connection.from_arrow(table)
     yield cuts
     yield iter(cuts)
 

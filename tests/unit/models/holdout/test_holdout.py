@@ -67,7 +67,9 @@ def test_without_noise_scores_are_those_of_the_textbook(fits, noiseless):
     seen = number.diagnose(held, eps=1)
     assert seen.complete == pytest.approx(len(whole) / 3000)
     edges = [-np.inf, *seen.residuals["high"]]
-    means = r.groupby(pd.cut(number.predict(whole), edges, right=False)).mean()
+    means = r.groupby(
+        pd.cut(number.predict(whole), edges, right=False), observed=False
+    ).mean()
     assert seen.residuals["mean"].to_numpy() == pytest.approx(means.to_numpy(), abs=1e-5)
     assert seen.bounds["column"].tolist() == ["x", "w"] and (seen.bounds["share"] == 0).all()
     part = event.score(held, eps=1).calibration()
