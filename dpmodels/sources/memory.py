@@ -249,13 +249,9 @@ class LazyPolarsSource:
         self._data = data
         schema = data.collect_schema()
         check_names(schema.names())
-<<<<<<< HEAD
         _check_polars(dict(schema))
-        self.kinds = {f.name: arrow_kind(f.type) for f in schema.to_frame().to_arrow().schema}
-=======
         empty = pl.DataFrame(schema=schema).to_arrow()
         self.kinds = {f.name: arrow_kind(f.type) for f in empty.schema}
->>>>>>> tests
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield Arrow chunks."""
