@@ -157,6 +157,11 @@ CASES = [
     *both_guessed("dp_ols", "ssp", scoring=False, stages=2, vcov="hetero"),
     Case("dp_ols", "ssp", delta=0.0),
     Case("dp_ols", "ssp", "y ~ a + b", BOUGHT, n=60, eps=60.0, scoring=True, table="uniform"),
+    # what is asked of centres and scales; many columns; so many rows that far scores go out
+    *both_guessed("dp_ols", "ssp", ranges="uncertain", scoring=True),
+    *both_guessed("dp_ols", "ssp", "y ~ a*b + I(a**2) + I(b**2)", eps=30.0, table="uniform"),
+    *both_guessed("dp_ols", "ssp", n=60, eps=4e4, table="zeros"),
+    *both_guessed("dp_ols", "ssp", "y ~ g * k", FACTORS, n=60, eps=4e4, table="zeros"),
     *both_guessed("dp_ols", "pmt", public=PUBLIC, scoring=True),
     *both_guessed("dp_ols", "pmt", public=PUBLIC, scoring=False),
     *both("dp_ols", "adassp"),
