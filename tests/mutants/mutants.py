@@ -45,6 +45,54 @@ AFTER = (
     Mutant(f"{_M}moments/whitened.py", "min(max(1.0 + BALL_PART * square, quiet), 1.0 + square)", "BALL_PART * square", replayed("dp_moments-ssp")),
 )  # fmt: skip
 #: Rows added up by cell.
+_MANNER = ("tests/unit/scoring/test_manner.py",)
+_RARE = ("tests/unit/scoring/test_rare.py", "-m", "not statistical")
+_SCALES = ("tests/unit/scoring/test_scales.py", "-m", "not statistical")
+_PASS = ("tests/privacy/test_scoring_sensitivity.py", "-m", "not statistical")
+_S = "dpmodels/scoring/"
+#: Rules for many columns and rare events, far scores, and what is asked of ranges first.
+MODELS_PEOPLE_FIT = (
+    Mutant(f"{_S}rules.py", "far=twice * (FAR - 1.0) * C / mu_far", "far=(FAR - 1.0) * C / mu_far", _PASS),
+    Mutant(f"{_S}rules.py", "return (FAR - 1.0) * self.clip", "return (FAR - 2.0) * self.clip", _PASS),
+    Mutant(f"{_S}sums.py", "size = np.minimum(norm, FAR * plan.clip)", "size = np.minimum(norm, 2.0 * FAR * plan.clip)", _PASS),
+    Mutant(f"{_S}sums.py", "reach = blocks_reach(plan.relation, r)[1] * steps", "reach = steps", (*_PASS[:1], "-k", "whole_pass and FAR")),
+    Mutant(f"{_S}cells.py", "np.copysign(_multiples(beyond_clip(norm[some], plan), plan.far), psi[some])",
+           "np.copysign(_multiples(beyond_clip(norm[some], plan), plan.clip), psi[some])", ("tests/unit/scoring/test_cells.py",)),
+    Mutant(f"{_S}sums.py", "return np.asarray(psi * (top / np.maximum(long, top)))", "return np.asarray(psi)", _PASS),
+    Mutant(f"{_S}sums.py", "bins = bins[:BINS] + bins[BINS:]", "bins = bins[:BINS]", _MANNER),
+    Mutant(f"{_S}rules.py", "math.sqrt(2.0) if self.manner.signed else 1.0", "1.0", _MANNER),
+    Mutant(f"{_S}rules.py", "return max(least, min(free, factor * x / math.sqrt(p)))", "return max(least, free)", _MANNER),
+    Mutant(f"{_S}rules.py", "many = rules is LINEAR and p >= COLUMNS", "many = rules is LINEAR", _MANNER),
+    Mutant(f"{_S}rules.py", "return replace(self, clip=clip, noise=noise, plain=True, humped=humped)",
+           "return replace(self, clip=clip, plain=True, humped=humped)", _RARE),
+    Mutant(f"{_S}state.py", "size = np.maximum((1.0 - lam) * np.abs(away), beyond)", "size = (1.0 - lam) * np.abs(away)", _MANNER),
+    Mutant(f"{_S}state.py", "return np.asarray(out), noise * math.sqrt(max(1.0 - lam, LEAST_LEFT))", "return np.asarray(out), noise", _MANNER),
+    Mutant(f"{_S}newton.py", "return 1.0 - DAMPED * min(1.0, STRONG / plan.strength) * min(1.0, by_noise)", "return 1.0", _MANNER),
+    Mutant(f"{_S}newton.py", "return math.hypot(plan.noise.score, _far_part(released, plan) * plan.noise.far)", "return plan.noise.score", _MANNER),
+    Mutant(f"{_S}newton.py", "mean = (released.score + far_heard(released, plan)) / m", "mean = released.score / m", _MANNER),
+    Mutant(f"{_S}intervals.py", "out = v - np.minimum(step.nu**2 / 2.0 * (np.sum(1.0 / v) + 1.0 / v), 0.5 * v)", "out = v", _MANNER),
+    Mutant(f"{_S}intervals.py", ") + missed * np.eye(r)", ")", _MANNER),
+    Mutant(f"{_S}intervals.py", "J = root @ floored(back @ J @ back, least) @ root", "J = J", _MANNER),
+    Mutant(f"{_S}allowance.py", "even = (EVEN + ONE_SIGN * tail.one_sided + A_COLUMN / r) / math.sqrt(r)", "even = EVEN / math.sqrt(r)", _MANNER),
+    Mutant(f"{_S}allowance.py", "part * (tail.total + tail.error), near", "part * tail.total, near", _MANNER),
+    Mutant(f"{_S}allowance.py", "near = 0.0 if self.plan.plain else TAIL * tail.near", "near = TAIL * tail.near", _MANNER),
+    Mutant(f"{_S}allowance.py", "unsure = tail.total + UNSURE * few * tail.error", "unsure = tail.total", _MANNER),
+    Mutant(f"{_S}rare.py", "return BEYOND * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))",
+           "return BEYOND * math.sqrt((1.0 - mean) / (mean * min(state.phi, 1.0)))", _RARE),
+    Mutant(f"{_S}rare.py", "q = max(square - noise, 0.25 * square)", "q = square", _RARE),
+    Mutant(f"{_S}rare.py", "math.exp(min(max(moved, _LEAST_STRETCH), 0.0))", "1.0", _RARE),
+    Mutant(f"{_S}mean_score.py", "phi = max(phi, 1.0)  #", "phi = max(phi, 0.0)  #", _RARE),
+    Mutant(f"{_S}scales.py", "return math.sqrt((2.0 if self.relation == \"replace\" else 1.0) * len(self.names))",
+           "return math.sqrt(2.0 if self.relation == \"replace\" else 1.0)", _SCALES),
+    Mutant(f"{_S}scales.py", "square = part[np.isfinite(part)]", "square = part + 0.0", _SCALES),
+    Mutant(f"{_S}scales.py", "differ = np.abs(raw[:, 0] - raw[:, 1]) > SPLIT * math.sqrt(2.0) * each", "differ = np.abs(raw[:, 0]) >= 0.0", _SCALES),
+    Mutant(f"{_S}fitting.py", "mu *= math.sqrt(1.0 - asked)", "mu *= 1.0", _SCALES),
+    Mutant(f"{_S}coordinates.py", "lo, hi = max(lo, narrow[0]), min(hi, narrow[1])", "lo, hi = narrow", _SCALES),
+    Mutant("dpmodels/results/inference.py", "np.fmax(p, aware)", "p", ("tests/unit/results/test_deciding.py",)),
+    Mutant("dpmodels/results/inference.py", "out[est.untested] = np.nan", "pass", ("tests/unit/results/test_deciding.py",)),
+    Mutant("dpmodels/results/inference.py", "return half_width(se, est.bias, DECIDES, est.use_t) / quantile(DECIDES, est.use_t)",
+           "return se", ("tests/unit/results/test_deciding.py",)),
+)
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
 CELLS = (
     Mutant("dpmodels/exact/bycell.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
@@ -142,8 +190,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/people.py",
-        "factor = softened(size, STEPS, self.plan.whole) * SHRINK",
-        "factor = softened(size, 2.0 * STEPS, self.plan.whole) * SHRINK",
+        "factor = softened(size, STEPS, self.plan.unsoftened) * SHRINK",
+        "factor = softened(size, 2.0 * STEPS, self.plan.unsoftened) * SHRINK",
         _PEOPLE,
     ),
     Mutant(
@@ -407,6 +455,7 @@ MUTANTS = (
         ("tests/privacy/test_scoring_sensitivity.py", "|", *replayed("ols-ssp")),
     ),
     *CELLS,
+    *MODELS_PEOPLE_FIT,
     Mutant(
         "dpmodels/scoring/engine.py",
         "s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start",
@@ -426,13 +475,13 @@ MUTANTS = (
         ("tests/unit/scoring/test_settled.py",),
     ),
     Mutant(
-        "dpmodels/scoring/intervals.py",
-        "return np.asarray(clipped + self._unsettled(rows, few, phi))",
-        "return np.asarray(clipped)",
+        "dpmodels/scoring/allowance.py",
+        "return np.asarray(out + self._unsettled(rows, few))",
+        "return np.asarray(out)",
         ("tests/unit/scoring/test_settled.py",),
     ),
     Mutant(
-        "dpmodels/scoring/intervals.py",
+        "dpmodels/scoring/allowance.py",
         "self.counts + 2.0 * self.sd >=",
         "self.counts >=",
         ("tests/unit/scoring/test_settled.py",),
@@ -469,8 +518,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/intervals.py",
-        "sd = plan.noise.score / n",
-        "sd = plan.noise.score / n / 2",
+        "score_noise(released, plan) / n",
+        "score_noise(released, plan) / n / 2",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
@@ -480,21 +529,21 @@ MUTANTS = (
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/intervals.py",
+        "dpmodels/scoring/allowance.py",
         "np.maximum(part * self.score, self._moved(few))",
         "part * self.score",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/intervals.py",
+        "dpmodels/scoring/allowance.py",
         "((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r)",
         "((h2 * r + h3) / 2.0 - r * sd)",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
         "dpmodels/scoring/intervals.py",
-        "np.where(low, step.floor / 10.0,",
-        "np.where(low, step.floor,",
+        "least = step.floor * UNSEEN\n",
+        "least = step.floor\n",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
@@ -536,8 +585,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/sums.py",
-        "factor *= STEPS / self.plan.clip * SHRINK\n        part",
-        "factor *= 2.0 * STEPS / self.plan.clip * SHRINK\n        part",
+        "factor *= STEPS / radius * SHRINK\n",
+        "factor *= 2.0 * STEPS / radius * SHRINK\n",
         ("tests/privacy/test_family_sensitivity.py",),
     ),
     Mutant(
@@ -571,9 +620,9 @@ MUTANTS = (
         ("tests/unit/scoring/test_families.py",),
     ),
     Mutant(
-        "dpmodels/scoring/intervals.py",
-        "clipped += self.bend * np.abs(rows @ self.d)",
-        "clipped += 0.0",
+        "dpmodels/scoring/allowance.py",
+        "out = self.curved.bend * np.abs(rows @ self.d)",
+        "out = 0.0 * np.abs(rows @ self.d)",
         ("tests/unit/scoring/test_families.py",),
     ),
     Mutant(

@@ -22,7 +22,7 @@ from dpmodels.scoring.overflow import overflow
 from dpmodels.scoring.rules import EVENT, LINEAR, MANY_COLUMNS, passes_of, plan_pass
 from dpmodels.scoring.score import Curved, LeastSquares
 from dpmodels.scoring.state import State, kept_apart
-from dpmodels.scoring.sums import AT_CLIP, BINS, Released
+from dpmodels.scoring.sums import AT_CLIP, BINS, PassSums, Released, release_pass
 
 N = 4000
 
@@ -223,3 +223,20 @@ def test_far_scores_are_heard_above_their_noise():
         assert found.privacy == pytest.approx(expected, rel=1e-9)
     assert far_pass(n=20_000).mu_far == 0.0  # mu n = 6000
     assert last_pass(4, FEW, 40_000).mu_far == 0.0
+
+
+class Noiseless:
+    """A run that draws nothing."""
+
+    def gaussian(self, name, value, sensitivity, *, weights=1.0, unit=1.0):
+        return np.asarray(value, dtype=float) * unit
+
+
+def test_a_signed_histogram_is_the_sum_of_both_signs_and_their_difference():
+    plan = last_pass(2, n=60_000)
+    zero, none = np.zeros((2, 2), dtype=object), np.array([0, 0], dtype=object)
+    bins, far = tuple(range(100, 100 + 2 * BINS)), np.array([2**20, 0], dtype=object)
+    out = release_pass(PassSums(zero, none, zero, zero, 0, bins, far=far), plan, Noiseless(), "2")
+    up, down = np.array(bins[:BINS]), np.array(bins[BINS:])
+    assert out.bins == pytest.approx(up + down) and out.signed == pytest.approx(up - down)
+    assert out.far == pytest.approx([3.0 * plan.clip, 0.0])

@@ -1,0 +1,78 @@
+"""z, p, the printed error and the interval of a row agree; what is untested has no z and p."""
+
+import numpy as np
+import pytest
+
+from dpmodels.estimate import Estimate
+from dpmodels.results import inference
+
+
+def estimate(params, bias=None, untested=None, sd=1.0):
+    p = len(params)
+    V = sd**2 * np.eye(p) / 2.0
+    return Estimate(
+        tuple(f"x{j}" for j in range(p)), np.array(params, dtype=float), V, V,
+        bias=None if bias is None else np.array(bias, dtype=float),
+        untested=None if untested is None else np.array(untested),
+    )  # fmt: skip
+
+
+def test_without_a_bias_the_error_is_the_standard_error():
+    est = estimate([2.0, -1.0], sd=0.5)
+    assert inference.deciding(est) == pytest.approx([0.5, 0.5])
+    assert inference.statistics(est) == pytest.approx([4.0, -2.0])
+    assert inference.p_values(est)[1] == pytest.approx(0.0455, abs=1e-4)
+
+
+def test_p_is_below_05_just_where_the_interval_excludes_zero():
+    """On a grid of estimates and biases, to the last bit of either side."""
+    for bias in (0.0, 0.1, 0.5, 1.0, 3.0, 20.0):
+        x = np.linspace(0.01, 40.0, 400)
+        est = estimate(x, np.full(400, bias))
+        low, _ = inference.conf_int(est, 0.95)
+        p, z = inference.p_values(est), inference.statistics(est)
+        sure = np.abs(low) > 1e-6
+        assert ((p < 0.05) == (low > 0))[sure].all()
+        assert ((z > inference.quantile(0.95)) == (low > 0))[sure].all()
+        tail = inference.p_values(estimate(z))  # 2 Phi(-|z|)
+        assert (p >= tail - 1e-12).all() and (np.diff(p) <= 1e-12).all()
+
+
+def test_a_large_bias_never_leaves_a_large_z_beside_p_of_one():
+    est = estimate([25.0], [25.0])
+    assert inference.p_values(est)[0] == pytest.approx(0.5, abs=0.01)
+    assert inference.statistics(est)[0] < 1.96
+
+
+def test_an_untested_coefficient_keeps_its_interval_and_has_no_z_and_p():
+    est = estimate([5.0, 5.0], [0.1, 0.1], [True, False])
+    z, p = inference.statistics(est), inference.p_values(est)
+    assert np.isnan([z[0], p[0]]).all() and np.isfinite([z[1], p[1]]).all()
+    low, high = inference.conf_int(est, 0.95)
+    assert low[0] == low[1] and high[0] == high[1]
+    frame = inference.errors(est)
+    assert list(frame.columns) == ["error", "std_error", "sampling", "privacy", "bias_bound"]
+    assert frame["std_error"].tolist() == pytest.approx([1.0, 1.0])
+    assert (frame["error"] > frame["std_error"]).all()
+
+
+def test_a_summary_says_n_d(quiet):
+    import pandas as pd
+
+    import dpmodels as dp
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.uniform(-1, 1, 3000), "b": rng.integers(0, 2, 3000)})
+    call = dict(eps=1, delta=1e-6, event=1, bounds={"x": (-1, 1), "b": (0, 1)}, seed=1)
+    fit = dp.dp_glm("b ~ x", frame, method="objpert", **call)
+    text = str(fit.summary())
+    assert "n/d" in text and "No z and p" in " ".join(text.split())
+    assert fit.pvalues.isna().all() and np.isfinite(fit.conf_int().to_numpy()).all()
+    again = type(fit).from_json(fit.to_json())
+    assert again.pvalues.isna().all() and "n/d" in str(again.summary())
+    fit = dp.dp_glm("b ~ x", frame, method="scoring", **call)
+    assert "n/d" not in str(fit.summary()) and np.isfinite(fit.pvalues).all()
+    shown = fit.errors()["error"].to_numpy()
+    half = (fit.conf_int().to_numpy()[:, 1] - fit.params.to_numpy()) / inference.quantile(0.95)
+    assert shown == pytest.approx(half)
+    assert fit.tidy()["std_error"].to_numpy() == pytest.approx(shown)
