@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.after.allowance import BiasBound
 from dpmodels.arrays import Array
 
 __all__ = ["Estimate"]
@@ -46,6 +47,9 @@ class Estimate:
         Released arrays worth keeping (the noisy moment matrix, draws of a bootstrap, ...).
     use_t : float or None
         Degrees of freedom if a t reference is right; None: normal.
+    bias_bound : BiasBound or None
+        The same bound of any combination of coefficients. None: that of a combination is
+        ``sum |l_j| bias_j``.
     untested : (p,) bool array or None
         Coefficients whose error does not hold all there is (not determined at this budget, or a
         ridge's bias): no z and no p are given for them, the interval stays. None: none.
@@ -62,7 +66,20 @@ class Estimate:
     warnings: tuple[str, ...] = ()
     arrays: Mapping[str, Array] = field(default_factory=dict)
     use_t: float | None = None
+    bias_bound: BiasBound | None = None
     untested: npt.NDArray[np.bool_] | None = None
+
+    def bias_of(self, L: Array) -> Array | None:
+        """Return (k,) bounds on the bias of ``L b``, L (k, p); None: there is no bound.
+
+        The smaller of the combination's own and of the sum over its coefficients.
+        """
+        if self.bias is None:
+            return None
+        by_parts = np.abs(L) @ np.nan_to_num(np.asarray(self.bias))
+        if self.bias_bound is None:
+            return np.asarray(by_parts)
+        return np.minimum(by_parts, self.bias_bound.of(np.asarray(L, dtype=float)))
 
     def of_alike_rows(self, m: int) -> Estimate:
         """Return the estimate where up to m rows go together in any way; made of single rows.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +63,7 @@ def wald(
     q: Array | None = None,
     *,
     bias: Array | None = None,
+    bias_of: Callable[[Array], Array | None] | None = None,
     free: float | None = None,
 ) -> Wald:
     """Return the Wald test of ``L b = q``.
@@ -72,6 +75,8 @@ def wald(
         Zero if left out.
     bias : (p,) array, optional
         Bounds on the bias of b: the reference is then noncentral chi2.
+    bias_of : function, optional
+        Bounds of combinations (k, p) of b, where these are known to be smaller.
     free : float, optional
         Denominator degrees of freedom of a t or F reference.
     """
@@ -83,11 +88,24 @@ def wald(
     df = int(np.linalg.matrix_rank(spread, hermitian=True))
     statistic = float(d @ inverse @ d)
     moved = 0.0 if bias is None else noncentrality(L, inverse, bias)
+    if moved > 0.0 and bias_of is not None:
+        moved = min(moved, _along(L, spread, bias_of))
     if moved > 0:
         return Wald(statistic, df, float(ncx2.sf(statistic, df, moved)), moved)
     if free is not None:
         return Wald(statistic, df, float(f.sf(statistic / df, df, free)))
     return Wald(statistic, df, chi2_upper_tail(statistic, df))
+
+
+def _along(L: Array, spread: Array, bias_of: Callable[[Array], Array | None]) -> float:
+    """Return a bound on ``d' spread^+ d``, d the bias of L b, by combinations of L b.
+
+    ``sum_i (v_i'd)^2/lambda_i`` over the eigenvectors of the covariance, each at its own bound.
+    """
+    values, vectors = np.linalg.eigh((spread + spread.T) / 2.0)
+    some = values > values.max(initial=0.0) * 1e-12
+    along = bias_of(vectors[:, some].T @ L)
+    return math.inf if along is None else float(np.sum(along**2 / values[some]))
 
 
 def critical_value(a: Array, level: float) -> Array:

@@ -127,12 +127,11 @@ def combine(
     effect = L @ np.nan_to_num(np.asarray(est.params)) - q
     sd = np.sqrt(np.einsum("ij,jk,ik->i", L, np.nan_to_num(V), L))
     sd[(np.abs(L[:, lost]) > 0).any(axis=1)] = np.nan
-    bias = np.zeros(len(L))
-    if est.bias is not None:
-        bias = np.abs(L) @ np.nan_to_num(np.asarray(est.bias))
+    found = est.bias_of(L)
+    bias = np.zeros(len(L)) if found is None else found
     one = replace(
         est, names=labels, params=effect, vcov_sampling=np.diag(sd**2),
-        vcov_privacy=np.zeros((len(L), len(L))), bias=None if est.bias is None else bias,
+        vcov_privacy=np.zeros((len(L), len(L))), bias=found, bias_bound=None, untested=None,
     )  # fmt: skip
     low, high = inference.conf_int(one, level)
     return Combinations(

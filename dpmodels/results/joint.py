@@ -127,7 +127,9 @@ class JointTest(Shown):
 def _joint(record: Record, L: Array, q: Array) -> Wald:
     V, bias = _known(record)
     est = record.estimate
-    return wald(L, np.nan_to_num(est.params), V, q, bias=bias, free=est.use_t)
+    return wald(
+        L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t
+    )
 
 
 def joint_test(record: Record, given: Any, *, use_f: bool) -> JointTest:

@@ -83,7 +83,7 @@ def regression(
         spread = se
         if interval == "prediction":
             spread = np.sqrt(se**2 + _residual_variance(fit, link))
-        bias = None if est.bias is None else np.abs(X) @ np.nan_to_num(est.bias)
+        bias = est.bias_of(X)
         half = inference.half_width(spread, bias, level, est.use_t)
         columns |= {"lwr": inverse(eta - half), "upr": inverse(eta + half)}
     if se_fit:

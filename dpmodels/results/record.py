@@ -166,6 +166,7 @@ def frozen(estimate: Estimate, released: bool) -> Estimate:
         vcov_sampling=sampling,
         vcov_privacy=privacy,
         bias=bias,
+        bias_bound=None if estimate.bias_bound is None else estimate.bias_bound.frozen(),
         untested=None if estimate.untested is None else _mask(estimate.untested),
         released=released,
         stats={str(k): float(v) for k, v in estimate.stats.items()},

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.after.allowance import Allowance, BiasBound, Carried, Tail
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
@@ -110,6 +111,37 @@ def _array_in(saved: Mapping[str, Any] | None) -> Array | None:
     return array
 
 
+def _bound_out(bound: BiasBound | None) -> Any:
+    """Return the parts of a bound: numbers as they are, arrays with their shapes."""
+    if bound is None:
+        return None
+    out = []
+    for T, one in bound.parts:
+        fields: dict[str, Any] = {
+            k: _array_out(v) if isinstance(v, np.ndarray) else v for k, v in vars(one).items()
+        }
+        carried = one.carried
+        if carried is not None:
+            fields["carried"] = {**vars(carried), "counts": _array_out(carried.counts)}
+        out.append({"map": _array_out(T), **fields, "tail": vars(one.tail)})
+    return out
+
+
+def _bound_in(saved: Any) -> BiasBound | None:
+    if saved is None:
+        return None
+    parts: list[tuple[Any, Allowance]] = []
+    for part in saved:
+        fields: dict[str, Any] = {k: _array_in(v) if isinstance(v, dict) and "shape" in v else v
+                  for k, v in part.items()}  # fmt: skip
+        T, tail, carried = fields.pop("map"), fields["tail"], fields["carried"]
+        fields["tail"] = Tail(**tail)
+        if carried is not None:
+            fields["carried"] = Carried(**{**carried, "counts": _array_in(carried["counts"])})
+        parts.append((T, Allowance(**fields)))
+    return BiasBound(tuple(parts))
+
+
 def _mask_in(saved: Any) -> npt.NDArray[np.bool_] | None:
     return None if saved is None else np.array(saved, dtype=bool)
 
@@ -136,6 +168,7 @@ def _estimate_out(est: Estimate) -> dict[str, Any]:
         "warnings": list(est.warnings),
         "arrays": {k: _array_out(v) for k, v in est.arrays.items()},
         "use_t": est.use_t,
+        "bias_bound": _bound_out(est.bias_bound),
         "untested": None if est.untested is None else est.untested.tolist(),
     }
 
@@ -156,5 +189,6 @@ def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
         warnings=tuple(saved["warnings"]),
         arrays={k: v for k, v in arrays.items() if v is not None},
         use_t=saved["use_t"],
-        untested=_mask_in(saved.get("untested")),  # absent in files of 0.2.0 and before
+        bias_bound=_bound_in(saved.get("bias_bound")),  # these two are absent in older files
+        untested=_mask_in(saved.get("untested")),
     )

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.after.allowance import Allowance, Carried
 from dpmodels.arrays import Array
-from dpmodels.scoring.allowance import Allowance, Carried, tail_of
 from dpmodels.scoring.newton import SHRUNK, Step, score_noise
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
 from dpmodels.scoring.state import SCALE_UP, State, floored, roots, shrunk
 from dpmodels.scoring.sums import AT_CLIP, Released
+from dpmodels.scoring.tail import tail_of
 
 __all__ = ["Inference", "infer"]
 
@@ -53,6 +54,7 @@ class Inference:
         J per row, as used.
     allowance : Allowance
         For a bias.
+    plan : PassPlan
     noise : float
         sd of the entries of H.
     missed : float
@@ -66,13 +68,14 @@ class Inference:
     unresolved: Array
     meat: Array
     allowance: Allowance
+    plan: PassPlan
     noise: float
     missed: float = 0.0
 
     @property
     def people(self) -> bool:
         """Whether the meat is of people."""
-        return self.allowance.plan.people
+        return self.plan.people
 
     @property
     def d(self) -> Array:
@@ -101,7 +104,7 @@ class Inference:
         Those that lie mostly in unresolved directions; with many columns those along which there
         is little information (``theory.md``, 4).
         """
-        if self.allowance.plan.manner.shrinks:
+        if self.plan.manner.shrinks:
             ahead = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
             along = np.sum((ahead @ self.H) * ahead, axis=1)
             return np.asarray(along < max(HARD, HARD_NOISE * self.noise))
@@ -170,6 +173,13 @@ def _meat(
     return J
 
 
+def _kind(plan: PassPlan) -> str:
+    """Return which rule for what clipping moved holds (``after/allowance.py``)."""
+    if plan.people:
+        return "people"
+    return "signed" if plan.manner.signed else "plain" if plan.plain else "rows"
+
+
 def infer(
     released: Released, plan: PassPlan, before: State, step: Step, score: Score, *, free: float,
     longest: float | None = None,
@@ -183,7 +193,7 @@ def infer(
     free : float
         ``n / (n - p)``: the small-sample factor of HC1.
     longest : float or None
-        Of :class:`dpmodels.scoring.allowance.Carried`.
+        Of :class:`dpmodels.after.allowance.Carried`.
     """
     assert released.bins is not None and released.spread is not None
     r, n, part = len(step.d), plan.rows, plan.tail_rows
@@ -206,10 +216,11 @@ def infer(
     carried = None
     if not plan.people and not plan.whole:
         carried = Carried(plan.clip, released.bins[AT_CLIP:], plan.count, n, longest)
+    of_spread = plan.noise.spread / part
     allowance = Allowance(
-        plan, inverse, safe, released.spread / part,
-        plan.noise.spread / part if plan.people or plan.manner.signed else 0.0,
-        step.d, phi, sd, tail, score.leverage, curved, carried,
+        _kind(plan), not plan.whole, inverse, safe, released.spread / part,
+        of_spread if plan.people or plan.manner.signed else 0.0, of_spread,
+        step.d, phi, sd, tail, score.leverage, curved.bend, curved.every, carried,
     )  # fmt: skip
     return Inference(
         sampling / curved.stretch,
@@ -219,6 +230,7 @@ def infer(
         vectors[:, values < step.floor],
         J,
         allowance,
+        plan,
         step.nu,
         missed,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.after.allowance import BiasBound
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.scoring.intervals import Inference, infer
@@ -125,6 +126,7 @@ def estimate_fit(
         vcov_sampling=sampling,
         vcov_privacy=privacy,
         bias=bias,
+        bias_bound=BiasBound(tuple((p.T, p.inference.allowance) for p in parts)),
         untested=open_ if open_.any() else None,
         stats=reported,
         notes=tuple(notes),

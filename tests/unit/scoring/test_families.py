@@ -256,15 +256,11 @@ def test_the_start_of_a_quantile_is_shifted_and_the_kernel_in_units_of_the_densi
 def test_curvature_adds_to_the_bound_of_the_bias():
     from dataclasses import replace
 
-    from dpmodels.scoring.allowance import Allowance, Tail
-    from dpmodels.scoring.rules import COUNT, plan_pass
-    from dpmodels.scoring.score import Curved
+    from dpmodels.after.allowance import Allowance, Tail
 
-    one = np.eye(1)
-    last = plan_pass(COUNT, 4, 0.3, 500, 1, "replace", meat=True, tail=500)
-    step = np.array([0.5])
-    plain = Allowance(last, one, one, one, 0.0, step, 1.0, 0.1, Tail(), 1.0, Curved())
-    bent = replace(plain, curved=Curved(bend=0.2, every=0.05))
+    one, step = np.eye(1), np.array([0.5])
+    plain = Allowance("rows", True, one, one, one, 0.0, 0.0, step, 1.0, 0.1, Tail(), 1.0)
+    bent = replace(plain, bend=0.2, every=0.05)
     row = np.array([[3.0]])
     assert bent.bias(row) - plain.bias(row) == pytest.approx([0.2 * 1.5 + 0.05 * 3.0])
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmodels.scoring.allowance import Allowance, Tail, tail_of
-from dpmodels.scoring.intervals import _careful, infer
+from dpmodels.after.allowance import Allowance, Tail
+from dpmodels.scoring.intervals import _careful, _kind, infer
 from dpmodels.scoring.manner import (
     FEW,
     LEAST_SQUARES,
@@ -20,9 +20,10 @@ from dpmodels.scoring.manner import (
 from dpmodels.scoring.newton import far_heard, newton_step, score_noise
 from dpmodels.scoring.overflow import overflow
 from dpmodels.scoring.rules import EVENT, LINEAR, MANY_COLUMNS, passes_of, plan_pass
-from dpmodels.scoring.score import Curved, LeastSquares
+from dpmodels.scoring.score import LeastSquares
 from dpmodels.scoring.state import State, kept_apart
 from dpmodels.scoring.sums import AT_CLIP, BINS, PassSums, Released, release_pass
+from dpmodels.scoring.tail import tail_of
 
 N = 4000
 
@@ -148,10 +149,8 @@ def test_the_tail_of_a_signed_histogram():
 
 
 def allowance(one, tail, few, r):
-    H = np.eye(r)
-    return Allowance(
-        one, H, H, (1.0 - few) * H, 0.0, np.zeros(r), 1.0, 0.0, tail, 4.0, Curved()
-    )
+    H, L = np.eye(r), (1.0 - few) * np.eye(r)
+    return Allowance(_kind(one), not one.whole, H, H, L, 0.0, 0.0, np.zeros(r), 1.0, 0.0, tail, 4.0)
 
 
 @pytest.mark.parametrize("few", [0.0, 0.4])

@@ -11,7 +11,6 @@ from dpmodels.exact.rowmap import UnitScale
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Real, Schema
 from dpmodels.scoring import engine
-from dpmodels.scoring.allowance import tail_weight
 from dpmodels.scoring.engine import plan_scoring
 from dpmodels.scoring.intervals import infer
 from dpmodels.scoring.newton import newton_step
@@ -20,6 +19,7 @@ from dpmodels.scoring.rules import LINEAR, MOST_COLUMNS, joint_sensitivity
 from dpmodels.scoring.score import LeastSquares, Start
 from dpmodels.scoring.state import Information, State
 from dpmodels.scoring.sums import AT_CLIP, BINS, Centre, Released, ScorePass
+from dpmodels.scoring.tail import tail_weight
 
 XY = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Real(-1, 1))
 

@@ -7,9 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.scoring.allowance import ALIKE, SETTLED, Allowance, Carried, Tail
-from dpmodels.scoring.rules import LINEAR, plan_pass
-from dpmodels.scoring.score import Curved
+from dpmodels.after.allowance import ALIKE, SETTLED, Allowance, Carried, Tail
 
 RANGES = {**{f"x{j}": (-5, 5) for j in range(5)}, "rare": (0, 1), "y": (-30, 30)}
 
@@ -49,10 +47,9 @@ def allowance(d, few, counts, *, longest=4.0, n=10_000):
     """A step along one direction, a part of whose information lies with ordinary rows."""
     H = np.eye(2)
     carried = Carried(10.0, np.asarray(counts, dtype=float), 20.0, n, longest)
-    plan = plan_pass(LINEAR, 2, 0.3, n, 2, "replace", meat=True, tail=n)
     return Allowance(
-        plan, H, H, (1.0 - few) * H, 0.0, np.array([d, 0.0]), 1.0, 0.001, Tail(), 4.0, Curved(),
-        carried,
+        "rows", True, H, H, (1.0 - few) * H, 0.0, 0.0, np.array([d, 0.0]), 1.0, 0.001, Tail(), 4.0,
+        carried=carried,
     )  # fmt: skip
 
 

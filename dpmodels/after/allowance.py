@@ -1,28 +1,27 @@
-"""What an interval allows for beside variances: clipping, leverage, curvature. Sees no row.
+"""What an interval allows for beside variances: clipping, leverage, curvature.
 
-``theory.md``, 4. In the coordinates v = W u of the last pass.
+A function of any linear combination of coefficients, not of single ones: bounds of a contrast, an
+adjusted mean or a prediction are far below the sum of those of its coefficients
+(``scoring/theory.md``, 4). Released numbers only.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.scoring.overflow import overflow
-from dpmodels.scoring.rules import PassPlan
-from dpmodels.scoring.score import Curved
-from dpmodels.scoring.sums import AT_CLIP, Released
 
-__all__ = ["Allowance", "Carried", "Tail", "tail_of", "tail_weight"]
+__all__ = ["Allowance", "BiasBound", "Carried", "Tail"]
 
 #: Bias allowance in score-noise sds: ``min(BASE + c l_j, MOST)``, c of the model.
 BASE, MOST = 0.35, 2.0
-#: Share of t (:func:`tail_weight`) in the allowance, and of C a row beyond it.
-TAIL, BEYOND = 0.8, 0.35
+#: Share of t, what rows just beyond C may have moved, in the allowance.
+TAIL = 0.8
 #: Of the overflow, what may point in one direction where no information of a coefficient lies
 #: with what is clipped (people; rows: at most, and over the root of the columns); as much more as
 #: does, at most all.
@@ -32,8 +31,6 @@ UNSURE = 1.0
 #: Least squares with many columns: at most; parts for what is even, for one sign, for a column;
 #: for leverage; and what is left of t.
 MOST_ONE_WAY, EVEN, ONE_SIGN, A_COLUMN, OF_LEVERAGE, OLD = 0.8, 0.3, 0.6, 1.2, 0.5, 2.5
-#: Bounds of the ratio of neighbouring bins.
-RATIO = (0.1, 0.7)
 #: From this part of its information in rows of large leverage a coefficient is named.
 FEW_ROWS = 0.15
 #: Of the clip: a step that moves the scores of the rows it rests on by more has not arrived.
@@ -44,6 +41,12 @@ ALIKE = 0.4
 LONGEST = 0.02
 
 
+def _read_only(array: Array) -> Array:
+    copy = np.array(array, dtype=float)
+    copy.setflags(write=False)
+    return copy
+
+
 @dataclass(frozen=True)
 class Tail:
     """What rows (or people) beyond C may have moved the sum of scores, over n.
@@ -51,9 +54,9 @@ class Tail:
     Attributes
     ----------
     near : float
-        t: by the half octaves about C (:func:`tail_weight`).
+        t: by the half octaves about C.
     total, error : float
-        Of :func:`dpmodels.scoring.overflow.overflow`.
+        What lies beyond, by the released histogram, and its error.
     one_sided : float
         Of what is beyond, how much has one sign, in [0, 1].
     squares : float
@@ -73,13 +76,17 @@ class Allowance:
 
     Attributes
     ----------
-    plan : PassPlan
+    kind : {"rows", "plain", "signed", "people"}
+        Which rule for what clipping moved: rows; rows whose clip lies beyond a hump; rows with a
+        signed histogram; people.
+    clipped : bool
+        Whether any score can be.
     inverse, H : (r, r) arrays
         ``H_I^{-1}``, as lowered for intervals; information per row, floored.
     ordinary : (r, r) array
         Released information of ordinary rows per row (L).
-    spread_noise : float
-        Of L: as much leverage is put down to it.
+    spread_noise, naming_noise : float
+        Of L: as much leverage is put down to it, in the allowance and where it is named.
     d : (r,) array
         The step.
     phi : float
@@ -88,22 +95,27 @@ class Allowance:
     tail : Tail
     leverage_factor : float
         c of the model.
-    curved : Curved
+    bend, every : float
+        What the curvature of the loss adds: over the step along a combination, and in every
+        direction.
     carried : Carried or None
         None: no score can be clipped, or people.
     """
 
-    plan: PassPlan
+    kind: str
+    clipped: bool
     inverse: Array
     H: Array
     ordinary: Array
     spread_noise: float
+    naming_noise: float
     d: Array
     phi: float
     score: float
     tail: Tail
     leverage_factor: float
-    curved: Curved
+    bend: float = 0.0
+    every: float = 0.0
     carried: Carried | None = None
 
     def leverage(self, rows: Array, noise: float | None = None) -> Array:
@@ -124,19 +136,27 @@ class Allowance:
         """
         if not self.leverage_factor:
             return np.zeros(len(rows), dtype=bool)
-        noise = self.plan.noise.spread / self.plan.tail_rows
-        return np.asarray(self.leverage(rows, noise) > FEW_ROWS)
+        return np.asarray(self.leverage(rows, self.naming_noise) > FEW_ROWS)
 
     def bias(self, rows: Array) -> Array:
         """Return the bias allowance of linear functions of d (k, r)."""
         few = self.leverage(rows)
-        out = self.curved.bend * np.abs(rows @ self.d)
-        out += self.curved.every * np.linalg.norm(rows, axis=1)
-        if not self.plan.whole:
+        out = self.bend * np.abs(rows @ self.d)
+        out += self.every * np.linalg.norm(rows, axis=1)
+        if self.clipped:
             length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(self.phi)
             part = np.minimum(BASE + self.leverage_factor * few, MOST)
             out += length * np.maximum(part * self.score, self._moved(few))
         return np.asarray(out + self._unsettled(rows, few))
+
+    def frozen(self) -> Allowance:
+        """Return a copy whose arrays cannot be written to."""
+        arrays = ("inverse", "H", "ordinary", "d")
+        kept: dict[str, Any] = {name: _read_only(getattr(self, name)) for name in arrays}
+        if self.carried is not None:
+            counts = _read_only(self.carried.counts)
+            return replace(self, **kept, carried=replace(self.carried, counts=counts))
+        return replace(self, **kept)
 
     def _moved(self, few: Array) -> Array:
         """Return what clipped scores may have moved in one direction, over n.
@@ -148,15 +168,15 @@ class Allowance:
         """
         tail, r = self.tail, len(self.d)
         unsure = tail.total + UNSURE * few * tail.error
-        if self.plan.people:
+        if self.kind == "people":
             return np.asarray(np.minimum(ONE_WAY + few, 1.0) * unsure)
-        if self.plan.manner.signed:
+        if self.kind == "signed":
             even = (EVEN + ONE_SIGN * tail.one_sided + A_COLUMN / r) / math.sqrt(r)
             part = np.minimum(MOST_ONE_WAY, even + OF_LEVERAGE * few)
             near = TAIL * min(1.0, OLD / r) * tail.near
             return np.asarray(np.maximum(part * (tail.total + tail.error), near))
         part = np.minimum(min(ONE_WAY, ONE_WAY_ROWS / math.sqrt(r)) + few, 1.0)
-        near = 0.0 if self.plan.plain else TAIL * tail.near
+        near = 0.0 if self.kind == "plain" else TAIL * tail.near
         return np.asarray(np.maximum(part * unsure, near))
 
     def _unsettled(self, rows: Array, few: Array) -> Array:
@@ -221,44 +241,29 @@ class Carried:
         return np.asarray(np.maximum(top, 1.0))
 
 
-def tail_weight(bins: Array, clip: float, sd: float) -> float:
-    """Return t: how far rows beyond C may have moved the sum of scores.
+@dataclass(frozen=True, eq=False)
+class BiasBound:
+    """The bias that a fit allows for, of any combination of its coefficients.
 
-    h1, h2 are the two half octaves below C and h3 the one above, r the released ratio of
-    neighbours: ``t = .35 C max(0, ((h2 r + h3)/2 - r sd)/(1 - r))``.
+    Attributes
+    ----------
+    parts : tuple of (T, Allowance)
+        Of every chain of the fit, in the order of coefficients: T (p, r) maps its step to them.
     """
-    h1, h2, h3 = (max(float(bins[AT_CLIP + i]), 0.0) for i in (-2, -1, 0))
-    r = min(max((h2 + h3) / max(h1 + h2, sd), RATIO[0]), RATIO[1])
-    return BEYOND * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
 
+    parts: tuple[tuple[Array, Allowance], ...]
 
-def tail_of(released: Released, plan: PassPlan) -> Tail:
-    """Return what lies beyond C, by the released histogram of the last pass."""
-    assert released.bins is not None
-    if plan.whole:
-        return Tail()
-    n, bins = plan.rows, released.bins
-    if plan.people:
-        found = overflow(bins, plan.count)
-        return Tail(0.0, plan.clip * found.total / n, plan.clip * found.error / n)
-    radius = plan.meat / plan.clip if plan.meat else math.inf
-    found = overflow(bins, plan.count, radius, humped=plan.humped, apart=True)
-    near = tail_weight(bins, plan.clip, plan.count)
-    return Tail(
-        near / n,
-        plan.clip * found.total / n,
-        plan.clip * found.error / n,
-        _one_sided(released, plan),
-        found.squares / n,
-    )
+    def frozen(self) -> BiasBound:
+        """Return a copy whose arrays cannot be written to."""
+        return BiasBound(tuple((_read_only(T), one.frozen()) for T, one in self.parts))
 
-
-def _one_sided(released: Released, plan: PassPlan) -> float:
-    """Return how much of what is beyond .71 C has one sign; noise counts as one sign."""
-    if released.signed is None:
-        return 1.0
-    assert released.bins is not None
-    counts, net = released.bins[AT_CLIP - 1 :], released.signed[AT_CLIP - 1 :]
-    by_noise = plan.count * math.sqrt(len(counts))
-    net_sum, total = abs(float(np.sum(net))), float(np.sum(counts))
-    return min(1.0, (net_sum + by_noise) / max(total, by_noise))
+    def of(self, L: Array) -> Array:
+        """Return (k,) bounds on the bias of combinations ``L b``, L (k, coefficients)."""
+        out, first = np.zeros(len(L)), 0
+        for T, allowance in self.parts:
+            rows = L[:, first : first + len(T)] @ T
+            moved = (rows != 0.0).any(axis=1)
+            if moved.any():
+                out[moved] += allowance.bias(rows[moved])
+            first += len(T)
+        return out
