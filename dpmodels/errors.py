@@ -7,17 +7,21 @@ It never contains a private value, and whether it is raised never depends on pri
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
     "BudgetError",
     "BudgetExceededError",
+    "ClusterError",
     "DPModelsError",
     "DPModelsWarning",
+    "DamagedError",
     "DegenerateBoundWarning",
     "FormulaError",
     "FormulaPrivacyError",
+    "LedgerWarning",
     "NoReplyError",
     "NoReplyWarning",
     "NotPrivateWarning",
@@ -34,6 +38,7 @@ __all__ = [
     "choice",
     "did_you_mean",
     "shown",
+    "whole",
 ]
 
 
@@ -43,6 +48,10 @@ class DPModelsError(Exception):
 
 class RequestError(DPModelsError, ValueError):
     """An argument of the call is not usable (``eps <= 0``, ``delta >= 1``, a bad split, ...)."""
+
+
+class DamagedError(RequestError):
+    """A saved fit, release or schema is not as it was written."""
 
 
 class FormulaError(DPModelsError, ValueError):
@@ -126,6 +135,30 @@ class DegenerateBoundWarning(DPModelsWarning):
 
 class NoReplyWarning(DPModelsWarning):
     """The private test did not pass; a valid private outcome that was paid for."""
+
+
+@contextmanager
+def whole(what: str, again: str) -> Iterator[None]:
+    """Say that a file is damaged, whatever reading it raises; it holds nothing private.
+
+    Parameters
+    ----------
+    what, again : str
+        What it is, and what to type to write it again.
+    """
+    try:
+        yield
+    except DPModelsError as error:
+        if isinstance(error, DamagedError):
+            raise
+        problem = str(error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except (Exception, RecursionError) as error:
+        problem = type(error).__name__
+    else:
+        return
+    raise DamagedError(f"{what} is damaged and cannot be read ({problem}). {again}")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from dpmodels.errors import (
     NotPrivateWarning,
     PrivacyBugError,
     RequestError,
+    SourceError,
     UtilityWarning,
 )
 from dpmodels.privacy.noise import make_noise
@@ -88,6 +89,11 @@ class Opened:
         tests = [step.name for step in self.guarantee.steps if step.reply_test]
         if tests:
             self.remark(tests[-1], "reply" if reply else "NO REPLY")
+
+    @property
+    def charged(self) -> str:
+        """What became of the charge of a call that its source ended."""
+        return "No result" if self._ledger is None else "The charge stands"
 
     def stopped(self, untouched: bool) -> str:
         """Return what became of the charge of a call whose workers died."""
@@ -256,14 +262,19 @@ def released(door: Opened, stage: Callable[[Any, Any, Run], T], rows: Any) -> T:
     if not door._runs:
         raise PrivacyBugError("this call was charged once and its stage ran already")
     run = door._runs.pop()  # of two threads one gets it
+    kind: type[SourceError]
     try:
         return guarded(lambda: stage(door.plan, rows, run))
     except ClusterError as error:
-        lost = error.args[0]
+        kind, lost = ClusterError, error.args[0]
+    except SourceError as error:
+        kind, lost = SourceError, error.args[0]
     finally:
         if isinstance(rows, (Rows, PeopleRows)):
             rows.close()
-    raise ClusterError(f"{lost}. {door.stopped(run.untouched)}")
+    if kind is ClusterError:
+        raise ClusterError(f"{lost}. {door.stopped(run.untouched)}")
+    raise SourceError(f"{lost}. {door.charged}")
 
 
 def row_count(source: Source, declared: int | None, name: str, *, asks_n: bool = True) -> int:

@@ -8,17 +8,18 @@ the filters and the last one to close restores them.
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from dpmodels.locks import Lock
+
 __all__ = ["bars_are_secret", "no_bars", "quiet", "tell"]
 
 _SECRET: ContextVar[bool] = ContextVar("dpmodels_no_bars", default=False)
 
-_LOCK = threading.Lock()
+_LOCK = Lock()
 _OPEN: list[warnings.catch_warnings] = []  # type: ignore[type-arg, unused-ignore]
 _COUNT = [0]
 

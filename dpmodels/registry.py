@@ -8,7 +8,6 @@ method's name.
 from __future__ import annotations
 
 import importlib
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +19,7 @@ from dpmodels.errors import (
     did_you_mean,
     shown,
 )
+from dpmodels.locks import Lock
 from dpmodels.verbs import function_of
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ _ROOMS: tuple[str, ...] = (
     "dpmodels.models.custom.methods",
 )
 _loaded = False
-_LOADING = threading.RLock()
+_LOADING = Lock(again=True)
 
 
 def register_method(method: Method) -> Method:

@@ -27,6 +27,7 @@ from dpmodels.formula.plain import (
     plain_layout,
     plain_terms,
 )
+from dpmodels.formula.powers import capped_powers
 from dpmodels.quiet import quiet
 
 __all__ = [
@@ -133,7 +134,10 @@ def parsed_by_library(text: str, available: tuple[str, ...] | None, by_degree: b
         with quiet():
             parser = lib.Parser(feature_flags={"twosided"})
             ordering = "degree" if by_degree else "none"
-            formula = lib.Formula.from_spec(text, ordering=ordering, parser=parser, context=context)
+            capped = capped_powers(text, len(available or ()) if "." in text else 0)
+            formula = lib.Formula.from_spec(
+                capped, ordering=ordering, parser=parser, context=context
+            )
     except (lib.Error, SyntaxError, ValueError, TypeError, KeyError, RecursionError) as error:
         problem = _problem(error, text)
     if formula is None:

@@ -209,7 +209,7 @@ def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
     data: Any = None
     try:
         data = load(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         problem = str(error)
     if problem:
         raise SchemaError(f"the schema is not valid {what}: {problem}")

@@ -8,7 +8,6 @@ draw noise. Killed at any moment, a ledger never under-counts.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import BudgetError, RequestError, choice
+from dpmodels.locks import Lock
 from dpmodels.privacy.account import Account, Remaining
 from dpmodels.privacy.charge import Charge, checked_number, checked_unit, new_account
 from dpmodels.privacy.guarantee import Guarantee, joint
@@ -374,7 +374,16 @@ class Budget(Shown):
 _BLOCKS: ContextVar[tuple[Any, ...]] = ContextVar("dpmodels_budgets", default=())
 #: Budgets whose blocks are open, in any thread.
 _OPEN: list[Budget] = []
-_LOCK = threading.Lock()
+_LOCK = Lock()
+
+
+def _of_this_thread() -> None:
+    """Forget, in a forked child, the blocks of threads that are not in it."""
+    _OPEN[:] = [budget for budget in _BLOCKS.get() if isinstance(budget, Budget)]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_of_this_thread)
 
 
 @contextmanager

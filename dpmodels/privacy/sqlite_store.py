@@ -26,7 +26,6 @@ import json
 import os
 import secrets
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -34,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmodels.errors import BudgetError, DPModelsError, LedgerWarning
+from dpmodels.locks import Lock
 from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.charge import Charge, new_account
 from dpmodels.privacy.guarantee import Guarantee
@@ -134,7 +134,7 @@ class FileStore:
         #: Number -> mark of the charges that this object made.
         self._made: dict[int, str] = {}
         self._witness = Witness(path)
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     # -- opening ---------------------------------------------------------------------------
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from dpmodels.errors import BudgetError
+from dpmodels.locks import Lock
 from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.charge import Charge
 from dpmodels.privacy.guarantee import Guarantee
@@ -57,7 +57,7 @@ class MemoryStore:
     def __init__(self, account: Account) -> None:
         self._account = account
         self._charges: list[Charge] = []
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._process = os.getpid()
 
     def account(self) -> Account:

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dpmodels.errors import NotReleasedError
+from dpmodels.errors import NotReleasedError, RequestError, whole
+from dpmodels.quiet import quiet
 from dpmodels.results import inference
 from dpmodels.results.analysis import Analysis, NewReleases, OnMoments
 from dpmodels.results.plugin import MaketablesPlugin, register
@@ -298,14 +299,24 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         """Restore a fit from :meth:`to_dict`."""
         from dpmodels.results.saved import from_dict
 
-        return cls._of(from_dict(saved))
+        return cls._shown_once(from_dict(saved))
 
     @classmethod
     def from_json(cls, text: str) -> Fit:
         """Restore a fit from :meth:`to_json`."""
         from dpmodels.results.saved import loads
 
-        return cls._of(loads(text))
+        return cls._shown_once(loads(text))
+
+    @classmethod
+    def _shown_once(cls, record: Record) -> Fit:
+        """Return a fit of a file that can be shown; another file is damaged."""
+        from dpmodels.results.saved import AGAIN, WHAT
+
+        fit = cls._of(record)
+        with whole(WHAT, AGAIN), quiet():
+            str(fit.summary()), repr(fit), fit.tidy(), fit.glance()
+        return fit
 
     def __repr__(self) -> str:
         call, promise = self._record.call, self._record.guarantee
@@ -338,4 +349,10 @@ def load(path: str | Path) -> Fit:
     -------
     Costs nothing: the file holds public and released numbers.
     """
-    return Fit.from_json(Path(path).read_text(encoding="utf-8"))
+    from dpmodels.results.saved import AGAIN, WHAT
+
+    if not Path(path).is_file():
+        raise RequestError(f"there is no file {str(path)!r}")
+    with whole(WHAT, AGAIN):
+        text = Path(path).read_text(encoding="utf-8")
+    return Fit.from_json(text)

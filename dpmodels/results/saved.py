@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,17 @@ import numpy.typing as npt
 
 from dpmodels.after.allowance import Allowance, BiasBound, Carried, Tail
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, whole
 from dpmodels.estimate import Estimate
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.results.record import Call, Record, frozen
 
-__all__ = ["dumps", "from_dict", "loads", "to_dict"]
+__all__ = ["AGAIN", "WHAT", "dumps", "from_dict", "loads", "to_dict"]
 
 FORMAT = "dpmodels.fit"
 VERSION = 1
+#: What a damaged file is called, and what to do.
+WHAT, AGAIN = "this saved fit", "Write it again with fit.to_json(path), or use a copy"
 
 
 def to_dict(record: Record) -> dict[str, Any]:
@@ -55,6 +57,11 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
             f"this fit was saved in format {saved.get('version')!r}; this version of dpmodels "
             f"reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
         )
+    with whole(WHAT, AGAIN):
+        return _checked(_record_in(saved, design_from))
+
+
+def _record_in(saved: Mapping[str, Any], design_from: Callable[[Any], Any]) -> Record:
     estimate = _estimate_in(saved["estimate"])
     return Record(
         call=_call_in(saved["call"]),
@@ -69,6 +76,22 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
     )
 
 
+def _checked(record: Record) -> Record:
+    """Return a record whose parts fit together."""
+    est = record.estimate
+    p = len(est.names)
+    texts = (record.why, *est.names, *est.notes, *est.warnings, *record.bought)
+    sizes = [(est.params, (p,)), (est.vcov_sampling, (p, p)), (est.vcov_privacy, (p, p))]
+    if (
+        any(array is not None and array.shape != shape for array, shape in sizes)
+        or not all(isinstance(text, str) for text in texts)
+        or not (record.n is None or type(record.n) is int)
+        or type(est.released) is not bool
+    ):
+        raise ValueError("its parts do not fit together")
+    return record
+
+
 def dumps(record: Record) -> str:
     """Return a record as JSON text, floats to the last bit, NaN and infinity as text."""
     return json.dumps(_strict(to_dict(record)), allow_nan=False, indent=1, ensure_ascii=False)
@@ -77,7 +100,7 @@ def dumps(record: Record) -> str:
 def loads(text: str) -> Record:
     """Return the record in a JSON text."""
     saved: Any = None
-    with contextlib.suppress(json.JSONDecodeError):
+    with contextlib.suppress(json.JSONDecodeError, RecursionError):
         saved = json.loads(text)
     return from_dict(saved)
 
@@ -183,7 +206,7 @@ def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
         vcov_sampling=_array_in(saved["vcov_sampling"]),
         vcov_privacy=_array_in(saved["vcov_privacy"]),
         bias=_array_in(saved.get("bias")),  # absent in files of 0.1.0
-        released=bool(saved["released"]),
+        released=saved["released"],
         stats={k: _number_in(v) for k, v in saved["stats"].items()},
         notes=tuple(saved["notes"]),
         warnings=tuple(saved["warnings"]),

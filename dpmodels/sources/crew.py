@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from dpmodels.errors import ClusterError, DPModelsError, RequestError, shown
 from dpmodels.sources.piece import CONNECTED, Crew, Piece, cut, stamp
 from dpmodels.sources.pieces import Partial, Task
-from dpmodels.sources.processes import Processes
+from dpmodels.sources.processes import LIMIT, Processes
 from dpmodels.sources.source import Source
 from dpmodels.sources.worker import on_worker, told
 
@@ -175,8 +175,9 @@ class Connection:
 
 
 def connect(
-    client: Any = None, *, threads: int | None = None, processes: int | None = None
-) -> Connection:
+    client: Any = None, *, threads: int | None = None, processes: int | None = None,
+    limit: float | None = None,
+) -> Connection:  # fmt: skip
     """Have tables read by the workers of a Dask cluster, or by several threads or processes.
 
     Parameters
@@ -191,6 +192,9 @@ def connect(
     processes : int, optional
         Processes of this machine that read files (Parquet), started here and ended with the
         connection. Rows in memory stay in this process.
+    limit : float, optional
+        Of processes: seconds without an answer after which they are given up and the call ends
+        (default: an hour).
 
     Returns
     -------
@@ -224,6 +228,13 @@ def connect(
         raise RequestError(
             "dp.connect(client), dp.connect(threads=2) or dp.connect(processes=2): give one of them"
         )
+    if limit is not None and not (
+        processes is not None
+        and isinstance(limit, (int, float))
+        and not isinstance(limit, bool)
+        and 0 < limit < 1e9
+    ):
+        raise RequestError("limit= is a number of seconds, of processes=")
     if client is not None:
         if not (hasattr(client, "submit") and hasattr(client, "scheduler_info")):
             raise RequestError(
@@ -234,7 +245,7 @@ def connect(
     elif threads is not None:
         crew = Threads(_number(threads, "threads"))
     else:
-        crew = Processes(_number(processes, "processes"))
+        crew = Processes(_number(processes, "processes"), LIMIT if limit is None else limit)
     CONNECTED.append(crew)
     return Connection(crew)
 

@@ -197,7 +197,9 @@ class DatasetSource:
         # read ahead, a file is held whole: ten times the memory, and no faster
         options = {}
         if _formats(self._data) == {"ParquetFileFormat"}:
-            options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(pre_buffer=False)
+            options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(
+                pre_buffer=False, page_checksum_verification=True
+            )
         batches = self._data.to_batches(
             columns=list(names), batch_size=READ_ROWS, use_threads=False, batch_readahead=1,
             fragment_readahead=1, **options,
@@ -215,7 +217,9 @@ def _formats(data: Any) -> set[str]:
 def _parquet(path: Path, **options: Any) -> Any:
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(path, memory_map=False, pre_buffer=False, **options)
+    return pq.ParquetFile(
+        path, memory_map=False, pre_buffer=False, page_checksum_verification=True, **options
+    )
 
 
 class CsvSource:

@@ -21,6 +21,8 @@ __all__ = ["Processes"]
 
 #: Rows of a part, about.
 _ROWS = 1 << 19
+#: Seconds without an answer after which workers are given up: a part takes a few.
+LIMIT = 3600.0
 
 
 class Processes:
@@ -29,6 +31,8 @@ class Processes:
     Parameters
     ----------
     count : int
+    limit : float
+        Seconds without an answer after which the workers are given up.
 
     Notes
     -----
@@ -38,9 +42,9 @@ class Processes:
 
     knows_parts: ClassVar[bool] = False
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, limit: float = LIMIT) -> None:
         need("cloudpickle", "to send plans to processes")
-        self.count = count
+        self.count, self.limit = count, limit
         self._workers = [_started() for _ in range(count)]
 
     def __repr__(self) -> str:
@@ -74,7 +78,15 @@ class Processes:
             thread.start()
         try:
             for _ in pieces:
-                found = answers.get()
+                try:
+                    found = answers.get(timeout=self.limit)
+                except queue.Empty:
+                    for worker in self._workers:
+                        worker.kill()  # replaced before the next pass
+                    raise ClusterError(
+                        f"a pass could not be finished: no worker process answered for "
+                        f"{self.limit:g} s (dp.connect(processes=..., limit=seconds))"
+                    ) from None
                 if found is None:
                     raise ClusterError("a pass could not be finished: a worker process died")
                 yield told(found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import RequestError, choice
+from dpmodels.errors import RequestError, choice, whole
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.layout import Group, Layout
 
@@ -114,27 +114,33 @@ def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
 
 def load(kind: type[NoisyTable], path: str | Path) -> NoisyTable:
     """Read a release; see :meth:`NoisyTable.load`."""
-    import pandas as pd
-
-    from dpmodels.formula.build import design_from
-    from dpmodels.privacy.guarantee import Guarantee
-    from dpmodels.schema import Schema
-
     _, facts = _paths(path)
     if not facts.exists():
         raise RequestError(f"there is no file {str(facts)!r}")
     saved: Any = None
     try:
         saved = json.loads(facts.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         saved = None
     if not isinstance(saved, dict) or saved.get("format") != FORMAT:
         raise RequestError(f"{facts.name} is not a saved release. Write one with rel.save(path)")
-    if saved["version"] != VERSION:
+    if saved.get("version") != VERSION:
         raise RequestError(
-            f"this release was saved in format {saved['version']!r}; this version of dpmodels "
+            f"this release was saved in format {saved.get('version')!r}; this version of dpmodels "
             f"reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
         )
+    with whole(f"the release {facts.name}", "Write it again with rel.save(path), or use a copy"):
+        return _read(kind, facts, saved)
+
+
+def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTable:
+    """Return the release that a file describes."""
+    import pandas as pd
+
+    from dpmodels.formula.build import design_from
+    from dpmodels.privacy.guarantee import Guarantee
+    from dpmodels.schema import Schema
+
     cells = facts.with_name(saved["cells"])
     if cells.suffix == ".parquet":
         frame = pd.read_parquet(cells)

@@ -9,13 +9,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
 import pytest
 
+from dpmodels import quiet as quiet_module
+from dpmodels import registry
 from dpmodels.errors import BudgetError, BudgetExceededError, LedgerWarning
-from dpmodels.privacy import witness
+from dpmodels.privacy import ledger, witness
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.ledger import Budget
@@ -613,3 +616,32 @@ def test_a_file_of_the_second_format_gets_its_hashes(tmp_path):
     assert again.account == before and _witness(path).exists()
     again.charge("y", gauss(0.1, 1e-7))
     assert len(Budget.open(path).charges) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_of_a_busy_process_does_not_wait_for_ever(tmp_path):
+    """Locks that another thread held at the fork stayed closed in the child, and blocks open."""
+    path = tmp_path / "l.db"
+    budget = Budget.open(path, eps=10, delta=1e-4)
+    held, done = threading.Event(), threading.Event()
+
+    def busy():
+        with budget, ledger._LOCK, budget._store._lock, quiet_module._LOCK, registry._LOADING:
+            held.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=busy)
+    thread.start()
+    held.wait(60)
+    try:
+
+        def work():
+            with quiet_module.quiet():
+                charge = budget.charge("x", gauss())
+            return f"{charge.number} {ledger.current_budget()}"
+
+        assert _in_child(work) == "1 None"
+    finally:
+        done.set()
+        thread.join()
+    assert len(budget.charges) == 1

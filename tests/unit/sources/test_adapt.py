@@ -340,3 +340,37 @@ def test_random_lines_are_read_as_they_are_alone(tmp_path):
         alone = csv_cells(tmp_path / "b.csv", b"x,g,t\n" + line + b"\n")
         for name, cells in whole.items():
             np.testing.assert_array_equal(alone[name], cells[i : i + 1], err_msg=repr(line))
+
+
+def test_a_changed_page_of_parquet_is_noticed(tmp_path, quiet):
+    """Where the writer wrote checksums: a flipped bit had been another cell, without a word."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    ds = pytest.importorskip("pyarrow.dataset")
+    path = tmp_path / "t.parquet"
+    cells = np.full(5000, 0.123456789)
+    pq.write_table(pa.table({"x": cells, "y": cells}), path, use_dictionary=False,
+                   compression="none", write_page_checksum=True)  # fmt: skip
+    raw = bytearray(path.read_bytes())
+    raw[raw.find(cells[:4].tobytes()) + 100] ^= 1
+    path.write_bytes(bytes(raw))
+    call = {"eps": 1, "delta": 1e-6, "bounds": {"x": (0, 1), "y": (0, 1)}}
+    for table in (path, ds.dataset(path)):
+        with pytest.raises(dp.errors.PrivateStageError, match="withheld"):
+            dp.dp_mean("x + y ~ 1", table, **call)
+
+
+def test_a_source_that_fails_after_the_charge_says_that_it_stands(quiet):
+    calls = []
+
+    def parts():
+        calls.append(1)
+        yield pd.DataFrame({"x": np.zeros(50), "y": np.zeros(50)})
+        if len(calls) < 3:
+            yield pd.DataFrame({"x": np.zeros(9), "y": np.zeros(9)})
+
+    budget = dp.Budget(eps=2, delta=1e-5)
+    call = {"eps": 1, "delta": 1e-6, "bounds": {"x": (0, 1), "y": (0, 1)}}
+    with pytest.raises(dp.errors.SourceError, match=r"another number of rows.*The charge stands$"):
+        dp.dp_mean("x + y ~ 1", parts, budget=budget, **call)
+    assert len(budget.charges) == 1

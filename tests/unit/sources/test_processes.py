@@ -81,6 +81,24 @@ def test_a_process_that_dies_ends_the_call_and_is_replaced(file, crew, quiet):
     own.communicate()
 
 
+def test_a_process_that_hangs_is_given_up(file, crew, quiet, monkeypatch):
+    """Nobody had waited for less than for ever."""
+    before = fit(file).params.to_numpy()
+    hanging = "import sys, time; sys.stdin.buffer.read(8); time.sleep(600)"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    own, crew.limit = list(crew._workers), 1.0
+    crew._workers[:] = [subprocess.Popen([sys.executable, "-c", hanging], **pipes) for _ in own]
+    with pytest.raises(dp.errors.ClusterError, match=r"no worker process answered for 1 s"):
+        fit(file)
+    crew.limit = 60.0
+    assert (fit(file).params.to_numpy() == before).all()
+    for worker in own:
+        worker.kill()
+        worker.communicate()
+    with pytest.raises(dp.errors.RequestError, match="limit= is a number of seconds"):
+        dp.connect(threads=2, limit=3)
+
+
 def test_a_task_that_cannot_be_sent_ends_the_call(file, crew, quiet, monkeypatch, capfd):
     """Nobody waits for its answer for ever, and nothing is printed."""
     source = type(dp.sources.adapt.as_source(file))
