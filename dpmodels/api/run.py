@@ -15,6 +15,7 @@ from dpmodels.errors import (
     UtilityWarning,
 )
 from dpmodels.planning.capped import capped_plan
+from dpmodels.planning.size import check_size
 from dpmodels.private import (
     checked,
     opened,
@@ -42,6 +43,7 @@ def make_plan(call: Designed, n: int) -> Plan:
     request = call.request
     if n < 1 and request.relation == "replace":  # under add-remove the count is private
         raise RequestError("the table has no rows")
+    large = check_size(request, call.design, n)
     backend, reasons = request.method.chosen(request)
     _serves_people(request, backend or request.method.backend, reasons)
     request = replace(request, reasons=(*request.reasons, *reasons))
@@ -50,7 +52,7 @@ def make_plan(call: Designed, n: int) -> Plan:
         plan = capped_plan(planned, request, call.design, n)
     else:
         plan = planned(request, call.design, n)
-    plan = replace(plan, backend=backend)
+    plan = replace(plan, backend=backend, advice=(*plan.advice, *large))
     if plan.purchase is not None and request.relation == "replace":
         from dpmodels.ranges.expected import purchase_advice
 
