@@ -62,13 +62,13 @@ def auc_set(n1: Array, n0: Array, tau: float, z: float) -> tuple[float, float]:
     K = np.tril(np.ones((k, k)), -1) + 0.5 * np.eye(k)
     A = np.linspace(0.0, 1.0, _AREAS)
     above, below = K @ n0, K.T @ n1
-    D = n1 @ above - A * n1.sum() * n0.sum()
+    gap = n1 @ above - A * n1.sum() * n0.sum()
     a, b = above[:, None] - A * n0.sum(), below[:, None] - A * n1.sum()
     spread1, spread0 = np.maximum(n1, 0.0) + tau**2, np.maximum(n0, 0.0) + tau**2
     variance = spread1 @ a**2 + spread0 @ b**2
-    kept = A[D**2 <= z * z * variance]
+    kept = A[gap**2 <= z * z * variance]
     if not len(kept):  # narrower than the grid
-        kept = A[[int(np.argmin(np.abs(D)))]]
+        kept = A[[int(np.argmin(np.abs(gap)))]]
     step = 1.0 / (_AREAS - 1)
     return max(float(kept[0]) - step, 0.0), min(float(kept[-1]) + step, 1.0)
 
