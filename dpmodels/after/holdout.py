@@ -9,7 +9,11 @@ import numpy as np
 
 from dpmodels.arrays import Array
 
-__all__ = ["Auc", "NoisyMean", "auc", "noisy_mean", "roc"]
+__all__ = ["Auc", "NoisyMean", "auc", "auc_set", "noisy_mean", "roc"]
+
+
+#: Areas that an interval is searched on; its ends lie a step outside.
+_AREAS = 4001
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,29 @@ def auc(n1: Array, n0: Array, tau: float) -> Auc:
     S10 = float(seen1 @ (V10 - value) ** 2) / N1
     S01 = float(seen0 @ (V01 - value) ** 2) / N0
     return Auc(value, math.sqrt(noise), math.sqrt(S10 / N1 + S01 / N0))
+
+
+def auc_set(n1: Array, n0: Array, tau: float, z: float) -> tuple[float, float]:
+    """Return the ends of the set of areas A that released counts do not reject, in [0, 1].
+
+    ``D(A) = n1'(K - A) n0`` has mean 0 at the true A, and no division by a noisy class; its
+    variance is ``sum_i (n1_i + tau^2) a_i^2 + sum_j (n0_j + tau^2) b_j^2``, a = (K - A) n0, b =
+    (K - A)' n1: DeLong's sampling part and the noise. The set is right however few events there
+    are; with very few it is all of [0, 1].
+    """
+    k = len(n1)
+    K = np.tril(np.ones((k, k)), -1) + 0.5 * np.eye(k)
+    A = np.linspace(0.0, 1.0, _AREAS)
+    above, below = K @ n0, K.T @ n1
+    gap = n1 @ above - A * n1.sum() * n0.sum()
+    a, b = above[:, None] - A * n0.sum(), below[:, None] - A * n1.sum()
+    spread1, spread0 = np.maximum(n1, 0.0) + tau**2, np.maximum(n0, 0.0) + tau**2
+    variance = spread1 @ a**2 + spread0 @ b**2
+    kept = A[gap**2 <= z * z * variance]
+    if not len(kept):  # narrower than the grid
+        kept = A[[int(np.argmin(np.abs(gap)))]]
+    step = 1.0 / (_AREAS - 1)
+    return max(float(kept[0]) - step, 0.0), min(float(kept[-1]) + step, 1.0)
 
 
 def roc(n1: Array, n0: Array) -> tuple[Array, Array]:

@@ -18,6 +18,7 @@ from dpmodels.errors import (
     UtilityWarning,
 )
 from dpmodels.planning.capped import capped_plan
+from dpmodels.planning.size import check_size
 from dpmodels.private import (
     checked,
     opened,
@@ -57,6 +58,7 @@ def make_plan(call: Designed, n: int | None) -> Plan:
         n = None
     elif n is None or n < 1:
         raise RequestError("the table has no rows")
+    large = check_size(request, call.design, n)
     backend, reasons = request.method.chosen(request)
     _serves_people(request, backend or request.method.backend, reasons)
     request = replace(request, reasons=(*request.reasons, *reasons))
@@ -64,7 +66,7 @@ def make_plan(call: Designed, n: int | None) -> Plan:
     if request.unit is not None and request.unit.most:
         planned = functools.partial(capped_plan, planned)
     plan = _finite(planned, "Nothing was read or charged")(request, call.design, n)
-    plan = replace(plan, backend=backend)
+    plan = replace(plan, backend=backend, advice=(*plan.advice, *large))
     if plan.purchase is not None and n is not None:
         from dpmodels.ranges.expected import purchase_advice
 

@@ -145,8 +145,9 @@ def parsed_by_library(text: str, available: tuple[str, ...] | None, by_degree: b
             problem = "'.' stands for all other variables: the data or a schema must name them"
         elif "`|`" in problem:
             problem = (
-                "'|' (fixed effects, several parts) is not part of the language. Write fixed "
-                "effects as a factor with declared levels: y ~ x + region"
+                "'|' (fixed effects, several parts) is not part of the language. Fixed effects of "
+                "up to a few hundred levels are a factor with declared levels, y ~ x + region; for "
+                "ids of people there are none: unit='id' protects the person and clusters errors"
             )
         raise FormulaError(f'cannot read the formula "{text}"\n  {problem}')
     lhs = getattr(formula, "lhs", None) if hasattr(formula, "rhs") else None

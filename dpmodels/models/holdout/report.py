@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.holdout import auc, noisy_mean, roc
+from dpmodels.after.holdout import auc, auc_set, noisy_mean, roc
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError
 from dpmodels.tables import Column, Layout, Row, Shown, Table
@@ -52,10 +52,17 @@ class Score(Shown):
     notes: tuple[str, ...] = ()
 
     def conf_int(self, level: float = 0.95) -> tuple[float, float]:
-        """Return value -+ normal quantile times the total standard error."""
+        """Return value -+ normal quantile times the total standard error; of an AUC a set.
+
+        The set of an AUC (:func:`dpmodels.after.holdout.auc_set`) is there and right also where
+        events are so few that no value is shown.
+        """
         from scipy.special import ndtri
 
-        half = -float(ndtri((1.0 - level) / 2.0)) * self.se
+        z = -float(ndtri((1.0 - level) / 2.0))
+        if len(self.n1):
+            return auc_set(self.n1, self.n0, self.tau, z)
+        half = z * self.se
         return self.value - half, self.value + half
 
     def _counted(self) -> None:
@@ -109,7 +116,11 @@ class Score(Shown):
 
 
 _SAME = "Rows that were in the fit too are protected by the sum of both budgets."
-_FEW = "Too few rows of some class for this budget: no value."
+_FEW = "Too few rows of some class for this budget: no value, only an interval."
+_SEEN = (
+    "A value is shown where both classes stand out of the noise; among fits with few events those "
+    "are the ones that noise lifted. The interval is right over all of them, shown or not."
+)
 
 
 def auc_score(promise: Guarantee, counts: Array, edges: Array, tau: float) -> Score:
@@ -118,7 +129,7 @@ def auc_score(promise: Guarantee, counts: Array, edges: Array, tau: float) -> Sc
     n0, n1 = counts[:k], counts[k:]
     found = auc(n1, n0, tau)
     notes = [f"Predictions in {k} bins; ties within a bin count one half.", _SAME]
-    notes += [_FEW] if math.isnan(found.value) else []
+    notes += [_FEW] if math.isnan(found.value) else [_SEEN]
     return Score("auc", found.value, found.se, found.se_privacy, found.se_sampling, promise,
                  edges, n1, n0, tau, tuple(notes))  # fmt: skip
 
@@ -218,7 +229,8 @@ def diagnosis(
     notes = (
         "At its bounds: cells that were moved to an end of their range, or lie exactly there.",
         f"Residuals beyond {clip:.4g} count as that. A bin far from zero says that the mean is "
-        "misspecified there; bins within 3 noise sds of empty have no value.",
+        "misspecified there; bins within 3 noise sds of empty have no value, and small bins that "
+        "show one are those that noise lifted.",
     )
     return Diagnosis(
         complete / n, tau_at / n, pd.DataFrame(shares, columns=["column", "share", "std_error"]),

@@ -116,8 +116,11 @@ def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[str, .
         )
     if "means" in kinds:
         notes.append(
-            "Errors of standard deviations take the values to be normal; groups whose count is "
-            f"below {_SMALL:g} standard deviations of its noise have no mean, only an interval."
+            "Intervals of means are sets (Fieller) and right whatever the count of the group is "
+            f"over its noise: groups whose count is below {_SMALL:g} standard deviations of it "
+            "have no mean, only the interval. Errors of standard deviations take the values to be "
+            "normal; an sd is shown only where noise lets it be seen, so small groups that show "
+            "one tend to too large ones."
         )
     if "quantiles" in kinds:
         notes.append("Quantiles by the exponential mechanism; dp_quantile gives intervals.")
@@ -174,18 +177,17 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     sampling = np.sqrt(c.alike * spread_v / safe)
     privacy = np.sqrt(tau_t**2 + m * m * tau_n**2) / safe  # T and N are uncorrelated
     z = c.z
-    half = z * np.hypot(sampling, privacy)
-    odd_low, odd_high = fieller(
+    low, high = fieller(
         T, N, np.stack([tau_t**2 + c.alike * safe * spread_v, np.full(m.shape, tau_n**2)]), z
     )
-    low, high = np.where(large, m - half, odd_low), np.where(large, m + half, odd_high)
+    low, high = np.where(np.isnan(low), -1.0, low), np.where(np.isnan(high), 1.0, high)
     out = np.full((len(COLUMNS), 3, m.size), np.nan)
     wide = critical(Spread(tau_n**2), c.level)
     out[:5, 0] = N, np.zeros(m.size), np.full(m.size, tau_n), N - wide, N + wide
     blank = np.where(large, 1.0, np.nan)
     out[:5, 1] = (
         (middle + h * m) * blank, h * sampling * blank, h * privacy * blank,
-        np.maximum(middle + h * low, middle - h), np.minimum(middle + h * high, middle + h),
+        middle + h * np.clip(low, -1.0, 1.0), middle + h * np.clip(high, -1.0, 1.0),
     )  # fmt: skip
     out[:5, 2] = _sd(np.where(large, v, np.nan), safe / c.alike, noise_v, z) * h
     return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, 3)

@@ -201,6 +201,9 @@ _NOTES = {
     "groups": (
         "Hypothesis: the groups have one mean. Their variances may differ (no pooling).",
         _REFERENCE,
+        "Means are shown of groups whose noisy count is well above its noise: of small groups "
+        "those that noise lifted, whose intervals cover less often than they say. The test itself "
+        "uses all groups; dp_table() has intervals that are right for each.",
     ),
     "fit": ("Hypothesis: the shares are p.", _REFERENCE),
     "independence": ("Hypothesis: the two are independent.", _REFERENCE),

@@ -252,3 +252,26 @@ def test_a_table_from_released_moments(people):
         dp.dp_table("wage ~ C(region):C(sex)", m)
     with pytest.raises(DPModelsError, match="is not a column"):
         dp.dp_table("~ age", m)
+
+
+@pytest.mark.statistical
+def test_intervals_of_means_of_small_groups_are_always_there_and_cover(quiet):
+    """The smallest groups had one in .65 of tables.
+
+    Seeds 0-79: a right interval of 95 % covers below 67 of 80 with probability 1e-4.
+    """
+    levels, p = [str(i) for i in range(6)], np.array([0.4, 0.3, 0.2, 0.06, 0.03, 0.01])
+    true = np.linspace(2, 8, 6)
+    schema = dp.Schema(y=dp.Real(0, 10), g=dp.Levels(levels))
+    hits, shown = np.zeros(6), np.zeros(6)
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        at = rng.choice(6, size=600, p=p)
+        data = pd.DataFrame({"y": true[at] + rng.uniform(-2, 2, 600), "g": np.array(levels)[at]})
+        table = dp.dp_table("y ~ g", data, eps=1, delta=1e-6, schema=schema, seed=seed).tidy()
+        means = table[(table["measure"] == "mean") & table["level"].isin(levels)]
+        low, high = means["conf_low"].to_numpy(), means["conf_high"].to_numpy()
+        assert (low >= 0).all() and (high <= 10).all() and (low < high).all()
+        hits += (low <= true) & (true <= high)
+        shown += means["estimate"].notna().to_numpy()
+    assert (hits >= 67).all() and shown[0] == 80 and shown[-1] < 40
