@@ -149,8 +149,19 @@ INNER_NORMALS = (
     Mutant(f"{_M}linear/gptr_release.py", "return np.asarray(theta + np.linalg.solve(L.T, noise))", "return np.asarray(theta + np.linalg.solve(L, noise))", INNER),
 )  # fmt: skip
 
+#: People between passes.
+PASSES = ("tests/unit/sources/test_people_passes.py",)
+_S = "dpmodels/sources/people.py"
+PEOPLE_PASSES = (
+    Mutant(_S, "key, order, at = noise.coins(8), noise.permutation(self.n), 0", "key, order, at = noise.coins(8), np.arange(self.n), 0", PASSES),
+    Mutant(_S, "if self.person.count is None and found != self.n:", "if self.person.count is None and found > self.n:", PASSES),
+    Mutant(_S, "if self.person.count is not None and found > self.person.count:", "if False:", PASSES),
+    Mutant(_S, "        if not self._public_n:\n            return\n        if self.person.count is not", "        if self.person.count is not", PASSES),
+)  # fmt: skip
+
 MUTANTS = (
     *BY_THEMSELVES,
+    *PEOPLE_PASSES,
     *INNER_NORMALS,
     *ACCOUNTS,
     *AFTER,
