@@ -62,7 +62,7 @@ def test_kept_people_stand_in_the_secret_order():
 def test_one_person_moves_its_own_rows_alone():
     columns = table()
     order = np.random.default_rng(8).permutation(N)
-    x, y = kept(columns, order)
+    _, y = kept(columns, order)
     changed = {k: v.copy() for k, v in columns.items()}
     changed["y"][columns["id"] == 11] = 0.123
     _, z = kept(changed, order)
