@@ -46,7 +46,8 @@ def brute_delta(steps, eps, twice=False):
         e = k * m.eps
         high = math.exp(e) / (1.0 + math.exp(e))
         if isinstance(m, Approximate):
-            finite *= 1.0 - m.delta
+            # P <= e^e Q + d and Q <= e^e R + d: d (1 + e^e) of P need not lie below e^2e R
+            finite *= 1.0 - m.delta * (1.0 + math.exp(m.eps) if twice else 1.0)
         atoms = [
             (loss + sign * e, mass * (high if sign > 0 else 1.0 - high))
             for (loss, mass), sign in itertools.product(atoms, (1, -1))
@@ -123,7 +124,6 @@ def test_what_is_admitted_fits_by_brute_force(rule, relation, stated, unit):
         if not steps:
             continue
         came_to = brute_delta(steps, eps, twice)
-        # a failing event of one of two steps: see below
         assert came_to <= delta * (1 + 1e-8)
         tight += came_to > 0.02 * delta
     assert refused and (tight or rule == "basic" or twice)  # budgets do fill up
