@@ -164,8 +164,54 @@ BY_THEMSELVES = (
     Mutant("dpmodels/formula/intervals.py", "max(abs(lo), abs(hi)) <= LARGEST", "max(abs(lo), abs(hi)) < math.inf", TOTAL),
 )  # fmt: skip
 
+#: Budgets against brute force.
+BUDGETS = ("tests/unit/privacy/test_budget_property.py",)
+_ACCOUNT = "dpmodels/privacy/account.py"
+ACCOUNTS = (
+    Mutant(_ACCOUNT, "yield (cover[0] * _SLACK) ** 2, 0.0, cover[1]", "yield (cover[0] * _SLACK) ** 2, 0.0, 0.0", BUDGETS),
+    Mutant(_ACCOUNT, "yield (cover[0] * _SLACK) ** 2, 0.0, cover[1]", "yield (cover[0] * 0.9) ** 2, 0.0, cover[1]", BUDGETS),
+    Mutant(_ACCOUNT, "yield mu2 + as_gauss, 0.0, failure", "yield as_gauss, 0.0, failure", BUDGETS),
+    Mutant(_ACCOUNT, "        failure += step.failure\n", "", BUDGETS),
+    Mutant(_ACCOUNT, "failure += m.delta if isinstance(m, Approximate) else 0.0", "failure += 0.0", BUDGETS),
+    Mutant(_ACCOUNT, "triples = [(0.0, eps, delta), ((mu_of_pure(eps) * _SLACK) ** 2, 0.0, delta)]", "triples = [(0.0, eps, delta), ((mu_of_pure(eps) * _SLACK) ** 2, 0.0, 0.0)]", BUDGETS),
+    Mutant(_ACCOUNT, "if unit != guarantee.unit:\n        pair = guarantee.record_pair", "if unit != guarantee.unit:\n        pair = (guarantee.eps, guarantee.delta)", BUDGETS),
+    Mutant(_ACCOUNT, "and pairs[1] <= self.delta * _DIGITS", "", BUDGETS),
+    Mutant(_ACCOUNT, "        if cap_delta > self.delta:\n            return None\n", "", BUDGETS),
+    Mutant(_ACCOUNT, "or first.failure > self.delta", "", BUDGETS),
+    Mutant(_ACCOUNT, "and f <= box[2] * _DIGITS", "", BUDGETS),
+    Mutant(_ACCOUNT, "m <= (box[0] * _SLACK) ** 2 and", "", BUDGETS),
+    Mutant(_ACCOUNT, "and u <= box[1] * _DIGITS", "", BUDGETS),
+    Mutant(_ACCOUNT, "entries.insert(0, Entry(mu * mu, 0.0, failure, eps, delta))", "entries.insert(0, Entry(mu * mu / 4, 0.0, failure, eps, delta))", BUDGETS),
+    Mutant(_ACCOUNT, "return self._mu(cap_eps, self.delta - cap_delta * _DIGITS), cap_eps, cap_delta", "return self._mu(cap_eps, self.delta), cap_eps, cap_delta", BUDGETS),
+    Mutant("dpmodels/privacy/ledger.py", "if account.pairs[1] <= delta * (1 + 1e-12):", "if True:", BUDGETS),
+    Mutant("dpmodels/privacy/convert.py", "return 2.0 * mu, min(1.0, failure + float(ndtr(mu - upper_quantile(failure))))", "return 2.0 * mu, failure", BUDGETS),
+)  # fmt: skip
+
+#: Normals inside a mechanism.
+INNER = ("tests/privacy/test_inner_normals.py",)
+INNER_NORMALS = (
+    Mutant(f"{_M}glm/tested.py", "np.linalg.cholesky(H + lam * np.eye(design.p))", "np.linalg.cholesky(H + alpha * np.eye(design.p))", INNER),
+    Mutant(f"{_M}glm/tested.py", "normals) / math.sqrt(gamma)", "normals) / gamma", INNER),
+    Mutant(f"{_M}glm/release.py", "tilt = detail.sigma * run", "tilt = 0.9 * detail.sigma * run", INNER),
+    Mutant(f"{_M}linear/gptr_release.py", "noise = normals / math.sqrt(gamma)", "noise = normals / gamma", INNER),
+    Mutant(f"{_M}linear/gptr_release.py", "return np.asarray(theta + np.linalg.solve(L.T, noise))", "return np.asarray(theta + np.linalg.solve(L, noise))", INNER),
+)  # fmt: skip
+
+#: People between passes.
+PASSES = ("tests/unit/sources/test_people_passes.py",)
+_S = "dpmodels/sources/people.py"
+PEOPLE_PASSES = (
+    Mutant(_S, "key, order, at = noise.coins(8), noise.permutation(self.n), 0", "key, order, at = noise.coins(8), np.arange(self.n), 0", PASSES),
+    Mutant(_S, "if self.person.count is None and found != self.n:", "if self.person.count is None and found > self.n:", PASSES),
+    Mutant(_S, "if self.person.count is not None and found > self.person.count:", "if False:", PASSES),
+    Mutant(_S, "        if not self._public_n:\n            return\n        if self.person.count is not", "        if self.person.count is not", PASSES),
+)  # fmt: skip
+
 MUTANTS = (
     *BY_THEMSELVES,
+    *PEOPLE_PASSES,
+    *INNER_NORMALS,
+    *ACCOUNTS,
     *AFTER,
     *CUT,
     *ROWS,
