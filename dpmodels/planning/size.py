@@ -69,7 +69,7 @@ def memory_of_machine() -> float:
         return float("inf")
 
 
-def check_size(request: Request, design: Design, n: int) -> tuple[str, ...]:
+def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ...]:
     """Return advice on a design that takes long; refuse one that memory does not hold.
 
     Called before anything is read or charged. No row count is asked for under add-remove, where it
@@ -77,7 +77,7 @@ def check_size(request: Request, design: Design, n: int) -> tuple[str, ...]:
     """
     if request.verb not in _OF_MATRICES or "release" in request.method.accepts:
         return ()
-    size = size_of(design.p, n if request.relation == "replace" else 0)
+    size = size_of(design.p, n or 0)
     room = ROOM * memory_of_machine()
     if size.bytes <= room and size.seconds < SLOW:
         return ()
