@@ -29,6 +29,8 @@ SECOND_ORDER = 1.0
 #: What an eigenvalue below the floor counts as, over the floor: where H was not shrunk, at least
 #: where it was.
 UNSEEN, UNSEEN_SHRUNK = 0.1, 0.2
+#: Noise sds of the ordinary information that naming a coefficient leaves to it.
+NAMED = 2.0
 #: A coefficient with this much of its variance in unresolved directions is not determined.
 UNRESOLVED = 0.5
 #: The same where H was shrunk: one whose own direction holds less information than this, or than
@@ -219,7 +221,7 @@ def infer(
     of_spread = plan.noise.spread / part
     allowance = Allowance(
         _kind(plan), not plan.whole, inverse, safe, released.spread / part,
-        of_spread if plan.people or plan.manner.signed else 0.0, of_spread,
+        of_spread if plan.people or plan.manner.signed else 0.0, NAMED * of_spread,
         step.d, phi, sd, tail, score.leverage, curved.bend, curved.every, carried,
     )  # fmt: skip
     return Inference(
