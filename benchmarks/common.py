@@ -17,6 +17,8 @@ import pandas as pd
 
 import dpmodels as dp
 
+#: How notes of a fit begin that name coefficients: high leverage; not determined.
+NAMED, OPEN = "Rests on rows of high leverage", "Not determined at this budget"
 #: Where reports are kept.
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -43,6 +45,16 @@ def data_folder(otherwise=None):
     """Return the folder in DPMODELS_DATA; without it ``otherwise``, or shared/data beside here."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("DPMODELS_DATA") or otherwise or beside)
+
+
+def marked(fit, head):
+    """Return which coefficients a note of a fit names that begins so."""
+    out = np.zeros(len(fit.params), dtype=bool)
+    for note in fit.notes:
+        if note.startswith(head) and ": " in note:
+            listed = note.split(": ", 1)[1].split(". ")[0].split(", ")
+            out |= np.array([name in listed for name in fit.params.index])
+    return out
 
 
 def coverage_line(group, name, size, eps, c):

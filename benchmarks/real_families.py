@@ -20,7 +20,9 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from common import coverage_line, coverage_over, data_folder, one_core, schema_of, write
+from common import (
+    NAMED, OPEN, coverage_line, coverage_over, data_folder, marked, one_core, schema_of, write,
+)  # fmt: skip
 
 import dpmodels as dp
 from dpmodels.families import LINKS, family_of
@@ -207,17 +209,11 @@ def cell(table, formula, verb, options, n, eps, reps):
             se.append(hc)
         got = private(verb, formula, frame.iloc[rows], schema, options, eps, r)
         ends = got.conf_int().to_numpy()
-        notes = {k: set() for k in ("Rests on few rows", "Not determined")}
-        for note in got.notes:
-            for k in notes:
-                if note.startswith(k) and ": " in note:
-                    listed = note.split(": ", 1)[1].split(". ")[0]
-                    notes[k] |= {c for c in got.params.index if c in listed}
         hit.append((ends[:, 0] <= truth) & (ends[:, 1] >= truth))
         width.append((ends[:, 1] - ends[:, 0]) / 2 / 1.96)
         error.append(got.params.to_numpy() - truth)
-        named.append([c in notes["Rests on few rows"] for c in got.params.index])
-        open_.append([c in notes["Not determined"] for c in got.params.index])
+        named.append(marked(got, NAMED))
+        open_.append(marked(got, OPEN))
     hc = np.median(se, axis=0)
     few = np.mean(named, axis=0) >= 0.5
     cover = np.mean(hit, axis=0)
@@ -247,7 +243,7 @@ def main():
         "",
         f"`python {' '.join(['benchmarks/real_families.py', *sys.argv[1:]])}`, seeded. Coverage "
         "of the population's own fit: mean over coefficients / least; over those not named as "
-        "resting on few rows (mean / least) and how many are named; width and root mean squared "
+        "resting on rows of high leverage (mean / least) and how many are named; width and root mean squared "
         "error of the worst coefficient over the robust errors without noise, largest bias over "
         "them; coverage of the non-private twin; share of intervals marked not determined.",
         "",

@@ -23,7 +23,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import real_families
-from common import data_folder, one_core, schema_of, write
+from common import NAMED, OPEN, data_folder, marked, one_core, schema_of, write
 from models_people_fit import GROUPS, MADE
 from real_responses import robust
 
@@ -32,8 +32,6 @@ import dpmodels as dp
 DELTA = 1e-6
 #: Ranges a user would write where rounding outwards would reach 0 under a logarithm.
 RANGES = {"wage": (50, 20_000), "earnings": (1, 100)}
-NAMED = ("Rests on few rows", "Rests on rows of high leverage")
-OPEN = ("Not determined",)
 
 
 def population(file, formula):
@@ -83,16 +81,6 @@ def private(verb, formula, rows, schema, options, eps, seed):
     if verb == "ols":
         return dp.dp_ols(formula, rows, **call)
     return real_families.private(verb, formula, rows, schema, options, eps, seed)
-
-
-def marked(fit, heads):
-    """Return which coefficients the notes of a fit name under one of these heads."""
-    out = np.zeros(len(fit.params), dtype=bool)
-    for note in fit.notes:
-        if note.startswith(heads) and ": " in note:
-            listed = note.split(": ", 1)[1].split(". ")[0].split(", ")
-            out |= np.array([name in listed for name in fit.params.index])
-    return out
 
 
 def cell(table, formula, verb, options, n, eps, reps):

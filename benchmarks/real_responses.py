@@ -20,7 +20,9 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from common import coverage_line, coverage_over, data_folder, one_core, schema_of, write
+from common import (
+    NAMED, OPEN, coverage_line, coverage_over, data_folder, marked, one_core, schema_of, write,
+)  # fmt: skip
 
 import dpmodels as dp
 
@@ -130,19 +132,13 @@ def cell(table, formula, n, eps, reps, bought, **options):
             **options,
         )
         ends = fit.conf_int().to_numpy()
-        notes = {k: set() for k in ("Rests on few rows", "Not determined")}
-        for note in fit.notes:
-            for k in notes:
-                if note.startswith(k) and ": " in note:
-                    listed = note.split(": ", 1)[1].split(". ")[0]
-                    notes[k] |= {c for c in fit.params.index if c in listed}
         hit.append((ends[:, 0] <= truth) & (ends[:, 1] >= truth))
         width.append((ends[:, 1] - ends[:, 0]) / 2 / 1.96 / hc)
         error.append(fit.params.to_numpy() - truth)
         twin.append(np.abs(b - truth) <= 1.96 * hc)
         se.append(hc)
-        named.append([c in notes["Rests on few rows"] for c in fit.params.index])
-        open_.append([c in notes["Not determined"] for c in fit.params.index])
+        named.append(marked(fit, NAMED))
+        open_.append(marked(fit, OPEN))
     hc = np.median(se, axis=0)
     few = np.mean(named, axis=0) >= 0.5
     cover = np.mean(hit, axis=0)
@@ -175,7 +171,7 @@ def main():
         "",
         f"`python {' '.join(['benchmarks/real_responses.py', *sys.argv[1:]])}`, seeded. Coverage "
         "of the population's own least-squares coefficient: mean over coefficients / least; over "
-        "those not named as resting on few rows (mean / least) and how many are named; width and "
+        "those not named as resting on rows of high leverage (mean / least) and how many are named; width and "
         "root mean squared error of the worst coefficient over HC1's, largest bias over HC1; "
         "coverage of the non-private HC1 twin; share of intervals marked not determined.",
         "",
