@@ -21,7 +21,15 @@ import warnings
 import numpy as np
 import pandas as pd
 from common import (
-    NAMED, OPEN, coverage_line, coverage_over, data_folder, marked, one_core, schema_of, write,
+    NAMED,
+    OPEN,
+    coverage_line,
+    coverage_over,
+    data_folder,
+    marked,
+    one_core,
+    schema_of,
+    write,
 )  # fmt: skip
 
 import dpmodels as dp
