@@ -63,10 +63,15 @@ def _errors(record: Record) -> list[str]:
         ]
     if np.isnan(est.params).all() or np.isnan(inference.standard_errors(est)).all():
         return ["No coefficient of this fit has standard errors: the notes below say why."]
+    whole = (
+        "total² = sampling² + privacy²"
+        if est.bias is None
+        else "total: sampling, privacy and what an interval allows for a bias (fit.errors())"
+    )
     reference = "Normal" if est.use_t is None else f"t ({est.use_t:g} degrees of freedom)"
     tested = any(step.reply_test for step in record.guarantee.steps)
     return [
-        "Std. Error: total² = sampling² + privacy². "
+        f"Std. Error: {whole}. "
         + _PRIVACY_SE.get(call.privacy_se, call.privacy_se)
         + "; the sampling part comes from private releases (fit.ledger).",
         f"{reference} approximation{', conditional on a reply' if tested else ''}.",
