@@ -82,8 +82,9 @@ def as_model(fit: Fit, grid: Any = None) -> Any:
 
     Privacy
     -------
-    Post-processing of released coefficients on public rows: costs nothing. Standard errors use
-    the total covariance, privacy noise included.
+    Post-processing of released coefficients on public rows: costs nothing. Standard errors hold
+    the privacy noise, and are widened by what an interval must allow for a bias, of which that
+    package knows nothing: its intervals cover, and are wider than those of ``fit.contrast``.
     """
     missing = False
     try:
@@ -115,7 +116,7 @@ def as_model(fit: Fit, grid: Any = None) -> Any:
             self.vault.variables_type = {c: _type(data[c]) for c in data.columns}
 
         def get_vcov(self, vcov: Any = True) -> Any:
-            return None if vcov is False else inference.covariance(fit._record.estimate)
+            return None if vcov is False else inference.widened(fit._record.estimate)
 
         def find_predictors(self) -> Any:
             # Its joint tests look for names of coefficients among the predictors, and so fail
@@ -142,7 +143,7 @@ def as_model(fit: Fit, grid: Any = None) -> Any:
     vault = ModelVault(
         coef=np.array(fit.params),
         coefnames=np.array(fit.params.index, dtype=str),
-        vcov=fit.vcov().to_numpy(),
+        vcov=inference.widened(fit._record.estimate),
         modeldata=data,
         # Its text check refuses "scale(" and "center(" although ours are row-wise.
         formula=fit.formula.replace("scale(", "scaled(").replace("center(", "centered("),

@@ -6,6 +6,7 @@ noise does not depend on the rows), V = V_s + V_p, so total^2 = sampling^2 + pri
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "conf_int", "covariance", "deciding", "errors", "glance", "quantile", "series",
-    "standard_errors", "styled", "tidy",
+    "standard_errors", "styled", "tidy", "widened",
 ]  # fmt: skip
 
 KINDS = ("total", "sampling", "privacy")
@@ -81,6 +82,28 @@ def deciding(est: Estimate) -> Array:
     if est.bias is None:
         return se
     return half_width(se, est.bias, DECIDES, est.use_t) / quantile(DECIDES, est.use_t)
+
+
+def widened(est: Estimate) -> Array:
+    """Return a covariance whose plain 95 % intervals hold the bias bound of every combination.
+
+    For packages that know no bias. With b the bounds, k of them above 0, and any t > 0,
+
+        V' = (1 + t) V + (1 + 1/t) (k / z^2) diag(b^2)
+
+    has ``z sqrt(l'V'l) >= z sqrt(l'V l) + sum |l_j| b_j >= cv(bias/se) se`` for all l: Cauchy's
+    inequality, and ``(x + y)^2 <= (1 + t) x^2 + (1 + 1/t) y^2``. t makes both parts alike on
+    average.
+    """
+    V = covariance(est)
+    if est.bias is None:
+        return V
+    bias, se, z = np.asarray(est.bias), standard_errors(est), quantile(DECIDES)
+    some = np.flatnonzero(np.nan_to_num(bias) > 0.0)
+    if not len(some):
+        return V
+    t = max(math.sqrt(len(some)) * float(np.mean(bias[some] / se[some])) / z, 1e-3)
+    return np.asarray((1.0 + t) * V + (1.0 + 1.0 / t) * len(some) / z**2 * np.diag(bias**2))
 
 
 def statistics(est: Estimate) -> Array:
