@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from dpmodels.errors import FormulaError, did_you_mean
@@ -133,11 +134,21 @@ def _needed(
         for name in names:
             if name not in known:
                 shown = ", ".join(map(str, known[:12])) + (", ..." if len(known) > 12 else "")
+                where = _where(name, formula, {"subset": subset, "weights": weights})
                 raise FormulaError(
-                    f'{name!r} in "{formula}" is not a column.{did_you_mean(name, known)} '
+                    f'{name!r} in {where} is not a column.{did_you_mean(name, known)} '
                     f"Columns: {shown}"
                 )
     return tuple(names)
+
+
+def _where(name: str, formula: str, others: Mapping[str, str | None]) -> str:
+    """Say where a name stands that is no column: in the formula, or in which argument."""
+    in_formula = re.search(rf"\b{re.escape(name)}\b", formula)
+    for argument, text in others.items():
+        if text and not in_formula and name in names_in(text, formula):
+            return f"{argument}={text!r}"
+    return f'"{formula}"'
 
 
 def _calls(formula: str) -> Iterator[tuple[ast.Call, str, str]]:
