@@ -83,6 +83,8 @@ class Option:
         Exclusive bounds of a number (``lower=0`` means ``> 0``).
     other_words : mapping
         What else a choice is called (lower case) -> the choice: for the suggestion only.
+    instead : mapping
+        What begins so (lower case) is no choice, and what to type for it.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Option:
     lower: float | None = None
     upper: float | None = None
     other_words: Mapping[str, str] = field(default_factory=dict)
+    instead: Mapping[str, str] = field(default_factory=dict)
 
     def validate(self, value: Any) -> Any:
         """Return ``value`` or raise ``RequestError`` naming the option."""
@@ -105,6 +108,9 @@ class Option:
         if float in kinds and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if self.choices and isinstance(value, (str, bool)) and value not in self.choices:
+            for start, text in self.instead.items():
+                if str(value).lower().startswith(start):
+                    raise RequestError(f"{self.name}={shown(value)}: {text}")
             meant = self.other_words.get(str(value).lower(), str(value))
             raise RequestError(
                 f"{self.name}={shown(value)} is not one of {list(self.choices)}."
@@ -230,7 +236,7 @@ class Method:
             if name not in known:
                 raise UnknownOptionError(
                     f"{self.verb}(method={self.name!r}) has no option {name!r}."
-                    f"{did_you_mean(name, known)}\n  Its options: "
+                    f"{did_you_mean(name, [*_OF_ALL, *known])}\n  Its options: "
                     + (", ".join(known) or "none")
                     + f". See dp.methods({self.name!r})."
                     + _owners(self.verb, name)
@@ -239,6 +245,10 @@ class Method:
             name: option.validate(given[name]) if name in given else option.default
             for name, option in known.items()
         }
+
+
+#: Arguments of every call, which a misspelt option may have meant.
+_OF_ALL = ("bounds", "schema", "weights", "subset", "public", "unit", "units", "level", "split")
 
 
 def backend_of(plan: Plan) -> Backend:

@@ -11,6 +11,7 @@ from dpmodels.api.choice import choose_method
 from dpmodels.api.glm import glm_arguments
 from dpmodels.api.run import make_plan
 from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.registry import method_names, methods
 from dpmodels.request import check_n
 from dpmodels.verbs import verb_of
 
@@ -19,6 +20,28 @@ if TYPE_CHECKING:
     from dpmodels.schema import Schema
 
 __all__ = ["plan"]
+
+#: Calls without a formula's method, and where their noise can be looked up.
+_OTHER_PLANS = {
+    "dp_iv": "it is made from a release of moments: dp.plan(formula, verb='dp_moments', ...) tells "
+    "its noise",
+    "dp_release": "the fits on a noised table have plans: dp.plan(formula, verb='dp_ols', "
+    "method='drcl', ...)",
+    "dp_vote": "its noise is a function of eps and delta alone, which dp_vote takes",
+    "dp_pate": "its noise is a function of eps and delta alone, which dp_pate takes",
+    "dp_select": "what it costs is what dp_select is given; each candidate has a plan of its own",
+}
+
+
+def _no_plan(verb: Any) -> str:
+    """Say why a verb has no plan."""
+    known = list(dict.fromkeys(methods()["verb"]))
+    if verb in _OTHER_PLANS:
+        return f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}"
+    return (
+        f"verb={shown(verb)} is no verb with a plan.{did_you_mean(str(verb), known)} "
+        f"Known: {', '.join(known)}"
+    )
 
 
 def plan(
@@ -64,6 +87,8 @@ def plan(
     Reads no data and costs nothing.
     """
     check_n(n)
+    if not method_names(verb):
+        raise RequestError(_no_plan(verb))
     design_options = None
     if verb_of(verb).loss == "family":
         formula, options, design_options = glm_arguments(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError, SchemaError, choice, shown
+from dpmodels.errors import FormulaError, choice, shown
 from dpmodels.formula import formulaic_terms as fx
 from dpmodels.formula import intervals as iv
 from dpmodels.formula.cells import CellProgram, CellSource, as_cell
@@ -25,7 +25,6 @@ from dpmodels.formula.columns import (
 )
 from dpmodels.formula.compile import compile_factor, compile_scalar
 from dpmodels.formula.design import Column, Design, TermInfo
-from dpmodels.formula.functions import REGISTERED, RESERVED
 from dpmodels.formula.language import compile_call
 from dpmodels.formula.nodes import Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product, Program, rules
@@ -189,12 +188,6 @@ class _Builder:
             formula, list(schema), engine=engine, subset=subset, weights=weights
         )
         self.schema = schema.restrict(self.variables)
-        for name in self.variables:
-            if name in RESERVED or name in REGISTERED:
-                raise SchemaError(
-                    f"the variable {name!r} is called like a function of the formula language. "
-                    f"Rename the column, e.g. {name}_ "
-                )
         self.compiled: dict[str, Factor] = {}
         self.atoms: dict[tuple[str, bool], Atom] = {}
 

@@ -53,7 +53,9 @@ def elementwise(node: ast.Call, name: str, ctx: Context) -> Node:
                 raise ctx.fail(
                     f"{name}() needs an argument {need}; {pretty(inner, ctx)} has range "
                     f"{ctx.range_of(a.interval)}",
-                    f"Use log1p({pretty(inner, ctx)})"
+                    f"Use log1p({pretty(inner, ctx)}), or say which values count as the smallest: "
+                    f"{name}(clip({pretty(inner, ctx)}, {near:g}, {top:g})). If none is 0, declare "
+                    f"a lower bound above 0"
                     if fix
                     else "Declare a range inside the domain, or write "
                     f"{name}(clip({pretty(inner, ctx)}, {near:g}, {top:g}))",

@@ -149,6 +149,11 @@ def parsed_by_library(text: str, available: tuple[str, ...] | None, by_degree: b
                 "up to a few hundred levels are a factor with declared levels, y ~ x + region; for "
                 "ids of people there are none: unit='id' protects the person and clusters errors"
             )
+        elif "~" in text and re.search(r"[=!<>]=|[<>]|\bin\b", left := text.split("~", 1)[0]):
+            problem = (
+                "a comparison on the left-hand side stands in braces: "
+                f"{{{left.strip()}}} ~{text.split('~', 1)[1]}"
+            )
         raise FormulaError(f'cannot read the formula "{text}"\n  {problem}')
     lhs = getattr(formula, "lhs", None) if hasattr(formula, "rhs") else None
     rhs = formula.rhs if hasattr(formula, "rhs") else formula

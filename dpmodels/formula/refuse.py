@@ -30,6 +30,8 @@ _STATEFUL: frozenset[str] = frozenset(
     | {"unique", "nanmean", "nanstd", "average", "ptp", "prod", "cumprod", "histogram", "amin"}
     | {"amax", "expanding", "groupby", "transform", "apply", "map", "sample"}
 )
+#: those that read the row before
+_ORDERED = frozenset(["lag", "lead", "shift", "diff", "cumsum", "cumprod", "rolling", "expanding"])
 _SPLINES = frozenset(["cr", "cs", "cc", "ns", "te"])
 _NODES: dict[type, str] = {
     ast.Lambda: "a lambda",
@@ -241,6 +243,14 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
             "Fix, with public knots:",
             "    " + rewritten(node, f"bs({inner}, knots=[...])", ctx),
             f"or: legendre({inner}, 3)",
+        )
+    if last in _ORDERED:
+        inner = pretty(node.args[0], ctx) if node.args else "x"
+        made = re.sub(r"\W+", "_", inner).strip("_") + "_" + last
+        return ctx.refuse(
+            f"{shown}: {last}() reads the row before, and a row is computed from that row alone.",
+            f"Make the column before the call (within the rows of a person, with unit=): {made}",
+            "    " + rewritten(node, made, ctx),
         )
     if last in _STATEFUL:
         return ctx.refuse(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from dpmodels.errors import FormulaError, did_you_mean
@@ -18,7 +19,8 @@ __all__ = ["expressions", "inline_variables", "names_in", "needed_variables"]
 
 #: names that stand for functions or modules when they are called or dotted, or for contrasts
 _BINDING = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
-_WORDS = frozenset({"contr", "Treatment", "Sum", "Helmert", "Poly", "Diff", "np", "numpy", "dp"})
+_WORDS = frozenset({"Treatment", "Sum", "Helmert", "Poly", "Diff"})
+_MODULES = frozenset({"contr", "np", "numpy", "dp"})
 
 
 def expressions(
@@ -53,6 +55,10 @@ def _names(node: ast.AST, quoted: Mapping[str, str]) -> Iterator[str]:
         if name not in _WORDS:
             yield name
         return
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        if node.value.id not in _MODULES:  # np.log, but also a column with a dot too many
+            yield from _names(node.value, quoted)
+        return
     if isinstance(node, _BINDING):
         return  # refused when compiled; the names it binds are its own
     if isinstance(node, ast.Call):
@@ -60,10 +66,8 @@ def _names(node: ast.AST, quoted: Mapping[str, str]) -> Iterator[str]:
             quoted_name = literal(node.args[0])
             if isinstance(quoted_name, str):
                 yield quoted_name
-        if not isinstance(node.func, (ast.Name, ast.Attribute)):
+        if not isinstance(node.func, ast.Name):
             yield from _names(node.func, quoted)
-        elif isinstance(node.func, ast.Attribute):
-            yield from _names(node.func.value, quoted)
         for argument in (*node.args, *(k.value for k in node.keywords)):
             yield from _names(argument, quoted)
         return
@@ -130,11 +134,21 @@ def _needed(
         for name in names:
             if name not in known:
                 shown = ", ".join(map(str, known[:12])) + (", ..." if len(known) > 12 else "")
+                where = _where(name, formula, {"subset": subset, "weights": weights})
                 raise FormulaError(
-                    f'{name!r} in "{formula}" is not a column.{did_you_mean(name, known)} '
+                    f'{name!r} in {where} is not a column.{did_you_mean(name, known)} '
                     f"Columns: {shown}"
                 )
     return tuple(names)
+
+
+def _where(name: str, formula: str, others: Mapping[str, str | None]) -> str:
+    """Say where a name stands that is no column: in the formula, or in which argument."""
+    in_formula = re.search(rf"\b{re.escape(name)}\b", formula)
+    for argument, text in others.items():
+        if text and not in_formula and name in names_in(text, formula):
+            return f"{argument}={text!r}"
+    return f'"{formula}"'
 
 
 def _calls(formula: str) -> Iterator[tuple[ast.Call, str, str]]:

@@ -40,6 +40,10 @@ _NOT_RELEASED = {
     "llf": "The log-likelihood is a function of the data; it would need a release of its own.",
     "aic": "The log-likelihood is a function of the data; it would need a release of its own.",
     "bic": "The log-likelihood is a function of the data; it would need a release of its own.",
+    "deviance": "dp_glm(..., fit_stats=True) pays for it: fit.stats['deviance'].",
+    "null_deviance": "dp_glm(..., fit_stats=True) pays for it: fit.stats['null_deviance'].",
+    "df_resid": "Intervals are normal, or say otherwise; fit.as_statsmodels().df_resid is n less "
+    "the coefficients, where n is public.",
     "get_influence": "Influence measures are one number a row; no budget makes them private.",
     "data": "A fit keeps no data.",
     "exog": "A fit keeps no data.",
@@ -97,6 +101,10 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         view = None if name.startswith("_") else self.kind.load_view(name)
         if view is not None:
             return partial(view, self)
+        if name in ("deviance", "null_deviance") and name in self.stats:
+            return self.stats[name]
+        if name == "family" and "family" in self._record.call.options:
+            return self._record.call.options["family"]
         if name in _NOT_RELEASED:
             raise NotReleasedError(f"{name} was not released. {_NOT_RELEASED[name]}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -198,13 +206,14 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
 
     def predict(
         self,
-        new: Any,
+        new: Any = None,
         interval: str | None = None,
         level: float | None = None,
         what: str = "mean",
         *,
         se_fit: bool = False,
         outside: str = "clip",
+        **other: Any,
     ) -> Any:
         """Predict at new rows.
 
@@ -239,6 +248,13 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         function = self.kind.load_predict()
         if function is None:
             raise NotReleasedError(f"{self.model} has no predict")
+        if new is None or other:
+            name = next(iter(other), "")
+            raise RequestError(
+                (f"predict has no argument {name}=: " if name else "predict needs rows: ")
+                + "fit.predict(new), new a frame with the variables of the formula. A fit keeps no "
+                "rows of its own"
+            )
         level = self.level if level is None else level
         self._warn_of_odd_cells(new, outside)
         return function(

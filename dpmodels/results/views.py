@@ -236,6 +236,11 @@ class Estimates:
             if level is not None:
                 raise RequestError("conf_int takes level= or alpha=, not both")
             level = 1 - alpha
+        elif level is not None and isinstance(level, (int, float)) and 0 < level < 0.5:
+            raise RequestError(
+                f"conf_int({level:g}) would be an interval of {100 * level:g} %: level= is the "
+                f"coverage, conf_int({1 - level:g}); as in statsmodels, conf_int(alpha={level:g})"
+            )
         if method not in (None, "normal"):
             raise RequestError(f"method={method!r}: this fit knows method='normal' only")
         level = self._record.call.level if level is None else level

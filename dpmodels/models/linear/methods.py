@@ -62,6 +62,11 @@ _VCOV = Option(
     None,
     str,
     choices=("iid", "hetero"),
+    instead=dict.fromkeys(
+        ("clus", "crv"),
+        'errors by cluster come with unit="person_id", the column that says whose row it is: the '
+        "guarantee is then of the cluster too",
+    ),
     other_words={
         **dict.fromkeys(
             ("hc0", "hc1", "hc2", "hc3", "robust", "white", "sandwich", "heteroskedastic",

@@ -57,7 +57,7 @@ def test_missing_cells_and_missing_columns(fit):
 
 
 def test_there_is_no_default_for_new(fit):
-    with pytest.raises(TypeError):
+    with pytest.raises(RequestError, match="predict needs rows"):
         fit.predict()
 
 
