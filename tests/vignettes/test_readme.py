@@ -18,7 +18,7 @@ def block(language):
 
 def without_releases(lines):
     """Leave out the facts that are released numbers: they differ from run to run."""
-    kept = [re.sub(r"(R-squared|Residual sd): +[\d.]+( \([\d.]+\))?", "", line) for line in lines]
+    kept = [re.sub(r"(R-squared|Residual sd): +[\d.]+( \([\d.]+\)| \[[\d.,]+\])?", "", line) for line in lines]
     return [line for line in kept if line.strip()]
 
 
