@@ -106,7 +106,8 @@ def _residual_variance(fit: Fit, link: str) -> float:
     sigma = fit.stats.get("sigma")
     if sigma is None:
         raise NotReleasedError(
-            'interval="prediction" needs the residual variance, on which nothing was spent. '
-            "Refit with inference=True (uses part of eps)"
+            'interval="prediction" needs the residual variance, which this fit does not '
+            "have: none is released with weights=, and nothing is spent on it without "
+            "inference=True"
         )
     return float(sigma) ** 2

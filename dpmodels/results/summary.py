@@ -135,10 +135,11 @@ def _counted(record: Record) -> str:
 
 
 def _with_error(stats: Mapping[str, float], key: str) -> str:
-    """Return ``0.2531 (0.0110)``, or ``0.2531 [0.21, 0.29]`` where there is an interval."""
+    """Return ``0.2531 (0.0110)``; of a share with an interval ``0.253 [.21,.29]``, as wide."""
     value, error = stats[key], stats.get(f"{key}_se")
     if f"{key}_low" in stats:
-        return f"{f.number(value, 4)} [{stats[f'{key}_low']:.2f}, {stats[f'{key}_high']:.2f}]"
+        low, high = (f"{stats[key + end]:.2f}".removeprefix("0")[:3] for end in ("_low", "_high"))
+        return f"{value:.3f} [{low},{high}]"
     return f.number(value, 4) + (f" ({f.number(error, 4)})" if error is not None else "")
 
 

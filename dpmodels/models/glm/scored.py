@@ -89,8 +89,10 @@ def estimate(plan: Plan, release: Release) -> Estimate:
         before = part.release.before
         if family.dispersion == "alpha":
             return {"alpha": before.nuisance}
-        if family.dispersion == "free" and not family.is_event:
-            return {"dispersion": before.phi / part.unit**2}
+        if family.dispersion == "free" and not family.is_event and not plan.detail.weighted:
+            # meat over information: an empty row is in neither (of weights the meat has squares)
+            over = 1.0 if part.inference.people else part.inference.variance(None)
+            return {"dispersion": over * before.phi / part.unit**2}
         return {}
 
     return estimate_fit(plan, release, stats)

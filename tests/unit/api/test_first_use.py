@@ -36,7 +36,7 @@ def frame(table):
         ({"subset": "b > 0 & a > 0"}, r"bind tighter"),
         ({"schema": pd.DataFrame({"a": [1]})}, r"schema= must be a Schema"),
         ({"eps": "1"}, r"eps must be a number, got the text"),
-        ({"formula": "y ~ a | g"}, r"Write fixed effects as a factor"),
+        ({"formula": "y ~ a | g"}, r"few hundred levels are a factor"),
     ],
 )
 def test_refused_with_what_to_type(frame, change, words):

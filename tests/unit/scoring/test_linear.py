@@ -267,7 +267,8 @@ def test_r_squared_and_sigma_are_of_complete_rows(noiseless, quiet):
     assert fit.stats["sigma"] == pytest.approx(e.std(), rel=0.02)
     assert fit.rsquared == pytest.approx(1 - e.var() / whole["y"].var(), abs=0.01)
     assert fit.stats["r_squared_high"] - fit.stats["r_squared_low"] < 0.1
-    assert "[0." in str(fit.summary())
+    low, high = (f"{fit.stats[f'r_squared_{end}']:.2f}"[1:] for end in ("low", "high"))
+    assert f"{fit.rsquared:.3f} [{low},{high}]" in str(fit.summary())
 
 
 def test_no_residual_sd_with_weights(quiet):
