@@ -168,6 +168,7 @@ def plan_scoring(
     guide: Guide | None = None,
     radius: float = 0.0,
     weighted: bool = False,
+    of_weights: bool = False,
     statistics: bool = False,
     per: float = 0.0,
 ) -> ScoringPlan:
@@ -178,7 +179,9 @@ def plan_scoring(
     radius : float
         Of the start; 0: ``sqrt(p + 1)``, the root mean square length of a row over the box.
     weighted : bool
-        Rows have weights of their own.
+        Rows have weights of their own, beside them.
+    of_weights : bool
+        The same, or rows are multiplied by them.
     per : float
         Of the plan.
     statistics : bool
@@ -197,7 +200,7 @@ def plan_scoring(
         plan_pass(
             rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
             tail=guide.tail(n), weighted=weighted or any(c.score.weighted for c in chains),
-            people=per > 0.0, manner=manner,
+            people=per > 0.0, manner=manner, of_weights=of_weights,
         )
         for k in range(1, last + 1)
     )  # fmt: skip

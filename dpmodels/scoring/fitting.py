@@ -148,7 +148,8 @@ class ScoredDetail:
         return plan_scoring(
             replace(model.rules, passes=self.shares), self.mu, self.rows, rank, relation,
             chains=model.chains, meat=model.meat, guide=self.guide, radius=model.radius,
-            weighted=self.weighted, statistics=model.statistics, per=self.per,
+            weighted=self.weighted, of_weights=self.weighted or bool(self.design.scaled),
+            statistics=model.statistics, per=self.per,
         )  # fmt: skip
 
     def coordinates(self, design: Design) -> Coordinates:
@@ -337,13 +338,13 @@ def _expected(detail: ScoredDetail, design: Design, relation: str) -> Mapping[st
     sd = np.array([1.0 if c.kind == "intercept" else _SPREAD for c in design.columns])
     M = floored(coordinates.W0 @ np.diag(sd**2) @ coordinates.W0.T, 1e-12)
     A, _ = coordinates.back()
-    W = roots(M)[1]
+    W = roots(M)[1] * model.guess
     length = np.linalg.norm(A @ W, axis=1)
     state = State(np.zeros(len(M)), W, 1.0, M)
     out: dict[str, float] = {}
     for chain in model.chains:
         own = within(last, chain.score, state, coordinates, design)
-        se = (own.noise.score / detail.rows * model.guess * length).tolist()
+        se = (own.noise.score / detail.rows * length).tolist()
         out |= dict(zip(chain.named(design.names), se, strict=True))
     return out
 

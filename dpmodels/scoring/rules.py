@@ -45,6 +45,8 @@ MEAT_OF_PEOPLE, MEAT_EARLY = (4.0, 1.0), (8.0, 1.6)
 TRACE = 0.8
 #: What the released trace of the information of people may be, over p.
 TRACE_WITHIN = (0.1, 4.0)
+#: Largest squared score that counts in the scale, over p; the same of rows with weights.
+CUT, CUT_OF_WEIGHTS = 6.0, 36.0
 #: Scores are kept up to this part of C (:func:`dpmodels.scoring.sums.softened`).
 KEPT = 0.65
 #: Where typical long scores all have one length, C is at least this part of the rule's.
@@ -123,7 +125,7 @@ class PassPlan:
         Of the joint release of matrices and scores, of the scale, and of the histogram (0: none).
     information, clip, meat, spread : float
         Radii: R_H of v, C of scores, R_J of scores in the meat, R_L of ordinary rows (0: none).
-        The scale is cut at ``6 p``.
+        The scale is cut at ``cut p``.
     noise : Noise
     relation : str
     rows, tail_rows : int
@@ -143,6 +145,8 @@ class PassPlan:
         Most long scores are of one length, that of rare events: C lies beyond it.
     strength : float
         mu n of the whole scoring.
+    cut : float
+        Largest squared score in the scale, over p.
     mu_far : float
         Of the release of what scores are beyond C, up to ``FAR`` C; 0: none.
     """
@@ -168,6 +172,7 @@ class PassPlan:
     humped: bool = False
     strength: float = 1.0
     mu_far: float = 0.0
+    cut: float = 6.0
 
     @property
     def far(self) -> float:
@@ -187,7 +192,7 @@ class PassPlan:
     @property
     def scale_cut(self) -> float:
         """Largest squared score in the sum that estimates the scale."""
-        return 6.0 * self.p
+        return self.cut * self.p
 
     def within(self, row: float, score: float) -> PassPlan:
         """Return the pass with its radii no larger than rows and scores can be.
@@ -320,7 +325,7 @@ def joint_sensitivity(
 @functools.lru_cache(maxsize=512)
 def plan_pass(
     rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
-    weighted: bool = False, people: bool = False, manner: Manner = TAME,
+    weighted: bool = False, people: bool = False, manner: Manner = TAME, of_weights: bool = False,
 ) -> PassPlan:  # fmt: skip
     """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
 
@@ -340,6 +345,8 @@ def plan_pass(
         n and ``tail`` count people; passes before the last release the meat too, which whitens
         the scores of the next.
     manner : Manner
+    of_weights : bool
+        Rows have weights of their own: scores are then of long tails.
     """
     last = k == len(rules.passes) - 1
     share = _shares(rules, last=last, meat=meat)
@@ -366,6 +373,7 @@ def plan_pass(
     least, grows = MEAT if not people else MEAT_OF_PEOPLE if last else MEAT_EARLY
     J2 = p * max(least, grows * math.sqrt(worth["meat"] * tail / p)) if share["meat"] else 0.0
     L2 = manner.ordinary * p if share["spread"] else 0.0
+    cut = CUT_OF_WEIGHTS if of_weights else CUT
     mu_scale = mu_pass * math.sqrt(share["scale"])
     mu_histogram = mu_pass * math.sqrt(share["histogram"])
     one_bin = math.sqrt(2.0) if relation == "replace" else 1.0
@@ -374,14 +382,14 @@ def plan_pass(
         score=twice * C / worth["score"],
         meat=own * J2 / worth["meat"] if J2 else 0.0,
         spread=own * L2 / worth["spread"] if L2 else 0.0,
-        scale=6.0 * p / mu_scale if mu_scale else 0.0,
+        scale=cut * p / mu_scale if mu_scale else 0.0,
         count=one_bin / mu_histogram if mu_histogram else 0.0,
         far=twice * (FAR - 1.0) * C / mu_far if mu_far else 0.0,
     )
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted or people,
-        people=people, manner=manner, strength=mu * n, mu_far=mu_far,
+        people=people, manner=manner, strength=mu * n, mu_far=mu_far, cut=cut,
     )  # fmt: skip
 
 

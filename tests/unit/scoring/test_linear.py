@@ -277,3 +277,25 @@ def test_no_residual_sd_with_weights(quiet):
     fit = dp.dp_ols("y ~ a + b + c", d, eps=5, delta=1e-6, weights="w",
                     bounds={**_R2_BOUNDS, "w": (0, 3)}, seed=1)  # fmt: skip
     assert fit.released and not {"sigma", "r_squared"} & set(fit.stats)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("eps", [1.0, 16.0])
+def test_a_mean_with_weights_of_a_long_tail_is_covered(quiet, eps):
+    """Log-normal weights, design effect 12: 25 fits, below 19 with probability 2e-4 at .95.
+
+    With squared scores cut at 6 p in the scale: .48 and .58 of 40 (and the meat cut with them).
+    """
+    rng = np.random.default_rng(99)
+    big = np.clip(np.exp(rng.normal(0, 1.57, 2_000_000)) / np.exp(1.57**2 / 2), 0.001, 60)
+    truth = np.average(np.clip(rng.normal(2 + 0.3 * np.log(big), 1.5), -8, 12), weights=big)
+    hits = 0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        w = np.clip(np.exp(rng.normal(0, 1.57, 10_000)) / np.exp(1.57**2 / 2), 0.001, 60)
+        frame = pd.DataFrame({"w": w, "y": np.clip(rng.normal(2 + 0.3 * np.log(w), 1.5), -8, 12)})
+        fit = dp.dp_ols("y ~ 1", frame, weights="w", eps=eps, delta=1e-6, seed=seed,
+                        bounds={"y": (-8, 12), "w": (0.001, 60)})  # fmt: skip
+        low, high = fit.conf_int().to_numpy()[0]
+        hits += low <= truth <= high
+    assert hits >= 19
