@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.choice import COMMON_OPTIONS, Choice
-from dpmodels.errors import RequestError, choice, did_you_mean, shown
+from dpmodels.errors import RequestError, SchemaError, choice, did_you_mean, shown
 from dpmodels.registry import Method, method_names, resolve
 from dpmodels.request import Request, check_eps_delta, check_n, check_seed
 from dpmodels.sources.ordered import check_sorter
@@ -206,6 +207,32 @@ def _relation(method: Method, asked: str | None) -> str:
     return asked
 
 
+def check_declared(
+    kinds: Mapping[str, str], declared: Schema | None, bounds: Any, needed: Iterable[str]
+) -> None:
+    """Refuse what would be taken for something else without a word: by names and types alone.
+
+    A declaration that no column has, where a column of the formula with nearly that name has none;
+    a date as a number without a range: its slope would be per second since 1970.
+    """
+    given = bounds if isinstance(bounds, Mapping) else {}
+    known = set() if declared is None else set(declared)
+    silent = [name for name in needed if name in kinds and name not in known and name not in given]
+    for name in known.difference(kinds):
+        close = difflib.get_close_matches(name, silent, 1, 0.75)
+        if close:
+            raise SchemaError(
+                f"the schema declares {name!r}, which no column is called. Did you mean "
+                f"{close[0]!r}? It has no declaration"
+            )
+    for name in silent:
+        if kinds[name] == "datetime":
+            raise SchemaError(
+                f"{name!r} is a date, and would enter as seconds since 1970. Make a number with a "
+                f"unit and a range first, for example days since a public date: {name}_days"
+            )
+
+
 def check_first(formula: Any) -> None:
     """Refuse a call whose first argument is not a formula."""
     if isinstance(formula, str):
@@ -325,6 +352,7 @@ def build_request(
         subset=common["subset"],
         weights=common["weights"],
     )
+    check_declared(kinds, declared, bounds, needed)
     full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
     request = Request(
         verb=verb,

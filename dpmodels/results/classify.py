@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError, choice
+from dpmodels.errors import NotPrivateWarning, RequestError, choice
+from dpmodels.quiet import tell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,6 +125,12 @@ def confusion_table(fit: Fit, new: Any) -> pd.DataFrame:
             f"{fit.kind.name} does not predict classes: confusion_table() and balanced_error() "
             'take a fit of dp_bayes, or of dp_glm(family="binomial")'
         )
+    if fit.nobs is not None and fit.nobs == len(new):
+        text = (
+            f"these are {len(new)} rows, as many as the fit was made from. If they are the same, "
+            "this table is a release that nobody paid for: NOT PRIVATE. Use public rows"
+        )
+        tell(NotPrivateWarning(text))
     levels = list(fit.design.levels)
     at = {level: k for k, level in enumerate(levels)}
     counts = np.zeros((len(levels), len(levels)), dtype=int)

@@ -6,6 +6,7 @@ the engine (:mod:`dpmodels.scoring`) does the rest. Proofs: ``scoring/theory.md`
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,7 +79,25 @@ def plan(request: Request, design: Design, n: int | None) -> Plan:
     if asked and request.weights is not None:
         raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
     model = Model((Chain(score_of(request)),), guess=_guess(request, design), statistics=asked)
-    return plan_fit(request, design, planning_rows(request, n), model)
+    plan = plan_fit(request, design, planning_rows(request, n), model)
+    return replace(plan, advice=(*_clipped_counts(request, design), *plan.advice))
+
+
+def _clipped_counts(request: Request, design: Design) -> tuple[str, ...]:
+    """Warn of counts that are declared to be 0 or 1: all others would be clipped to 1. Public."""
+    response = design.response
+    if not (
+        family_of(request["family"]).domain == "whole numbers from 0"
+        and response is not None
+        and response.interval is not None
+        and response.interval[1] <= 1.0
+    ):
+        return ()
+    return (
+        f"{response.name!r} is a count by family={request['family']!r}, and declared from "
+        f"{response.interval[0]:g} to {response.interval[1]:g}: larger counts are clipped. Declare "
+        f"the largest count, for example bounds={{{response.name!r}: (0, 50)}}",
+    )
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

@@ -13,7 +13,9 @@ from dpmodels.errors import (
     FormulaPrivacyError,
     NotReleasedError,
     RequestError,
+    SchemaError,
     UnknownOptionError,
+    UtilityWarning,
 )
 
 RNG = np.random.default_rng(0)
@@ -90,3 +92,28 @@ def test_what_is_asked_of_a_family():
     paid = dp.dp_glm("dead ~ x", FRAME, schema=schema, seed=1, fit_stats=True, **CALL)
     assert paid.deviance == paid.stats["deviance"]
     assert paid.null_deviance == paid.stats["null_deviance"]
+
+
+def test_a_declaration_that_no_column_has():
+    """ln_wge=: the range of ln_wage was bought, without a word."""
+    frame = FRAME.rename(columns={"x": "ln_wage"})
+    typed = dp.Schema(y=dp.Real(0, 1), ln_wge=dp.Real(0, 1))
+    with pytest.raises(SchemaError, match=r"declares 'ln_wge'.*Did you mean 'ln_wage'"):
+        dp.dp_ols("y ~ ln_wage", frame, schema=typed, **CALL)
+    wide = dp.Schema(y=dp.Real(0, 1), ln_wage=dp.Real(0, 1), elsewhere=dp.Real(0, 1))
+    assert dp.dp_ols("y ~ ln_wage", frame, schema=wide, seed=1, **CALL).released
+
+
+def test_a_date_is_no_number_by_itself():
+    dates = FRAME.assign(day=pd.date_range("2000-01-01", periods=len(FRAME)))
+    with pytest.raises(SchemaError, match=r"'day' is a date.*days since a public date: day_days"):
+        dp.dp_ols("y ~ day", dates, bounds={"y": (0, 1)}, **CALL)
+    declared = {"y": (0, 1), "day": (946684800.0, 1.3e9)}
+    assert dp.dp_ols("y ~ day", dates, bounds=declared, seed=1, **CALL).released
+
+
+def test_a_count_that_is_declared_as_an_event():
+    frame = FRAME.assign(visits=RNG.poisson(2.0, 3000).astype(float))
+    call = {"family": "poisson", "seed": 1, **CALL}
+    with pytest.warns(UtilityWarning, match=r"larger counts are clipped.*\(0, 50\)"):
+        dp.dp_glm("visits ~ x", frame, bounds={"x": (0, 1), "visits": (0, 1)}, **call)

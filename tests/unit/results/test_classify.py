@@ -1,11 +1,13 @@
 """Confusion tables of every fit that predicts a class."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.errors import RequestError
+from dpmodels.errors import NotPrivateWarning, RequestError
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -53,6 +55,19 @@ def test_rows_without_class_or_prediction_are_not_counted():
         dp.balanced_error(fit, data.assign(y=7.0))
     with pytest.raises(RequestError, match="no column 'y'"):
         dp.confusion_table(fit, data[["x"]])
+
+
+def test_the_rows_of_the_fit_are_no_public_rows():
+    """As many rows as the fit has: the table may be a release that nobody paid for."""
+    data = pd.DataFrame({"x": X, "y": Y.astype(float)})
+    schema = dp.Schema(x=dp.Real(-1, 1), y=dp.Binary())
+    fit = dp.dp_glm("y ~ x", data, eps=4, delta=1e-6, schema=schema, seed=1)
+    for use in (dp.confusion_table, dp.balanced_error):
+        with pytest.warns(NotPrivateWarning, match="as many as the fit was made from"):
+            use(fit, data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dp.confusion_table(fit, data[:1000])
 
 
 def test_a_regression_has_none():
