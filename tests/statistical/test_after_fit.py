@@ -70,12 +70,13 @@ def test_r_squared_is_covered(n, eps):
     inside = []
     for m in moments(n, eps, rng):
         fit = regress(m, B, Y)
-        if fit.trust < UNUSABLE:  # then a fit reports none
+        if fit.trust < UNUSABLE:  # then a fit says [0, 1]
             continue
-        found = r_squared(m, fit, ONE)
-        inside.append(abs(found.value - truth) <= 1.959964 * found.se)
+        share = r_squared(m, fit, ONE).share
+        assert 0 <= share.low <= share.value <= share.high <= 1
+        inside.append(share.low <= truth <= share.high)
     print(n, eps, sum(inside), len(inside))
-    if (n, eps) == (1000, 0.1):  # noise rules this cell: nothing is reported
+    if (n, eps) == (1000, 0.1):  # noise rules this cell
         assert not inside
         return
     assert 0.93 <= np.mean(inside) <= 0.97, np.mean(inside)
