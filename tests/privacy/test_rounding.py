@@ -1,11 +1,13 @@
 """Constants that pay for the rounding of floats: rows whose bound holds in rational arithmetic.
 
 Every float is a fraction; here lengths are those of the fractions, without a rounding of their own.
-Without the constant one row in three is longer than its bound by its last digit. On lattices of
-2^20 steps the constants cannot be seen: an integer vector longer than 2^20 is longer by 2^-21 at
-least, and floats err by 2^-30 there (tests/mutants says so of each).
+Without the constant one row in three is longer than its bound by its last digit. Vectors that are
+rounded to a lattice of 2^20 steps cannot show it: an integer vector longer than 2^20 is longer by
+2^-21 at least, and floats err by 2^-30 there (tests/mutants says so of each). Products of integers,
+as scores are, can.
 """
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +16,8 @@ import pytest
 from dpmodels.exact.rowmap import RowMap, UnitScale
 from dpmodels.models.glm.newton import WorkingRows
 from dpmodels.models.linear.scores import ScoreMap
+from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.sums import Centre, ScorePass
 
 
 def square(row):
@@ -66,3 +70,24 @@ def test_rows_that_were_scaled_onto_the_ball_are_told_from_those_inside():
     k = scores.integers(rows.copy())
     assert not k[2:, inside].any() and k[:2, inside].any(axis=0).all()
     assert beyond.sum() > 300 and not k[:2, beyond].any() and k[2:, beyond].any(axis=0).all()
+
+
+def test_a_score_is_no_longer_than_its_clip_in_rationals():
+    """Radii made so that ``2^38 / (R a)``, the factor of a row of length a, all but is an integer."""
+    rng = np.random.default_rng(3)
+    plan = plan_pass(LINEAR, 2, 0.3, 100, 1, "replace", meat=True, tail=100)
+    at = Centre(
+        UnitScale(np.ones(2), np.zeros(2), False), np.eye(1), np.zeros(1), np.eye(1), 1.0
+    )
+    near = 0
+    for _ in range(1500):
+        length, k = rng.integers(2**19, 2**20), rng.integers(2, 2**17)
+        radius = np.nextafter(2.0**38 / (float(length) * float(k)), np.inf)
+        one = ScorePass(dataclasses.replace(plan, information=float(radius)), at)
+        (factor,) = one.factors(
+            np.array([1.0]), np.array([2.0 * plan.clip]), np.array([float(length)])
+        )
+        # steps of (R / 2^20) (4 C / 2^20): at most C
+        assert Fraction(float(factor)) * int(length) * Fraction(float(radius)) <= 2**38
+        near += factor == k - 1
+    assert near > 1000
