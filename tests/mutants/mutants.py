@@ -207,8 +207,52 @@ PEOPLE_PASSES = (
     Mutant(_S, "        if not self._public_n:\n            return\n        if self.person.count is not", "        if self.person.count is not", PASSES),
 )  # fmt: skip
 
+#: Noise inside variances, statistics and labels.
+NOISE = ("tests/statistical/test_noise_in_errors.py", "-k")
+STATS = ("tests/unit/results/test_stats_oracle.py",)
+LABELS = ("tests/unit/results/test_labels.py",)
+PRINTED = (
+    Mutant(f"{_M}mean/clipped.py", "privacy = H * (sd**2 * np.eye(d)", "privacy = H * (0.5 * sd**2 * np.eye(d)", (*NOISE, "mean")),
+    Mutant(f"{_M}glm/tested.py", "privacy = released.sd**2 * A @ A.T", "privacy = released.sd * A @ A.T", STATS),
+    Mutant(f"{_M}linear/eptr_estimate.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
+    Mutant(f"{_M}linear/inference.py", "T @ found.sampling @ T.T, T @ found.privacy @ T.T", "T @ found.sampling @ T.T, 0.5 * T @ found.privacy @ T.T", (*NOISE, "moments")),
+    Mutant(f"{_M}glm/estimate.py", "sigma**2 * inverse @ inverse", "sigma * inverse @ inverse", (*NOISE, "objpert")),
+    Mutant("dpmodels/scoring/report.py", "privacy[at, at] = one.T @ one.inference.privacy @ one.T.T", "privacy[at, at] = 0.5 * one.T @ one.inference.privacy @ one.T.T", (*NOISE, "the_printed_error_is")),
+    Mutant("dpmodels/scoring/deviance.py", '"deviance_se": float(found.sds[2])', '"deviance_se": float(found.sds[1])', (*NOISE, "statistics_of_a_fit")),
+    Mutant("dpmodels/scoring/deviance.py", 'out["aic"] = deviance + 2.0 * p', 'out["aic"] = deviance + p', STATS),
+    Mutant("dpmodels/scoring/deviance.py", "null = 2.0 * (convex - whole", "null = 1.9 * (convex - whole", STATS),
+    Mutant(f"{_M}glm/scored.py", '"dispersion": before.phi / part.unit**2', '"dispersion": before.phi / part.unit', STATS),
+    Mutant(f"{_M}quantile/scored.py", "math.sqrt(part.release.before.phi) / part.unit", "math.sqrt(part.release.before.phi)", STATS),
+    Mutant(f"{_M}robust/scored.py", '"scale": math.sqrt(part.release.before.phi) / part.unit', '"scale": math.sqrt(part.release.before.phi)', STATS),
+    Mutant(f"{_M}moments/regression.py", 'stats["noise_margin"] = fit.trust', 'stats["noise_margin"] = 0.0', STATS),
+    Mutant("dpmodels/after/association.py", "first.append((found.statistic / found.df, found.df, found.pvalue))", "first.append((found.statistic, found.df, found.pvalue))", STATS),
+    Mutant("dpmodels/after/association.py", "top = float(chi2.ppf(level, len(excluded)))", "top = float(chi2.ppf(level, 1))", LABELS),
+    Mutant("dpmodels/results/contrasts.py", "self.L[i] - self.L[j] for i, j in both", "self.L[j] - self.L[i] for i, j in both", LABELS),
+    Mutant("dpmodels/results/contrasts.py", "tuple(map(str, listed))", "tuple(map(str, reversed(listed)))", LABELS),
+    Mutant(f"{_M}table/testing.py", "{axis.labels[1]} - {axis.labels[0]}", "{axis.labels[0]} - {axis.labels[1]}", LABELS),
+)  # fmt: skip
+
+#: Constants that pay for rounding: seen by fractions, or by nobody.
+FRACTIONS = ("tests/privacy/test_rounding.py",)
+_UNSEEN = (
+    "integers rounded towards zero: a vector of integers longer than 2^20 is so by 2^-21 at least, "
+    "floats of that size err by 2^-30, so none is reached without the constant either"
+)
+ROUNDING = (
+    Mutant(f"{_M}glm/newton.py", "_SHRINK = 1.0 - 2.0**-36", "_SHRINK = 1.0", FRACTIONS),
+    Mutant(f"{_X}rowmap.py", "_SHRINK = 1.0 - 2.0**-36", "_SHRINK = 1.0", FRACTIONS),
+    Mutant(f"{_M}linear/scores.py", "_ON_BALL = 1.0 - 2.0**-30", "_ON_BALL = 1.0", FRACTIONS),
+    Mutant(f"{_M}linear/scores.py", "_ON_BALL = 1.0 - 2.0**-30", "_ON_BALL = 1.0 - 2.0**-20", FRACTIONS),
+    Mutant(f"{_M}glm/lattice.py", "_SHRINK = 1.0 - 2.0**-36", "_SHRINK = 1.0", FRACTIONS, equivalent=_UNSEEN),
+    Mutant(f"{_M}glm/release.py", "_SHRINK = 1.0 - 2.0**-36", "_SHRINK = 1.0", FRACTIONS, equivalent=_UNSEEN),
+    Mutant(f"{_X}people.py", "TOP = STEPS * (1.0 - 2.0**-36)", "TOP = STEPS", FRACTIONS, equivalent=_UNSEEN),
+    Mutant("dpmodels/scoring/sums.py", "SHRINK = 1.0 - 2.0**-36", "SHRINK = 1.0", FRACTIONS),
+)  # fmt: skip
+
 MUTANTS = (
     *BY_THEMSELVES,
+    *ROUNDING,
+    *PRINTED,
     *PEOPLE_PASSES,
     *INNER_NORMALS,
     *ACCOUNTS,
