@@ -53,7 +53,7 @@ def filled(k: int) -> int:
     return k if k <= _AT_ONCE else k + -k % _AT_ONCE
 
 
-def mapped(matrix: Array, block: Array) -> Array:
+def mapped(matrix: Array, block: Array, *, upper: tuple[int, int] = (0, 0)) -> Array:
     """Return ``matrix @ block``, (k, m), the image of a row (a column of ``block``) by itself.
 
     It is a function of the row and the matrix alone: not of the row's place, of the rows beside
@@ -63,22 +63,34 @@ def mapped(matrix: Array, block: Array) -> Array:
     Few coordinates are one multiplication and addition after the other. Of more, row and matrix
     are cut into parts of b bits whose products BLAS adds up without a rounding: what is left out
     is below ``q 2^-2b`` of the largest entry of its row.
+
+    Parameters
+    ----------
+    upper : (int, int)
+        (r, p): the first r rows are upper triangular and see p columns, those behind them but for
+        the last see none. A cell that is not finite reaches the first row, so its row's image is
+        not finite whichever it is.
     """
     k, q = matrix.shape
     m = block.shape[1]
     out = np.empty((k, m + ROW_PAD))[:, :m]
     if k * q <= _ONE_BY_ONE:
         part = np.empty(m)
-        for row, image in zip(matrix, out, strict=True):
-            np.multiply(block[0], row[0], out=image)
-            for factor, cells in zip(row[1:], block[1:], strict=True):
+        r, p = upper
+        for i, (row, image) in enumerate(zip(matrix, out, strict=True)):
+            a, b = (i, p) if i < r else (0, q)
+            if r <= i < k - 1 and r:
+                image[:] = 0.0
+                continue
+            np.multiply(block[a], row[a], out=image)
+            for factor, cells in zip(row[a + 1 : b], block[a + 1 : b], strict=True):
                 np.multiply(cells, factor, out=part)
                 image += part
         return out
     bits = (_EXACT - (q - 1).bit_length()) // 2
-    upper, both, size = _cut(matrix, bits)
+    high, both, size = _cut(matrix, bits)
     for a in range(0, m, _WIDTH):
-        _exactly(upper, both, size, bits, block[:, a : a + _WIDTH], out[:, a : a + _WIDTH])
+        _exactly(high, both, size, bits, block[:, a : a + _WIDTH], out[:, a : a + _WIDTH])
     return out
 
 

@@ -260,6 +260,7 @@ def release_scoring(
             (PersonPass if plan.people else ScorePass)(
                 within(one, chain.score, state, coordinates, design),
                 _centre(chain.score, state, k, coordinates, design),
+                turned=True,
             )
             for chain, state in zip(plan.chains, states, strict=True)
         ]

@@ -7,9 +7,8 @@ up and pulled into the ball of C, a person's information into a ball of trace R_
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -31,7 +30,7 @@ from dpmodels.scoring.sums import (
 )
 
 if TYPE_CHECKING:
-    from dpmodels.scoring.sums import Adding, Released
+    from dpmodels.scoring.sums import Adding
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.windows import Coins
 
@@ -44,8 +43,11 @@ Mask = npt.NDArray[np.bool_]
 _ROW_MOST = 2.0**10
 
 
+@dataclass(frozen=True, eq=False)
 class PersonPass(ScorePass):
     """The public map of one pass: a block of whole people to integers."""
+
+    turned: bool = True
 
     def add_people(self, adding: Adding, block: BlockOfPeople, chosen: Any) -> None:
         """Add a block; ``chosen``: its people of the meat and of the ordinary information."""
@@ -115,39 +117,13 @@ class PersonPass(ScorePass):
         np.divide(factor, size, out=factor, where=size > 0.0)
         adding.score += integers_of(np.trunc(own * factor).sum(axis=1)).astype(object)
 
-    @functools.cached_property
-    def _turned(self) -> tuple[Array, Array, Array | None]:
-        """Return (turn Q, matrix, shift): rows are mapped to ``Q'w``, by a triangular matrix.
-
-        Balls, clips and the law of the noise know no direction, and half of the multiplications
-        of a row fall away.
-        """
-        matrix, shift = self.affine
-        r, p = self.centre.W0.shape
-        M = matrix.copy()
-        turn, M[:r, :p] = np.linalg.qr(matrix[:r, :p])
-        if shift is not None:
-            shift = shift.copy()
-            shift[:r] = turn.T @ shift[:r]
-        return turn, M, shift
-
     def _image(self, block: Array) -> Array:
         """Return (Q'w in lattice steps, what the model sees) of rows, each by itself."""
-        _, matrix, shift = self._turned
+        matrix, shift = self.affine
         image = sparsely(matrix, block)
         if shift is not None:
             image += shift
         return image
-
-    def back(self, released: Released) -> Released:
-        """Return what was released in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
-        turn = self._turned[0]
-        whole = {
-            name: turn @ part @ turn.T
-            for name in ("information", "meat", "spread")
-            if (part := getattr(released, name)) is not None
-        }
-        return replace(released, score=turn @ released.score, **whole)
 
 
 @dataclass(frozen=True, eq=False)

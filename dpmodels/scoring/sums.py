@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -223,10 +223,14 @@ class ScorePass:
     ----------
     plan : PassPlan
     centre : Centre
+    turned : bool
+        Rows are mapped to ``Q'w``, by a triangular matrix: balls, clips and the law of the noise
+        know no direction, and half of the multiplications of a row fall away.
     """
 
     plan: PassPlan
     centre: Centre
+    turned: bool = False
 
     def sums(self, blocks: Iterable[Array], coins: Coins | None = None) -> PassSums:
         """Return the exact sums over blocks ``(q, m)``, m <= 8192.
@@ -383,14 +387,24 @@ class ScorePass:
     def _image(self, block: Array) -> Array:
         """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing."""
         matrix, shift = self.affine
-        image = mapped(matrix, block)
+        upper = self.centre.W0.shape if self.turned else (0, 0)
+        image = mapped(matrix, block, upper=upper)
         if shift is not None:
             image += shift
         return image
 
     def back(self, released: Released) -> Released:
-        """Return what was released in the coordinates of the centre."""
-        return released
+        """Return what was released in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
+        turn = self._map[0]
+        if turn is None:
+            return released
+        whole = {
+            name: turn @ part @ turn.T
+            for name in ("information", "meat", "spread")
+            if (part := getattr(released, name)) is not None
+        }
+        far = None if released.far is None else turn @ released.far
+        return replace(released, score=turn @ released.score, far=far, **whole)
 
     @property
     def step(self) -> float:
@@ -433,12 +447,29 @@ class ScorePass:
         size = beyond_clip(norm[some], self.plan)
         return along(z[:, some], psi[some], size, length[some], self.plan.far)
 
-    @functools.cached_property
+    @property
     def affine(self) -> tuple[Array, Array | None]:
         """Return the affine map of a block to w in lattice steps and to what the model sees.
 
         Matrix and shift. What the model sees is the last row; rows between are zero.
         """
+        return self._map[1:]
+
+    @functools.cached_property
+    def _map(self) -> tuple[Array | None, Array, Array | None]:
+        """Return (turn Q or None, matrix, shift)."""
+        matrix, shift = self._of_centre()
+        if not self.turned:
+            return None, matrix, shift
+        r, p = self.centre.W0.shape
+        turn, upper = np.linalg.qr(matrix[:r, :p])
+        matrix[:r, :p] = np.triu(upper)
+        if shift is not None:
+            shift[:r] = turn.T @ shift[:r]
+        return turn, matrix, shift
+
+    def _of_centre(self) -> tuple[Array, Array | None]:
+        """Return the affine map in the coordinates of the centre."""
         c = self.centre
         r, p = c.W0.shape
         M = np.zeros((max(r + 1, filled(r)), len(c.unit.scale)))

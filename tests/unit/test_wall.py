@@ -681,7 +681,7 @@ NOT_OF_A_ROW = {
     "exact.bycell.sum_of": _EXACT,
     "exact.rowmap.RowMap._map": _PUBLIC,
     "models.robust.tabulated.Tabulated.start": _PUBLIC,
-    "scoring.people.PersonPass._turned": _PUBLIC,
+    "scoring.sums.ScorePass._map": _PUBLIC,
     "scoring.mean_score.MeanScore._events": _PUBLIC,
     "scoring.mean_score.MeanScore._logs": _PUBLIC,
     "scoring.mean_score.MeanScore._few_counts": _PUBLIC,

@@ -69,7 +69,7 @@ def test_turned_coordinates_say_the_same(intercept):
 def test_the_turned_map_is_triangular_and_a_missing_response_voids_the_row():
     at, block = centre(3, True), people(3, True)
     one = PersonPass(plan(), at)
-    _, matrix, _ = one._turned
+    _, matrix, _ = one._map
     assert (matrix[:-1, :P] == np.triu(matrix[:-1, :P])).all()
     whole = sums_of_people([one], [block])[0]
     more = np.hstack([block.rows, block.rows[:, :1]])
