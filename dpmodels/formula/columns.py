@@ -13,6 +13,7 @@ from dpmodels.formula import intervals as iv
 from dpmodels.formula.design import Column, TermInfo
 from dpmodels.formula.nodes import Basis, Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product
+from dpmodels.variables import LARGEST
 
 __all__ = [
     "atom_of",
@@ -127,6 +128,8 @@ def columns_of(product: Product, term: str) -> list[Column]:
             interval = a.intervals[i] if k == 0 else iv.multiply(interval, a.intervals[i])
         if product.scale != 1.0:
             interval = iv.scale(interval, product.scale)
+        known = all(a.intervals[i] for a, i in zip(product.atoms, index, strict=True))
+        _within(interval, known, name)
         out.append(column_of(name, interval, term, kind))
         for k, a in enumerate(product.atoms):
             index[k] += 1
@@ -134,6 +137,15 @@ def columns_of(product: Product, term: str) -> list[Column]:
                 break
             index[k] = 0
     return out
+
+
+def _within(interval: iv.Interval, known: bool, name: str) -> None:
+    """Refuse a product of declared ranges that is beyond any range that could be declared."""
+    if known and interval is None:
+        raise FormulaError(
+            f"the range of {name!r}, a product of declared ranges, goes beyond {LARGEST:g}. Narrow "
+            "the ranges of its variables, or give them in larger units"
+        )
 
 
 def part_norms(parts: list[Product], norm: str) -> float | None:
@@ -159,6 +171,7 @@ def weighted(c: Column, w: Node) -> Column:
     assert w.interval is not None
     root = (math.sqrt(w.interval[0]), math.sqrt(w.interval[1]))
     interval = iv.multiply(c.interval, root)
+    _within(interval, c.interval is not None, c.name)
     lo, hi = interval if interval is not None else (None, None)
     return Column(c.name, lo, hi, c.term, c.kind)
 

@@ -161,6 +161,7 @@ BY_THEMSELVES = (
     Mutant(f"{_X}total.py", "np.where(whole, sums, 0.0).astype(np.int64)", "np.nan_to_num(sums).astype(np.int64)", TOTAL),
     Mutant("dpmodels/scoring/sums.py", "usable(square, psi, omega)", "usable(square, psi)", TOTAL),
     Mutant("dpmodels/variables.py", "max(-lo, hi) > LARGEST", "hi > LARGEST", TOTAL),
+    Mutant("dpmodels/formula/columns.py", "if known and interval is None:", "if False:", TOTAL),
     Mutant("dpmodels/formula/intervals.py", "max(abs(lo), abs(hi)) <= LARGEST", "max(abs(lo), abs(hi)) < math.inf", TOTAL),
 )  # fmt: skip
 

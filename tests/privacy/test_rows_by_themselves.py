@@ -534,3 +534,6 @@ def test_ranges_beyond_what_squares_allow_are_refused():
     for term in ("I(x**3)", "exp(x)"):
         with pytest.raises(FormulaError, match=r"beyond 1e\+100"):
             dp.dp_ols(f"y ~ {term}", data, bounds={"x": (0, 1e60), "y": (0, 1)}, **more)
+    wide = {"x": (0, 1e60), "z": (-1e60, 1), "y": (0, 1)}
+    with pytest.raises(FormulaError, match=r"'x:z', a product .* beyond 1e\+100"):
+        dp.dp_ols("y ~ x:z", {**data, "z": data["x"]}, bounds=wide, **more)
