@@ -65,7 +65,12 @@ print(fit.summary())
 # %% [markdown]
 # ## Read it
 #
-# `bse` contains the privacy noise: `total^2 = sampling^2 + privacy^2`. The two parts are there separately.
+# The printed error (`error` below, `std_error` of `tidy()`) is the one that z, p and the interval rest on. Its parts: sampling, which you
+# would have without privacy; privacy noise (`std_error^2 = sampling^2 + privacy^2`, also `fit.bse`); and a bound on what the clipping of
+# long rows may have moved.
+
+# %%
+fit.errors().round(4)
 
 # %%
 fit.tidy().round(4)
@@ -78,7 +83,7 @@ fit.conf_int()
 ax = fit.plot()
 
 # %% [markdown]
-# What was not paid for does not exist. There are no residuals and there is no R-squared to look at:
+# What was not paid for does not exist. The last pass holds an R-squared, with an interval; there are no residuals to look at:
 
 # %%
 try:

@@ -11,8 +11,8 @@
 #
 # `dp_glm`, `dp_quantreg` and `dp_mest` fit generalised linear, quantile and robust regressions with
 # one engine, private Fisher scoring: a rough start, then a few passes that release clipped *scores*
-# and an information matrix. Standard errors are robust, contain the privacy noise, and are near the
-# non-private ones; intervals allow for what the clipping may have moved.
+# and an information matrix. Standard errors are robust, contain the privacy noise, and allow for what
+# the clipping may have moved, as intervals, z and p do.
 
 # %%
 import warnings
@@ -68,21 +68,22 @@ print(probit.predict(new, interval="confidence").round(3))
 # %% [markdown]
 # ## How much does the noise cost?
 #
-# The privacy part of a standard error stands beside the sampling part. The same study at four
-# budgets; the grey line is the error without any privacy:
+# `fit.errors()` has the parts of a printed error. The same study at four budgets; the grey line is
+# the sampling part, about what the error would be without privacy:
 
 # %%
 rows = []
 for eps in (0.25, 0.5, 1, 4):
     one = dp.dp_glm(formula, data, eps=eps, **call)
-    rows.append((eps, one.params["lncoins"], one.bse["lncoins"], one.bse_sampling["lncoins"]))
-costs = pd.DataFrame(rows, columns=["eps", "estimate", "se", "sampling"])
+    rows.append((eps, one.params["lncoins"], *one.errors().loc["lncoins"]))
+columns = ["eps", "estimate", "error", "std_error", "sampling", "privacy", "bias_bound"]
+costs = pd.DataFrame(rows, columns=columns)
 print(costs.round(4).to_string(index=False))
 
 # %%
 # alt: Standard error of a log odds ratio against eps: the total falls towards the sampling part
 figure, ax = plt.subplots(figsize=(6, 3))
-ax.plot(costs["eps"], costs["se"], marker="o", label="total")
+ax.plot(costs["eps"], costs["error"], marker="o", label="total")
 ax.plot(costs["eps"], costs["sampling"], marker="o", color="grey", label="sampling part")
 ax.set(xscale="log", xlabel="eps", ylabel="standard error of lncoins", ylim=(0, None))
 ax.set_xticks(costs["eps"], [f"{e:g}" for e in costs["eps"]])
@@ -147,12 +148,15 @@ print(huber.params.round(3).to_dict(), "scale", round(huber.stats["scale"], 3))
 # %% [markdown]
 # ## The other methods
 #
-# `objpert` (objective perturbation) solves a noisy objective. It takes over by a public rule where
-# the noise of the information would rule (wide designs at a small eps), without inference, and with
-# public data; a ridge shrinks its coefficients. The summary says which method ran and why.
+# `scoring` serves every model with errors; its plan says whether the budget carries the model. With
+# `inference=False` (or an option that only it has, or under `relation="add-remove"` without
+# `n_guess=`) `objpert` runs: objective perturbation, which solves a noisy objective. Its ridge
+# shrinks coefficients, and that bias is in its errors to first order only: it prints no z and p.
+# The summary says which method ran and why.
 
 # %%
 plan = dp.plan(formula, n=20190, eps=1, delta=1e-6, verb="dp_glm", schema=schema)
 print(plan.request.method.name, {k: round(v, 4) for k, v in plan.expected_se.items()})
+print(plan.forecast)
 ridge = dp.dp_glm(formula, data, eps=1, method="objpert", **call)
 print(dp.etable([fit, ridge]))

@@ -89,8 +89,8 @@ print(median.params.round(2).to_dict(), median.bse.round(2).to_dict())
 
 # %%
 direct = dp.dp_ols("wage ~ age + school", people, eps=1.5, delta=1e-6, schema=schema, seed=1)
-print("direct   ", direct.params.round(3).to_numpy(), direct.bse.round(4).to_numpy())
-print("released ", fit.params.round(3).to_numpy(), fit.bse.round(4).to_numpy())
+print("direct   ", direct.params.round(3).to_numpy(), direct.errors()["error"].round(4).to_numpy())
+print("released ", fit.params.round(3).to_numpy(), fit.errors()["error"].round(4).to_numpy())
 
 # %%
 # alt: Two coefficients, each with two intervals: from the direct fit a short one, from the noised table a longer one

@@ -73,11 +73,12 @@ new = {"disea": [5, 20], "lncoins": [0, 3.2], "health": ["good", "poor"]}
 print(fit.predict(new, interval="confidence").round(3))
 
 # %% [markdown]
-# R-squared is noisy and has a standard error. The intervals of this fit also allow for what clipping may have moved
-# (`fit.bias_bound`).
+# R-squared is noisy and has an interval. Errors, intervals, z and p of this fit also allow for what clipping may have moved
+# (`fit.errors()` has the parts).
 
 # %%
-print(f"R-squared {fit.rsquared:.3f} (se {fit.rsquared_se:.3f}), F {fit.fvalue:.0f}")
+low, high = fit.stats["r_squared_low"], fit.stats["r_squared_high"]
+print(f"R-squared {fit.rsquared:.3f} [{low:.3f}, {high:.3f}], F {fit.fvalue:.0f}")
 
 # %% [markdown]
 # ## `car::linearHypothesis`, `car::Anova`, `multcomp::glht`

@@ -15,6 +15,17 @@ from nbclient import NotebookClient
 HERE = Path(__file__).resolve().parent
 
 
+def joined(outputs):
+    """Join what was printed in pieces: where the kernel cuts it is chance."""
+    out = []
+    for one in outputs:
+        if out and one.output_type == out[-1].output_type == "stream" and one.name == out[-1].name:
+            out[-1].text += one.text
+        else:
+            out.append(one)
+    return out
+
+
 def build(source):
     """Execute one source and write its notebook."""
     notebook = jupytext.read(source)
@@ -28,6 +39,7 @@ def build(source):
         cell.metadata = {}
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
+            cell.outputs = joined(cell.outputs)
             described = re.search(r"^# alt: (.+)$", cell.source, re.MULTILINE)
             for output in cell.outputs:
                 if described and "image/png" in output.get("data", {}):
