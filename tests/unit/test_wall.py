@@ -687,7 +687,7 @@ NOT_OF_A_ROW = {
     "scoring.mean_score.MeanScore._few_counts": _PUBLIC,
     "scoring.rare._mean_log": _PUBLIC,
     "scoring.score.Start.heard": _PUBLIC,
-    "scoring.sums.ScorePass.affine": _PUBLIC,
+    "scoring.sums.ScorePass._of_centre": _PUBLIC,
     "scoring.state.State.length": _PUBLIC,
     "scoring.state.State.trace": _PUBLIC,
     "scoring.state.roots": _PUBLIC,

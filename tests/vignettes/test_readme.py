@@ -47,7 +47,11 @@ def test_quick_start_runs_and_looks_as_shown():
 
 def test_the_two_commands_are_those_of_the_continuous_integration():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert 'pip install -e ".[dev]" && .venv/bin/python -m pytest' in README
-    assert "pip install . && .venv/bin/dpmodels demo" in README
-    # it takes the lines off the README, as they are typed there
-    assert '"$(typed pytest)"' in script and "typed 'dpmodels demo'" in script
+    assert '"$(typed pytest)"' in script and "$(typed 'dpmodels demo' |" in script
+    assert "export" not in script and "unset OMP_NUM_THREADS OPENBLAS_NUM_THREADS" in script
+    # what it types is found in this file, word by word
+    lines = [line for line in README.splitlines() if line.startswith("python3 -m venv")]
+    (tests,) = [line for line in lines if "pytest" in line]
+    (demo,) = [line for line in lines if "dpmodels demo" in line]
+    assert tests.endswith('pip install -e ".[dev]" && .venv/bin/python -m pytest -n auto')
+    assert demo.endswith("pip install . && .venv/bin/dpmodels demo")

@@ -51,7 +51,7 @@ def test_turned_coordinates_say_the_same(intercept):
         Released(score=np.asarray(sums.score, float) * one.plan.clip / 2**20, **real)
     )
 
-    image = ScorePass._image(one, block.rows.copy())  # the centre's own coordinates
+    image = ScorePass(one.plan, at)._image(block.rows.copy())  # the centre's own coordinates
     w, psi = image[:-1] / one.step, image[-1]
     R2, C = one.plan.information**2, one.plan.clip
     H, J, s = np.zeros((P, P)), np.zeros((P, P)), np.zeros(P)
