@@ -176,14 +176,12 @@ def _given(
     fits: Sequence[Fit | Iterable[Fit] | str], type: str | None
 ) -> tuple[list[Fit], str | None]:
     """Return the fits of a call, however they were given, and the type."""
-    some: list[Any]
-    *some, last = fits or ([],)
+    some: list[Any] = list(fits)
+    last = some[-1] if some else None
     if isinstance(last, str):
         if type is not None:
             raise RequestError("etable takes the type once: etable([fit1, fit2], type='tex')")
-        type = last
-    else:
-        some.append(last)
+        type = some.pop()
     found: list[Fit] = []
     for one in some:
         several = isinstance(one, Iterable) and not isinstance(one, (Fit, str))
