@@ -88,9 +88,8 @@ class Etable(Shown):
 
 
 def etable(
-    fits: Fit | Iterable[Fit],
+    *fits: Fit | Iterable[Fit] | str,
     type: str | None = None,
-    *,
     se: str = "total",
     stats: Sequence[str] | None = None,
     digits: int = 3,
@@ -106,7 +105,8 @@ def etable(
 
     Parameters
     ----------
-    fits : list of Fit
+    *fits : Fit, or a list of them
+        ``etable(m1, m2)`` and ``etable([m1, m2])`` are the same; a text behind them is ``type``.
     type : {"text", "md", "html", "tex", "typst", "df"}, optional
         None: an object that prints as text and shows as HTML in a notebook. Else a string, or
         a DataFrame for ``"df"``.
@@ -137,39 +137,32 @@ def etable(
     Post-processing: costs nothing. The last line is the guarantee of all fits of the table
     together, if they were made from the same data.
     """
-    if isinstance(type, Fit):
-        raise RequestError("etable takes a list: etable([fit1, fit2])")
+    given, type = _given(fits, type)
     type = _ALSO.get(type or "", type)
-    fits = [fits] if isinstance(fits, Fit) else list(fits)
-    for fit in fits:
-        if not isinstance(fit, Fit):
-            raise RequestError(f"etable takes a list of fits, got {fit.__class__.__name__}")
-    if not fits:
-        raise RequestError("etable needs at least one fit")
     choice("se", se, ("total", "split"))
     choice("type", type or "text", TYPES)
     path = None if file is None else check_file(file)
     names = chosen(
-        dict.fromkeys(n for fit in fits for n in fit._record.estimate.names),
+        dict.fromkeys(n for fit in given for n in fit._record.estimate.names),
         order=order, keep=keep, drop=drop,
     )  # fmt: skip
-    columns = [_cells(fit, se, digits, stars) for fit in fits]
+    columns = [_cells(fit, se, digits, stars) for fit in given]
     rows = [
         Row((text, *(column.get(name, ("-", ""))[k] for column in columns)))
         for name in names
         for k, text in enumerate((labelled(name, labels), ""))
     ]
     facts = [
-        Row((_LABELS.get(key, key), *(_stat(fit, key, digits) for fit in fits)))
+        Row((_LABELS.get(key, key), *(_stat(fit, key, digits) for fit in given)))
         for key in (_DEFAULT_STATS if stats is None else stats)
     ]
     table = Etable(
         [
             f"({k}) {fit.method}\n{labelled(response_of(fit._record), labels)}"
-            for k, fit in enumerate(fits, 1)
+            for k, fit in enumerate(given, 1)
         ],
         [*rows, RULE, *facts],
-        (_legend(se), *((STARS,) if stars else ()), *_about(fits), joint_line(fits)),
+        (_legend(se), *((STARS,) if stars else ()), *_about(given), joint_line(given)),
         str(title),
     )
     if path is not None:
@@ -177,6 +170,31 @@ def etable(
     if type is None:
         return table
     return table.to_frame() if type == "df" else table.render(type)
+
+
+def _given(
+    fits: Sequence[Fit | Iterable[Fit] | str], type: str | None
+) -> tuple[list[Fit], str | None]:
+    """Return the fits of a call, however they were given, and the type."""
+    some: list[Any] = list(fits)
+    last = some[-1] if some else None
+    if isinstance(last, str):
+        if type is not None:
+            raise RequestError("etable takes the type once: etable([fit1, fit2], type='tex')")
+        type = some.pop()
+    found: list[Fit] = []
+    for one in some:
+        several = isinstance(one, Iterable) and not isinstance(one, (Fit, str))
+        for fit in one if several else [one]:
+            if not isinstance(fit, Fit):
+                raise RequestError(
+                    f"etable takes fits, got {fit.__class__.__name__}: etable(fit1, fit2), or a "
+                    "list of them"
+                )
+            found.append(fit)
+    if not found:
+        raise RequestError("etable needs at least one fit")
+    return found, type
 
 
 modelsummary = etable

@@ -74,5 +74,10 @@ def test_other_names_of_types_and_fits_without_a_list(make_fit):
     fit = make_fit()
     assert etable(fit, type="latex") == etable(fit, type="tex")
     assert etable(fit, type="markdown") == etable(fit, type="md")
-    with pytest.raises(RequestError, match="takes a list"):
-        etable(fit, fit)
+    both = etable([fit, fit], "tex")
+    assert etable(fit, fit, type="tex") == both == etable(fit, fit, "tex")
+    assert etable((f for f in (fit, fit)), type="tex") == both
+    with pytest.raises(RequestError, match="type once"):
+        etable(fit, "md", type="tex")
+    with pytest.raises(RequestError, match="at least one fit"):
+        etable()
