@@ -14,7 +14,8 @@
 #
 # | you have | method | what it spends on |
 # |---|---|---|
-# | ranges only | `ssp` | noisy second moments, in one or two stages |
+# | ranges only | `ssp` | noisy second moments for a start, then scores at the fit so far |
+# | ranges that may be ten times too wide | `ssp`, `ranges="uncertain"` | centre and scale of every number first |
 # | ranges nobody declared | `ssp` | 15 % of the budget buys them first |
 # | public rows, or public second moments | `pmt` | moments of rows whitened by the public ones |
 # | a wish for the exact sensitivity of the estimate | `eptr` | a test, then the coefficients |
@@ -46,8 +47,8 @@ ranges = {"age": (18, 70), "school": (0, 25), "wage": (0, 60)}
 # %% [markdown]
 # ## Only ranges are known
 #
-# The plan is free: it reads no row. The number of stages follows from n, the number of
-# coefficients, eps and delta alone.
+# The plan is free: it reads no row. What is released, with which share of the budget, follows from
+# n, the number of coefficients, eps and delta alone; the forecast says what intervals to expect.
 
 # %%
 schema = dp.Schema(age=dp.Real(18, 70), school=dp.Real(0, 25), wage=dp.Real(0, 60))

@@ -73,6 +73,15 @@ figure.tight_layout()
 plt.show()
 
 # %% [markdown]
+# The default method has a forecast: how large the noise of its information matrix will be beside the matrix. Up to .25 is fine, up
+# to .5 rough; beyond, coefficients are not determined (their z and p print as n/d), and a fit warns before it charges.
+
+# %%
+for n in (1_000, 3_000, 10_000):
+    plan = dp.plan("visits ~ coinsurance + age + smoker", schema, n=n, eps=0.5, delta=1e-6)
+    print(n, plan.forecast)
+
+# %% [markdown]
 # ## A ledger in a file
 #
 # The label names the data set; it is given by you, never computed from rows. A charge is committed before noise is drawn, so a

@@ -137,7 +137,7 @@ for note in fit.notes:
 #
 # `benchmarks/real_responses.py` does the same on 36 models of 23 tables; `benchmarks/results/real_responses.md` has every
 # cell. Ten of the models were looked at while the rules were made, 18 were named beforehand by others, eight were chosen
-# after the rules were frozen.
+# after the rules were frozen. Models of ten and more coefficients, rare events and long tails: `benchmarks/results/real_models.md`.
 
 # %%
 lines = Path(dp.__file__).parents[1].joinpath("benchmarks/results/real_responses.md")
