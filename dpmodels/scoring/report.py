@@ -174,7 +174,7 @@ def _void_rows(plan: Plan, design: Design, part: Part) -> list[str]:
         return []
     last, bins = part.release.plans[-1], part.release.released[-1].bins
     assert bins is not None
-    lost = 1.0 - float(np.sum(bins)) / last.rows
+    lost = min(1.0 - float(np.sum(bins)) / last.rows, 1.0)
     sd = last.noise.count * math.sqrt(len(bins)) / last.rows
     if plan.request.unit is not None:
         if lost < EMPTY or lost <= SEEN * sd:
