@@ -37,8 +37,7 @@ class Verb:
     with_public : str
         Default method where public data are given; empty: as without.
     instead : str
-        Method that takes the place of the default without inference, and where the default's plan
-        says that noise would rule.
+        Method that takes the place of the default without inference.
     predict : str
         ``"package.module:function"``, imported on first use; called as
         ``function(fit, new, what=, interval=, level=, se_fit=, outside=)``. Empty: no ``predict``.

@@ -75,10 +75,10 @@ def dp_ols(
     **options
         Options of the method (``dp.methods("eptr")``), and ``split, level, relation, na,
         on_no_reply, engine, subset, weights, n, units,
-        rows_per_unit, sort``. With "ssp" and "pmt", ``vcov="hetero"`` gives
-        standard errors that allow unequal variances, for a tenth of the budget (``split=``
-        changes it) and one more pass over the rows; the default, "iid", assumes one variance. They
-        are not conservative: 95 % intervals covered .92 to .96 with some thousand rows.
+        rows_per_unit, sort``. With "ssp" and "pmt" errors are robust (HC1) by default;
+        ``vcov="iid"`` assumes one variance. ``ranges="uncertain"`` (ssp) spends a twentieth of
+        mu^2 on the centre and scale of every number first, for declared ranges that may be ten
+        times too wide.
 
     Returns
     -------

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
@@ -35,8 +36,11 @@ class Combinations(Shown):
     Attributes
     ----------
     labels : tuple of str
-    L, effect, sd, bias : arrays
-        Rows of weights, estimates, total standard errors, bounds on the bias.
+    L, effect, sd, bias, error : arrays
+        Rows of weights, estimates, total standard errors, bounds on the bias, and the errors that
+        z, p and intervals rest on (printed): these hold both.
+    untested : array or None
+        Rows with a coefficient that is not determined: no z and p.
     statistic, pvalue, low, high : arrays
     level : float
     record : Record
@@ -57,7 +61,9 @@ class Combinations(Shown):
     level: float
     record: Record
     what: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    error: Array
+    untested: npt.NDArray[np.bool_] | None = None
 
     def conf_int(self, level: float | None = None) -> Array:
         """Return (k, 2) ends of intervals; half widths allow for bounded bias."""
@@ -75,7 +81,7 @@ class Combinations(Shown):
             {
                 "term": list(self.labels),
                 "estimate": self.effect,
-                "std_error": self.sd,
+                "std_error": self.error,
                 "statistic": self.statistic,
                 "p_value": self.pvalue,
                 "conf_low": self.low,
@@ -98,8 +104,9 @@ class Combinations(Shown):
         """Return the table."""
         low_name, high_name = inference.bound_names(self.level)
         cells = zip(
-            self.labels, f.column(self.effect, 4), f.column(self.sd, 4),
-            f.column(self.statistic, 2), [f.p_value(p) for p in self.pvalue],
+            self.labels, f.column(self.effect, 4), f.column(self.error, 4),
+            f.tested(f.column(self.statistic, 2), self.untested),
+            f.tested([f.p_value(p) for p in self.pvalue], self.untested),
             f.column(self.low, 4, self.high), f.column(self.high, 4, self.low), strict=True,
         )  # fmt: skip
         width = max(12, *(len(label) + 1 for label in self.labels))
@@ -129,14 +136,17 @@ def combine(
     sd[(np.abs(L[:, lost]) > 0).any(axis=1)] = np.nan
     found = est.bias_of(L)
     bias = np.zeros(len(L)) if found is None else found
+    untested = None
+    if est.untested is not None:
+        untested = np.asarray((np.abs(L[:, est.untested]) > 0).any(axis=1), dtype=bool)
     one = replace(
         est, names=labels, params=effect, vcov_sampling=np.diag(sd**2),
-        vcov_privacy=np.zeros((len(L), len(L))), bias=found, bias_bound=None, untested=None,
+        vcov_privacy=np.zeros((len(L), len(L))), bias=found, bias_bound=None, untested=untested,
     )  # fmt: skip
     low, high = inference.conf_int(one, level)
     return Combinations(
         labels, L, effect, sd, bias, inference.statistics(one), inference.p_values(one), low, high,
-        level, record, what, notes,
+        level, record, what, notes, inference.deciding(one), untested,
     )  # fmt: skip
 
 

@@ -135,7 +135,10 @@ class Estimates:
 
     @property
     def bse(self) -> pd.Series[float]:
-        """Total standard error, sqrt(sampling^2 + privacy^2)."""
+        """Root of the variances, sqrt(sampling^2 + privacy^2).
+
+        The printed error also holds what an interval allows for a bias: ``fit.errors()``.
+        """
         return self._errors("total", "bse")
 
     @property

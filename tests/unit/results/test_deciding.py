@@ -93,3 +93,21 @@ def test_a_widened_covariance_holds_every_combination():
         got = inference.quantile(0.95) * np.sqrt(np.einsum("ij,jk,ik->i", L, W, L))
         assert (got >= wanted * (1.0 - 1e-9)).all()
     assert inference.widened(Estimate(("a",), np.zeros(1), V[:1, :1], V[:1, :1])) == 2.0 * V[:1, :1]
+
+
+def test_a_contrast_prints_the_error_that_its_z_rests_on(quiet):
+    import pandas as pd
+
+    import dpmodels as dp
+
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.uniform(-1, 1, (3000, 2)), columns=["x", "v"])
+    frame["y"] = np.clip(frame["x"] + 0.3 * rng.standard_t(3, 3000), -5, 5)
+    bounds = {"x": (-1, 1), "v": (-1, 1), "y": (-5, 5)}
+    fit = dp.dp_ols("y ~ x + v", frame, eps=1, delta=1e-6, bounds=bounds, seed=1)
+    found = fit.contrast({"x": 1}).summary_frame().iloc[0]
+    assert found["std_error"] == pytest.approx(fit.errors().loc["x", "error"], rel=1e-9)
+    assert found["statistic"] == pytest.approx(found["estimate"] / found["std_error"], rel=1e-9)
+    half = (found["conf_high"] - found["conf_low"]) / 2
+    assert half == pytest.approx(inference.quantile(0.95) * found["std_error"], rel=1e-9)
+    assert found["std_error"] > fit.bse["x"]
