@@ -557,13 +557,13 @@ MUTANTS = (
         "dpmodels/scoring/engine.py",
         "start = Start.of(Q, s, guide.start(n) * per, coordinates)",
         "start = Start.of(Q, s, guide.early(n) * per, coordinates)",
-        ("tests/unit/scoring/test_linear.py",),
+        ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
         "dpmodels/scoring/score.py",
         "np.minimum((HEARD * sd) ** 2 / square, 1.0)",
         "np.minimum((HEARD * sd) ** 2 / square, 0.0)",
-        ("tests/unit/scoring/test_settled.py",),
+        ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
         "dpmodels/after/allowance.py",

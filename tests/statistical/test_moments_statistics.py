@@ -183,8 +183,10 @@ def test_coverage_under_unequal_variances(quiet, method):
     assert robust.mean() >= 0.86
     assert robust[:, 1].sum() - iid[:, 1].sum() >= 8
     ratio = np.mean(errors["hetero"], axis=0) / np.mean(errors["iid"], axis=0)
-    assert 1.2 < ratio[1] < 1.5
-    assert (ratio[2:] < 1.15).all()  # 1.10: the one variance is of residuals whose tail is trimmed
+    # without privacy 1.575, and 1 for the others: what the clip of the meat cut off is given to
+    # every direction alike
+    assert 1.3 < ratio[1] < 1.8, ratio
+    assert (ratio[2:] < 1.35).all(), ratio
 
 
 @pytest.mark.parametrize("method", ["ssp", "pmt", "adassp"])

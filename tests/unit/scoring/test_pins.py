@@ -12,6 +12,7 @@ from dpmodels.privacy.run import Run
 from dpmodels.schema import Real, Schema
 from dpmodels.scoring import engine
 from dpmodels.scoring.engine import plan_scoring
+from dpmodels.scoring.guide import Guide
 from dpmodels.scoring.intervals import infer
 from dpmodels.scoring.newton import newton_step
 from dpmodels.scoring.overflow import overflow
@@ -56,11 +57,13 @@ def test_the_start_is_told_its_noise(monkeypatch, relation):
         return real_ball(rows, design, rowmap, run, *rest, coins=coins, **more)
 
     def start(Q, s, n, coordinates):
-        seen["s"] = s
+        seen["s"], seen["n"] = s, n
         return real_start(Q, s, n, coordinates)
 
     monkeypatch.setattr(engine, "release_ball", ball)
     monkeypatch.setattr(engine.Start, "of", start)
+    # passes before the last may read fewer rows than the start does
+    monkeypatch.setattr(type(Guide()), "early", lambda self, n: n // 2)
     from dpmodels.audit.replay import replay_stage
 
     more = {"n_guess": 30} if relation == "add-remove" else {}
@@ -72,6 +75,7 @@ def test_the_start_is_told_its_noise(monkeypatch, relation):
     scoring = plan.detail.scoring(3, relation)
     reach = math.sqrt(2.0) if relation == "replace" else 1.0
     assert seen["s"] == pytest.approx(reach * scoring.radius**2 / scoring.start, rel=1e-12)
+    assert seen["n"] == 30
     assert not seen["some rows"]  # it reads every row, whatever the guide
 
 

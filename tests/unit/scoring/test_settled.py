@@ -1,6 +1,7 @@
 """Coefficients that rest on few rows: where the start hid them, and a step that has not arrived."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -68,6 +69,9 @@ def test_what_a_step_may_have_left_out():
     closed = allowance(d, few, counts, longest=None)._unsettled(row, np.array([few]))
     assert closed == pytest.approx([d * (2.0**2.5 / part - 1.0)])
     assert ALIKE == 0.4
+    one = allowance(d, few, counts)
+    alone = replace(one, carried=None)  # the bound of an interval holds what is missing
+    assert one.bias(row) - alone.bias(row) == pytest.approx(one._unsettled(row, np.array([few])))
 
 
 @pytest.mark.parametrize(("part", "few"), [(0.95 * SETTLED, 0.8), (0.9, 0.1)])
