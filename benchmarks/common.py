@@ -19,6 +19,8 @@ import dpmodels as dp
 
 #: How notes of a fit begin that name coefficients: high leverage; not determined.
 NAMED, OPEN = "Rests on rows of high leverage", "Not determined at this budget"
+#: Ranges a user would write where rounding outwards would reach 0 under a logarithm.
+RANGES = {"wage": (50, 20_000), "earnings": (1, 100)}
 #: Where reports are kept.
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -45,6 +47,17 @@ def data_folder(otherwise=None):
     """Return the folder in DPMODELS_DATA; without it ``otherwise``, or shared/data beside here."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("DPMODELS_DATA") or otherwise or beside)
+
+
+def design_matrix(frame, formula, schema):
+    """Return (design matrix, response) of a whole table, cells as a fit reads them."""
+    from dpmodels.formula import build_design
+    from dpmodels.sources.adapt import as_source
+    from dpmodels.sources.rows import Rows
+
+    design = build_design(formula, schema)
+    Z = np.hstack([b.copy() for b in Rows(as_source(frame), len(frame)).blocks(design)])
+    return Z[:-1].T, Z[-1]
 
 
 def marked(fit, head):

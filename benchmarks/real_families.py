@@ -23,9 +23,11 @@ import pandas as pd
 from common import (
     NAMED,
     OPEN,
+    RANGES,
     coverage_line,
     coverage_over,
     data_folder,
+    design_matrix,
     marked,
     one_core,
     schema_of,
@@ -94,15 +96,10 @@ FRESH = {
     ),
 }  # fmt: skip
 GROUPS = {"tuned": TUNED, "others": OTHERS, "fresh": FRESH}
-RANGES = {"wage": (50, 20_000), "earnings": (1, 100)}
 
 
 def population(file, formula, verb, options):
     """Return (frame, schema, design matrix, response) of a table."""
-    from dpmodels.formula import build_design
-    from dpmodels.sources.adapt import as_source
-    from dpmodels.sources.rows import Rows
-
     frame = pd.read_csv(data_folder() / f"{file}.csv.gz")
     if file == "adult":
         frame["event"] = (frame["income"].str.strip() == ">50K").astype(int)
@@ -115,9 +112,7 @@ def population(file, formula, verb, options):
     if options.get("family") == "gamma":
         y = formula.split("~")[0].strip()
         frame = frame[frame[y] > 0].reset_index(drop=True)
-    design = build_design(formula, schema)
-    Z = np.hstack([b.copy() for b in Rows(as_source(frame), len(frame)).blocks(design)])
-    return frame, schema, Z[:-1].T, Z[-1]
+    return frame, schema, *design_matrix(frame, formula, schema)
 
 
 def score(verb, options, alpha):

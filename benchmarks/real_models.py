@@ -23,23 +23,27 @@ import warnings
 import numpy as np
 import pandas as pd
 import real_families
-from common import NAMED, OPEN, data_folder, marked, one_core, schema_of, write
+from common import (
+    NAMED,
+    OPEN,
+    RANGES,
+    data_folder,
+    design_matrix,
+    marked,
+    one_core,
+    schema_of,
+    write,
+)
 from models_people_fit import GROUPS, MADE
 from real_responses import robust
 
 import dpmodels as dp
 
 DELTA = 1e-6
-#: Ranges a user would write where rounding outwards would reach 0 under a logarithm.
-RANGES = {"wage": (50, 20_000), "earnings": (1, 100)}
 
 
 def population(file, formula):
     """Return (frame, schema, design matrix, response) of a table."""
-    from dpmodels.formula import build_design
-    from dpmodels.sources.adapt import as_source
-    from dpmodels.sources.rows import Rows
-
     frame = pd.read_csv(data_folder() / f"{file}.csv.gz")
     if file == "adult":
         frame["event"] = (frame["income"].str.strip() == ">50K").astype(int)
@@ -63,9 +67,7 @@ def population(file, formula):
     y = formula.split("~")[0].strip()
     if y in MADE or y in ("event", "default", "morekids", "union", "outwork"):
         schema = schema.update(**{y: dp.Binary()})
-    design = build_design(formula, schema)
-    Z = np.hstack([b.copy() for b in Rows(as_source(frame), len(frame)).blocks(design)])
-    return frame, schema, Z[:-1].T, Z[-1]
+    return frame, schema, *design_matrix(frame, formula, schema)
 
 
 def twin_of(X, y, verb, options, start=None):

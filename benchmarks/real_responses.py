@@ -23,9 +23,11 @@ import pandas as pd
 from common import (
     NAMED,
     OPEN,
+    RANGES,
     coverage_line,
     coverage_over,
     data_folder,
+    design_matrix,
     marked,
     one_core,
     schema_of,
@@ -85,26 +87,17 @@ FRESH = {
     "drug expense": ("meps_drugexp", "drugexp ~ totchr + age + female"),
 }  # fmt: skip
 GROUPS = {"tuned": TUNED, "others": OTHERS, "fresh": FRESH}
-#: Ranges a user would write where rounding outwards would reach 0 under a logarithm.
-RANGES = {"wage": (50, 20_000), "earnings": (1, 100)}
 
 
 def population(file, formula):
     """Return (frame, schema, design matrix, response) of a table."""
-    from dpmodels.formula import build_design
-    from dpmodels.sources.adapt import as_source
-    from dpmodels.sources.rows import Rows
-
     frame = pd.read_csv(data_folder() / f"{file}.csv.gz")
     words = set("".join(c if c.isalnum() or c == "_" else " " for c in formula).split())
     frame = frame[[c for c in frame if c in words]].dropna().reset_index(drop=True)
     schema = schema_of(frame, formula)
     if "log(" in formula:
         schema = schema.update(**{c: dp.Real(*RANGES[c]) for c in frame if c in RANGES})
-    design = build_design(formula, schema)
-    blocks = [b.copy() for b in Rows(as_source(frame), len(frame)).blocks(design)]
-    Z = np.hstack(blocks)
-    return frame, schema, Z[:-1].T, Z[-1]
+    return frame, schema, *design_matrix(frame, formula, schema)
 
 
 def robust(X, y):

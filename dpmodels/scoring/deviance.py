@@ -138,7 +138,7 @@ class Deviance:
         return t, whole
 
     def release(
-        self, rows: Any, design: Design, affine: Any, run: Run, mu: float, _whole: float = 0.0
+        self, rows: Any, design: Design, affine: Any, run: Run, mu: float
     ) -> FitStatistics:
         """Release the sums over rows.
 
@@ -146,8 +146,6 @@ class Deviance:
         ----------
         mu : float
             Of the step.
-        _whole : float
-            Not used: the rows that count are released with the sums, for nothing.
 
         Privacy
         -------
@@ -170,7 +168,7 @@ class Deviance:
         return FitStatistics(max(float(noisy[0]), 1.0), sums, lift, sd / COUNT)
 
     def report(
-        self, found: FitStatistics, _whole: float, p: int, *, people: bool = False
+        self, found: FitStatistics, p: int, *, people: bool = False
     ) -> dict[str, float]:
         """Return deviances, the pseudo R-squared of deviance and their errors of privacy.
 

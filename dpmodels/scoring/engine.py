@@ -273,7 +273,7 @@ def release_scoring(
         states = [step.state for step in taken]
     statistics: dict[str, float] = {}
     if plan.statistics:
-        statistics = _statistics(plan, released[0][-1], states[0], coordinates, design, rows, run)
+        statistics = _statistics(plan, states[0], coordinates, design, rows, run)
     return ScoringRelease(
         coordinates,
         Q,
@@ -321,23 +321,22 @@ def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> flo
 
 
 def _statistics(
-    plan: ScoringPlan, last: Released, state: State, coordinates: Coordinates, design: Design,
+    plan: ScoringPlan, state: State, coordinates: Coordinates, design: Design,
     rows: Rows | PeopleRows, run: Run,
 ) -> dict[str, float]:  # fmt: skip
     """Release the fit statistics of the first chain at the final fit."""
     score = plan.chains[0].score
     assert isinstance(score, MeanScore) and design.response is not None
-    assert score.family is not None and score.link is not None and last.bins is not None
+    assert score.family is not None and score.link is not None
     interval = design.response.interval
     assert interval is not None
     centre = _centre(score, state, 1, coordinates, design)
-    whole = max(float(np.sum(last.bins)), 1.0)
     one = Deviance.of(
         score.family, score.link, state.nuisance, state.phi, centre, interval
     )
     affine = ScorePass(plan.passes[-1], centre).affine
-    found = one.release(rows, design, affine, run, plan.statistics, whole)
-    return one.report(found, whole, plan.p, people=plan.people)
+    found = one.release(rows, design, affine, run, plan.statistics)
+    return one.report(found, plan.p, people=plan.people)
 
 
 def within(

@@ -84,13 +84,11 @@ def test_a_shrunk_information_keeps_what_stands_apart():
         values = np.linalg.eigvalsh(found)
         assert values[0] < 0.25 and values[1] > 0.6 and values[-1] < 1.4
         assert left < nu
-    tau, spread = 1.0, 4.0  # diag(2, 0): away (1, -1)
-    found, left = kept_apart(np.diag([2.0, 0.0]) * tau, 0.3)
+    found, left = kept_apart(np.diag([2.0, 0.0]), 0.3)  # away from the mean 1 by (1, -1)
     lam = 3.0 * 0.09 / 2.0
     size = max(1.0 - lam, math.sqrt(1.0 - 4.0 * 0.09))
     assert found == pytest.approx(np.diag([1.0 + size, 1.0 - size]))
     assert left == pytest.approx(0.3 * math.sqrt(1.0 - lam))
-    assert spread > 0
 
 
 def test_the_last_step_is_damped_by_what_its_noise_explains():
