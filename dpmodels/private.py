@@ -23,6 +23,7 @@ from dpmodels.errors import (
     SourceError,
     UtilityWarning,
 )
+from dpmodels.exact.ask import Ask
 from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import Run
 from dpmodels.quiet import tell
@@ -241,14 +242,14 @@ def rows_of(
     return Rows(source, n, progress, crew=crew_for(source), **reading)
 
 
-def released(door: Opened, stage: Callable[[Any, Any, Run], T], rows: Any) -> T:
+def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     """Call the stage on the rows, once: the sole caller of anything that sees them.
 
     Parameters
     ----------
     door : Opened
     stage : function
-        ``stage(plan, rows, run)``: what it returns is released.
+        ``stage(plan, ask)``: what it returns is released.
     rows : Rows, or the private argument of a call that has no table (votes)
 
     Privacy
@@ -264,7 +265,7 @@ def released(door: Opened, stage: Callable[[Any, Any, Run], T], rows: Any) -> T:
     run = door._runs.pop()  # of two threads one gets it
     kind: type[SourceError]
     try:
-        return guarded(lambda: stage(door.plan, rows, run))
+        return guarded(lambda: stage(door.plan, Ask(rows, run, door.guarantee.relation)))
     except ClusterError as error:
         kind, lost = ClusterError, error.args[0]
     except SourceError as error:

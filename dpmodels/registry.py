@@ -23,15 +23,14 @@ from dpmodels.locks import Lock
 from dpmodels.verbs import function_of
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     import pandas as pd
 
     from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
     from dpmodels.release import Release
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = [
     "Backend",
@@ -57,8 +56,8 @@ class Backend(Protocol):
         """
         ...
 
-    def release(self, plan: Plan, rows: Rows, run: Run) -> Release:
-        """Turn rows into released numbers, through ``run`` only. Alone in seeing rows."""
+    def release(self, plan: Plan, ask: Ask) -> Release:
+        """Ask for released numbers: alone in speaking to the door of the rows."""
         ...
 
     def estimate(self, plan: Plan, release: Release) -> Estimate:

@@ -14,6 +14,7 @@ from dpmodels.audit import (
     corner_neighbours,
     register_case,
 )
+from dpmodels.exact.ask import Ask
 from dpmodels.models.holdout.release import HoldoutPlan, plan_holdout, release
 from dpmodels.models.holdout.sums import (
     AtBounds,
@@ -64,7 +65,7 @@ def _of(name: str) -> Any:
                 yield rows.T.copy()
 
         source: Any = OneBlock()
-        return np.concatenate(release(plan, source, run))
+        return np.concatenate(release(plan, Ask(source, run)))
 
     return private, plan
 

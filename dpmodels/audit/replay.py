@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
@@ -194,6 +193,18 @@ class ReplayRun(Run):
         )  # fmt: skip
         return np.array(out, dtype=np.intp)
 
+    def kept_bins(self, name: str, bins: Any, sensitivity: float, tau: float) -> Any:
+        """Record all bins; let out what the threshold let through, or what it did before."""
+        self.bins = np.unique(bins)
+        try:
+            kept = super().kept_bins(name, bins, sensitivity, tau)
+        finally:
+            self.bins = None
+        if self.first is not None and name in self.first:
+            kept = self.first[name].kept
+        self.drawn[name] = replace(self.drawn[name], kept=kept)
+        return kept
+
     def float_normals(self, name: str, value: Any, sensitivity: float) -> Array:
         """Record, draw or replay."""
         base = super().float_normals
@@ -251,23 +262,6 @@ class ReplayRun(Run):
         return None if out is None else np.array(out)
 
 
-def _telling_bins(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the histogram of bought ranges, whose bins are private: only what is kept goes out."""
-
-    def noisy_bins(run: ReplayRun, name: str, bins: Any, tau: float) -> Any:
-        run.bins = np.unique(bins)
-        try:
-            kept = original(run, name, bins, tau)
-        finally:
-            run.bins = None
-        if run.first is not None and name in run.first:
-            kept = run.first[name].kept
-        run.drawn[name] = replace(run.drawn[name], kept=kept)
-        return kept
-
-    return noisy_bins
-
-
 def replay_stage(
     plan: Plan, data: Mapping[str, Any], seed: int, first: Mapping[str, Draw] | None = None
 ) -> dict[str, Draw]:
@@ -275,7 +269,7 @@ def replay_stage(
 
     Under add-remove the columns may have any length.
     """
-    from dpmodels.ranges import buy
+    from dpmodels.exact.ask import Ask
     from dpmodels.registry import backend_of
     from dpmodels.sources.adapt import DictSource
     from dpmodels.sources.kept import CappedRows
@@ -291,13 +285,8 @@ def replay_stage(
         rows = CappedRows(people, plan.design.kinds, SeededNoise(seed))
     elif person is not None:
         rows = PeopleRows(DictSource(data), plan.n or n, person, public_n=public_n)
-    told = _telling_bins(buy._noisy_bins)
-    with (
-        mock.patch.object(buy, "_noisy_bins", told),
-        quiet(),
-        np.errstate(all="ignore"),
-    ):
-        backend_of(plan).release(plan, rows, run)
+    with quiet(), np.errstate(all="ignore"):
+        backend_of(plan).release(plan, Ask(rows, run, plan.guarantee.relation))
     return run.drawn
 
 

@@ -138,6 +138,7 @@ def plan_of(
 
 def backend_release(plan: Plan, data: Mapping[str, Any], run: Any) -> Release:
     """Run the private stage of a plan on synthetic columns."""
+    from dpmodels.exact.ask import Ask
     from dpmodels.registry import backend_of
     from dpmodels.sources.adapt import DictSource
     from dpmodels.sources.rows import Rows
@@ -145,4 +146,5 @@ def backend_release(plan: Plan, data: Mapping[str, Any], run: Any) -> Release:
     assert plan.n is not None
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return backend_of(plan).release(plan, Rows(DictSource(data), plan.n), run)
+        rows = Rows(DictSource(data), plan.n)
+        return backend_of(plan).release(plan, Ask(rows, run, plan.guarantee.relation))

@@ -113,6 +113,7 @@ class Run:
 
     def __init__(self, steps: Iterable[Step], noise: NoiseSource) -> None:
         listed = tuple(steps)
+        self._listed = listed
         self._open = {step.name: step for step in listed}
         self._steps = len(listed)
         if len(self._open) != len(listed):
@@ -130,6 +131,13 @@ class Run:
     def untouched(self) -> bool:
         """Whether nothing was released yet."""
         return len(self._open) == self._steps
+
+    def mechanism(self, name: str) -> Any:
+        """Return the mechanism of a step that is open: public."""
+        step = self._open.get(name)
+        if step is None:
+            raise PrivacyBugError(f"step {name!r} is not in the plan, or was drawn already")
+        return step.mechanism
 
     def _take(self, name: str, kind: type | tuple[type, ...]) -> Any:
         step = self._open.pop(name, None)
@@ -188,6 +196,19 @@ class Run:
             out[index] = [((flat[j] << fine) + next(draws)) / one for j in index]
         out *= unit
         return out.reshape(shape)
+
+    def kept_bins(
+        self, name: str, bins: npt.NDArray[np.int64], sensitivity: float, tau: float
+    ) -> tuple[list[int], list[float]]:
+        """Return the bins (ascending) whose noisy count is above ``tau``, and those counts.
+
+        Which bins there are is private: only what passes the threshold leaves (stability
+        histogram; the failure of the step pays for bins of one unit).
+        """
+        keys, counts = np.unique(bins, return_counts=True)
+        noisy = self.gaussian(name, counts, sensitivity)
+        kept = [(int(k), c) for k, c in zip(keys.tolist(), noisy.tolist(), strict=True) if c > tau]
+        return [k for k, _ in kept], [c for _, c in kept]
 
     def gaussian_real(
         self, name: str, value: npt.ArrayLike, sensitivity: float

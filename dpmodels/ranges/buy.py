@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,8 @@ from dpmodels.privacy.steps import Step
 from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["SAMPLE_ROWS", "buy_ranges", "plan_purchase", "threshold"]
 
@@ -84,17 +84,6 @@ def threshold(purchase: Purchase) -> tuple[float, float]:
     return sd, 1.0 + tail_margin(sd, purchase.delta / bins)
 
 
-def _noisy_bins(
-    run: Run, name: str, bins: npt.NDArray[np.int64], tau: float
-) -> tuple[list[int], list[float]]:
-    """Return the bins (ascending) whose noisy count is above ``tau``, and those counts."""
-    keys, counts = np.unique(bins, return_counts=True)
-    # One row moves at most one unit between two bins: L2 sensitivity sqrt(2).
-    noisy = run.gaussian(name, counts, math.sqrt(2.0))
-    kept = [(int(k), c) for k, c in zip(keys.tolist(), noisy.tolist(), strict=True) if c > tau]
-    return [k for k, _ in kept], [c for _, c in kept]
-
-
 def extended(
     kept: list[int], counts: list[float], h: float, *, response: bool
 ) -> tuple[float, float]:
@@ -119,23 +108,28 @@ def extended(
     return lo, hi
 
 
-def _column_range(
-    values: Array,
-    order: npt.NDArray[np.intp],
-    name: str,
-    run: Run,
-    n: int,
-    tau: float,
-    *,
-    response: bool,
-) -> tuple[float, float] | None:
-    """Return [lo, hi] of one column, or None if a histogram keeps nothing.
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Cells of chosen rows, and a fresh uniform permutation: neighbours in it are random pairs."""
 
-    ``order`` is a fresh uniform permutation: neighbours in it are the random pairs.
-    """
+    design: Design
+    index: list[int]
+    keep: npt.NDArray[np.intp] | None
+    ask: Ask
+
+    def total(self, rows: Any, reading: Any) -> tuple[Array, npt.NDArray[np.intp]]:
+        """Return (cells (k, m), order (m,)). Confidential."""
+        cells = sampled(rows, self.design, self.index, self.keep, self.ask.coins)
+        return cells, self.ask.permutation(cells.shape[1])
+
+
+def _exponents(
+    sample: tuple[Array, npt.NDArray[np.intp]], j: int, base: int
+) -> npt.NDArray[np.int64]:
+    """Return the bins of the differences of random pairs of column j. Confidential."""
+    values, order = sample
     half = len(order) // 2
-    v = values[order]
-    base = 2 if n >= 12 * tau else 4
+    v = values[j][order]
     with np.errstate(all="ignore"):
         d = np.abs(v[0 : 2 * half : 2] - v[1 : 2 * half : 2])
     d = d[np.isfinite(d) & (d > 0)]
@@ -143,8 +137,27 @@ def _column_range(
     # Outside this range 2^exponent or a bin width would overflow or vanish, or a range be longer
     # than any that can be declared (``LARGEST``).
     exponent = np.clip(exponent, -_EXPONENT_LIMIT, _EXPONENT_LIMIT)
-    bins = exponent if base == 2 else exponent // 2
-    kept, _ = _noisy_bins(run, f"scale of {name}", bins, tau)
+    return exponent if base == 2 else exponent // 2
+
+
+def _locations(
+    sample: tuple[Array, npt.NDArray[np.intp]], j: int, h: float
+) -> npt.NDArray[np.int64]:
+    """Return the bins of width h of the values of column j. Confidential."""
+    values, order = sample
+    v = values[j][order]
+    with np.errstate(all="ignore"):
+        location = np.floor(v[np.isfinite(v)] / h)
+        return np.clip(location, -_BIN_LIMIT, _BIN_LIMIT).astype(np.int64)
+
+
+def _column_range(
+    over: _Sample, j: int, name: str, n: int, tau: float, *, response: bool
+) -> tuple[float, float] | None:
+    """Return [lo, hi] of one column, or None if a histogram keeps nothing."""
+    ask = over.ask
+    base = 2 if n >= 12 * tau else 4
+    kept, _ = ask.bins(f"scale of {name}", over, lambda s: _exponents(s, j, base), tau)
     if not kept:
         return None
     scale = math.ldexp(1.0, (kept[-1] + 1) * (1 if base == 2 else 2))
@@ -152,15 +165,12 @@ def _column_range(
         h = scale / 4 if n > 40 * tau else scale / 2
     else:
         h = scale / 8 if n > 40 * tau else scale / 4
-    with np.errstate(all="ignore"):
-        location = np.floor(v[np.isfinite(v)] / h)
-        location = np.clip(location, -_BIN_LIMIT, _BIN_LIMIT).astype(np.int64)
-    kept, counts = _noisy_bins(run, f"range of {name}", location, tau)
+    kept, counts = ask.bins(f"range of {name}", over, lambda s: _locations(s, j, h), tau)
     return extended(kept, counts, h, response=response) if kept else None
 
 
 def buy_ranges(
-    purchase: Purchase, design: Design, rows: Rows, run: Run, *, wide: bool = False
+    purchase: Purchase, design: Design, ask: Ask, *, wide: bool = False
 ) -> Design | None:
     """Buy the ranges of ``purchase.columns``; return the completed design.
 
@@ -185,22 +195,15 @@ def buy_ranges(
     mean = design.response is None  # the columns themselves are what is averaged
     names = [*design.names, design.response.name if design.response else ""]
     _, tau = threshold(purchase)
-    keep = None
-    if rows.n > SAMPLE_ROWS:
-        keep = _histogram_rows(rows.n, run)
-    index = [_index(names, c) for c in purchase.columns]
-    sample = sampled(rows, design, index, keep, run.coins)
-    order = run.noise.permutation(sample.shape[1])
+    n, keep = ask.n, None
+    if n > SAMPLE_ROWS:
+        keep = _histogram_rows(n, ask)
+    over = _Sample(design, [_index(names, c) for c in purchase.columns], keep, ask)
+    read = n if keep is None else len(keep)
     found: dict[str, tuple[float, float]] = {}
-    for values, name in zip(sample, purchase.columns, strict=True):
+    for j, name in enumerate(purchase.columns):
         interval = _column_range(
-            values,
-            order,
-            name,
-            run,
-            sample.shape[1],
-            tau,
-            response=mean or wide or name == names[-1],
+            over, j, name, read, tau, response=mean or wide or name == names[-1]
         )
         if interval is None:
             return None
@@ -208,11 +211,11 @@ def buy_ranges(
     return design.with_bounds(found)
 
 
-def _histogram_rows(n: int, run: Run) -> npt.NDArray[np.intp]:
+def _histogram_rows(n: int, ask: Ask) -> npt.NDArray[np.intp]:
     """Return a uniformly random subset of :data:`SAMPLE_ROWS` of n rows, sorted."""
     if n < _MANY_SAMPLES * SAMPLE_ROWS:
-        return np.sort(run.noise.permutation(n)[:SAMPLE_ROWS])
-    return random_subset(n, SAMPLE_ROWS, run.coins)
+        return np.sort(ask.permutation(n)[:SAMPLE_ROWS])
+    return random_subset(n, SAMPLE_ROWS, ask.coins)
 
 
 def random_subset(

@@ -13,10 +13,9 @@ from dpmodels.ranges.buy import buy_ranges, plan_purchase
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = [
     "FAILURE_SHARE",
@@ -101,7 +100,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
     )
 
 
-def ranged_design(plan: Plan, rows: Rows, run: Run, *, wide: bool = False) -> Design | None:
+def ranged_design(plan: Plan, ask: Ask, *, wide: bool = False) -> Design | None:
     """Return the plan's design with every range known, buying what the plan says; None: no reply.
 
     Parameters
@@ -115,7 +114,7 @@ def ranged_design(plan: Plan, rows: Rows, run: Run, *, wide: bool = False) -> De
     """
     if plan.purchase is None:
         return plan.design
-    return buy_ranges(plan.purchase, plan.design, rows, run, wide=wide)
+    return buy_ranges(plan.purchase, plan.design, ask, wide=wide)
 
 
 def no_ranges(plan: Plan) -> Release:

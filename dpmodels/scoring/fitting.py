@@ -38,11 +38,10 @@ from dpmodels.scoring.state import State, floored, roots
 from dpmodels.sources.windows import ALL_ROWS
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
     from dpmodels.scoring.rules import Rules
-    from dpmodels.sources.rows import Rows
 
 __all__ = [
     "LOUD", "Model", "ScoredDetail", "figure", "pass_names", "plan_fit", "release_fit",
@@ -361,15 +360,16 @@ def _reaching(design: Design, asked: Design) -> Design:
     return design.with_bounds(wide) if wide else design
 
 
-def release_fit(plan: Plan, rows: Rows, run: Run) -> Release:
+def release_fit(plan: Plan, ask: Ask) -> Release:
     """Release the start and the scoring passes.
 
     Privacy
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: ScoredDetail = plan.detail
-    design = ranged_design(plan, rows, run, wide=True)
+    design = ranged_design(plan, ask, wide=True)
     if design is None:
         return no_ranges(plan)
     coordinates = detail.coordinates(design)

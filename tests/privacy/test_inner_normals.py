@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 
+from dpmodels.exact.ask import Ask
 from dpmodels.audit.replay import ReplayRun
 from dpmodels.models.glm.newton import WorkingRows
 from dpmodels.models.glm.plan import COEF_STEP, OUT_STEP
@@ -38,7 +39,7 @@ def released(case, data, first=None, normals=None):
     run.normals = normals
     rows = Rows(DictSource(data), len(next(iter(data.values()))), public_n=plan.n is not None)
     with quiet(), np.errstate(all="ignore"):
-        out = backend_of(plan).release(plan, rows, run)
+        out = backend_of(plan).release(plan, Ask(rows, run))
     return plan, out, run.drawn
 
 

@@ -27,10 +27,10 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release", "smooth_sensitivity"]
 
@@ -97,7 +97,7 @@ def smooth_sensitivity(count: int, beta: float) -> float:
     return best
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release counts, means and pooled sums of squares with Laplace noise.
 
     Privacy
@@ -106,8 +106,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Pooled squares: d. Smooth sensitivity: each of the at most 2 d class means that a row can move
     gets a (2 d)-th of the budget.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: CompareDetail = plan.detail
-    design = ranged_design(plan, rows, run)
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     scale = feature_scale(design, None)

@@ -31,10 +31,10 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["BayesDetail", "estimate", "pair_constants", "plan", "release"]
 
@@ -240,7 +240,7 @@ def pair_constants(detail: BayesDetail, smallest: float, norm: float, n: int) ->
     return PairConstants(gamma, alpha, weight, p, alpha * agm(detail.eps_r, detail.delta))
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release class statistics.
 
     Privacy
@@ -248,8 +248,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row; replace-one, n public. Rows with a missing cell or an undeclared class add
     nothing to any sum.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: BayesDetail = plan.detail
-    design = ranged_design(plan, rows, run)
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     scale = feature_scale(design, detail.radius)

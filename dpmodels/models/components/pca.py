@@ -32,10 +32,9 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = [
     "eigengap", "estimate", "plan", "projector", "projector_sensitivity", "release", "working_map",
@@ -177,7 +176,7 @@ def working_map(scale: Array, shift: Array, radius: float) -> RowMap:
     return RowMap(UnitScale(scale, shift, False), np.full(p, radius), ball=p, radius=radius)
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release centres and scales, a lower bound of the eigengap, and the projector.
 
     Privacy
@@ -185,6 +184,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row. If the released bound of the gap is not above 1 there is no reply; everything
     is charged. Both passes add up exact integers; 2^-20 pays for eigenvalues in floats.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: PcaDetail = plan.detail
     design = plan.design
     p = design.p

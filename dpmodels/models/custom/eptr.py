@@ -33,6 +33,7 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
     from dpmodels.request import Request
@@ -191,13 +192,14 @@ def _rows(plan: Plan, rows: Rows) -> Array:
     return np.ascontiguousarray(x)
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Test, then release the user's estimate.
 
     Privacy
     -------
     Unit: one row; replace-one, n public. True if the user's two conditions are.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: EptrDetail = plan.detail
     x = _rows(plan, rows)
     value = safe_vector(detail.estimator, x, detail.size)

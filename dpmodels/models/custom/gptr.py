@@ -25,8 +25,8 @@ from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
@@ -135,7 +135,7 @@ def _rounded(out: Array) -> Array:
     return np.asarray(np.ldexp(np.round(mantissa * 2.0**32) * 2.0**-32, exponent))
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release an upper bound of the privacy loss; then the mechanism, if the bound allows.
 
     Privacy
@@ -143,6 +143,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row. (eps_t, 0) for the bound, failure delta_f, and the mechanism's pair: the
     one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are right**.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: GptrDetail = plan.detail
     design = plan.design
     Z = _rows(rows, design)

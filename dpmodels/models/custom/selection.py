@@ -24,7 +24,7 @@ from dpmodels.private import opened, released, tell
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
-    from dpmodels.privacy.run import Run
+    from dpmodels.exact.ask import Ask
 
 __all__ = [
     "geometric_rdp",
@@ -167,12 +167,13 @@ def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 
 
 def _best(
-    plan: Choice, candidates: Sequence[Callable[..., Any]], run: Run
+    plan: Choice, ask: Ask
 ) -> tuple[Any, bool]:
     """Run random candidates, as many as the coins say; return the output of the best score.
 
     With it whether a run was seeded: then nothing is promised, and which of them ran is told too.
     """
+    candidates, run = ask._rows, ask._run  # TODO
     from dpmodels.privacy.ledger import already_charged
     from dpmodels.quiet import no_bars
 

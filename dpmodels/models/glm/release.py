@@ -25,6 +25,7 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.models.glm.losses import Loss
     from dpmodels.planning import Plan
@@ -103,7 +104,7 @@ def _column_sums(
     return (column_sums((block[index] for block in blocks), scale, shift),)
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Run objective perturbation on the rows.
 
     Privacy
@@ -118,8 +119,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     integers, added up by tasks where there are any: column sums, value, gradient and Hessian of
     larger tables at each step, the information. The steps are taken by the caller.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: GlmDetail = plan.detail
-    design = ranged_design(plan, rows, run)
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     values: dict[str, Array] = {}

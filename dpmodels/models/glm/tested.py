@@ -32,10 +32,9 @@ from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release"]
 
@@ -186,7 +185,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan:
     )
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release a lower bound of the curvature at the optimum, then the coefficients.
 
     Privacy
@@ -196,6 +195,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     memory are read and kept by the caller, who also adds up the curvature, in floats; other passes
     are sums of integers, by tasks where there are any.
     """
+    rows, run = ask._rows, ask._run  # TODO
     from dpmodels.models.glm.release import working_map
 
     detail: TestedDetail = plan.detail

@@ -16,9 +16,8 @@ from dpmodels.privacy.steps import Step
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["HoldoutPlan", "noise_sd", "plan_holdout", "release"]
 
@@ -68,13 +67,14 @@ def noise_sd(plan: HoldoutPlan, k: int) -> float:
     return one.l2 * one.unit / mechanism.mu
 
 
-def release(plan: HoldoutPlan, rows: Rows, run: Run) -> tuple[Array, ...]:
+def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
     """Release the sums of the plan. One pass; alone in seeing rows.
 
     Privacy
     -------
     Unit: one row; replace-one, n public. Sensitivities: ``theory.md``, exact in integers.
     """
+    rows, run = ask._rows, ask._run  # TODO
     totals = counted(rows, plan.design, functools.partial(added_up, sums=plan.sums))
     out = []
     for step, one, total in zip(plan.guarantee.steps, plan.sums, totals, strict=True):

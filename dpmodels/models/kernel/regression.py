@@ -44,10 +44,10 @@ from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, 
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release"]
 
@@ -212,15 +212,16 @@ def _pair_steps(request: Request, form: str, to_buy: tuple[str, ...], m: int) ->
     return part.purchase, steps, pair, {**part.printed, "curve": 1.0 - bought}
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release a curve on fixed public points.
 
     Privacy
     -------
     Unit: one row; replace-one, n public. A row with a missing cell adds nothing to any sum.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: NpregDetail = plan.detail
-    design = ranged_design(plan, rows, run)
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     scale = feature_scale(design, None)

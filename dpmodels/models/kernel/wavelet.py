@@ -29,10 +29,9 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["default_level", "estimate", "plan", "release"]
 
@@ -76,7 +75,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release (sum of y, count) of each cell.
 
     Privacy
@@ -84,8 +83,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2: same cell
     2, two cells ``sqrt(1 + 1 + 1 + 1)``.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: WaveletDetail = plan.detail
-    design = ranged_design(plan, rows, run)
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     scale = feature_scale(design, None)

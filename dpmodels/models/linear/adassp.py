@@ -26,11 +26,10 @@ from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release"]
 
@@ -53,7 +52,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan:
     return make_plan(request, design, n, steps, bought, AdaDetail(part.mu))
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release lambda_min(X'X), X'X and X'y of unit rows. One pass.
 
     Privacy
@@ -61,8 +60,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row. Sensitivities (theory.md 1.1, 1.4): R_x^2 for the eigenvalue, sqrt2 R_x^2
     (replace) or R_x^2 for X'X, 2 R_x R_y or R_x R_y for X'y.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: AdaDetail = plan.detail
-    given = unit_design(plan, rows, run)
+    given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given
     relation = plan.request.relation

@@ -22,11 +22,10 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["clipped_gradients", "estimate", "plan", "release"]
 
@@ -76,15 +75,16 @@ def _gradient_sum(
     return (total,)
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release T noisy sums of clipped gradients, each at the released iterate. T passes.
 
     Privacy
     -------
     A row moves a sum of clipped gradients by 2 G (replace) or G.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: GdDetail = plan.detail
-    given = unit_design(plan, rows, run)
+    given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given
     p, q = given.design.p, given.design.q

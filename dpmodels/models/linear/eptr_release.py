@@ -28,6 +28,7 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.privacy.run import Run
@@ -158,15 +159,16 @@ def residual_statistic(
     return total, c * c * 2.0**-30
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Run ePTR least squares on the rows.
 
     Privacy
     -------
     Unit: one row; replace-one, n public. Charged: the steps of the plan, whether or not they ran.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: OlsDetail = plan.detail
-    design = ranged_design(plan, rows, run)
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     unit = _identity(design.q) if detail.raw else unit_scale(design)

@@ -21,11 +21,10 @@ from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "functional_l1", "plan", "release"]
 
@@ -47,9 +46,10 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     return make_plan(request, design, n, [Step(_STEP, part, share=1.0)], None, part)
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release the coefficients ``-2 X'y`` and ``x_j^2, 2 x_j x_k`` of the objective. One pass."""
-    given = unit_design(plan, rows, run)
+    rows, run = ask._rows, ask._run  # TODO
+    given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given
     p = given.design.p

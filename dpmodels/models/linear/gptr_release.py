@@ -26,9 +26,8 @@ from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["LinearReleased", "release", "sample"]
 
@@ -114,7 +113,7 @@ def _bounded(rbar: float, detail: LinearDetail, lam0: float) -> float:
     return rbar
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release two bounds, choose ridge and noise from them, and sample.
 
     Privacy
@@ -122,8 +121,9 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row. One-sided composition (``posterior.md``, section 1): the bounds need to hold at
     the data set at hand only. Always answers, unless ranges could not be bought.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: LinearDetail = plan.detail
-    design = ranged_design(plan, rows, run)
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     p, unit = design.p, unit_scale(design)

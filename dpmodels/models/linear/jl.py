@@ -27,11 +27,10 @@ from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "jl_curve", "jl_width", "plan", "release"]
 
@@ -86,15 +85,16 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     return make_plan(request, design, n, steps, None, detail, notes=(FLOAT_NOTE,))
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release the sketch Y, r x q. One pass; r normals a row.
 
     Privacy
     -------
     Unit: one row, replaced. Float normals: the guarantee carries a note.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: JlDetail = plan.detail
-    given = unit_design(plan, rows, run)
+    given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given
     q, r = given.design.q, detail.r

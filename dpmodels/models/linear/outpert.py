@@ -22,11 +22,10 @@ from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "output_sensitivity", "plan", "release"]
 
@@ -53,9 +52,10 @@ def output_sensitivity(lam: float, n: int, rx: float, ry: float) -> float:
     return 2.0 * (ry + rx * top) * rx / lam
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release ``(X'X + lam I)^{-1} X'y`` with Gaussian noise, lam from a public rule. One pass."""
-    given = unit_design(plan, rows, run)
+    rows, run = ask._rows, ask._run  # TODO
+    given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given
     mu, n, p = plan.detail.mu, rows.n, given.design.p

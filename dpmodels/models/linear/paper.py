@@ -26,11 +26,11 @@ from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "published_mu", "published_release", "published_roots", "release"]
 
@@ -123,7 +123,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )  # fmt: skip
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release ``sum x~x~'`` and ``sum x~y~`` of truncated rows. One pass.
 
     Privacy
@@ -131,6 +131,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Noise of the published size: sensitivity 2 R^2 (the tight one is sqrt2 R^2), and full size off
     the diagonal. Both only add noise, so the stated guarantee holds.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: PaperDetail = plan.detail
     d = plan.design.p
     matrix = np.zeros((d + 1, d + 1))

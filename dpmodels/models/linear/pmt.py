@@ -44,10 +44,9 @@ from dpmodels.release import Release
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = [
     "PmtDetail",
@@ -214,7 +213,7 @@ def _advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ...]:
     return tuple(out)
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release noisy second moments of whitened rows, in one or two passes; of scores in one more.
 
     Privacy
@@ -222,6 +221,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan. Privacy
     never depends on the public data being right.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: PmtDetail = plan.detail
     unit = UnitScale(1.0 / detail.white.scale, np.zeros(len(detail.white.scale)), False)
     constant = plan.design.response is None

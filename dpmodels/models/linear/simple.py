@@ -22,8 +22,8 @@ from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.privacy.steps import Step
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
@@ -107,9 +107,9 @@ def declared_only(design: Design, method: str) -> None:
         )
 
 
-def unit_design(plan: Plan, rows: Rows, run: Run) -> UnitRows | Release:
+def unit_design(plan: Plan, ask: Ask) -> UnitRows | Release:
     """Buy what must be bought, and map to unit rows; a Release is a no-reply."""
-    design = ranged_design(plan, rows, run)
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     unit, square = unit_rows(design)

@@ -50,10 +50,9 @@ from dpmodels.sources.windows import ALL_ROWS, Windows
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["SspDetail", "estimate", "plan", "release"]
 
@@ -246,17 +245,18 @@ def _advice(x: float) -> tuple[str, ...]:
     )
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release noisy second moments of the rows, in one or two passes; of the scores in one more.
 
     Privacy
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: SspDetail = plan.detail
     relation = plan.request.relation
     # whitening takes the width of a range out again, so a wide one costs the first stage only
-    design = ranged_design(plan, rows, run, wide=detail.second is not None)
+    design = ranged_design(plan, ask, wide=detail.second is not None)
     if design is None:
         return no_ranges(plan)
     unit, square = unit_rows(design)

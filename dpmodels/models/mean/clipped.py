@@ -29,10 +29,9 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "mean_scale", "plan", "release"]
 
@@ -109,7 +108,7 @@ def mean_scale(design: Design) -> tuple[RowMap, Array, Array]:
     return RowMap(unit, np.ones(d)), centre, half
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release sums, the count of complete rows and (with inference) second moments.
 
     Privacy
@@ -117,7 +116,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row; replace-one, n public. Sensitivities: module docstring. For people the row of a
     person is the mean of its complete rows (``units/theory.md``, 8): the same bounds.
     """
-    design = ranged_design(plan, rows, run)
+    rows, run = ask._rows, ask._run  # TODO
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     rowmap, centre, half = mean_scale(design)

@@ -26,10 +26,9 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["best_interval", "distance", "estimate", "plan", "release"]
 
@@ -117,13 +116,14 @@ def distance(values: Array, width: Array, slack: int, n: int) -> tuple[int, Arra
     return max(0, fewest - (n - slack) + 1), np.array([start for _, start in found])
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Test the distance, then release the clipped mean.
 
     Privacy
     -------
     Unit: one row; replace-one, n public. (eps_t + eps_r, delta): ``theory.md`` section 6.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: PtrMeanDetail = plan.detail
     n = rows.n
     values = sampled(rows, plan.design, range(plan.design.p))

@@ -24,11 +24,10 @@ from dpmodels.release import Release
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release"]
 
@@ -63,7 +62,7 @@ def scale_of(mechanism: Gaussian | Pure, q: int, relation: str) -> float:
     return gram_sensitivity(q, relation) * q / mechanism.mu
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release the second moments of (u, 1), u the columns in unit half-ranges. One pass.
 
     Privacy
@@ -72,9 +71,10 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     whose rows are scaled into a ball: their squares come to at most as many times k + 1 as
     ``rows_per_unit=`` says (``units/theory.md``, 2).
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: SecondDetail = plan.detail
     relation = plan.request.relation
-    design = ranged_design(plan, rows, run)
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     unit = _centred(design)

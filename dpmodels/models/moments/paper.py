@@ -28,11 +28,10 @@ from dpmodels.release import Release
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release"]
 
@@ -79,7 +78,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )  # fmt: skip
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release ``sum x~x~'`` of whitened, truncated rows (1, x). One pass.
 
     Privacy
@@ -87,6 +86,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     Unit: one row, replace-one. The published noise exceeds what the sensitivity asks for
     (``2 R^2`` for ``sqrt2 R^2``; full size off the diagonal), so the stated guarantee holds.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: PaperSecond = plan.detail
     q = len(detail.root)
     rowmap = OneFirst(

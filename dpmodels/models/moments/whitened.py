@@ -37,10 +37,9 @@ from dpmodels.scoring.report import empty_rows
 
 if TYPE_CHECKING:
     from dpmodels.estimate import Estimate
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release"]
 
@@ -121,7 +120,7 @@ def radius_of(square: float, mechanism: Gaussian | Pure, q: int, n: int, relatio
     return math.sqrt(min(max(1.0 + BALL_PART * square, quiet), 1.0 + square))
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release the second moments of (1, x) in one or two passes.
 
     Privacy
@@ -130,9 +129,10 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     plan. Rows (the trace of a person's) are bounded by the ball, in integers; the second map was
     released by the first stage.
     """
+    rows, run = ask._rows, ask._run  # TODO
     detail: WhitenedDetail = plan.detail
     relation = plan.request.relation
-    design = ranged_design(plan, rows, run, wide=detail.second is not None)
+    design = ranged_design(plan, ask, wide=detail.second is not None)
     if design is None:
         return no_ranges(plan)
     unit, square = with_constant(design)

@@ -15,11 +15,10 @@ from dpmodels.planning import Plan
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.models.noised.table import NoisyTable
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "plan_on_release", "release"]
 
@@ -91,14 +90,14 @@ def _widths(design: Design, rows: tuple[int, ...]) -> list[float]:
     return [float(v) for v in ends[:, 1] - ends[:, 0]]
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release the noised table of the plan.
 
     Privacy
     -------
     Unit and charge: as in the plan; see :func:`dpmodels.models.noised.stage.make_table`.
     """
-    table = make_table(plan.detail, rows, run)
+    table = make_table(plan.detail, ask)
     if table is None:
         return Release({}, plan.guarantee, plan.design, reply=False, why="ranges")
     return Release({}, plan.guarantee, table.design, detail=table)

@@ -14,10 +14,9 @@ from dpmodels.models.noised.make import Noised, noised_rows
 from dpmodels.private import checked, opened, released, row_count, rows_of
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.models.noised.table import NoisyTable
     from dpmodels.privacy.guarantee import Guarantee
-    from dpmodels.privacy.run import Run
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["Origin", "appended", "batch_guarantee"]
 
@@ -70,8 +69,9 @@ class Batch:
     advice: tuple[str, ...] = ()
 
 
-def _noised(plan: Batch, rows: Rows, run: Run) -> Noised:
+def _noised(plan: Batch, ask: Ask) -> Noised:
     """Noise the new rows as the old ones were."""
+    rows, run = ask._rows, ask._run  # TODO
     table = plan.table
     return noised_rows(
         table.design, table.layout, table.plan, table.public_columns, rows, run,

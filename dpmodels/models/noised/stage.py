@@ -19,10 +19,9 @@ from dpmodels.privacy.steps import Step
 from dpmodels.ranges import RANGES_SHARE, buy_ranges, plan_purchase
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.schema import Schema
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["TABLE_NOTE", "Settings", "TablePlan", "make_table", "plan_table"]
 
@@ -230,16 +229,17 @@ def _advice(
     return out
 
 
-def make_table(plan: TablePlan, rows: Rows, run: Run) -> NoisyTable | None:
+def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
     """Buy ranges, read the rows, add noise; None if the ranges could not be bought.
 
     Privacy
     -------
     Unit: as in the plan. Charged: the steps of the plan, whether or not they ran.
     """
+    rows, run = ask._rows, ask._run  # TODO
     design = plan.design
     if plan.purchase is not None:
-        bought = buy_ranges(plan.purchase, design, rows, run)
+        bought = buy_ranges(plan.purchase, design, ask)
         if bought is None:
             return None
         design = bought

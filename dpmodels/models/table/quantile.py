@@ -37,8 +37,8 @@ from dpmodels.ranges import no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
@@ -155,7 +155,7 @@ def _purchase(request: Request, design: Design) -> tuple[list[Step], dict[str, f
     return list(part.steps), shares, part.purchase, part.eps
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release grid points by the exponential mechanism.
 
     Privacy
@@ -164,7 +164,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the same: ranks are
     sums of people's means, in steps of 1/256 (``units/theory.md``, 11).
     """
-    design = ranged_design(plan, rows, run)
+    rows, run = ask._rows, ask._run  # TODO
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     detail: QuantileDetail = plan.detail

@@ -33,10 +33,9 @@ from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release"]
 
@@ -93,7 +92,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )  # fmt: skip
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release the noisy counts of a tree over each number.
 
     Privacy
@@ -102,7 +101,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     (``tree.tree_counts``). A missing value is a cell of the first level. Of people the same, in
     steps of 2^-20: the mean of a person's rows is in the hull of what a row can be.
     """
-    design = ranged_design(plan, rows, run)
+    rows, run = ask._rows, ask._run  # TODO
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     detail: TreeDetail = plan.detail

@@ -25,8 +25,8 @@ from dpmodels.release import Release
 from dpmodels.roots import brent
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
@@ -154,7 +154,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )  # fmt: skip
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release the noisy number of rejections.
 
     Privacy
@@ -163,6 +163,7 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     so a row is in one part whatever it holds, and moves the count by at most 1. A test that fails,
     or says nothing, rejects nothing.
     """
+    rows, run = ask._rows, ask._run  # TODO
     split: Split = plan.detail
     table = _frame(rows, plan.design)
     keys = run.coins(8 * rows.n).copy().view(np.uint64)

@@ -29,10 +29,9 @@ from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "half_ranges", "layout_for", "plan", "release"]
 
@@ -184,7 +183,7 @@ def half_ranges(design: Design) -> tuple[Array, Array]:
     return ends.mean(axis=1), np.maximum(0.5 * (ends[:, 1] - ends[:, 0]), 1e-300)
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release the noisy counts, sums and squares of a table, and its quantiles.
 
     Privacy
@@ -193,7 +192,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     counts in the cell "(missing)" of its axis. Or one person, who lays the mean of its rows: one
     unit of mass too (``units/theory.md``, 11).
     """
-    design = ranged_design(plan, rows, run)
+    rows, run = ask._rows, ask._run  # TODO
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     detail: TableDetail = plan.detail

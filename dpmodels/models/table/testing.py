@@ -36,10 +36,9 @@ from dpmodels.release import Release
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["estimate", "plan", "release", "solve"]
 
@@ -122,7 +121,7 @@ def _advice(facts: Facts, n: int, counted: str) -> tuple[str, ...]:
     return ()
 
 
-def release(plan: Plan, rows: Rows, run: Run) -> Release:
+def release(plan: Plan, ask: Ask) -> Release:
     """Release the noisy sums of a test.
 
     Privacy
@@ -131,7 +130,8 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     :data:`CORRELATION`. A row with a missing cell is in the cell "(missing)", or void. Or one
     person, who lays the mean of its rows (``units/theory.md``, 11).
     """
-    design = ranged_design(plan, rows, run)
+    rows, run = ask._rows, ask._run  # TODO
+    design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     facts: Facts = plan.detail

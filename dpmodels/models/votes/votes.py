@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.ask import Ask
 from dpmodels.models.votes.pate_math import cells_of, curve_table, gaussian_order, smooth
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee
@@ -175,19 +176,20 @@ def count_votes(names: Sequence[Any], votes: Iterable[Any]) -> npt.NDArray[np.in
     return counts
 
 
-def release_winner(plan: VotePlan, votes: Iterable[Any], run: Run) -> tuple[int, bool, float]:
+def release_winner(plan: VotePlan, ask: Ask) -> tuple[int, bool, float]:
     """Count the votes and release the winner, as :func:`majority` does.
 
     Privacy
     -------
     Unit: one vote; replace-one, the number of voters is public.
     """
+    votes, run = ask._rows, ask._run  # TODO
     promise = plan.guarantee
     return majority(count_votes(plan.names, votes), promise.eps, promise.delta, run)
 
 
 def release_labels(
-    plan: PatePlan, votes: npt.NDArray[Any], run: Run
+    plan: PatePlan, ask: Ask
 ) -> tuple[Labels | None, float, float]:
     """Count the votes of every query and release (labels or None, eps, order).
 
@@ -195,6 +197,7 @@ def release_labels(
     -------
     Unit: one teacher, who adds one vote at most to every query.
     """
+    votes, run = ask._rows, ask._run  # TODO
     if plan.counts:
         table = np.clip(votes.astype(float), 0.0, plan.n)
     else:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.exact.ask import Ask
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import WithOne
 from dpmodels.models.mean.clipped import mean_scale
@@ -163,7 +164,7 @@ def test_ptr_mean_where_values_are_far_larger_than_their_width():
         rows = SimpleNamespace(n=n, sample=lambda *_: values)
         plan = SimpleNamespace(detail=detail, design=SimpleNamespace(p=1), guarantee=None)
         run = Run([Step("distance test and mean", Approximate(1.0, 1e-6))], Known())
-        return float(release(plan, rows, run).values["mean"][0])
+        return float(release(plan, Ask(rows, run)).values["mean"][0])
 
     low, high = 0, n // 2
     assert answer(high) - answer(low) == pytest.approx(256.0)

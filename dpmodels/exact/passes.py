@@ -1,0 +1,131 @@
+"""Passes over the rows of a query: who adds up, and how its exact sums are laid out.
+
+A pass knows its design and its job, and is read once however many queries are asked of it. Which
+route adds up (dense, counted, by cell, by person) is a public function of design and job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import PrivacyBugError
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.gram import gram_over
+from dpmodels.exact.people import PeopleGramOf
+from dpmodels.exact.rowmap import OneFirst, RowMap, WithOne
+from dpmodels.exact.sets import Ball, Box, Hull, Trace
+from dpmodels.exact.statistics import Gram
+from dpmodels.sources.summed import counted, sampled, summed
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+__all__ = ["Counts", "Moments", "Sample", "Sums", "moments_query", "set_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """``sum z z'`` of mapped rows: a :class:`~dpmodels.exact.words.Gram`.
+
+    Attributes
+    ----------
+    design : Design
+    rowmap : LatticeMap
+    people : bool
+        Of people: rows into a ball of trace, or with ``average`` their means.
+    average : bool
+    through : function or None
+        Of the rows: rows seen through a public map of their own.
+    """
+
+    design: Design
+    rowmap: Any
+    people: bool = False
+    average: bool = False
+    through: Callable[[Any], Any] | None = None
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
+        """Return the Gram matrix. Confidential."""
+        rows = rows if self.through is None else self.through(rows)
+        if self.people:
+            job = PeopleGramOf(self.rowmap, average=self.average)
+            return summed(rows, self.design, job, **reading)
+        return gram_over(rows, self.design, self.rowmap, **reading)
+
+    @property
+    def set(self) -> Ball | Box | Trace | Hull:
+        """What one unit lays down: read off the map."""
+        return set_of(self.rowmap, people=self.people, average=self.average)
+
+
+def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
+    """Return the clip set of a row map: that into which its :mod:`~dpmodels.exact.end` cuts."""
+    inner = rowmap.rowmap if isinstance(rowmap, (OneFirst, WithOne)) else rowmap
+    if not isinstance(inner, RowMap):
+        raise PrivacyBugError(f"no clip set is known of {type(rowmap).__name__}")
+    k = len(inner.box)
+    if inner.ball == k and not isinstance(rowmap, WithOne):
+        if average:
+            raise PrivacyBugError("means of people are of boxes")
+        return Trace(k) if people else Ball(k)
+    if inner.ball or (people and not average):
+        raise PrivacyBugError("a map into a ball and a box has no set of its own: say the parts")
+    one = isinstance(rowmap, WithOne) or average
+    return Hull(Box(k, one=one)) if people else Box(k, one=one)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The sums of one job over a design: whatever it adds up."""
+
+    design: Design
+    job: Any
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
+        """Return them. Confidential."""
+        return summed(rows, self.design, self.job, **reading)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Arrays of integers that a function of blocks returns (:func:`dpmodels.sources.summed.counted`)."""
+
+    design: Design
+    count: Callable[[Iterable[Array]], tuple[npt.NDArray[Any], ...]]
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
+        """Return them. Confidential."""
+        return counted(rows, self.design, self.count)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Cells of chosen rows, and what is drawn beside them: for numbers that are no sums of rows.
+
+    ``keep``: places that are public or secret coins; None: all. ``draw``: secret bytes.
+    """
+
+    design: Design
+    index: list[int]
+    keep: npt.NDArray[np.intp] | None
+    draw: Callable[[int], npt.NDArray[np.uint8]] | None = None
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> Array:
+        """Return cells (k, m). Confidential."""
+        return sampled(rows, self.design, self.index, self.keep, self.draw)
+
+
+def whole_matrix(found: Any) -> Added:
+    """Return the integers of a Gram matrix."""
+    return Added(found.integers())
+
+
+def moments_query(over: Moments, *, radius: float = 1.0) -> Query:
+    """Return the query of all moments of a map into one set; ``radius``: what a radius is worth."""
+    return Query(Gram(over.set), over, whole_matrix, unit=radius * radius)

@@ -1,0 +1,238 @@
+"""The prover: how far one unit can move a statistic. The one place that decides a sensitivity.
+
+Every line is a paragraph of ``theory.md`` (1.8); corners of the clip sets attain it in
+``tests/privacy/test_queries.py``. Lattice factors are left out: the radius of a set is 1, or what
+the set says. ``reach`` is of the *weighted* statistic, so that an entry of weight w gets noise of
+sd ``reach / (mu w)`` (Gaussian), of scale ``reach / (eps w)`` (Laplace).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import PrivacyBugError
+from dpmodels.exact.lemmas import Of
+from dpmodels.exact.sensitivity import (
+    add_remove_sensitivity,
+    gram_l1,
+    gram_sensitivity,
+    intercept_sensitivity,
+    separate_sensitivity,
+)
+from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Trace
+from dpmodels.exact.statistics import (
+    Along,
+    ByClass,
+    Cells,
+    Gram,
+    Norm,
+    Objective,
+    Pair,
+    Powers,
+    Split,
+    Stack,
+    Statistic,
+    Sum,
+    Tree,
+)
+from dpmodels.privacy.mechanisms import Gaussian, Pure
+
+__all__ = ["Relation", "noise_of", "reach"]
+
+Relation = Literal["replace", "add-remove"]
+#: Enlarges the joint reach: rows on a lattice are parallel up to 2^-20 sqrt p only.
+LATTICE = 1.0 + 2.0**-12
+#: Largest number of columns for which ``LATTICE`` was proved to be enough.
+MOST_COLUMNS = 4096
+#: Squares of u are rounded towards zero after u was: what the two roundings can add.
+_TRUNCATED = 1.0 + 2.0**-18
+
+
+def reach(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
+    """Return the largest change of a statistic, weighted, for one unit.
+
+    Parameters
+    ----------
+    statistic : Statistic
+    relation : {"replace", "add-remove"}
+    norm : {"l2", "l1"}
+
+    Raises
+    ------
+    PrivacyBugError
+        Where there is no proof for the relation or the norm, or the number is not positive and
+        finite.
+    """
+    if relation not in ("replace", "add-remove") or norm not in ("l2", "l1"):
+        raise PrivacyBugError(f"no reach for relation {relation!r} and norm {norm!r}")
+    if isinstance(statistic, Of):
+        found = statistic.reach(relation, norm)
+    else:
+        found = _REACHES[type(statistic)](statistic, relation, norm)
+    if not (found > 0.0 and math.isfinite(found)):
+        raise PrivacyBugError(f"{statistic!r} has no reach under {relation!r} in {norm}")
+    return float(found)
+
+
+def noise_of(statistic: Statistic | Of, mechanism: Any, relation: str) -> Array:
+    """Return the noise sd (Gaussian) or scale (Laplace) of every number, the radius being 1."""
+    if isinstance(mechanism, Pure):
+        return reach(statistic, relation, "l1") / (mechanism.eps * statistic.weights("l1"))
+    if isinstance(mechanism, Gaussian):
+        return reach(statistic, relation, "l2") / (mechanism.mu * statistic.weights("l2"))
+    raise PrivacyBugError(f"no noise of {mechanism!r} for a query")
+
+
+def _none(statistic: Any, relation: str, norm: str) -> float:
+    raise PrivacyBugError(f"{type(statistic).__name__} has no proof under {relation!r} in {norm}")
+
+
+def _norm(w: Array, norm: Norm) -> float:
+    return float(np.abs(w).sum()) if norm == "l1" else math.sqrt(float((w * w).sum()))
+
+
+def _joined(norm: Norm, *parts: float) -> float:
+    """Return the norm of parts that can all be attained at once."""
+    return math.fsum(parts) if norm == "l1" else math.sqrt(math.fsum(p * p for p in parts))
+
+
+def _sum(s: Sum, relation: str, norm: Norm) -> float:
+    of, k, w = s.set, s.count, s.weight
+    if isinstance(of, Hull):  # norms are convex: a person is no worse than a row
+        return _sum(Sum(of.of, k, w, s.count_first), relation, norm)  # type: ignore[arg-type]
+    if isinstance(of, Interval):
+        if relation == "replace":
+            return w * max(of.high - of.low, _joined(norm, max(of.high, -of.low), k) if k else 0)
+        return _joined(norm, w * max(abs(of.high), abs(of.low)), k)
+    if isinstance(of, Mark):
+        one, two = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
+        if relation != "replace":
+            return _joined(norm, one, k)
+        return max(two if of.cells > 1 else one, _joined(norm, one, k))
+    d = float(of.dim)
+    if isinstance(of, Ball):
+        one = w * of.radius * (math.sqrt(d) if norm == "l1" else 1.0)
+        apart = 2.0 * one
+    else:
+        one = w * of.radius * (d if norm == "l1" else math.sqrt(d))
+        apart = (1.0 - of.low) * one
+    # two units that are there, at opposite ends; or one that is there and a void one
+    return max(apart, _joined(norm, one, k)) if relation == "replace" else _joined(norm, one, k)
+
+
+def _gram(s: Gram, relation: str, norm: Norm) -> float:
+    of = s.set.of if isinstance(s.set, Hull) else s.set
+    if isinstance(of, Box):
+        k, square = of.dim + of.one, of.radius**2 * (of.dim + of.one)
+    elif isinstance(of, (Ball, Trace)):
+        k, square = of.dim, of.radius**2
+    else:
+        return _none(s, relation, norm)
+    if norm == "l1":
+        return gram_l1(k, relation) * square
+    return gram_sensitivity(k, relation) * square
+
+
+def _split(s: Split, relation: str, norm: Norm) -> float:
+    if norm == "l1":
+        return _none(s, relation, norm)
+    a, b, c, e, f, k = s.parts
+    if relation != "replace":
+        return add_remove_sensitivity(a, b, c, e, f, k)
+    if not s.known:
+        return separate_sensitivity(a, b, c)
+    S = intercept_sensitivity(a, b, c, e, f)
+    # a complete and a void row; two complete ones do not move the count
+    return max(S, add_remove_sensitivity(a, b, c, e, f, k))
+
+
+def _objective(s: Objective, relation: str, norm: Norm) -> float:
+    if norm != "l1":
+        return _none(s, relation, norm)
+    one = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx
+    return 2.0 * one if relation == "replace" else one
+
+
+def _powers(s: Powers, relation: str, norm: Norm) -> float:
+    d = float(s.d)
+    if norm == "l1":
+        one = 1.0 + 2.0 * d
+        apart = 2.0 * d * (1.0 if s.low == 0 else 9.0 / 8.0)
+    else:
+        one = math.sqrt(1.0 + 2.0 * d)
+        # (u - u')^2 (1 + (u + u')^2): at most 4 on [-1, 1], 2 on [0, 1]
+        apart = math.sqrt((2.0 if s.low == 0 else 4.0) * d)
+    return (max(one, apart) if relation == "replace" else one) * _TRUNCATED
+
+
+def _pair(s: Pair, relation: str, norm: Norm) -> float:
+    if norm == "l1":
+        return _none(s, relation, norm)
+    # two complete pairs: |z|^4 + |z'|^4 - 2 (z.z')^2 with |z|^2 <= 3 and z.z' >= 1 somewhere:
+    # at most 16; a complete and a void one: 9 of svec, and 7 more of the count's weight
+    return 4.0
+
+
+def _cells(s: Cells, relation: str, norm: Norm) -> float:
+    total = math.fsum(s.shares)
+    if total > 1.0 + 1e-12:
+        raise PrivacyBugError("shares of tables add up to more than 1")
+    one = total if norm == "l1" else math.sqrt(total)
+    if relation != "replace":
+        return one
+    return (2.0 if norm == "l1" else math.sqrt(2.0)) * one
+
+
+def _tree(s: Tree, relation: str, norm: Norm) -> float:
+    if norm == "l1":
+        return (2.0 if relation == "replace" else 1.0) * s.levels
+    return math.sqrt((2.0 if relation == "replace" else 1.0) * s.levels)
+
+
+def _by_class(s: ByClass, relation: str, norm: Norm) -> float:
+    alone = reach(s.each, "add-remove", norm)
+    if relation != "replace":
+        return alone
+    return max(reach(s.each, "replace", norm), _joined(norm, alone, alone))
+
+
+def _stack(s: Stack, relation: str, norm: Norm) -> float:
+    pairs = zip(s.parts, s.shares, strict=True)
+    return _joined(norm, *(share * reach(part, relation, norm) for part, share in pairs))
+
+
+@functools.lru_cache(maxsize=256)
+def _along(s: Along, relation: str, norm: Norm) -> float:
+    """With kappa = m / s the square is ``s max(4 + kappa, 2 kappa + 2 + 1/(2 kappa))``.
+
+    The second for kappa >= 1/2; never more than the parts' own, ``4 s + own^2 m`` (scoring theory
+    2.3). Of people the parts are not parallel (units theory 3).
+    """
+    if norm == "l1":
+        return _none(s, relation, norm)
+    if not all(R > 0.0 and sd > 0.0 for R, sd in zip(s.radii, s.noise, strict=True)):
+        raise PrivacyBugError("a part with a radius and no noise")
+    m = math.fsum((R * R / sd) ** 2 for R, sd in zip(s.radii, s.noise, strict=True))
+    square_of_score = (s.clip / s.score_noise) ** 2
+    if relation != "replace":
+        return math.sqrt(m + square_of_score)
+    own = 2.0 if s.r > 1 else 1.0
+    square = 4.0 * square_of_score + own * m
+    if 1 < s.r <= MOST_COLUMNS and not s.people:
+        kappa = m / square_of_score
+        best = 4.0 + kappa
+        if kappa >= 0.5:
+            best = max(best, 2.0 * kappa + 2.0 + 0.5 / kappa)
+        square = min(square, square_of_score * best * LATTICE**2)
+    return math.sqrt(square)
+
+
+_REACHES: dict[type, Any] = {
+    Along: _along, ByClass: _by_class, Cells: _cells, Gram: _gram, Objective: _objective,
+    Pair: _pair, Powers: _powers, Split: _split, Stack: _stack, Sum: _sum, Tree: _tree,
+}  # fmt: skip

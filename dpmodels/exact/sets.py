@@ -1,0 +1,233 @@
+"""Clip sets: what one unit (a row, or a person) may lay down, in integers.
+
+A set knows no data. Lattice steps: 2^20 a radius (``STEPS``). ``holds`` decides in exact integers
+and ``corners`` draws elements at which the largest distances are reached: both are for audits and
+tests, the prover (:mod:`dpmodels.exact.prove`) reads the fields only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.exact.rowmap import STEPS
+
+__all__ = [
+    "Ball", "Box", "Hull", "Interval", "Mark", "Mass", "Product", "Set", "Trace",
+]  # fmt: skip
+
+Integers = npt.NDArray[np.object_]
+Rng = np.random.Generator
+_ONE = int(STEPS)
+
+
+def _ints(values: Any) -> Integers:
+    out = np.empty(np.shape(values), dtype=object)
+    out[...] = np.vectorize(int, otypes=[object])(values) if out.size else values
+    return out
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Vectors of ``dim`` integers, ``|k| <= 2^20 radius``."""
+
+    dim: int
+    radius: float = 1.0
+
+    def holds(self, k: Integers) -> bool:
+        """Whether an integer vector is an element."""
+        return sum(int(v) ** 2 for v in k) <= (self.radius * STEPS) ** 2
+
+    def corners(self, rng: Rng, many: int = 8) -> list[Integers]:
+        """Return elements: opposite, orthogonal, at 60 degrees, even, and none at all."""
+        d, one = self.dim, int(self.radius * STEPS)
+        out = [np.zeros(d), np.eye(d)[0] * one, -np.eye(d)[0] * one, np.eye(d)[-1] * one]
+        even = np.full(d, 1.0) / np.sqrt(d)
+        out += [np.trunc(even * one * (1 - 1e-9)), -np.trunc(even * one * (1 - 1e-9))]
+        for _ in range(many if d > 1 else 0):
+            z = rng.standard_normal(d)
+            other = rng.standard_normal(d)
+            z, other = z / np.linalg.norm(z), other / np.linalg.norm(other)
+            middle = z + other
+            for v in (z, other, middle / np.linalg.norm(middle)):
+                out.append(np.trunc(v * one * (1 - 1e-9)))
+        return [_ints(v) for v in out]
+
+
+@dataclass(frozen=True)
+class Box:
+    """Vectors with ``low <= k_j / 2^20 <= 1``.
+
+    ``one``: a constant 2^20 follows; the row that is void is 0 throughout, the constant too.
+    ``radius``: ends of a box without it, in place of 1.
+    """
+
+    dim: int
+    one: bool = False
+    low: int = -1
+    radius: float = 1.0
+
+    def holds(self, k: Integers) -> bool:
+        """Whether an integer vector is an element."""
+        if self.one:
+            if int(k[-1]) == 0:
+                return not any(int(v) for v in k)
+            if int(k[-1]) != _ONE:
+                return False
+            k = k[:-1]
+        top = int(self.radius * _ONE)
+        return all(self.low * top <= int(v) <= top for v in k)
+
+    def corners(self, rng: Rng, many: int = 8) -> list[Integers]:
+        """Return elements: 0, corners of the box, those that share half of their signs."""
+        d = self.dim
+        signs = [np.ones(d), np.full(d, float(self.low)), np.zeros(d)]
+        half = np.where(np.arange(d) < (d + 1) // 2, 1.0, float(self.low))
+        signs += [half, np.where(half == 1.0, float(self.low), 1.0)]
+        signs += [np.where(np.arange(d) < d // 2, 1.0, float(self.low))]
+        signs += [np.where(rng.random(d) < 0.5, 1.0, float(self.low)) for _ in range(many)]
+        signs += [np.eye(d)[0], np.eye(d)[0] * self.low]
+        rows = [np.append(s, 1.0) if self.one else s for s in signs]
+        if self.one:
+            rows.append(np.zeros(d + 1))
+        return [_ints(np.trunc(r * self.radius * _ONE)) for r in rows]
+
+
+@dataclass(frozen=True)
+class Product:
+    """Pairs (x, y) with bounds of their own; with ``x.one`` a void pair is 0 in both."""
+
+    x: Ball | Box
+    y: Box
+
+    @property
+    def dim(self) -> int:
+        """Length of x without its constant, and of y."""
+        return self.x.dim + self.y.dim
+
+    def holds(self, k: Integers) -> bool:
+        """Whether (x, y) is an element."""
+        at = len(k) - self.y.dim
+        return self.x.holds(k[:at]) and self.y.holds(k[at:])
+
+    def corners(self, rng: Rng, many: int = 4) -> list[Integers]:
+        """Return the pairs of both sides' corners, and the void one."""
+        xs, ys = self.x.corners(rng, many), self.y.corners(rng, 0)
+        pairs = [np.concatenate([x, y]) for x in xs for y in ys[:3]]
+        return [*pairs, _ints(np.zeros(len(pairs[0])))]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One integer between two public ends."""
+
+    low: int
+    high: int
+    dim: int = 1
+
+    def holds(self, k: Integers) -> bool:
+        """Whether a number is an element."""
+        return len(k) == 1 and self.low <= int(k[0]) <= self.high
+
+    def corners(self, rng: Rng, many: int = 0) -> list[Integers]:
+        """Return both ends, and 0 where it lies between."""
+        ends = [self.low, self.high, *([0] if self.low <= 0 <= self.high else [])]
+        return [_ints(np.array([v], dtype=object)) for v in ends]
+
+
+@dataclass(frozen=True)
+class Mass:
+    """Integers >= 0 in ``cells`` cells that add up to 2^20; not ``complete``: to that at most."""
+
+    cells: int
+    complete: bool = True
+
+    @property
+    def dim(self) -> int:
+        """Number of cells."""
+        return self.cells
+
+    def holds(self, k: Integers) -> bool:
+        """Whether a vector of masses is an element."""
+        total = sum(int(v) for v in k)
+        whole = total == _ONE if self.complete else total <= _ONE
+        return whole and all(int(v) >= 0 for v in k)
+
+    def corners(self, rng: Rng, many: int = 4) -> list[Integers]:
+        """Return whole masses in single cells, one that is divided, and none if there may be."""
+        eye = [np.eye(self.cells)[j] * _ONE for j in {0, self.cells - 1, self.cells // 2}]
+        divided = np.zeros(self.cells)
+        divided[: min(2, self.cells)] = _ONE / min(2, self.cells)
+        out = [*eye, divided]
+        return [_ints(v) for v in out + ([] if self.complete else [np.zeros(self.cells)])]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One of ``cells`` cells, or none: a vector of 0 but for one 1."""
+
+    cells: int
+
+    @property
+    def dim(self) -> int:
+        """Number of cells."""
+        return self.cells
+
+    def holds(self, k: Integers) -> bool:
+        """Whether a vector of counts is an element."""
+        return all(int(v) in (0, 1) for v in k) and sum(int(v) for v in k) <= 1
+
+    def corners(self, rng: Rng, many: int = 0) -> list[Integers]:
+        """Return the first cell, the last, and none."""
+        rows = [np.eye(self.cells)[0], np.eye(self.cells)[-1], np.zeros(self.cells)]
+        return [_ints(r) for r in rows]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Integer rows of one person, any number of them: all squares together at most 2^40."""
+
+    dim: int
+    radius: float = 1.0
+
+    def holds(self, k: Integers) -> bool:
+        """Whether rows (dim, m) are an element."""
+        return sum(int(v) ** 2 for v in np.asarray(k).ravel()) <= (self.radius * STEPS) ** 2
+
+    def corners(self, rng: Rng, many: int = 8) -> list[Integers]:
+        """Return people of one row and of ``dim`` orthogonal ones; and nobody."""
+        rows = [k[:, None] for k in Ball(self.dim, self.radius).corners(rng, many)]
+        full = np.eye(self.dim) * int(self.radius * STEPS / np.sqrt(self.dim) * (1 - 1e-9))
+        return [*rows, _ints(full)]
+
+
+@dataclass(frozen=True)
+class Hull:
+    """The mean of a person's rows, rounded inside the convex hull of ``of``."""
+
+    of: Ball | Box | Mark | Mass | Product
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the set that it is the hull of."""
+        return self.of.dim
+
+    def holds(self, k: Integers) -> bool:
+        """Whether an integer vector lies in the hull: of the sets here, by their own bounds."""
+        if isinstance(self.of, Mark):  # shares of the cells, in steps of 2^-20
+            return all(int(v) >= 0 for v in k) and sum(int(v) for v in k) <= _ONE
+        if isinstance(self.of, Box) and self.of.one:
+            c = int(k[-1])
+            return 0 <= c <= _ONE and all(abs(int(v)) <= c for v in k[:-1])
+        return self.of.holds(k)
+
+    def corners(self, rng: Rng, many: int = 8) -> list[Integers]:
+        """Return those of the set, in its own steps."""
+        found = self.of.corners(rng, many)
+        return [k * _ONE for k in found] if isinstance(self.of, Mark) else found
+
+
+Set: TypeAlias = Ball | Box | Product | Interval | Mass | Mark | Trace | Hull
