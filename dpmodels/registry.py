@@ -23,10 +23,10 @@ from dpmodels.locks import Lock
 from dpmodels.verbs import function_of
 
 if TYPE_CHECKING:
-    from dpmodels.exact.ask import Ask
     import pandas as pd
 
     from dpmodels.estimate import Estimate
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.release import Release

@@ -35,9 +35,7 @@ def _huber(data: Any) -> Any:
 
 _CALL: dict[str, Any] = {"eps": 4.0, "delta": 1e-6}
 _CASES = {
-    "dp_glm": verb_case(
-        "dp_glm", "scoring", "y ~ a + b", frame(300, True), schema=_EVENT, **_CALL
-    ),
+    "dp_glm": verb_case("dp_glm", "scoring", "y ~ a + b", frame(300, True), schema=_EVENT, **_CALL),
     "dp_quantreg": verb_case(
         "dp_quantreg", "scoring", "y ~ a + b", frame(300, False), bounds=_BOUNDS, **_CALL
     ),

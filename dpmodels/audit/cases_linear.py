@@ -22,8 +22,10 @@ from dpmodels.audit import (
     verb_case,
 )
 from dpmodels.audit.cases_scoring import BY_CELL, FAR, PASSES
+from dpmodels.exact.ask import Ask
 from dpmodels.exact.gram import gram
-from dpmodels.exact.queries import ball_map, release_ball
+from dpmodels.exact.passes import Moments, moments_query
+from dpmodels.exact.queries import ball_map
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.exact.rowspace import identity_scale
 from dpmodels.models.linear.dpgd import clipped_gradients
@@ -91,7 +93,6 @@ _BALL = SensitivityCheck("second moments of rows in a ball", ball_gram, _pairs, 
 
 def release_moments(rows: Array, run: Run, guarantee: Guarantee | None = None) -> Array:
     """Release the moments of working rows in a ball of radius 1, as every stage does."""
-    from dpmodels.privacy.mechanisms import Gaussian
 
     class OneBlock:
         def blocks(self, design: Any, windows: Any = None, coins: Any = None) -> Any:
@@ -99,7 +100,7 @@ def release_moments(rows: Array, run: Run, guarantee: Guarantee | None = None) -
 
     rowmap = ball_map(identity_scale(rows.shape[1]), 1.0, None)
     source: Any = OneBlock()
-    return release_ball(source, source, rowmap, run, "moments", Gaussian(0.4), "replace")
+    return Ask(source, run)("moments", moments_query(Moments(source, rowmap))).values
 
 
 def _score_plan() -> Any:
@@ -121,7 +122,7 @@ def score_moments(stages: int) -> Any:
         stage = Stage(np.diag([4.0, 4.0, 0.04]), np.full((3, 3), 1e-8), np.eye(3), 1.0)
         unit = identity_scale(3)
         facts = Report(plan.design, unit, (stage,) * stages, 4, plan.request, "zero")
-        passes = Passes(source, plan.design, unit, run, "replace")
+        passes = Passes(Ask(source, run), plan.design, unit, "replace")
         scores = release_scores(passes, facts, plan.detail.scores)
         return np.concatenate([np.ravel(S) for S in scores.values.values()])
 

@@ -148,9 +148,7 @@ _OBJPERT = (
     _density_check("logistic densities, replace", False, "replace"),
     _density_check("poisson densities, add-remove", True, "add-remove"),
     SensitivityCheck("column sums", _sums, _binary_pairs, sums_sensitivity(2, "replace")),
-    SensitivityCheck(
-        "information matrix", _information, _binary_pairs, math.sqrt(2.0) * 2.0**40
-    ),
+    SensitivityCheck("information matrix", _information, _binary_pairs, math.sqrt(2.0) * 2.0**40),
 )
 
 # -- posterior sampling and score perturbation -------------------------------------------------

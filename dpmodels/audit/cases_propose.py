@@ -22,9 +22,12 @@ from dpmodels.audit import (
     register_case,
     verb_case,
 )
+from dpmodels.exact.ask import Added, Ask, Query
 from dpmodels.exact.gram import gram
+from dpmodels.exact.passes import Moments
 from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
-from dpmodels.exact.symmetric import release_symmetric
+from dpmodels.exact.sets import Ball
+from dpmodels.exact.statistics import Gram
 from dpmodels.models.kernel.kernel import direct_sums, gaussian
 from dpmodels.models.linear.eptr_release import residual_statistic, smallest_eigenvalue
 from dpmodels.privacy.guarantee import Guarantee
@@ -97,9 +100,15 @@ def _one_step(name: str, mu: float) -> Guarantee:
 def release_scale(rows: Array, run: Run) -> Array:
     """Release the scale matrix of working rows, as the private stage does."""
     rowmap = _ball(3)
-    integers = gram([rows.T.copy()], rowmap).integers()[:2, :2]
-    unit = float(rowmap.units[0]) ** 2
-    return release_symmetric(run, "scale matrix", integers, 2.0**0.5 * 2.0**40, unit)
+
+    class OneBlock:
+        def blocks(self, design: Any, windows: Any = None, coins: Any = None) -> Any:
+            yield rows.T.copy()
+
+    source: Any = OneBlock()
+    over = Moments(source, rowmap)
+    query = Query(Gram(Ball(2)), over, lambda G: Added(G.integers()[:2, :2]), rowmap.radius**2)
+    return Ask(source, run)("scale matrix", query).values
 
 
 def release_sums(rows: Array, run: Run) -> Array:

@@ -9,6 +9,8 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.audit import ReleaseCheck
+from dpmodels.exact.ask import Ask
+from dpmodels.exact.passes import Kept
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.formula.grid import Grid
 from dpmodels.formula.program import Program
@@ -19,10 +21,11 @@ from dpmodels.scoring.cells import CellPass, CellPasses
 from dpmodels.scoring.engine import Chain, plan_scoring, steps
 from dpmodels.scoring.manner import LEAST_SQUARES as FEW_COLUMNS
 from dpmodels.scoring.manner import WIDE_LEAST_SQUARES, Manner
+from dpmodels.scoring.release import ask_pass
 from dpmodels.scoring.rules import LINEAR, PassPlan, plan_pass
 from dpmodels.scoring.score import Expectile, LeastSquares, Score
 from dpmodels.scoring.state import State
-from dpmodels.scoring.sums import Centre, PassSums, ScorePass, release_pass
+from dpmodels.scoring.sums import Centre, PassSums, ScorePass
 
 __all__ = ["BY_CELL", "FAR", "PASSES", "WEIGHTED", "release_of"]
 
@@ -62,7 +65,7 @@ def release_of(
     def release(rows: Array, run: Run) -> Array:
         one, block = ScorePass(plan, centre), np.asarray(rows).T.copy()
         sums = one.sums([block]) if cells is None else _by_cell(one, block, cells)
-        out = release_pass(sums, plan, run, str(k))
+        out = ask_pass(Ask(sums, run, plan.relation), plan, Kept(), lambda kept: kept, str(k), _P)
         # a matrix by its upper triangle: below it stands the same noise once more
         matrices = [m for m in (out.information, out.meat, out.spread) if m is not None]
         parts = [m[np.triu_indices(_P)] for m in matrices] + [out.score]

@@ -142,6 +142,11 @@ class Noisy:
     sd: Array
     laplace: bool = False
 
+    @property
+    def variance(self) -> Array:
+        """Of the noise."""
+        return self.sd * self.sd * (2.0 if self.laplace else 1.0)
+
     def margin(self, p: float) -> Array:
         """Return t with P(noise > t) <= p, each number by itself."""
         if self.laplace:
@@ -165,13 +170,17 @@ class Raw:
     """Rows and run for one step with a proof of its own: the draws that it lists, no other."""
 
     rows: Any
-    _run: Run
+    _ask: Ask
     _proof: OwnProof
+
+    def total(self, over: Pass, read: Read = ALL) -> Any:
+        """Return the exact sums of a pass, read once for this and for what is asked of it."""
+        return self._ask._total(over, read)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._proof.draws:
             raise PrivacyBugError(f"the proof {self._proof.name!r} does not list the draw {name!r}")
-        return getattr(self._run, name)
+        return getattr(self._ask._run, name)
 
 
 class Ask:
@@ -268,8 +277,10 @@ class Ask:
             if self._relation != "replace" or self.by_person:
                 raise PrivacyBugError("windows of rows have their proof under replace-one only")
             out["windows"] = read.windows
-        if read.every > 1:
-            then = tuple(Coins(every, self._run.coins) for every in read.then)
+        # not of a seed: the order of its draws is what it stands for
+        ahead = read.then if getattr(self._run.noise, "private", False) else ()
+        if read.every > 1 or ahead:
+            then = tuple(Coins(every, self._run.coins) for every in ahead)
             out["coins"] = Coins(read.every, self._run.coins, then)
         if read.inner > 1:
             out["inner"] = Coins(read.inner, self._run.coins)
@@ -312,6 +323,4 @@ class Ask:
         where = f"{caller.f_globals['__name__'].removeprefix('dpmodels.')}:{caller.f_code.co_name}"
         if where not in proof.where:
             raise PrivacyBugError(f"{where} is not where the proof {proof.name!r} stands")
-        return Raw(self._rows, self._run, proof)
-
-
+        return Raw(self._rows, self, proof)

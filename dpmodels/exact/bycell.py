@@ -81,9 +81,7 @@ class ByCell:
         return self._whole
 
 
-def seen_by_row(
-    of_cells: Array, slopes: Array, block: Array, cells: npt.NDArray[np.intp]
-) -> Array:
+def seen_by_row(of_cells: Array, slopes: Array, block: Array, cells: npt.NDArray[np.intp]) -> Array:
     """Return ``of_cells[c_i] + slopes @ numbers_i`` of rows (m,): each by itself, wherever it is.
 
     Parameters

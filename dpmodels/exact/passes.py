@@ -26,7 +26,17 @@ from dpmodels.sources.summed import counted, sampled, summed
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["Counts", "Moments", "Sample", "Sums", "moments_query", "set_of"]
+__all__ = [
+    "Counts",
+    "Kept",
+    "Moments",
+    "Sample",
+    "Sums",
+    "first_array",
+    "moments_query",
+    "set_of",
+    "whole_matrix",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +76,9 @@ class Moments:
 
 def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
     """Return the clip set of a row map: that into which its :mod:`~dpmodels.exact.end` cuts."""
+    own = getattr(rowmap, "clip_set", None)  # of maps that are no row map, and cut by `end` too
+    if own is not None and not people:
+        return own
     inner = rowmap.rowmap if isinstance(rowmap, (OneFirst, WithOne)) else rowmap
     if not isinstance(inner, RowMap):
         raise PrivacyBugError(f"no clip set is known of {type(rowmap).__name__}")
@@ -94,7 +107,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Arrays of integers that a function of blocks returns (:func:`dpmodels.sources.summed.counted`)."""
+    """Arrays of integers that a function of blocks returns: ``sources.summed.counted``."""
 
     design: Design
     count: Callable[[Iterable[Array]], tuple[npt.NDArray[Any], ...]]
@@ -119,6 +132,20 @@ class Sample:
     def total(self, rows: Any, reading: dict[str, Any]) -> Array:
         """Return cells (k, m). Confidential."""
         return sampled(rows, self.design, self.index, self.keep, self.draw)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Sums that were made before, handed over in place of rows: of audits and tests."""
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
+        """Return what stands in place of the rows."""
+        return rows
+
+
+def first_array(found: tuple[Any, ...]) -> Added:
+    """Return the first array of a count."""
+    return Added(found[0])
 
 
 def whole_matrix(found: Any) -> Added:

@@ -42,7 +42,7 @@ from dpmodels.exact.statistics import (
 )
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 
-__all__ = ["Relation", "noise_of", "reach"]
+__all__ = ["Relation", "joint_reach", "noise_of", "reach"]
 
 Relation = Literal["replace", "add-remove"]
 #: Enlarges the joint reach: rows on a lattice are parallel up to 2^-20 sqrt p only.
@@ -208,27 +208,49 @@ def _stack(s: Stack, relation: str, norm: Norm) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _along(s: Along, relation: str, norm: Norm) -> float:
-    """With kappa = m / s the square is ``s max(4 + kappa, 2 kappa + 2 + 1/(2 kappa))``.
-
-    The second for kappa >= 1/2; never more than the parts' own, ``4 s + own^2 m`` (scoring theory
-    2.3). Of people the parts are not parallel (units theory 3).
-    """
     if norm == "l1":
         return _none(s, relation, norm)
     if not all(R > 0.0 and sd > 0.0 for R, sd in zip(s.radii, s.noise, strict=True)):
         raise PrivacyBugError("a part with a radius and no noise")
     m = math.fsum((R * R / sd) ** 2 for R, sd in zip(s.radii, s.noise, strict=True))
-    square_of_score = (s.clip / s.score_noise) ** 2
+    return joint_reach(m, (s.clip / s.score_noise) ** 2, relation, s.r, people=s.people)
+
+
+def joint_reach(
+    matrices: float, scores: float, relation: str, r: int, *, people: bool = False
+) -> float:
+    """Return the reach of matrices and scores of a scoring pass, jointly.
+
+    Every matrix part of a row is a non-negative multiple of ``e e'``, and its score a multiple of
+    the same unit vector e.
+
+    Parameters
+    ----------
+    matrices : float
+        ``sum_i (R_i^2 / noise_i)^2``: squared length of the matrix parts of one row at most.
+    scores : float
+        ``(C / noise)^2``.
+    people : bool
+        The parts of one person are not parallel: the sum of the parts' own
+        (``units/theory.md``, 3).
+
+    Notes
+    -----
+    With kappa = matrices / scores the squared reach under replace-one is
+    ``scores max(4 + kappa, 2 kappa + 2 + 1/(2 kappa))`` (the second for kappa >= 1/2), never more
+    than the sum of the parts' own, ``4 scores + 2 matrices``; ``scores + matrices`` under
+    add-remove (``scoring/theory.md``, 2.3).
+    """
     if relation != "replace":
-        return math.sqrt(m + square_of_score)
-    own = 2.0 if s.r > 1 else 1.0
-    square = 4.0 * square_of_score + own * m
-    if 1 < s.r <= MOST_COLUMNS and not s.people:
-        kappa = m / square_of_score
+        return math.sqrt(matrices + scores)
+    own = reach(Gram(Ball(r)), relation, "l2")
+    square = 4.0 * scores + own**2 * matrices
+    if 1 < r <= MOST_COLUMNS and not people:
+        kappa = matrices / scores
         best = 4.0 + kappa
         if kappa >= 0.5:
             best = max(best, 2.0 * kappa + 2.0 + 0.5 / kappa)
-        square = min(square, square_of_score * best * LATTICE**2)
+        square = min(square, scores * best * LATTICE**2)
     return math.sqrt(square)
 
 

@@ -72,13 +72,15 @@ class Vectors:
 class Sum(Vectors):
     """``sum x``, with ``count`` > 0 beside it the number of units that are not void.
 
-    ``count`` is the weight of that cell, ``weight`` that of the others.
+    ``count`` is the weight of that cell, ``weight`` that of the others. ``products``: x is a
+    product of two lattice numbers, in steps of 2^-40.
     """
 
     set: Ball | Box | Interval | Mark | Hull
     count: float = 0.0
     weight: float = 1.0
     count_first: bool = False
+    products: bool = False
 
     @property
     def size(self) -> int:
@@ -88,6 +90,8 @@ class Sum(Vectors):
     @property
     def step(self) -> float:
         """1 of integers and marks; a 2^20th of a radius else."""
+        if self.products:
+            return STEPS**-2
         return 1.0 if isinstance(self.set, (Interval, Mark)) else 1.0 / STEPS
 
     def weights(self, norm: Norm) -> Array:
@@ -99,6 +103,7 @@ class Sum(Vectors):
 
     def of(self, k: Integers) -> Integers:
         """Return x, and whether the unit is there: a unit of the lattice."""
+        k = k * int(STEPS) if self.products else k
         if not self.count > 0.0:
             return k
         there = np.array([round(1.0 / self.step) if any(int(v) for v in k) else 0], dtype=object)

@@ -55,8 +55,141 @@ class OwnProof:
     note: str = ""
 
 
-OWN_PROOFS: dict[str, OwnProof] = {}
-_ = (FLOAT_NOTE, SMOOTH_NOTE)
+_ALL = (
+    OwnProof(
+        "ePTR, least squares",
+        ("models.linear.eptr_release:_release_auto", "models.linear.eptr_release:_release_pair"),
+        ("gaussian_real", "coin_gaussian"),
+        "the projected solution moves by at most B(rho)/lambda while the released or tested lower "
+        "bound of the least eigenvalue holds",
+        ("models/linear/eptr.md", "3"), "dp_ols.eptr", "distance, coin", ("dp_ols.eptr",),
+    ),
+    OwnProof(
+        "posterior draws",
+        ("models.linear.gptr_release:release",),
+        ("inner_normals",),
+        "a normal draw about the ridge solution, precision by released bounds of the least "
+        "eigenvalue and of the residuals; one-sided composition",
+        ("models/linear/posterior.md", "2.1"), "dp_ols.gptr",
+        "inner: the law of the draw is what is proved, no vector plus noise",
+        ("dp_ols.gptr", "dp_ols.ops", "dp_ols.adaops"), ("replace", "add-remove"), FLOAT_NOTE,
+    ),
+    OwnProof(
+        "output perturbation",
+        ("models.linear.outpert:release",),
+        ("gaussian_real",),
+        "a strongly convex minimiser moves by at most 2 L R_x / lam, one row replaced",
+        ("exact/theory.md", "1.4"), "dp_ols.outpert", "distance", ("dp_ols.outpert",),
+    ),
+    OwnProof(
+        "gaussian sketch",
+        ("models.linear.jl:release",),
+        ("sketch_normals",),
+        "rows of G [A; w I] are normal with covariance A'A + w^2 I: a Renyi curve in B^2/w^2",
+        ("models/linear/theory.md", "5"), "dp_ols.jl",
+        "inner: each row meets normals of its own", ("dp_ols.jl",), ("replace",), FLOAT_NOTE,
+    ),
+    OwnProof(
+        "objective perturbation",
+        ("models.glm.release:release",),
+        ("inner_normals", "gaussian_real"),
+        "the minimiser of a loss with a random linear term has a density whose ratio is bounded by "
+        "the score and the curvature of one row",
+        ("models/glm/theory.md", "4.1"), "dp_glm.objpert",
+        "inner: the tilt is drawn before a row is read; the distance to the certified optimum is",
+        ("dp_glm.objpert",), ("replace", "add-remove"), FLOAT_NOTE,
+    ),
+    OwnProof(
+        "logistic posterior",
+        ("models.glm.tested:release",),
+        ("gaussian_real", "inner_normals"),
+        "curvature at the optimum moves by a bounded factor (self-concordance), and the optimum by "
+        "the score over the released curvature; one-sided composition",
+        ("models/glm/theory.md", "3"), "dp_glm.gptr",
+        "distance; inner: the normals of the Hessian's shape", ("dp_glm.gptr",), ("replace",),
+        FLOAT_NOTE,
+    ),
+    OwnProof(
+        "ePTR, class means",
+        ("models.bayes.gaussian:_release_pair",),
+        ("coin_gaussian",),
+        "class means are stable while the smallest class is large; coin and normal noise",
+        ("models/bayes/theory.md", "7"), "dp_bayes.eptr", "coin", ("dp_bayes.eptr",),
+    ),
+    OwnProof(
+        "smooth sensitivity, class means",
+        ("models.bayes.compare:_smooth_means",),
+        ("scaled_laplace",),
+        "Laplace noise at the beta-smooth sensitivity of a class mean",
+        ("models/bayes/theory.md", "9"), "dp_bayes.dpnbss",
+        "inner: the scale of the noise is private", ("dp_bayes.dpnbss",), ("replace",), SMOOTH_NOTE,
+    ),
+    OwnProof(
+        "projector",
+        ("models.components.pca:release",),
+        ("gaussian_real",),
+        "the projector on k components moves by at most sqrt 2 over the released gap (Davis-Kahan)",
+        ("models/components/theory.md", "5.3"), "dp_pca.gptr", "distance", ("dp_pca.gptr",),
+        ("replace", "add-remove"),
+    ),
+    OwnProof(
+        "ePTR, kernel regression",
+        ("models.kernel.regression:_release_eptr", "models.kernel.regression:_per_point"),
+        ("coin_gaussian",),
+        "a kernel mean is stable while the least kernel mass is large; coin and normal noise",
+        ("models/kernel/theory.md", "8"), "dp_npreg.eptr", "coin", ("dp_npreg.eptr",),
+    ),
+    OwnProof(
+        "classic propose-test-release, mean",
+        ("models.mean.ptr:release",),
+        ("coin_gaussian",),
+        "the clipped mean about the shortest interval is stable at a distance from bad tables",
+        ("models/mean/theory.md", "6"), "dp_mean.ptr", "coin", ("dp_mean.ptr",),
+    ),
+    OwnProof(
+        "ePTR of the user's own estimator",
+        ("models.custom.eptr:release",),
+        ("coin_gaussian", "gaussian_real"),
+        "true if the user's two conditions are: safety moves by 1, and bounds the estimate's move",
+        ("models/mean/theory.md", "6"), "dp_eptr.coin", "distance, coin",
+        ("dp_eptr.coin", "dp_eptr.ptr", "dp_eptr.bound"),
+    ),
+    OwnProof(
+        "generalized propose-test-release of the user's own mechanism",
+        ("models.custom.gptr:release",),
+        ("laplace_real", "inner_source"),
+        "true if the user's bound of the privacy loss is: one-sided composition",
+        ("privacy/one_sided.md", "1"), "dp_gptr.propose",
+        "distance; inner: the mechanism is the user's", ("dp_gptr.propose", "dp_gptr.choose"),
+        ("replace",), FLOAT_NOTE,
+    ),
+    OwnProof(
+        "selection",
+        ("models.custom.selection:_best",),
+        ("inner_source",),
+        "the best of a random number of private candidates",
+        ("models/custom/theory.md", "7"), "dp_select", "inner: the candidates draw",
+        (), ("replace", "add-remove"), FLOAT_NOTE,
+    ),
+    OwnProof(
+        "PATE with a data-dependent bound",
+        ("models.votes.votes:answer_queries",),
+        ("inner_source",),
+        "noisy argmax; the Renyi bound at the votes is released with smooth noise",
+        ("models/votes/theory.md", "5.2"), "dp_pate", "inner: the scale of the noise is private",
+        (), ("replace",), FLOAT_NOTE,
+    ),
+    OwnProof(
+        "noised rows",
+        ("models.noised.make:noised_rows",),
+        ("noisy_table", "permutation"),
+        "every row of the release is one row of the table plus noise of its own",
+        ("models/noised/theory.md", "2"), "dp_release", "distance",
+        ("dp_mest.drcl", "dp_mest.sdrcl", "dp_mest.sl"), ("replace",), FLOAT_NOTE,
+    ),
+)  # fmt: skip
+
+OWN_PROOFS: dict[str, OwnProof] = {one.name: one for one in _ALL}
 
 
 def own_proof(name: str) -> OwnProof:

@@ -17,32 +17,34 @@ import numpy.typing as npt
 
 from dpmodels.after.explained import explained
 from dpmodels.arrays import Array
+from dpmodels.exact.ask import Query
 from dpmodels.exact.bycell import seen_by_row
 from dpmodels.exact.people import sums
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.sets import Box, Hull
+from dpmodels.exact.statistics import Sum
 from dpmodels.exact.total import integers_of
 from dpmodels.scoring.cells import scoring_grid, seen_of_cells
-from dpmodels.sources.people import PeopleRows
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.families import Family, Link
     from dpmodels.formula.design import Design
     from dpmodels.formula.grid import Grid
-    from dpmodels.privacy.run import Run
     from dpmodels.scoring.sums import Centre
     from dpmodels.sources.people import BlockOfPeople
 
-__all__ = ["REACH", "SHARE", "STEP", "Deviance", "FitStatistics"]
+__all__ = ["COUNT", "SHARE", "STEP", "Deviance", "FitStatistics"]
 
 #: Share of mu^2 that fit statistics take where they are asked for; their step in the ledger.
 SHARE, STEP = 0.10, "fit statistics"
 #: A unit deviance counts up to this many dispersions.
 LONGEST = 12.0
-#: L2 sensitivity of the count of whole rows, times ``COUNT``, and three sums of numbers in
-#: [-1/2, 1/2] over them, under either relation: the count is free.
-REACH, COUNT = math.sqrt(3.0), 1.5
+#: Weight of the count of whole rows beside three sums of numbers in [-1/2, 1/2] over them: the
+#: largest at which it is free.
+COUNT = 1.5
 _GRID = 4097
 
 
@@ -137,15 +139,8 @@ class Deviance:
         t[:, ~whole] = 0.0
         return t, whole
 
-    def release(
-        self, rows: Any, design: Design, affine: Any, run: Run, mu: float
-    ) -> FitStatistics:
+    def release(self, design: Design, affine: Any, ask: Ask, *, people: bool) -> FitStatistics:
         """Release the sums over rows.
-
-        Parameters
-        ----------
-        mu : float
-            Of the step.
 
         Privacy
         -------
@@ -153,23 +148,17 @@ class Deviance:
         Of people the mean over a person's whole rows counts, in the convex hull of what one row
         can be (``units/theory.md``, 8).
         """
-        job: Any
-        if isinstance(rows, PeopleRows):
-            job = _SumsOfPeople(self, affine)
-        else:
-            grid = scoring_grid(design) if hasattr(rows, "cell_blocks") else None
-            job = _Sums(self, affine, grid)
-        total = summed(rows, design, job)
-        weights = np.array([COUNT, 1.0, 1.0, 1.0])
-        noisy = run.gaussian(STEP, total, REACH * STEPS, weights=weights, unit=1.0 / STEPS)
-        middle, sd = self.low + self.width / 2.0, REACH / mu
-        lift = sd * np.vstack([middle / COUNT, np.diag(self.width)])
+        three = Box(3, radius=0.5)
+        of = Hull(three) if people else three
+        over = _StatisticsPass(self, design, affine, people)
+        found = ask(STEP, Query(Sum(of, count=COUNT, count_first=True), over))
+        noisy = found.values
+        middle, sd = self.low + self.width / 2.0, found.sd
+        lift = np.vstack([sd[0] * middle, np.diag(sd[1:] * self.width)])
         sums = noisy[0] * middle + noisy[1:] * self.width
-        return FitStatistics(max(float(noisy[0]), 1.0), sums, lift, sd / COUNT)
+        return FitStatistics(max(float(noisy[0]), 1.0), sums, lift, float(sd[0]))
 
-    def report(
-        self, found: FitStatistics, p: int, *, people: bool = False
-    ) -> dict[str, float]:
+    def report(self, found: FitStatistics, p: int, *, people: bool = False) -> dict[str, float]:
         """Return deviances, the pseudo R-squared of deviance and their errors of privacy.
 
         Of people (each counts once) no AIC: their mean deviance is no likelihood. With an offset
@@ -201,6 +190,23 @@ def _in_steps(t: Array, whole: npt.NDArray[np.bool_]) -> Array:
     """Return (1, t - 1/2) of whole rows in lattice steps, (4, m), rounded towards zero; else 0."""
     out = np.where(whole, np.vstack([np.ones((1, t.shape[1])), t - 0.5]), 0.0)
     return np.asarray(np.trunc(out * STEPS))
+
+
+@dataclass(frozen=True, eq=False)
+class _StatisticsPass:
+    """The pass of the fit statistics, by row, by cell or by person."""
+
+    deviance: Deviance
+    design: Design
+    affine: Any
+    people: bool
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
+        """Return (count, sums). Confidential."""
+        if self.people:
+            return np.asarray(summed(rows, self.design, _SumsOfPeople(self.deviance, self.affine)))
+        grid = scoring_grid(self.design) if hasattr(rows, "cell_blocks") else None
+        return np.asarray(summed(rows, self.design, _Sums(self.deviance, self.affine, grid)))
 
 
 @dataclass(frozen=True, eq=False)

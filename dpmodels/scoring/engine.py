@@ -5,7 +5,9 @@ Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` r
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -13,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.queries import release_ball
+from dpmodels.exact.passes import Moments, moments_query
 from dpmodels.exact.rowmap import RowMap
-from dpmodels.exact.sensitivity import gram_sensitivity
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
@@ -26,19 +27,19 @@ from dpmodels.scoring.manner import manner_of
 from dpmodels.scoring.mean_score import MeanScore, Working
 from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.people import PeoplePasses, PersonPass
+from dpmodels.scoring.release import Released, ask_pass
 from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
 from dpmodels.scoring.score import LeastSquares, Score, Start
 from dpmodels.scoring.state import State
-from dpmodels.scoring.sums import Centre, Passes, PassSums, Released, ScorePass, release_pass
-from dpmodels.sources.people import BlockOfPeople, PeopleRows
+from dpmodels.scoring.sums import Centre, Passes, PassSums, ScorePass
+from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.sources.pieces import Job
-    from dpmodels.sources.rows import Rows
 
 __all__ = [
     "Chain", "ChainRelease", "ScoringPlan", "ScoringRelease", "plan_scoring",
@@ -224,7 +225,7 @@ def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
 
 
 def release_scoring(
-    plan: ScoringPlan, coordinates: Coordinates, design: Design, rows: Rows | PeopleRows, run: Run
+    plan: ScoringPlan, coordinates: Coordinates, design: Design, ask: Ask
 ) -> ScoringRelease:
     """Read the rows once a pass and release its sums.
 
@@ -239,12 +240,16 @@ def release_scoring(
         matrix=coordinates.start,
     )  # fmt: skip
     working = plan.chains[0].score.working
-    Q = release_ball(
-        rows if working is None else _Worked(rows, working), design, rowmap, run, "start",
-        Gaussian(plan.start), plan.relation, people=plan.people,
-        coins=guide.start_coins(run, 0 if plan.people else len(plan.passes) - 1),
+    over = Moments(
+        design, rowmap, people=plan.people,
+        through=None if working is None else functools.partial(_Worked, working=working),
     )  # fmt: skip
-    s = gram_sensitivity(r + 1, plan.relation) * radius**2 / plan.start
+    moments = ask(
+        "start",
+        moments_query(over, radius=radius),
+        guide.read_start(0 if plan.people else len(plan.passes) - 1),
+    )
+    Q, s = moments.values, float(moments.sd[0, 0])
     per = _rows_a_person(plan, Q, coordinates)
     start = Start.of(Q, s, guide.start(n) * per, coordinates)
     states = [chain.score.start(start) for chain in plan.chains]
@@ -265,15 +270,18 @@ def release_scoring(
             for chain, state in zip(plan.chains, states, strict=True)
         ]
         taken = []
-        for i, sums in enumerate(_of_blocks(passes, rows, design, guide, run)):
-            chain, own = plan.chains[i], passes[i].plan
+        together = ScorePasses(tuple(passes), design)
+        read = guide.read_last() if one.last else guide.read_early()
+        for i, chain in enumerate(plan.chains):
+            own = passes[i].plan
             plans[i].append(own)
-            released[i].append(passes[i].back(release_pass(sums, own, run, chain.step(k))))
+            found = ask_pass(ask, own, together, operator.itemgetter(i), chain.step(k), r, read)
+            released[i].append(passes[i].back(found))
             taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
         states = [step.state for step in taken]
     statistics: dict[str, float] = {}
     if plan.statistics:
-        statistics = _statistics(plan, states[0], coordinates, design, rows, run)
+        statistics = _statistics(plan, states[0], coordinates, design, ask)
     return ScoringRelease(
         coordinates,
         Q,
@@ -285,25 +293,23 @@ def release_scoring(
     )
 
 
-def _of_blocks(
-    passes: list[ScorePass], rows: Rows | PeopleRows, design: Design, guide: Guide, run: Run
-) -> tuple[PassSums, ...]:
-    """Return the exact sums of the passes of all chains, by row or by person. Confidential."""
-    last = passes[0].plan.last
-    early, tail = (None, guide.tail_coins(run)) if last else (guide.early_coins(run), None)
-    if passes[0].plan.people:
-        assert isinstance(rows, PeopleRows)
-        by_person = tuple(one for one in passes if isinstance(one, PersonPass))
-        of_people = summed(rows, design, PeoplePasses(by_person), coins=early, inner=tail)
-        return tuple(of_people.sums)
-    assert not isinstance(rows, PeopleRows)
-    chosen: dict[str, Any] = {"coins": early, "inner": tail}
-    chosen["windows"] = ALL_ROWS if last else guide.windows
-    grid = scoring_grid(design) if hasattr(rows, "cell_blocks") else None
-    if grid is not None:
-        by_cell = CellPasses(tuple(CellPass(one, grid) for one in passes), grid)
-        return by_cell.done(summed(rows, design, by_cell, **chosen))
-    return tuple(summed(rows, design, Passes(tuple(passes)), **chosen).sums)
+@dataclass(frozen=True, eq=False)
+class ScorePasses:
+    """The passes of all chains over one reading of the rows, by row, by cell or by person."""
+
+    passes: tuple[ScorePass, ...]
+    design: Design
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[PassSums, ...]:
+        """Return the exact sums of each. Confidential."""
+        if self.passes[0].plan.people:
+            by_person = tuple(one for one in self.passes if isinstance(one, PersonPass))
+            return tuple(summed(rows, self.design, PeoplePasses(by_person), **reading).sums)
+        grid = scoring_grid(self.design) if hasattr(rows, "cell_blocks") else None
+        if grid is not None:
+            by_cell = CellPasses(tuple(CellPass(one, grid) for one in self.passes), grid)
+            return by_cell.done(summed(rows, self.design, by_cell, **reading))
+        return tuple(summed(rows, self.design, Passes(self.passes), **reading).sums)
 
 
 def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> float:
@@ -321,9 +327,8 @@ def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> flo
 
 
 def _statistics(
-    plan: ScoringPlan, state: State, coordinates: Coordinates, design: Design,
-    rows: Rows | PeopleRows, run: Run,
-) -> dict[str, float]:  # fmt: skip
+    plan: ScoringPlan, state: State, coordinates: Coordinates, design: Design, ask: Ask
+) -> dict[str, float]:
     """Release the fit statistics of the first chain at the final fit."""
     score = plan.chains[0].score
     assert isinstance(score, MeanScore) and design.response is not None
@@ -331,11 +336,9 @@ def _statistics(
     interval = design.response.interval
     assert interval is not None
     centre = _centre(score, state, 1, coordinates, design)
-    one = Deviance.of(
-        score.family, score.link, state.nuisance, state.phi, centre, interval
-    )
+    one = Deviance.of(score.family, score.link, state.nuisance, state.phi, centre, interval)
     affine = ScorePass(plan.passes[-1], centre).affine
-    found = one.release(rows, design, affine, run, plan.statistics)
+    found = one.release(design, affine, ask, people=plan.people)
     return one.report(found, plan.p, people=plan.people)
 
 

@@ -367,7 +367,6 @@ def release_fit(plan: Plan, ask: Ask) -> Release:
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: ScoredDetail = plan.detail
     design = ranged_design(plan, ask, wide=True)
     if design is None:
@@ -375,9 +374,9 @@ def release_fit(plan: Plan, ask: Ask) -> Release:
     coordinates = detail.coordinates(design)
     read = _reaching(design, plan.design)
     if detail.scales is not None:
-        coordinates = located(detail.scales, coordinates, read, rows, run)
+        coordinates = located(detail.scales, coordinates, read, ask)
     scoring = detail.scoring(coordinates.rank, plan.request.relation).bound(design)
-    found = release_scoring(scoring, coordinates, read, rows, run)
+    found = release_scoring(scoring, coordinates, read, ask)
     values = {"start": found.Q}
     for chain, one in zip(scoring.chains, found.chains, strict=True):
         for k, sums in enumerate(one.released, 1):

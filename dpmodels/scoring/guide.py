@@ -9,11 +9,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
+from dpmodels.exact.ask import Read
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
 
 __all__ = ["Guide", "first_share", "guide_share", "guide_windows", "noise_ratio"]
 
@@ -108,21 +108,18 @@ class Guide:
         """Whether windows choose the rows of the early passes."""
         return self.windows.every > 1
 
-    def start_coins(self, run: Run, later: int) -> Coins | None:
-        """Return the coins of the start, and with them those of the early passes after it.
+    def read_start(self, passes: int) -> Read:
+        """Return what the start reads; the coins of ``passes`` early passes go with its own.
 
-        Without these where they have none, or toss them pass by pass: coins of a seed do, as the
-        order of its draws is what a seed stands for.
+        Whoever reads the rows for the start may keep what they choose.
         """
-        coins = [self.early_coins(run) for _ in range(later)]
-        ahead = getattr(run.noise, "private", False)
-        then = tuple(one for one in coins if one is not None and ahead)
-        return Coins(self.first, run.coins, then) if then or self.first > 1 else None
+        ahead = passes if self.every > 1 and not self.by_place else 0
+        return Read(self.first, then=(self.every,) * ahead)
 
-    def early_coins(self, run: Run) -> Coins | None:
-        """Return the coins of an early pass."""
-        return None if self.by_place else self.tail_coins(run)
+    def read_early(self) -> Read:
+        """Return what a pass before the last reads."""
+        return Read(1 if self.by_place else self.every, self.windows)
 
-    def tail_coins(self, run: Run) -> Coins | None:
-        """Return the coins that choose the rows of meat and ordinary information."""
-        return Coins(self.every, run.coins) if self.every > 1 else None
+    def read_last(self) -> Read:
+        """Return what the last pass reads: every row, some for meat and ordinary information."""
+        return Read(inner=self.every)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.scoring.release import Released
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
 from dpmodels.scoring.state import Information, State, floored, kept_apart, roots, shrunk
-from dpmodels.scoring.sums import Released
 
 __all__ = ["Step", "far_heard", "newton_step", "score_noise"]
 

@@ -9,6 +9,9 @@ import functools
 import math
 from dataclasses import dataclass, replace
 
+from dpmodels.exact.prove import joint_reach, reach
+from dpmodels.exact.sets import Ball, Mark
+from dpmodels.exact.statistics import Gram, Sum
 from dpmodels.scoring.manner import COLUMNS, TAME, WIDE, Manner, columns_noise
 
 __all__ = [
@@ -20,8 +23,6 @@ __all__ = [
     "Noise",
     "PassPlan",
     "Rules",
-    "blocks_reach",
-    "joint_sensitivity",
     "of_people",
     "passes_of",
     "plan_pass",
@@ -55,10 +56,6 @@ LEAST_CLIP = 0.8
 NARROW = (1.75, 0.12)
 #: Scores between C and this many C: share of the last pass, and mu n from which on.
 FAR, FAR_SHARE, FAR_FROM = 4.0, 0.12, 8000.0
-#: Enlarges the joint sensitivity: rows on a lattice are parallel up to 2^-20 sqrt p only.
-LATTICE = 1.0 + 2.0**-12
-#: Largest number of columns for which ``LATTICE`` was proved to be enough.
-MOST_COLUMNS = 4096
 
 
 @dataclass(frozen=True)
@@ -277,51 +274,6 @@ def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
     return MANY_COLUMNS if many else rules.passes
 
 
-def blocks_reach(relation: str, p: int) -> tuple[float, float]:
-    """Return the sensitivities of (sum v v', sum s) at unit radii, each by itself."""
-    if relation != "replace":
-        return 1.0, 1.0
-    return (math.sqrt(2.0) if p > 1 else 1.0), 2.0
-
-
-def joint_sensitivity(
-    matrices: float, scores: float, relation: str, p: int, *, people: bool = False
-) -> float:
-    """Return the sensitivity of the joint query ``(k_1 A_1, k_2 A_2, ..., k_s s)``.
-
-    Every matrix part of a row is a non-negative multiple of ``e e'``, and its score a multiple of
-    the same unit vector e.
-
-    Parameters
-    ----------
-    matrices : float
-        ``sum_i (k_i R_i^2)^2``: squared length of the matrix parts of one row at most.
-    scores : float
-        ``(k_s C)^2``.
-    people : bool
-        The parts of one person are not parallel: the sum of the parts' own
-        (``units/theory.md``, 3).
-
-    Notes
-    -----
-    With kappa = matrices / scores the squared sensitivity under replace-one is
-    ``scores max(4 + kappa, 2 kappa + 2 + 1/(2 kappa))`` (the second for kappa >= 1/2), never more
-    than the sum of the parts' own, ``4 scores + 2 matrices``; ``scores + matrices`` under
-    add-remove (``theory.md``, 2.3).
-    """
-    if relation != "replace":
-        return math.sqrt(matrices + scores)
-    own, _ = blocks_reach(relation, p)
-    square = 4.0 * scores + own**2 * matrices
-    if 1 < p <= MOST_COLUMNS and not people:
-        kappa = matrices / scores
-        best = 4.0 + kappa
-        if kappa >= 0.5:
-            best = max(best, 2.0 * kappa + 2.0 + 0.5 / kappa)
-        square = min(square, scores * best * LATTICE**2)
-    return math.sqrt(square)
-
-
 @functools.lru_cache(maxsize=512)
 def plan_pass(
     rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
@@ -358,12 +310,12 @@ def plan_pass(
     far = FAR_SHARE if last and manner.far and mu * n > FAR_FROM else 0.0
     share = {name: (1.0 - far) * one for name, one in share.items()}
     mu_far = mu_pass * math.sqrt(far)
-    own, twice = blocks_reach(relation, p)
+    own, twice = reach(Gram(Ball(p)), relation, "l2"), reach(Sum(Ball(p)), relation, "l2")
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
     matrices = share["information"] + share["meat"] + share["spread"]
     total = matrices + share["score"]
-    joint = joint_sensitivity(
+    joint = joint_reach(
         matrices / own**2, share["score"] / twice**2, relation, p, people=people
     )
     gain = math.sqrt(total) / joint
@@ -376,7 +328,7 @@ def plan_pass(
     cut = CUT_OF_WEIGHTS if of_weights else CUT
     mu_scale = mu_pass * math.sqrt(share["scale"])
     mu_histogram = mu_pass * math.sqrt(share["histogram"])
-    one_bin = math.sqrt(2.0) if relation == "replace" else 1.0
+    one_bin = reach(Sum(Mark(2)), relation, "l2")
     noise = Noise(
         information=own * H2 / worth["information"],
         score=twice * C / worth["score"],

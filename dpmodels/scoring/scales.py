@@ -13,19 +13,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.passes import Sums
+from dpmodels.exact.prove import noise_of
 from dpmodels.exact.rowmap import UnitScale
+from dpmodels.exact.sets import Mark
+from dpmodels.exact.statistics import Stack, Sum
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.scoring.coordinates import Coordinates, narrowed
-from dpmodels.sources.summed import Integers, summed
+from dpmodels.sources.summed import Integers
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["SHARE", "ScalePlan", "located", "numbers_of", "scale_of", "scale_steps"]
 
@@ -70,14 +73,15 @@ class ScalePlan:
     mu: float
     relation: str
 
-    @property
-    def reach(self) -> float:
-        """L2 sensitivity of one histogram of every number: a row lies in one bin of each."""
-        return math.sqrt((2.0 if self.relation == "replace" else 1.0) * len(self.names))
+    def histograms(self, k: int) -> Stack:
+        """Return histogram k (0: places, 1: distances) of every number: one bin each."""
+        d = len(self.names)
+        return Stack((Sum(Mark((CELLS, OCTAVES)[k])),) * d, (1.0,) * d)
 
     def noise(self, k: int) -> float:
-        """Return the noise sd of the bins of histogram k (0: places, 1: distances)."""
-        return self.reach / (self.mu * math.sqrt(SHARES[k]))
+        """Return the noise sd of the bins of histogram k."""
+        mechanism = Gaussian(self.mu * math.sqrt(SHARES[k]))
+        return float(noise_of(self.histograms(k), mechanism, self.relation)[0])
 
 
 _STEPS = ("places of values", "scales of values")
@@ -194,34 +198,29 @@ def scale_of(counts: Array, sd: float) -> tuple[float, float]:
     return float(scale), float(2.0 ** (-0.5 * int(sure[0]))) if len(sure) else 1.0
 
 
-def located(
-    plan: ScalePlan, coordinates: Coordinates, design: Design, rows: Rows, run: Run
-) -> Coordinates:
+def located(plan: ScalePlan, coordinates: Coordinates, design: Design, ask: Ask) -> Coordinates:
     """Release centres and scales, and return the coordinates that look from there.
 
     Privacy
     -------
-    Unit: one row. Two Gaussian releases of counts, each of L2 sensitivity :attr:`ScalePlan.reach`.
+    Unit: one row. Two Gaussian releases of counts, a row in one bin of each number.
     """
     ends = design.intervals()[list(plan.places)]
     low, width = ends[:, 0], np.maximum(ends[:, 1] - ends[:, 0], 1e-300)
-    counts = _noisy(plan, 0, rows, design, run, _Places(plan.places, low, width))
+    counts = _noisy(plan, 0, design, ask, _Places(plan.places, low, width))
     middle = np.array([median_of(one, plan.noise(0)) for one in counts])
     centre = low + width * middle
-    counts = _noisy(plan, 1, rows, design, run, _Distances(plan.places, centre, width))
+    counts = _noisy(plan, 1, design, ask, _Distances(plan.places, centre, width))
     scale, end = np.array([scale_of(one, plan.noise(1)) for one in counts]).T
     half = width[-1] * min(max(NORMAL_RANGE * scale[-1], BEYOND * end[-1]), 0.5)
     sd = width * np.sqrt((1.0 - OWN) * scale**2 + OWN / 12.0)
     return _looking_from(coordinates, design, plan.names[:-1], centre, sd, half)
 
 
-def _noisy(
-    plan: ScalePlan, k: int, rows: Rows, design: Design, run: Run, job: _Places | _Distances
-) -> Array:
-    counts: npt.NDArray[np.int64] = summed(rows, design, job).arrays[0]
-    # the sensitivity; up by more than quotient and product were rounded
-    reach = plan.reach * (1.0 + 2.0**-50)
-    return run.gaussian(_STEPS[k], counts.astype(object), reach)
+def _noisy(plan: ScalePlan, k: int, design: Design, ask: Ask, job: _Places | _Distances) -> Array:
+    over = Sums(design, job)
+    query = Query(plan.histograms(k), over, lambda found: Added(found.arrays[0].astype(object)))
+    return ask(_STEPS[k], query).values
 
 
 def _looking_from(

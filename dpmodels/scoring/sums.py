@@ -20,18 +20,16 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.products import cross_product, filled, mapped, squares, weighted
 from dpmodels.exact.rowmap import STEPS, UnitScale
-from dpmodels.exact.symmetric import above_diagonal
 from dpmodels.exact.total import integers_of, usable
 from dpmodels.exact.words import Words
 from dpmodels.formula.clip import clip_cells
-from dpmodels.privacy.run import Run
-from dpmodels.scoring.rules import FAR, KEPT, PassPlan, blocks_reach
+from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "FACTOR", "SHRINK", "Adding", "Centre", "PassSums", "Passes", "Released",
-    "ScorePass", "counted_lengths", "into_ball", "lengths_by_sign", "release_pass", "scaled",
+    "AT_CLIP", "BINS", "FACTOR", "SHRINK", "Adding", "Centre", "PassSums", "Passes",
+    "ScorePass", "counted_lengths", "into_ball", "lengths_by_sign", "scaled",
     "softened", "sums_of_passes",
 ]  # fmt: skip
 
@@ -129,32 +127,6 @@ class PassSums:
 
     def __repr__(self) -> str:
         return f"<sums of a scoring pass, p = {len(self.score)}, confidential>"
-
-
-@dataclass(frozen=True, eq=False)
-class Released:
-    """The noisy sums of one pass, in real units.
-
-    Attributes
-    ----------
-    information, meat, spread : (r, r) arrays or None
-    score : (r,) array
-    scale : float or None
-    bins : (k,) array or None
-    signed : (k,) array or None
-        Of a histogram by sign: lengths of positive scores less those of negative ones.
-    far : (r,) array or None
-        What scores are beyond C.
-    """
-
-    information: Array
-    score: Array
-    meat: Array | None = None
-    spread: Array | None = None
-    scale: float | None = None
-    bins: Array | None = None
-    signed: Array | None = None
-    far: Array | None = None
 
 
 def softened(norm: Array, clip: float, plain: bool = False) -> Array:
@@ -393,7 +365,7 @@ class ScorePass:
             image += shift
         return image
 
-    def back(self, released: Released) -> Released:
+    def back(self, released: Any) -> Any:
         """Return what was released in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
         turn = self._map[0]
         if turn is None:
@@ -577,71 +549,3 @@ def lengths_by_sign(relative: Array, psi: Array) -> npt.NDArray[np.int64]:
     """Count lengths over C of positive scores, then of the others: a row lies in one bin."""
     up = psi > 0.0
     return np.concatenate([counted_lengths(relative[up]), counted_lengths(relative[~up])])
-
-
-def release_pass(sums: PassSums, plan: PassPlan, run: Run, label: str) -> Released:
-    """Release the sums of a pass: matrices and scores jointly, scale and histogram apart.
-
-    Privacy
-    -------
-    ``mu_joint``-, ``mu_scale``-, ``mu_histogram``- and ``mu_far``-GDP for one row
-    (``theory.md``, 2).
-    """
-    r, noise = len(sums.score), plan.noise
-    upper = above_diagonal(r)
-    radii = {"information": plan.information, "meat": plan.meat, "spread": plan.spread}
-    values, weights, units = [], [], []
-    for name, radius in radii.items():
-        matrix = getattr(sums, name)
-        if matrix is None:
-            continue
-        unit = (radius / STEPS) ** 2
-        weight = unit / getattr(noise, name)
-        values += [np.diag(matrix), matrix[upper]]
-        weights += [np.full(r, weight), np.full(len(upper[0]), weight * math.sqrt(2.0))]
-        units.append(np.full(r + len(upper[0]), unit))
-    values.append(sums.score)
-    lattice = plan.clip / STEPS
-    if sums.by_cell and plan.weighted:
-        lattice /= STEPS
-    elif not plan.weighted:
-        lattice *= plan.information / STEPS * FACTOR
-    units.append(np.full(r, lattice))
-    weights.append(units[-1] / noise.score)
-    flat = run.gaussian(
-        f"information and scores {label}",
-        np.concatenate(values),
-        plan.mu_joint,
-        weights=np.concatenate(weights),
-    ) * np.concatenate(units)
-    out: dict[str, Any] = {"score": flat[-r:]}
-    size = r + len(upper[0])
-    for i, name in enumerate(n for n in radii if getattr(sums, n) is not None):
-        out[name] = _symmetric(flat[i * size : (i + 1) * size], r, upper)
-    if plan.mu_scale:
-        unit = plan.scale_cut / STEPS
-        exact = np.array([sums.scale], dtype=object)
-        noisy = run.gaussian(f"scale {label}", exact, STEPS, unit=unit)
-        out["scale"] = float(noisy[0])
-    if plan.mu_histogram:
-        # the sensitivity; up by more than quotient and product were rounded
-        reach = noise.count * plan.mu_histogram * (1.0 + 2.0**-50)
-        counts = np.array(sums.bins, dtype=object)
-        bins = run.gaussian(f"score lengths {label}", counts, reach)
-        if plan.manner.signed:
-            out["signed"] = bins[:BINS] - bins[BINS:]
-            bins = bins[:BINS] + bins[BINS:]
-        out["bins"] = bins
-    if plan.mu_far:
-        assert sums.far is not None
-        steps = STEPS * STEPS if sums.by_cell else STEPS
-        reach = blocks_reach(plan.relation, r)[1] * steps
-        out["far"] = run.gaussian(f"far scores {label}", sums.far, reach, unit=plan.far / steps)
-    return Released(**out)
-
-
-def _symmetric(entries: Array, r: int, upper: Any) -> Array:
-    out = np.diag(entries[:r])
-    out[upper] = entries[r:]
-    out.T[upper] = entries[r:]
-    return out

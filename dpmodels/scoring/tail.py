@@ -12,8 +12,9 @@ import numpy as np
 from dpmodels.after.allowance import Tail
 from dpmodels.arrays import Array
 from dpmodels.scoring.overflow import overflow
+from dpmodels.scoring.release import Released
 from dpmodels.scoring.rules import PassPlan
-from dpmodels.scoring.sums import AT_CLIP, Released
+from dpmodels.scoring.sums import AT_CLIP
 
 __all__ = ["tail_of", "tail_weight"]
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.lemmas import Of
 from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.sensitivity import gram_sensitivity
-from dpmodels.exact.solution import float_allowance
-from dpmodels.exact.symmetric import release_symmetric
+from dpmodels.exact.sets import Ball
+from dpmodels.exact.statistics import Gram, Sum
 from dpmodels.models.linear.simple import (
     Released,
     budget_of,
-    integer_moments,
     make_plan,
     unit_design,
     unit_estimate,
+    unit_moments,
 )
 from dpmodels.privacy.gdp import upper_quantile
 from dpmodels.privacy.mechanisms import Gaussian
@@ -60,26 +61,30 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row. Sensitivities (theory.md 1.1, 1.4): R_x^2 for the eigenvalue, sqrt2 R_x^2
     (replace) or R_x^2 for X'X, 2 R_x R_y or R_x R_y for X'y.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: AdaDetail = plan.detail
     given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given
     relation = plan.request.relation
     p, rx2, mu = given.design.p, given.rx**2, detail.mu
-    G = integer_moments(rows, given)
-    XX = np.asarray(G[:p, :p], dtype=float) * STEPS**-2
+    over = unit_moments(given)
     # Float error of the eigenvalue routine, and the grid of the release. Under add-remove the
     # noise may not depend on the row count: a public ceiling of 2^30 rows stands for it.
-    ceiling = rows.n if relation == "replace" else 1 << 30
-    allowance = 1.0 + float_allowance(p, ceiling)
-    least = float(run.gaussian_real(_STEPS[0], np.linalg.eigvalsh(XX)[0], rx2 * allowance))
+    ceiling = ask.n if relation == "replace" else 1 << 30
+
+    def least_eigenvalue(G: Any) -> Added:
+        XX = np.asarray(G.integers()[:p, :p], dtype=float) * STEPS**-2
+        return Added(np.linalg.eigvalsh(XX)[:1])
+
+    bound = Of("least eigenvalue", (rx2, p, ceiling))
+    least = float(ask(_STEPS[0], Query(bound, over, least_eigenvalue)).values[0])
     lower = max(0.0, least - upper_quantile(0.05) * rx2 / mu)
-    s = gram_sensitivity(p, relation) * rx2
-    M = release_symmetric(run, _STEPS[1], G[:p, :p], s * 2.0**40, STEPS**-2)
-    cross = (2.0 if relation == "replace" else 1.0) * given.rx * given.ry
-    h = run.gaussian(_STEPS[2], G[:p, p], cross * 2.0**40, unit=STEPS**-2)
-    lam = max(0.0, s / mu * math.sqrt(p * math.log(2.0 * p * p / 0.05)) - lower)
+    ball = Ball(p, given.rx)  # unit rows: cells in a box, and this long at most
+    moments = ask(_STEPS[1], Query(Gram(ball), over, lambda G: Added(G.integers()[:p, :p])))
+    M, s = moments.values, float(moments.sd[0, 0])
+    products = Sum(Ball(p, given.rx * given.ry), products=True)
+    h = ask(_STEPS[2], Query(products, over, lambda G: Added(G.integers()[:p, p]))).values
+    lam = max(0.0, s * math.sqrt(p * math.log(2.0 * p * p / 0.05)) - lower)
     theta = np.asarray(np.linalg.solve(M + lam * np.eye(p), h), dtype=np.float64)
     return Release(
         {"theta": theta, "second_moments": M, "cross_moments": h},

@@ -11,15 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.ask import Query
+from dpmodels.exact.passes import Counts, first_array
 from dpmodels.exact.products import mapped
-from dpmodels.exact.rowmap import STEPS, RowMap, ball_integers, void_missing
+from dpmodels.exact.rowmap import RowMap, ball_integers, void_missing
+from dpmodels.exact.sets import Ball
+from dpmodels.exact.statistics import Sum
 from dpmodels.exact.total import integers_of
 from dpmodels.models.linear.simple import Released, budget_of, make_plan, unit_design, unit_estimate
 from dpmodels.planning.rows import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
-from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -82,7 +85,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     -------
     A row moves a sum of clipped gradients by 2 G (replace) or G.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: GdDetail = plan.detail
     given = unit_design(plan, ask)
     if isinstance(given, Release):
@@ -90,19 +92,18 @@ def release(plan: Plan, ask: Ask) -> Release:
     p, q = given.design.p, given.design.q
     G = given.rx * given.ry
     rowmap = RowMap(given.unit, np.ones(q))
-    sensitivity = (2.0 if plan.request.relation == "replace" else 1.0) * STEPS
-    b = np.zeros(p)
+    b, noise = np.zeros(p), 0.0
     tail = np.zeros(p)
     half = detail.iterations // 2
     for t in range(1, detail.iterations + 1):
         job = functools.partial(_gradient_sum, rowmap=rowmap, b=b, G=G)
-        (total,) = counted(rows, given.design, job)
-        noisy = run.gaussian(f"gradient {t}", total, sensitivity, unit=G / STEPS)
-        b = b - detail.step / detail.rows * noisy
+        query = Query(Sum(Ball(p)), Counts(given.design, job), first_array, unit=G)
+        gradient = ask(f"gradient {t}", query)
+        noise = float(gradient.sd[0]) / detail.rows
+        b = b - detail.step / detail.rows * gradient.values
         b *= min(1.0, 1e3 / max(float(np.linalg.norm(b)), 1e-300))
         if t > half:
             tail += b / (detail.iterations - half)
-    noise = sensitivity / STEPS * G / detail.mu / detail.rows
     note = "Gradient descent stops early and clips: no standard errors are given."
     return Release(
         {"theta": tail},

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import gram_over
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.lemmas import Of
+from dpmodels.exact.passes import Moments, Sums
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
+from dpmodels.exact.sets import Ball, Interval
 from dpmodels.exact.solution import float_allowance, ls_bound
-from dpmodels.exact.symmetric import release_symmetric
+from dpmodels.exact.statistics import Gram, Sum
 from dpmodels.models.linear.eptr_plan import OlsDetail, working_radius
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.propose import (
     integer_coin,
     paper_midpoint,
@@ -25,14 +29,11 @@ from dpmodels.privacy.propose import (
 )
 from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
-from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["OlsReleased", "release"]
 
@@ -166,44 +167,41 @@ def release(plan: Plan, ask: Ask) -> Release:
     -------
     Unit: one row; replace-one, n public. Charged: the steps of the plan, whether or not they ran.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: OlsDetail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     unit = _identity(design.q) if detail.raw else unit_scale(design)
     if detail.form == "auto":
-        return _release_auto(plan, design, unit, rows, run)
-    return _release_pair(plan, design, unit, rows, run)
+        return _release_auto(plan, design, unit, ask)
+    return _release_pair(plan, design, unit, ask)
 
 
-def _release_auto(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: Run) -> Release:
+def _release_auto(plan: Plan, design: Design, unit: UnitScale, ask: Ask) -> Release:
     detail: OlsDetail = plan.detail
-    n, p = rows.n, design.p
+    n, p = ask.n, design.p
     allowance = float_allowance(p, n)
+    raw = ask.raw(own_proof("ePTR, least squares"))
     values: dict[str, Array] = {}
     rowmap = _row_map(detail, unit, p, None)
-    moments = gram_over(rows, design, rowmap)
+    over = Moments(design, rowmap)
     if "scale" in detail.mu:
-        step2 = float(rowmap.units[0]) ** 2
-        scale = release_symmetric(
-            run, "scale matrix", moments.integers()[:p, :p], math.sqrt(2.0) * 2.0**40, step2
-        )
-        values["scale"] = scale
+        ball = Gram(Ball(p))  # the predictors' coordinates
+        scale = Query(ball, over, lambda G: Added(G.integers()[:p, :p]), rowmap.radius**2)
+        values["scale"] = ask("scale matrix", scale).values
     W = None
     if detail.whiten:
         nu = math.sqrt(2.0) * detail.rx**2 / detail.mu["scale"] * math.sqrt(2.0 * p)
         W = whitening_matrix(values["scale"], n, nu)
         rowmap = _row_map(detail, unit, p, W)
-        moments = gram_over(rows, design, rowmap)
-    G = moments.real(rowmap.units)
+        over = Moments(design, rowmap)
+    G = raw.total(over).real(rowmap.units)
     S, b = G[:p, :p], G[:p, p]
     radius = rowmap.radius
     # Auto form: a lower bound that exceeds lam with probability delta_f only.
-    s = radius * radius * (1.0 + allowance)
-    grid = s * 2.0**-30
-    noisy = run.gaussian_real("lower bound and test", smallest_eigenvalue(S), s)
-    lower = float(noisy) - s / detail.mu["bound"] * (1.0 + 1e-9) * detail.z - grid
+    lemma = Of("least eigenvalue", (radius * radius, p, n))
+    least = Query(lemma, over, lambda _: Added(np.array([smallest_eigenvalue(S)])))
+    lower = float(ask("lower bound and test", least).at_least(detail.delta_f)[0])
     values["lower"] = np.array(lower)
     proposal = auto_noise(lower, detail, radius, coefficient_radius(detail, W), n, allowance)
     if proposal is None:
@@ -213,11 +211,9 @@ def _release_auto(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: 
         )  # fmt: skip
     rho, rtheta, h = proposal
     theta = solve_projected(S + rho * np.eye(p), b, rtheta)
-    values["theta"] = run.gaussian_real("coefficients", theta, h)
+    values["theta"] = raw.gaussian_real("coefficients", theta, h)
     if "variance" in detail.mu:
-        values["residual"] = _release_residual(
-            run, detail, rows, design, rowmap, G, values["theta"], allowance
-        )
+        values["residual"] = _release_residual(ask, detail, over, G, values["theta"])
     sigma = h / detail.mu["coef"]
     return Release(
         values,
@@ -232,27 +228,28 @@ def residual_bound(detail: OlsDetail, radius: float, theta: Array) -> float:
     return (detail.ry + radius * float(np.linalg.norm(theta))) ** 2
 
 
-def _release_residual(
-    run: Run,
-    detail: OlsDetail,
-    rows: Rows,
-    design: Design,
-    rowmap: RowMap,
-    G: Array,
-    theta: Array,
-    allowance: float,
-) -> Array:
+def _release_residual(ask: Ask, detail: OlsDetail, over: Moments, G: Array, theta: Array) -> Array:
     """Release the residual sum of squares at the *released* vector.
 
     From the moments at hand if n is so large that the noise for unclipped residuals does not
     matter (a rule on public numbers; it saves a pass), otherwise from clipped residuals.
     """
+    rowmap = over.rowmap
     bound = residual_bound(detail, rowmap.radius, theta)
-    if not detail.project and bound / detail.mu["variance"] <= 2e-4 * rows.n * detail.ry**2:
+    if not detail.project and bound / detail.mu["variance"] <= 2e-4 * ask.n * detail.ry**2:
         t = np.append(-theta, 1.0)
-        return run.gaussian_real("residual variance", t @ G @ t, bound * (1.0 + allowance))
-    total = summed(rows, design, _Residuals(rowmap, theta, detail.ry))
-    return run.gaussian("residual variance", total, 2.0**30, unit=detail.ry * detail.ry * 2.0**-30)
+        lemma = Of("squared residuals", (bound, len(theta), ask.n))
+        query = Query(lemma, over, lambda _: Added(np.array([t @ G @ t])))
+    else:
+        again = Sums(over.design, _Residuals(rowmap, theta, detail.ry))
+        one = Sum(Interval(0, 1 << 30))
+        query = Query(
+            one,
+            again,
+            lambda k: Added(np.array([k], dtype=object)),
+            detail.ry * detail.ry * 2.0**-30,
+        )
+    return ask("residual variance", query).values[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,15 +288,16 @@ def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[flo
     return float(whole), p, alpha * agm(detail.eps_r, detail.delta)
 
 
-def _release_pair(plan: Plan, design: Design, unit: UnitScale, rows: Rows, run: Run) -> Release:
+def _release_pair(plan: Plan, design: Design, unit: UnitScale, ask: Ask) -> Release:
     detail: OlsDetail = plan.detail
-    n, p = rows.n, design.p
+    n, p = ask.n, design.p
+    raw = ask.raw(own_proof("ePTR, least squares"))
     rowmap = _row_map(detail, unit, p, None)
-    G = gram_over(rows, design, rowmap).real(rowmap.units)
+    G = raw.total(Moments(design, rowmap)).real(rowmap.units)
     S, b = G[:p, :p], G[:p, p]
     _, probability, sd = safety(detail, smallest_eigenvalue(S), n, float_allowance(p, n))
     theta = solve_projected(S, b, detail.rtheta)
-    noisy = run.coin_gaussian("coefficients and test", probability, theta, sd)
+    noisy = raw.coin_gaussian("coefficients and test", probability, theta, sd)
     if noisy is None:
         return Release({}, plan.guarantee, design, reply=False, why="test")
     return Release(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.statistics import Objective
 from dpmodels.models.linear.simple import (
     Released,
     declared_only,
-    integer_moments,
     make_plan,
     unit_design,
     unit_estimate,
+    unit_moments,
 )
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.steps import Step
@@ -26,17 +27,9 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.request import Request
 
-__all__ = ["estimate", "functional_l1", "plan", "release"]
+__all__ = ["estimate", "plan", "release"]
 
 _STEP = "objective"
-
-
-def functional_l1(p: int, rx: float, ry: float) -> float:
-    """Return the L1 sensitivity of the coefficients of ``(y - x'b)^2`` without the constant.
-
-    One row: ``2 |y| |x|_1 + |x|_1^2 <= 2 sqrt(p) R_x R_y + p R_x^2``; replaced: twice.
-    """
-    return 2.0 * (2.0 * math.sqrt(p) * rx * ry + p * rx * rx)
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
@@ -48,23 +41,26 @@ def plan(request: Request, design: Design, n: int) -> Plan:
 
 def release(plan: Plan, ask: Ask) -> Release:
     """Release the coefficients ``-2 X'y`` and ``x_j^2, 2 x_j x_k`` of the objective. One pass."""
-    rows, run = ask._rows, ask._run  # TODO
     given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given
     p = given.design.p
-    G = integer_moments(rows, given)
     upper = np.triu_indices(p)
     twice = np.where(upper[0] == upper[1], 1, 2)
-    value = np.concatenate([2 * G[:p, p], G[upper] * twice])
-    l1 = functional_l1(p, given.rx, given.ry)
-    noisy = run.laplace(_STEP, value, l1 * 2.0**40, unit=STEPS**-2)
+
+    def coefficients(found: Any) -> Added:
+        G = found.integers()
+        return Added(np.concatenate([2 * G[:p, p], G[upper] * twice]))
+
+    statistic = Objective(p, given.rx, given.ry)
+    released = ask(_STEP, Query(statistic, unit_moments(given), coefficients))
+    noisy = released.values
     h = noisy[:p] / 2.0
     M = np.zeros((p, p))
     M[upper] = noisy[p:] / twice
     M.T[upper] = M[upper]
     # Original regularisation: a ridge of four standard deviations, then positive directions only.
-    lam = 4.0 * math.sqrt(2.0) * l1 / plan.detail.eps
+    lam = 4.0 * math.sqrt(2.0) * float(released.sd[0])
     values, vectors = np.linalg.eigh(M + lam * np.eye(p))
     keep = values > 0
     U = vectors[:, keep]

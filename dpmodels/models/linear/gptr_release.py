@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.gram import gram_over
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.lemmas import Of
+from dpmodels.exact.passes import Moments
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.models.linear.gptr_bounds import (
     choose_ridge,
-    eigenvalue_bound,
-    log_residual_sensitivity,
-    residual_bound,
     ridge_floor,
 )
 from dpmodels.models.linear.gptr_plan import EIGEN_STEP, RESIDUAL_STEP, LinearDetail, draw_name
 from dpmodels.models.linear.posterior import largest_s
 from dpmodels.models.linear.score_perturbation import largest_m
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import ROUND_UP
 from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
@@ -121,7 +121,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row. One-sided composition (``posterior.md``, section 1): the bounds need to hold at
     the data set at hand only. Always answers, unless ranges could not be bought.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: LinearDetail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
@@ -129,29 +128,31 @@ def release(plan: Plan, ask: Ask) -> Release:
     p, unit = design.p, unit_scale(design)
     box = np.append(np.full(p, detail.B), detail.Y)
     rowmap = RowMap(unit, box, ball=p, radius=detail.B)
-    G = gram_over(rows, design, rowmap).real(rowmap.units)
+    raw = ask.raw(own_proof("posterior draws"))
+    over = Moments(design, rowmap)
+    G = raw.total(over).real(rowmap.units)
     S, b = G[:p, :p], G[:p, p]
     if detail.rule == "ops":
-        normals = run.inner_normals("coefficients", p)
+        normals = raw.inner_normals("coefficients", p)
         draw = sample(S, b, detail.lam, normals, gamma=detail.gamma, sigma=math.nan)
         done = LinearReleased(
             unit, detail.lam, math.nan, detail.lam, math.nan, detail.gamma, math.nan, False
         )
         return Release({"draws": _rounded(draw[None], done)}, plan.guarantee, design, detail=done)
     B2 = detail.B**2 * _ALLOW
-    low = float(np.linalg.eigvalsh(S)[0])
-    noisy = float(run.gaussian_real(EIGEN_STEP, low, B2 * detail.factor))
-    lam_min = eigenvalue_bound(noisy, B2, detail.mu1, detail.d1)
+    lemma = Of("least eigenvalue, by relation", (detail.B**2, detail.factor))
+    low = ask(EIGEN_STEP, Query(lemma, over, lambda _: Added(np.linalg.eigvalsh(S)[:1])))
+    lam_min = max(0.0, float(low.at_least(detail.d1)[0]))
     star0, lam0, raised = _ridge(plan, detail, lam_min, p)
     _, theta = ridge_solution(S, b, lam0)
     size = math.log(detail.Y + detail.B * float(np.linalg.norm(theta)))
-    tau = log_residual_sensitivity(B2, star0) * _ALLOW
-    noisy = float(run.gaussian_real(RESIDUAL_STEP, size, tau * detail.factor))
-    rbar = _bounded(residual_bound(noisy, tau, detail.mu2, detail.d2), detail, lam0)
+    lemma = Of("log residual", (B2, star0, detail.factor))
+    found = ask(RESIDUAL_STEP, Query(lemma, over, lambda _: Added(np.array([size]))))
+    rbar = _bounded(math.exp(min(700.0, float(found.at_most(detail.d2)[0]))), detail, lam0)
     done = _calibrate(detail, unit, lam_min, star0, rbar, raised, p)
     draws = [
         sample(
-            S, b, done.lam, run.inner_normals(draw_name(j, detail.draws), p),
+            S, b, done.lam, raw.inner_normals(draw_name(j, detail.draws), p),
             gamma=done.gamma, sigma=done.sigma,
         )
         for j in range(detail.draws)

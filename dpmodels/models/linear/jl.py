@@ -22,6 +22,7 @@ from dpmodels.models.linear.simple import (
 )
 from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
 from dpmodels.privacy.mechanisms import RDP, rdp_delta
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
@@ -92,7 +93,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     -------
     Unit: one row, replaced. Float normals: the guarantee carries a note.
     """
-    rows, run = ask._rows, ask._run  # TODO
+    raw = ask.raw(own_proof("gaussian sketch"))
     detail: JlDetail = plan.detail
     given = unit_design(plan, ask)
     if isinstance(given, Release):
@@ -100,11 +101,11 @@ def release(plan: Plan, ask: Ask) -> Release:
     q, r = given.design.q, detail.r
     B = math.hypot(given.rx, given.ry)
     w = B * math.sqrt(detail.ratio)
-    normals = run.sketch_normals(_STEP)
+    normals = raw.sketch_normals(_STEP)
     rowmap = RowMap(given.unit, np.ones(q))
     Y = w * normals(r * q).reshape(r, q)
     with np.errstate(all="ignore"):
-        for block in rows.blocks(given.design):
+        for block in raw.rows.blocks(given.design):
             z = rowmap.normalised(block)
             void_missing(z)
             Y += normals(r * z.shape[1]).reshape(r, -1) @ z.T

@@ -12,12 +12,13 @@ from dpmodels.exact.solution import float_allowance
 from dpmodels.models.linear.simple import (
     Released,
     budget_of,
-    integer_moments,
     make_plan,
     unit_design,
     unit_estimate,
+    unit_moments,
 )
 from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 
@@ -54,21 +55,22 @@ def output_sensitivity(lam: float, n: int, rx: float, ry: float) -> float:
 
 def release(plan: Plan, ask: Ask) -> Release:
     """Release ``(X'X + lam I)^{-1} X'y`` with Gaussian noise, lam from a public rule. One pass."""
-    rows, run = ask._rows, ask._run  # TODO
+    raw = ask.raw(own_proof("output perturbation"))
     given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given
-    mu, n, p = plan.detail.mu, rows.n, given.design.p
+    mu, n, p = plan.detail.mu, ask.n, given.design.p
     grid = n * given.rx**2 * np.geomspace(1e-6, 10.0, 60)
 
     def cost(lam: float) -> float:
         return lam + n * (output_sensitivity(lam, n, given.rx, given.ry) / mu) ** 2
 
     lam = float(min(grid, key=cost))
-    G = np.asarray(integer_moments(rows, given), dtype=float) * STEPS**-2
+    found = raw.total(unit_moments(given))
+    G = np.asarray(found.integers(), dtype=float) * STEPS**-2
     theta = np.linalg.solve(G[:p, :p] + lam * np.eye(p), G[:p, p])
     D = output_sensitivity(lam, n, given.rx, given.ry) * (1.0 + float_allowance(p, n))
-    noisy = run.gaussian_real(_STEP, theta, D)
+    noisy = raw.gaussian_real(_STEP, theta, D)
     note = "Output perturbation shrinks the coefficients by a public ridge; no errors are given."
     return Release(
         {"theta": noisy},

@@ -8,17 +8,21 @@ exactly: two Gaussian releases of rho each are mu-GDP with ``mu = 2 sqrt(rho)``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.estimate import Estimate
-from dpmodels.exact.gram import gram_over
-from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.passes import Moments
+from dpmodels.exact.prove import reach
+from dpmodels.exact.rowmap import RowMap, UnitScale
+from dpmodels.exact.sets import Ball
+from dpmodels.exact.statistics import Gram, Sum
 from dpmodels.models.linear.simple import make_plan
 from dpmodels.privacy.gdp import eps_gdp, mu_gdp
 from dpmodels.privacy.mechanisms import Gaussian
@@ -29,10 +33,12 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "published_mu", "published_release", "published_roots", "release"]
+__all__ = ["estimate", "plan", "published_mu", "published_query", "published_roots", "release"]
+
+#: Published sensitivity of ``sum x x'``, over R^2.
+PUBLISHED = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,19 +90,21 @@ def published_roots(C: Array) -> tuple[Array, Array]:
     return (vectors / np.sqrt(values)) @ vectors.T, (vectors * np.sqrt(values)) @ vectors.T
 
 
-def published_release(run: Run, name: str, integers: npt.NDArray[np.object_], unit: float) -> Array:
-    """Release a Gram matrix with noise of full size on every entry of its upper triangle.
+def published_query(
+    ball: Ball, over: Moments, radius: float, part: Callable[[Any], Any] = lambda G: G
+) -> Query:
+    """Return moments with noise of full size on every entry of their upper triangle.
 
     Privacy
     -------
-    The mu of the step: the published sensitivity ``2 R^2`` exceeds that of the upper triangle,
-    which is at most the Frobenius norm ``sqrt2 R^2``.
+    The published sensitivity ``2 R^2`` exceeds that of the upper triangle, which is at most the
+    Frobenius norm ``sqrt2 R^2``: noise larger than proved.
     """
-    upper = np.triu_indices(len(integers))
-    out = np.zeros(integers.shape)
-    out[upper] = run.gaussian(name, integers[upper], 2.0 * 2.0**40, unit=unit)
-    out.T[upper] = out[upper]
-    return out
+    statistic = Gram(ball, entries=True)
+    factor = max(1.0, PUBLISHED / reach(statistic, "replace", "l2"))
+    return Query(
+        statistic, over, lambda G: Added(part(G.integers())), radius * radius, factor=factor
+    )
 
 
 def plan(request: Request, design: Design, n: int) -> Plan:
@@ -131,7 +139,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     Noise of the published size: sensitivity 2 R^2 (the tight one is sqrt2 R^2), and full size off
     the diagonal. Both only add noise, so the stated guarantee holds.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: PaperDetail = plan.detail
     d = plan.design.p
     matrix = np.zeros((d + 1, d + 1))
@@ -147,12 +154,19 @@ def release(plan: Plan, ask: Ask) -> Release:
         matrix=matrix,
         project=True,
     )
-    G = gram_over(rows, plan.design, rowmap).integers()
-    step = detail.rx / STEPS
-    M = published_release(run, "second moments", G[:d, :d], step * step)
-    h = run.gaussian("cross moments", G[:d, d], 2.0 * 2.0**40, unit=step * detail.ry / STEPS)
+    over = Moments(plan.design, rowmap)
+    M = ask("second moments", published_query(Ball(d), over, detail.rx, lambda G: G[:d, :d]))
+    # x y is in the ball of rx ry: 2 rx ry apart, as published
+    cross = Query(
+        Sum(Ball(d), products=True), over, lambda G: Added(G.integers()[:d, d]),
+        detail.rx * detail.ry,
+    )  # fmt: skip
+    h = ask("cross moments", cross)
     return Release(
-        {"second_moments": M, "cross_moments": h}, plan.guarantee, plan.design, detail=detail
+        {"second_moments": M.values, "cross_moments": h.values},
+        plan.guarantee,
+        plan.design,
+        detail=detail,
     )
 
 

@@ -121,9 +121,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan:
     return whitened_plan(request, design, n, whitening_of(request, design, n))
 
 
-def whitened_plan(
-    request: Request, design: Design, n: int | None, white: PublicWhitening
-) -> Plan:
+def whitened_plan(request: Request, design: Design, n: int | None, white: PublicWhitening) -> Plan:
     """Plan stages, shares and radii of publicly whitened rows, from public facts."""
     rows = planning_rows(request, n)
     q = len(white.L)
@@ -221,11 +219,10 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan. Privacy
     never depends on the public data being right.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: PmtDetail = plan.detail
     unit = UnitScale(1.0 / detail.white.scale, np.zeros(len(detail.white.scale)), False)
     constant = plan.design.response is None
-    passes = Passes(rows, plan.design, unit, run, plan.request.relation, constant, detail.per)
+    passes = Passes(ask, plan.design, unit, plan.request.relation, constant, detail.per)
     name = "moments" if detail.second is None else "first moments"
     stages = [ball_stage(passes, detail.white.L, detail.radius, name, detail.first)]
     if detail.second is not None:

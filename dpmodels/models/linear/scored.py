@@ -15,8 +15,10 @@ import numpy as np
 from dpmodels.after.explained import explained
 from dpmodels.after.moments import LEAST_ROWS
 from dpmodels.errors import RequestError
-from dpmodels.exact.queries import ball_sd, joint_noise
+from dpmodels.exact.prove import noise_of
 from dpmodels.exact.rowmap import UnitScale
+from dpmodels.exact.sets import Ball
+from dpmodels.exact.statistics import Gram
 from dpmodels.models.linear.facts import Stage
 from dpmodels.models.linear.public import public_radius
 from dpmodels.planning.rows import enough_rows, planning_rows
@@ -69,7 +71,7 @@ def why_not(request: Request) -> str:
     why = _why_moments(request, asked)
     if why and request.options.get("ranges") == "uncertain":
         raise RequestError(
-            f"ranges=\"uncertain\" is of the ending by scores, and {why}: leave it out"
+            f'ranges="uncertain" is of the ending by scores, and {why}: leave it out'
         )
     return why
 
@@ -202,5 +204,6 @@ def start_stage(plan: Plan, release: Release) -> Stage:
     found: ScoringRelease = release.detail
     scoring = detail.scoring(found.coordinates.rank, plan.request.relation)
     mechanism, q = Gaussian(scoring.start), len(found.Q)
-    s = ball_sd(mechanism, scoring.radius, q, plan.request.relation)
-    return Stage(found.Q, joint_noise(q, s, mechanism), np.eye(q), scoring.radius)
+    moments = Gram(Ball(q))
+    sd = noise_of(moments, mechanism, plan.request.relation) * scoring.radius**2
+    return Stage(found.Q, moments.shaped(sd * sd, "l2"), np.eye(q), scoring.radius)

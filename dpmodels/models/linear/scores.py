@@ -18,9 +18,11 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.exact.passes import Moments, moments_query
 from dpmodels.exact.products import cross_product, mapped, squares
-from dpmodels.exact.queries import ball_map, ball_sd, release_ball
+from dpmodels.exact.queries import ball_map, ball_sd
 from dpmodels.exact.rowmap import RowMap, ball_integers
+from dpmodels.exact.sets import Ball
 from dpmodels.exact.whiten import floored_cholesky
 from dpmodels.models.linear.inference import last_fit
 from dpmodels.models.linear.meat import Scores
@@ -146,6 +148,11 @@ class ScoreMap:
         """Bounds of the coordinates."""
         return np.full((1 + self.apart) * len(self.d), self.radius)
 
+    @property
+    def clip_set(self) -> Ball:
+        """The ball of a row's coordinates."""
+        return Ball(len(self.box))
+
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates of norm at most 2^20; zero for missing rows."""
         k, scaled = self._scores(block)
@@ -220,9 +227,8 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     square = fit.errors.v * max(RADIUS * p, QUIET * n_eff / s1)
     radius = min(math.sqrt(square), _reach(stage, fit.d, matrix))
     scoremap = ScoreMap(_row_map(stage, passes.unit, passes.relation), fit.d, matrix, radius, apart)
-    S = release_ball(
-        passes.rows, passes.design, scoremap, passes.run, SCORES, mechanism, passes.relation
-    )
+    over = Moments(passes.design, scoremap)
+    S = passes.ask(SCORES, moments_query(over, radius=radius)).values
     outside = S[p:, p:] if apart else None
     return Scores(S[:p, :p], K, radius, s1 * radius**2, outside)
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
-from dpmodels.exact.gram import gram_over
+from dpmodels.exact.passes import Moments
 from dpmodels.exact.rowmap import RowMap, UnitScale
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.models.linear.inference import no_reply
@@ -26,16 +25,15 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.privacy.steps import Step
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = [
     "Released",
     "UnitRows",
     "budget_of",
     "declared_only",
-    "integer_moments",
     "make_plan",
     "unit_estimate",
+    "unit_moments",
 ]
 
 
@@ -116,10 +114,9 @@ def unit_design(plan: Plan, ask: Ask) -> UnitRows | Release:
     return UnitRows(design, unit, math.sqrt(square + float(design.has_intercept)))
 
 
-def integer_moments(rows: Rows, given: UnitRows) -> npt.NDArray[np.object_]:
-    """Return the exact Gram matrix of unit rows in units of 2^-40; confidential."""
-    q = given.design.q
-    return gram_over(rows, given.design, RowMap(given.unit, np.ones(q))).integers()
+def unit_moments(given: UnitRows) -> Moments:
+    """Return the pass of the moments of unit rows, response last."""
+    return Moments(given.design, RowMap(given.unit, np.ones(given.design.q)))
 
 
 def unit_estimate(plan: Plan, release: Release) -> Estimate:

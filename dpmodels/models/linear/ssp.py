@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmodels.errors import PrivacyBugError, RequestError
-from dpmodels.exact.queries import Bounded, bounded_plan
+from dpmodels.exact.ask import Query
+from dpmodels.exact.passes import Moments, whole_matrix
+from dpmodels.exact.queries import split_query
+from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.rowspace import unit_rows
 from dpmodels.exact.sensitivity import gram_sensitivity
+from dpmodels.exact.statistics import Split
 from dpmodels.models.linear.expected import expected_se
 from dpmodels.models.linear.facts import Report, Stage
 from dpmodels.models.linear.inference import report, shrink_report
@@ -79,7 +83,7 @@ class SspDetail:
     stages : {1, 2}
     rows : int
         Row count of the public rules (n, or the guess).
-    bounded : Bounded or None
+    bounded : Split or None
         The query of the first stage with separate bounds; None: rows scaled into a ball.
     first, second : mechanism, mechanism or None
     phi, radius : float
@@ -94,7 +98,7 @@ class SspDetail:
 
     stages: int
     rows: int
-    bounded: Bounded | None
+    bounded: Split | None
     first: Gaussian | Pure
     second: Gaussian | Pure | None
     phi: float
@@ -180,7 +184,7 @@ def _known(design: Design) -> bool:
     return design.has_intercept and not design.scaled
 
 
-def _bounded(request: Request, design: Design) -> Bounded:
+def _bounded(request: Request, design: Design) -> Split:
     complete = design
     if design.unknown:
         # norms do not depend on where a bought range lies
@@ -188,7 +192,7 @@ def _bounded(request: Request, design: Design) -> Bounded:
     _, square = unit_rows(complete)
     known = _known(design)
     square += 0.0 if known or not design.has_intercept else 1.0
-    return bounded_plan(design.p, square, known=known, relation=request.relation, r2=0.5)
+    return split_query(design.p, square, known=known, relation=request.relation, r2=0.5)
 
 
 def first_radius(
@@ -252,7 +256,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: SspDetail = plan.detail
     relation = plan.request.relation
     # whitening takes the width of a range out again, so a wide one costs the first stage only
@@ -260,7 +263,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     if design is None:
         return no_ranges(plan)
     unit, square = unit_rows(design)
-    passes = Passes(rows, design, unit, run, relation)
+    passes = Passes(ask, design, unit, relation)
     name = "moments" if detail.second is None else "first moments"
     used = detail.windows.count(detail.rows) // detail.every
     if detail.bounded is not None:
@@ -268,9 +271,9 @@ def release(plan: Plan, ask: Ask) -> Release:
         square += float(design.has_intercept and not detail.bounded.known)
         if square > detail.bounded.rx**2 * (1.0 + 1e-12):
             raise PrivacyBugError("the rows of this design exceed the norm that was planned")
-        Q = detail.bounded.release(rows, design, unit, run, name)
-        V = detail.bounded.noise(design.p, detail.first.mu)
-        first = Stage(Q, V, np.eye(design.q), math.inf)
+        over = Moments(design, RowMap(unit, np.ones(design.q)))
+        found = ask(name, Query(detail.bounded, over, whole_matrix))
+        first = Stage(found.values, found.variance, np.eye(design.q), math.inf)
     else:
         radius = first_radius(design, square, detail.first, used, relation)
         if detail.second is None and detail.radius:

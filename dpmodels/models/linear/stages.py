@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import PrivacyBugError
-from dpmodels.exact.queries import ball_map, ball_sd, joint_noise, release_ball
+from dpmodels.exact.ask import Read
+from dpmodels.exact.passes import Moments, moments_query
+from dpmodels.exact.queries import ball_map
 from dpmodels.exact.rowmap import OneFirst
 from dpmodels.exact.whiten import floored_cholesky, turned
 from dpmodels.formula.grid import grid_of
 from dpmodels.models.linear.facts import Stage
 from dpmodels.models.linear.plans import mu_like, second_radius
-from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
+from dpmodels.sources.windows import ALL_ROWS, Windows
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.exact.rowmap import UnitScale
     from dpmodels.formula.design import Design
     from dpmodels.models.linear.meat import Scores
     from dpmodels.privacy.mechanisms import Gaussian, Pure
-    from dpmodels.privacy.run import Run
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["Passes", "Stages", "ball_stage", "whitened_stage"]
 
@@ -35,17 +35,16 @@ class Passes:
 
     Attributes
     ----------
-    rows, design, unit, run, relation
+    ask, design, unit, relation
     constant : bool
         Put the constant 1 in front of every row (the design has no intercept column).
     per : float
         Public guess of the rows of a person, where that is the unit; 0: rows.
     """
 
-    rows: Rows
+    ask: Ask
     design: Design
     unit: UnitScale
-    run: Run
     relation: str
     constant: bool = False
     per: float = 0.0
@@ -94,22 +93,9 @@ def ball_stage(
     inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
     people = passes.per > 0.0
     rowmap = ball_map(passes.unit, radius, inverse, passes.relation, people=people)
-    if windows.every > 1 and passes.relation != "replace":
-        raise PrivacyBugError("windows of rows have their proof under replace-one only")
-    Q = release_ball(
-        passes.rows,
-        passes.design,
-        OneFirst(rowmap) if passes.constant else rowmap,
-        passes.run,
-        step,
-        mechanism,
-        passes.relation,
-        windows,
-        Coins(every, passes.run.coins) if every > 1 else None,
-        people=people,
-    )
-    V = joint_noise(q, ball_sd(mechanism, radius, q, passes.relation), mechanism)
-    return Stage(Q, V, np.eye(q) if L is None else L, radius)
+    over = Moments(passes.design, OneFirst(rowmap) if passes.constant else rowmap, people=people)
+    found = passes.ask(step, moments_query(over, radius=radius), Read(every, windows))
+    return Stage(found.values, found.variance, np.eye(q) if L is None else L, radius)
 
 
 def whitened_stage(

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.exact.gram import gram_over
-from dpmodels.exact.queries import ball_map, joint_noise, release_ball
-from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap, UnitScale, WithOne
-from dpmodels.exact.sensitivity import gram_l1, gram_sensitivity
-from dpmodels.exact.symmetric import release_symmetric
+from dpmodels.arrays import Array
+from dpmodels.exact.passes import Moments, moments_query
+from dpmodels.exact.queries import ball_map
+from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, WithOne
 from dpmodels.models.linear.inference import no_reply
 from dpmodels.models.linear.simple import budget_of, make_plan
 from dpmodels.models.moments.report import OF_PEOPLE, ROWS_OF_ONE, Back, moment_estimate
@@ -46,6 +45,14 @@ class SecondDetail:
     per: float = 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class JointReleased:
+    """The map of the columns, and the noise variance of every moment, (q, q)."""
+
+    unit: UnitScale
+    noise: Array
+
+
 def plan(request: Request, design: Design, n: int | None) -> Plan:
     """Plan one release of ``sum (u, 1)(u, 1)'`` of unit rows."""
     bought, steps, budget, rest = budget_of(request, design)
@@ -53,13 +60,6 @@ def plan(request: Request, design: Design, n: int | None) -> Plan:
     steps.append(Step(_STEP, part, share=rest))
     detail = SecondDetail(part, planning_rows(request, n), guessed_rows(request))
     return make_plan(request, design, n, steps, bought, detail)
-
-
-def scale_of(mechanism: Gaussian | Pure, q: int, relation: str) -> float:
-    """Return the noise scale s of the sums, for rows of squared norm at most q."""
-    if isinstance(mechanism, Pure):
-        return 2.0 * gram_l1(q, relation) * q / mechanism.eps
-    return gram_sensitivity(q, relation) * q / mechanism.mu
 
 
 def release(plan: Plan, ask: Ask) -> Release:
@@ -71,7 +71,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     whose rows are scaled into a ball: their squares come to at most as many times k + 1 as
     ``rows_per_unit=`` says (``units/theory.md``, 2).
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: SecondDetail = plan.detail
     relation = plan.request.relation
     design = ranged_design(plan, ask)
@@ -79,23 +78,18 @@ def release(plan: Plan, ask: Ask) -> Release:
         return no_ranges(plan)
     unit = _centred(design)
     q = design.p + 1
+    ones = RowMap(unit, np.ones(q - 1))
+    over = Moments(design, WithOne(ones))
+    radius = 1.0
     if detail.per:
-        rowmap = OneFirst(_ball(unit, detail, relation))
-        Q = release_ball(
-            rows, design, rowmap, run, _STEP, detail.mechanism, relation, people=True
-        )
-        return Release({"Q": np.roll(Q, -1, (0, 1))}, plan.guarantee, design, detail=unit)
-    G = gram_over(rows, design, WithOne(RowMap(unit, np.ones(q - 1)))).integers()
-    if isinstance(detail.mechanism, Gaussian):
-        sensitivity = gram_sensitivity(q, relation) * q * 2.0**40
-        Q = release_symmetric(run, _STEP, G, sensitivity, STEPS**-2)
-    else:
-        upper = np.triu_indices(q)
-        l1 = gram_l1(q, relation) * q * 2.0**40
-        Q = np.zeros((q, q))
-        Q[upper] = run.laplace(_STEP, G[upper], l1, unit=STEPS**-2)
-        Q.T[upper] = Q[upper]
-    return Release({"Q": Q}, plan.guarantee, design, detail=unit)
+        rowmap = _ball(unit, detail, relation)
+        over, radius = Moments(design, OneFirst(rowmap), people=True), rowmap.radius
+    found = ask(_STEP, moments_query(over, radius=radius))
+    parts = {"Q": found.values, "V": found.variance}
+    if detail.per:  # the constant last, as of rows
+        parts = {name: np.roll(part, -1, (0, 1)) for name, part in parts.items()}
+    done = JointReleased(unit, parts["V"])
+    return Release({"Q": parts["Q"]}, plan.guarantee, design, detail=done)
 
 
 def _ball(unit: UnitScale, detail: SecondDetail, relation: str) -> RowMap:
@@ -117,14 +111,14 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     if not release.reply:
         return no_reply(release)
     detail: SecondDetail = plan.detail
-    unit: UnitScale = release.detail
+    done: JointReleased = release.detail
+    unit = done.unit
     Q = release.values["Q"]
-    q = len(Q)
     # (x, 1) = T (u, 1)
     T = np.diag(np.append(1.0 / unit.scale, 1.0))
     T[:-1, -1] = -unit.shift / unit.scale
-    s = scale_of(detail.mechanism, q, plan.request.relation) * (detail.per or 1.0)
-    V = joint_noise(q, s, detail.mechanism)
+    V = done.noise
+    s = math.sqrt(2.0 * float(V[0, -1]))  # in svec coordinates
     return moment_estimate(
         Back(release.design.names, T, detail.rows, ROWS_OF_ONE if detail.per else "complete rows"),
         Q,

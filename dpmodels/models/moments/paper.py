@@ -15,11 +15,12 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.gram import gram_over
+from dpmodels.exact.passes import Moments
 from dpmodels.exact.queries import ball_map
-from dpmodels.exact.rowmap import STEPS, OneFirst
+from dpmodels.exact.rowmap import OneFirst
 from dpmodels.exact.rowspace import identity_scale
-from dpmodels.models.linear.paper import published_mu, published_release, published_roots
+from dpmodels.exact.sets import Ball
+from dpmodels.models.linear.paper import published_mu, published_query, published_roots
 from dpmodels.models.linear.simple import make_plan
 from dpmodels.models.moments.report import Back, moment_estimate
 from dpmodels.privacy.mechanisms import Gaussian
@@ -86,14 +87,13 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row, replace-one. The published noise exceeds what the sensitivity asks for
     (``2 R^2`` for ``sqrt2 R^2``; full size off the diagonal), so the stated guarantee holds.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: PaperSecond = plan.detail
     q = len(detail.root)
     rowmap = OneFirst(
         ball_map(identity_scale(q), detail.radius, detail.root, plan.request.relation)
     )
-    G = gram_over(rows, plan.design, rowmap).integers()
-    Q = published_release(run, _STEP, G, (detail.radius / STEPS) ** 2)
+    over = Moments(plan.design, rowmap)
+    Q = ask(_STEP, published_query(Ball(q), over, detail.radius)).values
     return Release({"Q": Q}, plan.guarantee, plan.design, detail=detail)
 
 

@@ -129,7 +129,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     plan. Rows (the trace of a person's) are bounded by the ball, in integers; the second map was
     released by the first stage.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: WhitenedDetail = plan.detail
     relation = plan.request.relation
     design = ranged_design(plan, ask, wide=detail.second is not None)
@@ -137,7 +136,7 @@ def release(plan: Plan, ask: Ask) -> Release:
         return no_ranges(plan)
     unit, square = with_constant(design)
     q = design.p + 1
-    passes = Passes(rows, design, unit, run, relation, constant=True, per=detail.per)
+    passes = Passes(ask, design, unit, relation, constant=True, per=detail.per)
     name = "moments" if detail.second is None else "first moments"
     read = detail.rows // detail.every
     radius = radius_of(square, detail.first, q, read, relation) * math.sqrt(detail.per or 1.0)
