@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.audit import AuditCase, SentinelCheck, StructureCheck, register_case
 from dpmodels.audit.stats import Finding, delta_lower
+from dpmodels.exact.ask import Ask
 from dpmodels.models.noised.exact import _radial
 from dpmodels.models.noised.make import noised_rows
 from dpmodels.models.noised.stage import Settings, TablePlan, plan_table
@@ -101,7 +102,7 @@ class RowCheck:
         )
         rows = Rows(as_source(_table(cells, n)), n)
         run = Run(plan.steps, SeededNoise(seed))
-        made = noised_rows(plan.design, plan.layout, noise, (), rows, run, keep_order=True)
+        made = noised_rows(plan.design, plan.layout, noise, (), Ask(rows, run), keep_order=True)
         return (made.values - made.lower[:, None]) / made.scale[:, None]
 
     def _centre(self, plan: TablePlan, cells: Mapping[str, Any]) -> Array:
@@ -113,7 +114,7 @@ class RowCheck:
         rows = Rows(as_source(_table(cells, 1)), 1)
         zero: Any = ZeroNoise()
         run = Run(plan.steps, zero)
-        made = noised_rows(plan.design, plan.layout, plan.noise, (), rows, run, keep_order=True)
+        made = noised_rows(plan.design, plan.layout, plan.noise, (), Ask(rows, run), keep_order=True)
         return (made.values[:, 0] - made.lower) / made.scale
 
     def _log_ratio(self, plan: TablePlan, z: Array, centres: list[Array]) -> Array:
@@ -151,7 +152,7 @@ def _release(data: Any) -> Any:
     design = build_design("~ a + b + g", _SCHEMA, na="impute-midpoint", one_sided_ok=True)
     plan = plan_table(design, 6, 1.0, 1e-6, Settings())
     rows = Rows(as_source(data), 6)
-    return make_table(plan, rows, Run(plan.steps, SeededNoise(0)))
+    return make_table(plan, Ask(rows, Run(plan.steps, SeededNoise(0))))
 
 
 def _shape(table: Any) -> Any:

@@ -24,8 +24,11 @@ from dpmodels.audit import (
     register_case,
     verb_case,
 )
-from dpmodels.exact.columns import column_sums, sums_sensitivity
+from dpmodels.exact.columns import column_sums
 from dpmodels.exact.gram import gram
+from dpmodels.exact.prove import reach
+from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.statistics import Powers
 from dpmodels.exact.words import joined
 from dpmodels.models.components.pca import (
     eigengap,
@@ -147,7 +150,7 @@ _OBJPERT = (
     _density_check("logistic densities, add-remove", False, "add-remove"),
     _density_check("logistic densities, replace", False, "replace"),
     _density_check("poisson densities, add-remove", True, "add-remove"),
-    SensitivityCheck("column sums", _sums, _binary_pairs, sums_sensitivity(2, "replace")),
+    SensitivityCheck("column sums", _sums, _binary_pairs, STEPS * reach(Powers(2), "replace", "l2")),
     SensitivityCheck("information matrix", _information, _binary_pairs, math.sqrt(2.0) * 2.0**40),
 )
 

@@ -55,7 +55,7 @@ def _weighted(formula: str, kind: str) -> tuple[Callable[[Array], Array], Layout
     layout = layout_of(design)
     noise, _ = table_noise(layout, kind, 1.0, 1.0)
     centre, half = half_ranges(design)
-    weights = noise.weights(layout) * 2.0**-20
+    weights = 2.0**-20 / (noise.budget * noise.sds(layout))
 
     def statistic(rows: Array) -> Array:
         return statistics([rows.T.copy()], layout, centre, half).astype(float) * weights

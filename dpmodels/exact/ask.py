@@ -208,6 +208,11 @@ class Ask:
         """Whether the units are people: public."""
         return bool(getattr(self._rows, "by_person", False))
 
+    @property
+    def private(self) -> bool:
+        """Whether the noise is: False where it comes of a seed."""
+        return bool(getattr(self._run.noise, "private", False))
+
     def __call__(self, step: str, query: Query, read: Read = ALL) -> Noisy:
         """Return a query's numbers with the noise of a step.
 
@@ -278,7 +283,7 @@ class Ask:
                 raise PrivacyBugError("windows of rows have their proof under replace-one only")
             out["windows"] = read.windows
         # not of a seed: the order of its draws is what it stands for
-        ahead = read.then if getattr(self._run.noise, "private", False) else ()
+        ahead = read.then if self.private else ()
         if read.every > 1 or ahead:
             then = tuple(Coins(every, self._run.coins) for every in ahead)
             out["coins"] = Coins(read.every, self._run.coins, then)

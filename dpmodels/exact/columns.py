@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.rowmap import STEPS
 
-__all__ = ["column_sums", "rescaling", "sums_sensitivity"]
+__all__ = ["column_sums", "rescaling"]
 
 
 def column_sums(blocks: Iterable[Array], scale: Array, shift: Array) -> npt.NDArray[np.object_]:
@@ -32,18 +31,6 @@ def column_sums(blocks: Iterable[Array], scale: Array, shift: Array) -> npt.NDAr
             total[1 : 1 + d] += [int(v) for v in k.sum(1)]
             total[1 + d :] += [int(v) for v in squares.sum(1)]
     return total
-
-
-def sums_sensitivity(d: int, relation: str) -> float:
-    """Return the L2 sensitivity of :func:`column_sums`, in lattice units.
-
-    One row adds (1, u, u^2): norm^2 at most 1 + 2 d. Replacing it moves a column by
-    (u - u')^2 (1 + (u + u')^2) <= 4, or voids the row. 2^-18 pays for the truncations.
-    """
-    square = 1.0 + 2.0 * d
-    if relation == "replace":
-        square = max(square, 4.0 * d)
-    return STEPS * math.sqrt(square) * (1.0 + 2.0**-18)
 
 
 def rescaling(sums: Array, noise_sd: float, intercept: bool, most: Array) -> tuple[Array, Array]:

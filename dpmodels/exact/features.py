@@ -10,6 +10,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.rowmap import RowMap, UnitScale
+from dpmodels.exact.sets import Blocks, Mass
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -30,8 +31,8 @@ class FeatureScale:
         ``x = centre + half * u``.
     norm : float
         Bound on ``|u|``.
-    square_shared, square_class : float
-        L2 sensitivity of the sums of squares: pooled, and by class.
+    squares : Mass or Blocks
+        Clip set of a row's squares.
     """
 
     columns: tuple[int, ...]
@@ -39,8 +40,7 @@ class FeatureScale:
     centre: Array
     half: Array
     norm: float
-    square_shared: float
-    square_class: float
+    squares: Mass | Blocks
 
 
 def feature_scale(design: Design, radius: float | None) -> FeatureScale:
@@ -48,11 +48,11 @@ def feature_scale(design: Design, radius: float | None) -> FeatureScale:
     columns = tuple(j for j, c in enumerate(design.columns) if c.kind != "intercept")
     d = len(columns)
     if radius is not None:
-        # x -> x / R in the unit ball: |u|^2 has L1 norm at most 1, two such differ by sqrt(2)
+        # x -> x / R in the unit ball: the squares add up to 1 at most
         unit = UnitScale(np.full(d, 1.0 / radius), np.zeros(d), False)
         rowmap = RowMap(unit, np.ones(d), ball=d, radius=1.0, project=True)
-        root = math.sqrt(2.0)
-        return FeatureScale(columns, rowmap, np.zeros(d), np.full(d, radius), 1.0, root, root)
+        squares = Mass(d, complete=False)
+        return FeatureScale(columns, rowmap, np.zeros(d), np.full(d, radius), 1.0, squares)
     kinds = [design.columns[j].kind for j in columns]
     intervals = design.intervals()[list(columns)]
     dummy = np.array([k == "dummy" for k in kinds], dtype=bool)
@@ -60,7 +60,11 @@ def feature_scale(design: Design, radius: float | None) -> FeatureScale:
     half = np.where(dummy, 1.0, np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300))
     numeric = int((~dummy).sum())
     # the dummies of one factor: at most one of them is 1
-    factors = len({design.columns[j].term for j in columns if design.columns[j].kind == "dummy"})
+    terms: dict[str, list[int]] = {}
+    for place, j in enumerate(columns):
+        if design.columns[j].kind == "dummy":
+            terms.setdefault(design.columns[j].term, []).append(place)
+    factors = len(terms)
     unit = UnitScale(1.0 / half, -centre / half, False)
     return FeatureScale(
         columns,
@@ -68,6 +72,5 @@ def feature_scale(design: Design, radius: float | None) -> FeatureScale:
         centre,
         half,
         math.sqrt(numeric + factors),
-        math.sqrt(numeric + 2 * factors),
-        math.sqrt(2.0 * (numeric + factors)),
+        Blocks(d, tuple(map(tuple, terms.values()))),
     )

@@ -24,7 +24,7 @@ from dpmodels.exact.sensitivity import (
     intercept_sensitivity,
     separate_sensitivity,
 )
-from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Trace
+from dpmodels.exact.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass, Trace
 from dpmodels.exact.statistics import (
     Along,
     ByClass,
@@ -115,7 +115,14 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
             return _joined(norm, one, k)
         return max(two if of.cells > 1 else one, _joined(norm, one, k))
     d = float(of.dim)
-    if isinstance(of, Ball):
+    if isinstance(of, (Blocks, Mass)):
+        if isinstance(of, Mass):  # not negative, adding up to 1 at most
+            one, apart = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
+        else:
+            once, twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)
+            one = w * (once if norm == "l1" else math.sqrt(once))
+            apart = w * (twice if norm == "l1" else math.sqrt(twice))
+    elif isinstance(of, Ball):
         one = w * of.radius * (math.sqrt(d) if norm == "l1" else 1.0)
         apart = 2.0 * one
     else:
@@ -167,7 +174,9 @@ def _powers(s: Powers, relation: str, norm: Norm) -> float:
         one = math.sqrt(1.0 + 2.0 * d)
         # (u - u')^2 (1 + (u + u')^2): at most 4 on [-1, 1], 2 on [0, 1]
         apart = math.sqrt((2.0 if s.low == 0 else 4.0) * d)
-    return (max(one, apart) if relation == "replace" else one) * _TRUNCATED
+    found = max(one, apart) if relation == "replace" else one
+    # with u of either sign two units can be at the corners where truncation pushes them apart
+    return found * (1.0 if s.low == 0 else _TRUNCATED)
 
 
 def _pair(s: Pair, relation: str, norm: Norm) -> float:

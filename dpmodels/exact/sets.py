@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dpmodels.exact.rowmap import STEPS
 
 __all__ = [
-    "Ball", "Box", "Hull", "Interval", "Mark", "Mass", "Product", "Set", "Trace",
+    "Ball", "Blocks", "Box", "Hull", "Interval", "Mark", "Mass", "Product", "Set", "Trace",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -166,6 +166,38 @@ class Mass:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """Numbers in [0, 1]; those of a block are not negative and add up to 1 at most.
+
+    Squares of columns in half-ranges: at most one dummy of a factor is 1.
+    """
+
+    dim: int
+    blocks: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def single(self) -> int:
+        """Coordinates in no block."""
+        return self.dim - sum(map(len, self.blocks))
+
+    def holds(self, k: Integers) -> bool:
+        """Whether an integer vector is an element."""
+        inside = all(0 <= int(v) <= _ONE for v in k)
+        return inside and all(sum(int(k[j]) for j in block) <= _ONE for block in self.blocks)
+
+    def corners(self, rng: Rng, many: int = 0) -> list[Integers]:
+        """Return all ones with the first of every block, or the last; zero; zero with the last."""
+        out = []
+        for at, numbers in ((0, 1.0), (-1, 1.0), (-1, 0.0)):
+            row = np.full(self.dim, numbers)
+            for block in self.blocks:
+                row[list(block)] = 0.0
+                row[block[at]] = 1.0
+            out.append(row)
+        return [_ints(row * _ONE) for row in [*out, np.zeros(self.dim)]]
+
+
+@dataclass(frozen=True)
 class Mark:
     """One of ``cells`` cells, or none: a vector of 0 but for one 1."""
 
@@ -230,4 +262,4 @@ class Hull:
         return [k * _ONE for k in found] if isinstance(self.of, Mark) else found
 
 
-Set: TypeAlias = Ball | Box | Product | Interval | Mass | Mark | Trace | Hull
+Set: TypeAlias = Ball | Blocks | Box | Product | Interval | Mass | Mark | Trace | Hull

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Mass, Product, Trace
+from dpmodels.exact.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass, Product, Trace
 from dpmodels.exact.symmetric import above_diagonal
 
 __all__ = [
@@ -76,7 +76,7 @@ class Sum(Vectors):
     product of two lattice numbers, in steps of 2^-40.
     """
 
-    set: Ball | Box | Interval | Mark | Hull
+    set: Ball | Blocks | Box | Interval | Mark | Mass | Hull
     count: float = 0.0
     weight: float = 1.0
     count_first: bool = False
@@ -410,9 +410,12 @@ class Tree(Vectors):
 
 @dataclass(frozen=True)
 class ByClass:
-    """A statistic of each of K classes; a unit is in one class, or in none."""
+    """A sum (and its count) for each of K classes; a unit is in one class, or in none.
 
-    each: Sum | Powers
+    Laid out as the sums of all classes, class by class, then their counts (or these first).
+    """
+
+    each: Sum
     classes: int
 
     @property
@@ -422,33 +425,56 @@ class ByClass:
 
     @property
     def step(self) -> float:
-        """That of the statistic."""
+        """That of the sum."""
         return self.each.step
 
     @property
     def set(self) -> Any:
-        """That of the statistic."""
+        """That of the sum."""
         return self.each.set
 
+    def _laid(self, x: Any, count: Any) -> Any:
+        """Return sums and counts in their order."""
+        if not self.each.count > 0.0:
+            return np.ravel(x)
+        parts = [np.ravel(count), np.ravel(x)]
+        return np.concatenate(parts if self.each.count_first else parts[::-1])
+
     def weights(self, norm: Norm) -> Array:
-        """Return those of the statistic, entry by entry: all classes of one entry together."""
-        return np.repeat(self.each.weights(norm), self.classes)
+        """Return the weight of sums and of counts."""
+        x = np.full(self.classes * self.each.set.dim, self.each.weight)
+        return np.asarray(self._laid(x, np.full(self.classes, self.each.count)))
 
     def flat(self, values: Any, norm: Norm) -> Any:
-        """Return the entries in order."""
-        return _flat(values, norm)
+        """Return the entries in order; ``values``: (sums (K, d), counts (K,)), or sums alone."""
+        if self.each.count > 0.0 and isinstance(values, tuple):
+            return self._laid(*values)
+        return np.ravel(values)  # laid out already
 
     def shaped(self, flat: Array, norm: Norm) -> Array:
-        """Return (entries, classes)."""
-        return flat.reshape(self.each.size, self.classes)
+        """Return them flat: :meth:`parts` takes them apart."""
+        return flat
 
-    def of(self, k: Integers) -> Integers:
-        """Return a unit in the first class, or in the second where its first number is negative."""
+    def parts(self, flat: Array) -> tuple[Array, Array]:
+        """Return (sums (K, d), counts (K,)) of what was drawn."""
+        K, d = self.classes, self.each.set.dim
+        if not self.each.count > 0.0:
+            return flat.reshape(K, d), np.zeros(0)
+        if self.each.count_first:
+            return flat[K:].reshape(K, d), flat[:K]
+        return flat[: K * d].reshape(K, d), flat[K * d :]
+
+    def of(self, k: Integers) -> Any:
+        """Return a unit in the first class, or in the last where its first number is negative."""
         mine = self.each.of(k)
-        out = np.zeros((len(mine), self.classes), dtype=object)
-        out[:] = 0
-        out[:, -1 if int(k[0]) < 0 else 0] = mine
-        return out.ravel()
+        count = self.each.count > 0.0
+        x = (mine[1:] if self.each.count_first else mine[:-1]) if count else mine
+        out = np.zeros((self.classes, len(x)), dtype=object)
+        counts = np.zeros(self.classes, dtype=object)
+        at = -1 if int(k[0]) < 0 else 0
+        out[at] = x
+        counts[at] = (mine[0] if self.each.count_first else mine[-1]) if count else 0
+        return (out, counts) if count else out
 
 
 @dataclass(frozen=True)

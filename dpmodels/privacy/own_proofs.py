@@ -172,6 +172,14 @@ _ALL = (
         (), ("replace", "add-remove"), FLOAT_NOTE,
     ),
     OwnProof(
+        "stable winner",
+        ("models.votes.votes:majority",),
+        (),
+        "where the margin is above 2, which the released bound misses with probability delta at "
+        "most, every neighbour has the same winner",
+        ("models/votes/theory.md", "5.1"), "dp_vote", "inner: nothing is drawn",
+    ),
+    OwnProof(
         "PATE with a data-dependent bound",
         ("models.votes.votes:answer_queries",),
         ("inner_source",),

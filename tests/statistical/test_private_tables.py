@@ -150,7 +150,7 @@ def test_counts_are_covered(kind, formula):
         gone = tuple(j for j in range(joint.ndim) if j not in section.axes)
         truth.append(joint.sum(axis=gone).ravel())
     exact, truth = np.concatenate(parts), np.concatenate(truth)
-    scale = 1.0 / (noise.budget * noise.weights(layout))
+    scale = noise.sds(layout)
     hits = np.zeros(len(truth))
     reps = 2000
     for _ in range(reps):

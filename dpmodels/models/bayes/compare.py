@@ -16,20 +16,24 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
+from dpmodels.exact.ask import Added, Ask, Query
 from dpmodels.exact.features import FeatureScale, feature_scale
-from dpmodels.models.bayes.core import ByClass, ClassSums, features_of, parameter_names
+from dpmodels.exact.passes import Sums
+from dpmodels.exact.sets import Box, Mark
+from dpmodels.exact.statistics import ByClass as InClasses
+from dpmodels.exact.statistics import Sum
+from dpmodels.models.bayes.core import ByClass, features_of, parameter_names
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Approximate, Pure
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import SMOOTH_NOTE
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
-from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
 
 __all__ = ["estimate", "plan", "release", "smooth_sensitivity"]
@@ -106,33 +110,37 @@ def release(plan: Plan, ask: Ask) -> Release:
     Pooled squares: d. Smooth sensitivity: each of the at most 2 d class means that a row can move
     gets a (2 d)-th of the budget.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: CompareDetail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     scale = feature_scale(design, None)
-    stats = summed(rows, design, ByClass(scale, detail.classes))
-    d = len(scale.columns)
-    counts = run.laplace("class counts", stats.counts, 2.0)
+    over = Sums(design, ByClass(scale, detail.classes))
+    d, K = len(scale.columns), detail.classes
+    counts = ask("class counts", Query(Sum(Mark(K)), over, lambda s: Added(s.counts))).values
     if detail.delta:
-        means = _smooth_means(detail, stats, d, run)
+        means = _smooth_means(detail, over, d, ask)
     else:
-        sums = run.laplace("class means", stats.sums, 2.0 * d * 2.0**20, unit=2.0**-20)
-        means = np.clip(sums / np.maximum(counts, 1.0)[:, None], -1.0, 1.0)
-    squares = run.laplace("sums of squares", stats.squares.sum(axis=0), d * 2.0**40, unit=2.0**-40)
+        each = InClasses(Sum(Box(d)), K)
+        sums = ask("class means", Query(each, over, lambda s: Added(s.sums))).values
+        means = np.clip(sums.reshape(K, d) / np.maximum(counts, 1.0)[:, None], -1.0, 1.0)
+    pooled = Sum(Box(d, low=0), products=True)
+    query = Query(pooled, over, lambda s: Added(s.squares.sum(axis=0)))
+    squares = ask("sums of squares", query).values
     values = {"counts": counts, "means": means, "squares": squares}
     return Release(values, plan.guarantee, design, detail=scale)
 
 
-def _smooth_means(detail: CompareDetail, stats: ClassSums, d: int, run: Run) -> Array:
+def _smooth_means(detail: CompareDetail, over: Sums, d: int, ask: Ask) -> Array:
     """Add ``2 SS / eps'`` Laplace noise to each class mean; see :func:`smoothness`."""
+    raw = ask.raw(own_proof("smooth sensitivity, class means"))
+    stats = raw.total(over)
     eps, delta = detail.eps[1] / (2.0 * d), detail.delta / (2.0 * d)
     beta = smoothness(eps, delta)
     exact = stats.sums * 2.0**-20 / np.maximum(stats.counts, 1)[:, None]
     spread = np.array([smooth_sensitivity(int(c), beta) for c in stats.counts.tolist()])
     scale = np.broadcast_to((2.0 / eps) * spread[:, None], exact.shape)
-    return np.clip(run.scaled_laplace("class means", exact, scale, grid=_GRID), -1.0, 1.0)
+    return np.clip(raw.scaled_laplace("class means", exact, scale, grid=_GRID), -1.0, 1.0)
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

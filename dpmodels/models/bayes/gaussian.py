@@ -14,11 +14,18 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
+from dpmodels.exact.ask import Added, Ask, Query
 from dpmodels.exact.features import FeatureScale, feature_scale
+from dpmodels.exact.lemmas import Of
+from dpmodels.exact.passes import Sums
+from dpmodels.exact.sets import Ball, Mark
+from dpmodels.exact.statistics import ByClass as InClasses
+from dpmodels.exact.statistics import Sum
 from dpmodels.models.bayes.core import ByClass, ClassSums, features_of, parameter_names
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import agm, upper_quantile
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.propose import (
     paper_midpoint,
     paper_sigma,
@@ -28,12 +35,10 @@ from dpmodels.privacy.propose import (
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
-from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
 
 __all__ = ["BayesDetail", "estimate", "pair_constants", "plan", "release"]
@@ -248,35 +253,42 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row; replace-one, n public. Rows with a missing cell or an undeclared class add
     nothing to any sum.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: BayesDetail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     scale = feature_scale(design, detail.radius)
-    stats = summed(rows, design, ByClass(scale, detail.classes))
+    over = Sums(design, ByClass(scale, detail.classes))
     action = {"sums": _release_sums, "auto": _release_auto}.get(detail.form, _release_pair)
-    values = action(detail, scale, stats, rows.n, run)
+    values = action(detail, scale, over, ask)
     if values is None:
         return Release({}, plan.guarantee, design, reply=False, why="test", detail=scale)
     if "variance" in detail.mu:
-        values["squares"] = _release_squares(detail, scale, stats, run)
+        values["squares"] = _release_squares(detail, scale, over, ask)
     return Release(values, plan.guarantee, design, detail=scale)
 
 
 def _release_sums(
-    detail: BayesDetail, scale: FeatureScale, stats: ClassSums, n: int, run: Run
+    detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
 ) -> dict[str, Array]:
     """Release (sums / R, counts) jointly: sensitivity 2 (same class 2; two classes sqrt(2 + 2))."""
-    K, d = stats.sums.shape
-    value = np.concatenate([stats.sums.astype(object).ravel(), stats.counts.astype(object) << 20])
-    weights = np.concatenate([np.full(K * d, 1.0 / scale.norm), np.ones(K)])
-    noisy = run.gaussian(
-        "class sums and counts", value, 2.0 * 2.0**20, weights=weights, unit=2.0**-20
-    )
-    counts = noisy[K * d :]
-    means = noisy[: K * d].reshape(K, d) / np.maximum(counts, 1.0)[:, None]
+    K, d = len(detail.classes), len(scale.columns)
+    each = Sum(Ball(d, scale.norm), count=1.0, weight=1.0 / scale.norm)
+    statistic = InClasses(each, K)
+    found = ask("class sums and counts", Query(statistic, over, _sums_and_counts))
+    sums, counts = statistic.parts(found.values)
+    means = sums / np.maximum(counts, 1.0)[:, None]
     return {"counts": counts, "means": np.clip(means, -1.0, 1.0)}
+
+
+def _sums_and_counts(stats: ClassSums) -> Added:
+    """Return the sums by class, and the counts in their steps."""
+    return Added((stats.sums.astype(object), stats.counts.astype(object) << 20))
+
+
+def _counts(stats: ClassSums) -> Added:
+    """Return the counts of the classes."""
+    return Added(stats.counts)
 
 
 def _exact_means(stats: ClassSums) -> Array:
@@ -284,40 +296,50 @@ def _exact_means(stats: ClassSums) -> Array:
 
 
 def _release_auto(
-    detail: BayesDetail, scale: FeatureScale, stats: ClassSums, n: int, run: Run
+    detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
 ) -> dict[str, Array] | None:
     """Noisy counts give lower bounds lb_k; (lb_k mean_k)_k has sensitivity sqrt(8) R."""
-    mu_t = detail.mu["counts"]
-    counts = run.gaussian("class counts and test", stats.counts, math.sqrt(2.0))
-    margin = (detail.z + 2.0**-20) * math.sqrt(2.0) / mu_t * (1.0 + 1e-9)
-    lower = np.floor(counts - margin)
+    K = len(detail.classes)
+    found = ask("class counts and test", Query(Sum(Mark(K)), over, _counts))
+    counts = found.values
+    lower = np.floor(found.at_least(detail.delta_f / K))
     if lower.min() < 1:
         return None
-    bound = math.sqrt(8.0) * scale.norm * (1.0 + 2.0**-20)
-    weighted = run.gaussian_real("class means", lower[:, None] * _exact_means(stats), bound)
-    means = weighted / lower[:, None]
+    d = len(scale.columns)
+    query = Query(
+        Of("class means", (scale.norm,), K * d), over,
+        lambda stats: Added(lower[:, None] * _exact_means(stats)),
+    )  # fmt: skip
+    means = ask("class means", query).values.reshape(K, d) / lower[:, None]
     return {"counts": counts, "means": np.clip(means, -1.0, 1.0), "lower": lower}
 
 
 def _release_pair(
-    detail: BayesDetail, scale: FeatureScale, stats: ClassSums, n: int, run: Run
+    detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
 ) -> dict[str, Array] | None:
+    raw, n = ask.raw(own_proof("ePTR, class means")), ask.n
+    stats = raw.total(over)
     c = pair_constants(detail, float(stats.counts.min()), scale.norm, n)
     K, d = stats.sums.shape
     value = np.concatenate([c.weight * stats.counts / n, _exact_means(stats).ravel()])
-    noisy = run.coin_gaussian("class means and test", c.probability, value, c.sigma)
+    noisy = raw.coin_gaussian("class means and test", c.probability, value, c.sigma)
     if noisy is None:
         return None
     means = np.clip(noisy[K:].reshape(K, d), -1.0, 1.0)
     return {"counts": noisy[:K] / c.weight * n, "means": means}
 
 
-def _release_squares(detail: BayesDetail, scale: FeatureScale, stats: ClassSums, run: Run) -> Array:
-    squares = stats.squares
-    bound = scale.square_class
-    if detail.variance == "shared":
-        squares, bound = squares.sum(axis=0, keepdims=True), scale.square_shared
-    return run.gaussian("sums of squares", squares, bound * 2.0**40, unit=2.0**-40)
+def _release_squares(
+    detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
+) -> Array:
+    shared = detail.variance == "shared"
+    K = 1 if shared else len(detail.classes)
+    each = Sum(scale.squares, products=True)
+    query = Query(
+        each if shared else InClasses(each, K), over,
+        lambda stats: Added(stats.squares.sum(axis=0) if shared else stats.squares),
+    )  # fmt: skip
+    return ask("sums of squares", query).values.reshape(K, -1)
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

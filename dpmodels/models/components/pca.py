@@ -18,18 +18,20 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
-from dpmodels.exact.columns import column_sums, rescaling, sums_sensitivity
-from dpmodels.exact.gram import gram_over
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.columns import column_sums, rescaling
+from dpmodels.exact.lemmas import Of
+from dpmodels.exact.passes import Counts, Moments, first_array
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
+from dpmodels.exact.statistics import Powers
 from dpmodels.exact.symmetric import svec, unsvec
 from dpmodels.planning import Plan
 from dpmodels.privacy.convert import gaussian_replace
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.run import tail_margin
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
-from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -184,30 +186,29 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row. If the released bound of the gap is not above 1 there is no reply; everything
     is charged. Both passes add up exact integers; 2^-20 pays for eigenvalues in floats.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: PcaDetail = plan.detail
     design = plan.design
     p = design.p
     scale, shift = _unit(design)
-    (sums,) = counted(rows, design, functools.partial(_column_sums, scale=scale, shift=shift))
-    size = sums_sensitivity(p, detail.relation)
-    noisy = run.gaussian(CENTRE_STEP, sums, size, unit=1.0 / STEPS)
-    sd = size / STEPS / detail.mu[CENTRE_STEP]
-    factor, offset = rescaling(noisy, sd, True, np.full(p, _MAX_SCALE))
+    columns = Counts(design, functools.partial(_column_sums, scale=scale, shift=shift))
+    noisy = ask(CENTRE_STEP, Query(Powers(p), columns, first_array))
+    values = {"sums": noisy.values}
+    factor, offset = rescaling(noisy.values, float(noisy.sd[0]), True, np.full(p, _MAX_SCALE))
     if not detail.scale:
         offset, factor = offset / factor, np.ones(p)
     scale, shift = scale * factor, shift * factor + offset
     rowmap = working_map(scale, shift, detail.radius)
-    M = gram_over(rows, design, rowmap).real(np.full(p, 1.0 / STEPS))  # rows of norm <= 1
-    values = {"sums": noisy}
-    gap = float(run.gaussian_real(GAP_STEP, eigengap(M, detail.k), detail.factor * _ALLOW))
-    gap -= tail_margin(_ALLOW / detail.mu[GAP_STEP], detail.d1)
+    raw, over = ask.raw(own_proof("projector")), Moments(design, rowmap)
+    M = raw.total(over).real(np.full(p, 1.0 / STEPS))  # rows of norm <= 1
+    lemma = Of("eigengap", (detail.factor,))
+    found = ask(GAP_STEP, Query(lemma, over, lambda _: Added(np.array([eigengap(M, detail.k)]))))
+    gap = float(found.at_least(detail.d1)[0])
     values["gap"] = np.array(gap)
     if gap <= 1.0 + 1e-6:
         return Release(values, plan.guarantee, design, reply=False, why="test")
     bound = projector_sensitivity(gap) * _ALLOW
-    noisy = run.gaussian_real(COEF_STEP, svec(projector(M, detail.k)), bound * detail.factor)
-    values["projector"] = unsvec(noisy, p)
+    out = raw.gaussian_real(COEF_STEP, svec(projector(M, detail.k)), bound * detail.factor)
+    values["projector"] = unsvec(out, p)
     values["scale"], values["shift"] = scale, shift
     return Release(values, plan.guarantee, design, detail=bound / detail.mu[COEF_STEP])
 

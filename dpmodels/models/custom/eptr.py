@@ -17,9 +17,11 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.estimate import Estimate
+from dpmodels.exact.ask import Raw
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm, mu_gdp
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.propose import (
     integer_coin,
     laplace_test_probability,
@@ -35,7 +37,6 @@ from dpmodels.sources.summed import sampled
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
@@ -199,31 +200,31 @@ def release(plan: Plan, ask: Ask) -> Release:
     -------
     Unit: one row; replace-one, n public. True if the user's two conditions are.
     """
-    rows, run = ask._rows, ask._run  # TODO
+    raw = ask.raw(own_proof("ePTR of the user's own estimator"))
     detail: EptrDetail = plan.detail
-    x = _rows(plan, rows)
+    x = _rows(plan, raw.rows)
     value = safe_vector(detail.estimator, x, detail.size)
     gamma = safe_number(detail.safety, x)
     if plan.request.method.name == "bound":
-        return _release_bound(plan, detail, value, gamma, run)
+        return _release_bound(plan, detail, value, gamma, raw)
     sd = detail.alpha * GRID * agm(detail.eps_r, detail.delta)
-    noisy = run.coin_gaussian("test and estimate", reply(detail, gamma), value, sd)
+    noisy = raw.coin_gaussian("test and estimate", reply(detail, gamma), value, sd)
     if noisy is None:
         return Release({}, plan.guarantee, plan.design, reply=False, why="test")
     return Release({"estimate": noisy}, plan.guarantee, plan.design, detail=sd)
 
 
-def _release_bound(plan: Plan, detail: EptrDetail, value: Array, lam: float, run: Run) -> Release:
+def _release_bound(plan: Plan, detail: EptrDetail, value: Array, lam: float, raw: Raw) -> Release:
     s = detail.sensitivity * GRID
     mu_t, mu_r = detail.mu
-    noisy = float(run.gaussian_real("lower bound and test", lam, s))
+    noisy = float(raw.gaussian_real("lower bound and test", lam, s))
     lower = noisy - tail_margin(s / mu_t, detail.delta_f)
     h = safe_number(lambda _: detail.alpha(lower), np.zeros(1))
     if h <= 0.0:  # not a positive finite number: no valid bound
         return Release(
             {"lower": np.array(lower)}, plan.guarantee, plan.design, reply=False, why="test"
         )
-    out = run.gaussian_real("estimate", value, h * GRID)
+    out = raw.gaussian_real("estimate", value, h * GRID)
     return Release(
         {"estimate": out, "lower": np.array(lower)},
         plan.guarantee,

@@ -20,6 +20,7 @@ from dpmodels.estimate import Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.convert import add_remove_request
 from dpmodels.privacy.mechanisms import Approximate, Pure
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
@@ -143,14 +144,14 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row. (eps_t, 0) for the bound, failure delta_f, and the mechanism's pair: the
     one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are right**.
     """
-    rows, run = ask._rows, ask._run  # TODO
+    raw = ask.raw(own_proof("generalized propose-test-release of the user's own mechanism"))
     detail: GptrDetail = plan.detail
     design = plan.design
-    Z = _rows(rows, design)
+    Z = _rows(raw.rows, design)
     # an unbounded loss is released as a number far beyond any use
     loss = min(_number(detail.loss, Z), 1e9 * max(1.0, detail.sensitivity))
     s = detail.sensitivity * (1.0 + 2.0**-20)
-    noisy = float(run.laplace_real(TEST_STEP, loss, s))
+    noisy = float(raw.laplace_real(TEST_STEP, loss, s))
     scale = s / detail.eps_t * ROUND_UP
     # P(Laplace < -t) = exp(-t/scale)/2; one grid step more for the lattice
     bound = noisy + scale * (math.log(1.0 / (2.0 * detail.delta_f)) + 2.0**-20)
@@ -161,7 +162,7 @@ def release(plan: Plan, ask: Ask) -> Release:
         arguments: tuple[Any, ...] = (Z,)
     else:
         arguments = (Z, detail.choose(bound, detail.eps_m, detail.delta_m))
-    source = run.inner_source(OUT_STEP)
+    source = raw.inner_source(OUT_STEP)
     try:
         out = np.asarray(detail.mechanism(*arguments, source), dtype=float).ravel()
     except KeyboardInterrupt:

@@ -19,6 +19,7 @@ from dpmodels.privacy.composition import eps_of_parts
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import RDP, Approximate
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.steps import Step
 from dpmodels.private import opened, released, tell
 from dpmodels.request import check_eps_delta
@@ -173,12 +174,13 @@ def _best(
 
     With it whether a run was seeded: then nothing is promised, and which of them ran is told too.
     """
-    candidates, run = ask._rows, ask._run  # TODO
+    raw = ask.raw(own_proof("selection"))
+    candidates = raw.rows
     from dpmodels.privacy.ledger import already_charged
     from dpmodels.quiet import no_bars
 
     paid = _Paid()
-    noise = run.inner_source(BEST_STEP)
+    noise = raw.inner_source(BEST_STEP)
     best_score, best = -math.inf, None
     with already_charged(paid), no_bars():
         for _ in range(_runs(plan.kind, plan.mean, float(noise.uniforms(1)[0]))):

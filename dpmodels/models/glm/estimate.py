@@ -10,6 +10,7 @@ from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
 from dpmodels.models.glm.newton import back_map
 from dpmodels.models.glm.plan import SCALE_STEP, GlmDetail
+from dpmodels.privacy.mechanisms import Gaussian
 
 if TYPE_CHECKING:
     from dpmodels.models.glm.release import GlmReleased
@@ -79,12 +80,12 @@ def _empty_note(plan: Plan, release: Release, detail: GlmDetail) -> list[str]:
     """Say which share of the rows was empty, where the released count shows it above its noise."""
     if "sums" not in release.values or plan.n is None:
         return []
-    from dpmodels.exact.columns import sums_sensitivity
-    from dpmodels.exact.rowmap import STEPS
+    from dpmodels.exact.prove import noise_of
+    from dpmodels.exact.statistics import Powers
 
     sums = release.values["sums"]
     d = (len(sums) - 1) // 2
-    sd = sums_sensitivity(d, detail.relation) / STEPS / detail.mu[SCALE_STEP]
+    sd = float(noise_of(Powers(d), Gaussian(detail.mu[SCALE_STEP]), detail.relation)[0])
     lost = plan.n - float(sums[0])
     if lost <= max(EMPTY * plan.n, SEEN * sd):
         return []

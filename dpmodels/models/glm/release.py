@@ -12,25 +12,27 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.columns import column_sums, rescaling, sums_sensitivity
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.columns import column_sums, rescaling
+from dpmodels.exact.lemmas import Of
+from dpmodels.exact.passes import Counts, first_array
 from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.rowmap import STEPS, UnitScale, unit_scale
+from dpmodels.exact.statistics import Powers
 from dpmodels.exact.symmetric import svec, unsvec
 from dpmodels.exact.words import Words, joined
 from dpmodels.models.glm.lattice import passes_over
 from dpmodels.models.glm.newton import WorkingRows, minimise
 from dpmodels.models.glm.plan import COEF_STEP, INFO_STEP, OUT_STEP, SCALE_STEP, GlmDetail
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
-from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.models.glm.losses import Loss
     from dpmodels.planning import Plan
-    from dpmodels.privacy.run import Run
-    from dpmodels.sources.rows import Rows
 
 __all__ = ["GlmReleased", "information_sums", "is_the_centre", "release"]
 
@@ -80,16 +82,14 @@ def most_magnified(design: Design) -> Array:
 
 
 def _rescale(
-    run: Run, detail: GlmDetail, rows: Rows, design: Design, scale: Array, shift: Array
+    ask: Ask, detail: GlmDetail, design: Design, scale: Array, shift: Array
 ) -> tuple[Array, Array, Array]:
     keep = np.array([c.kind != "intercept" for c in design.columns])
     d = int(keep.sum())
     index = [*np.flatnonzero(keep).tolist(), design.p]
     job = functools.partial(_column_sums, index=index, scale=scale[keep], shift=shift[keep])
-    (sums,) = counted(rows, design, job)
-    size = sums_sensitivity(d, detail.relation)
-    noisy = run.gaussian(SCALE_STEP, sums, size, unit=1.0 / STEPS)
-    sd = size / STEPS / detail.mu[SCALE_STEP]
+    found = ask(SCALE_STEP, Query(Powers(d), Counts(design, job), first_array))
+    noisy, sd = found.values, float(found.sd[0])
     factor, offset = rescaling(noisy, sd, design.has_intercept, most_magnified(design)[keep])
     scale, shift = scale.copy(), shift.copy()
     shift[keep] = shift[keep] * factor + offset
@@ -119,7 +119,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     integers, added up by tasks where there are any: column sums, value, gradient and Hessian of
     larger tables at each step, the information. The steps are taken by the caller.
     """
-    rows, run = ask._rows, ask._run  # TODO
+    raw = ask.raw(own_proof("objective perturbation"))
     detail: GlmDetail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
@@ -127,29 +127,29 @@ def release(plan: Plan, ask: Ask) -> Release:
     values: dict[str, Array] = {}
     scale, shift = working_map(design)
     if detail.rescale and design.p > design.has_intercept:
-        values["sums"], scale, shift = _rescale(run, detail, rows, design, scale, shift)
+        values["sums"], scale, shift = _rescale(ask, detail, design, scale, shift)
     working = WorkingRows(
         scale, shift, detail.radius, detail.reach, y_max=_y_max(detail),
         thins=not detail.loss.one_sided,
     )  # fmt: skip
-    tilt = detail.sigma * run.inner_normals(COEF_STEP, design.p)
+    tilt = detail.sigma * raw.inner_normals(COEF_STEP, design.p)
     found = minimise(
         rows=working,
         loss=detail.loss,
         lam=detail.lam,
         tilt=tilt,
         tol=detail.tol,
-        n=rows.n,
+        n=ask.n,
         max_iter=detail.max_iter,
         passes=detail.passes,
-        **passes_over(rows, design, working, detail.loss),
+        **passes_over(raw.rows, design, working, detail.loss),
     )
     # Not certified within the (public) cap: theory.md, 4.4 - the answer is then the centre of
     # the prior, whatever the rows.
     theta = found.theta if found.certified else np.zeros(design.p)
-    values["theta"] = run.gaussian_real(OUT_STEP, theta, 2.0 * detail.tol / detail.lam)
+    values["theta"] = raw.gaussian_real(OUT_STEP, theta, 2.0 * detail.tol / detail.lam)
     if detail.inference:
-        values["information"] = _information(run, detail, rows, design, working, values["theta"])
+        values["information"] = _information(ask, detail, design, working, values["theta"])
     return Release(
         values,
         plan.guarantee,
@@ -183,7 +183,7 @@ def information_scales(detail: GlmDetail) -> tuple[float, float]:
 
 
 def _information(
-    run: Run, detail: GlmDetail, rows: Rows, design: Design, working: WorkingRows, theta: Array
+    ask: Ask, detail: GlmDetail, design: Design, working: WorkingRows, theta: Array
 ) -> Array:
     """Release H at the *released* theta; (H, J) where the model may be over-dispersed.
 
@@ -196,13 +196,16 @@ def _information(
     job = functools.partial(
         information_sums, working=working, loss=detail.loss, theta=theta, scales=(h, j)[: 1 + two]
     )
-    words = counted(rows, design, job)
+    lemma = Of("unit matrices", (1 + two,), (1 + two) * p * (p + 1) // 2)
+    noisy = ask(INFO_STEP, Query(lemma, Counts(design, job), _as_svec)).values
+    parts = noisy.reshape(1 + two, -1)
+    return np.array([unsvec(v, p) * s for v, s in zip(parts, (h, j), strict=False)])
+
+
+def _as_svec(words: tuple[npt.NDArray[np.int64], ...]) -> Added:
+    """Return the matrices of two words each, over what a row can add, as svec."""
     whole = [joined(*words[at : at + 2]) / 2**40 for at in range(0, len(words), 2)]
-    parts = [svec(np.asarray(M, dtype=float)) for M in whole]
-    change = 2.0 if detail.relation == "replace" else 1.0
-    size = math.sqrt(change * len(parts)) * (1.0 + 2.0**-20)
-    noisy = run.gaussian_real(INFO_STEP, np.array(parts), size)
-    return np.array([unsvec(v, p) * s for v, s in zip(noisy, (h, j), strict=False)])
+    return Added(np.concatenate([svec(np.asarray(M, dtype=float)) for M in whole]))
 
 
 def information_sums(

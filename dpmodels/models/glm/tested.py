@@ -27,6 +27,7 @@ from dpmodels.privacy.composition import delta_of_parts
 from dpmodels.privacy.convert import add_remove_request, gaussian_replace
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import RDP, Gaussian
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import FLOAT_NOTE, tail_margin
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
@@ -195,7 +196,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     memory are read and kept by the caller, who also adds up the curvature, in floats; other passes
     are sums of integers, by tasks where there are any.
     """
-    rows, run = ask._rows, ask._run  # TODO
+    raw = ask.raw(own_proof("logistic posterior"))
     from dpmodels.models.glm.release import working_map
 
     detail: TestedDetail = plan.detail
@@ -208,27 +209,27 @@ def release(plan: Plan, ask: Ask) -> Release:
     if plan.n is not None:
         tol *= max(1.0, plan.n * 1e-6)
     found = minimise(
-        rows=working, loss=loss, lam=lam, tilt=np.zeros(design.p), tol=tol, n=rows.n,
+        rows=working, loss=loss, lam=lam, tilt=np.zeros(design.p), tol=tol, n=ask.n,
         max_iter=detail.max_iter, passes=detail.passes,
-        **passes_over(rows, design, working, loss),
+        **passes_over(raw.rows, design, working, loss),
     )  # fmt: skip
     theta = found.theta if found.certified else np.zeros(design.p)
-    _, _, H = evaluate(rows.blocks(design), working, loss, theta)
+    _, _, H = evaluate(raw.rows.blocks(design), working, loss, theta)
     # |theta - theta*| <= tol/lam moves an eigenvalue by a factor exp(B tol/lam) at most, at both
     # neighbours; the cap makes that an absolute bound (it also pays for rounding)
     size = curvature_sensitivity(B) + 4.0 * _CAP * B * B * B * tol / lam
     low = min(max(0.0, float(np.linalg.eigvalsh(H)[0])), _CAP * B * B)
-    noisy = float(run.gaussian_real(TEST_STEP, low, size * detail.factor))
+    noisy = float(raw.gaussian_real(TEST_STEP, low, size * detail.factor))
     alpha = lam + max(0.0, noisy - tail_margin(size / detail.mu1, detail.d1))
     gamma = sd = math.nan
     if detail.shape == "iso":
         D = (displacement(alpha, B) + 2.0 * tol / lam) * (1.0 + 1e-6)
-        values = run.gaussian_real(COEF_STEP, theta, D * detail.factor)
+        values = raw.gaussian_real(COEF_STEP, theta, D * detail.factor)
         sd = D / detail.rho
     else:
         gamma = hessian_gamma(detail.top, detail.rho, alpha, B) * (1.0 - 1e-4)
         L = np.linalg.cholesky(H + lam * np.eye(design.p))
-        normals = run.inner_normals(COEF_STEP, design.p)
+        normals = raw.inner_normals(COEF_STEP, design.p)
         values = theta + np.linalg.solve(L.T, normals) / math.sqrt(gamma)
         grid = 2.0**-34 / math.sqrt(gamma * alpha)
         values = np.round(values / grid) * grid

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpmodels.arrays import Array
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.passes import Counts
+from dpmodels.exact.prove import noise_of
 from dpmodels.models.holdout.sums import Sums, added_up
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
-from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -61,10 +63,8 @@ def plan_holdout(
 def noise_sd(plan: HoldoutPlan, k: int) -> float:
     """Return the noise sd of each cell of the k-th sums, in their own units."""
     one, mechanism = plan.sums[k], plan.guarantee.steps[k].mechanism
-    if isinstance(mechanism, Pure):
-        return math.sqrt(2.0) * one.l1 * one.unit / mechanism.eps
-    assert isinstance(mechanism, Gaussian)
-    return one.l2 * one.unit / mechanism.mu
+    scale = float(noise_of(one.statistic, mechanism, plan.guarantee.relation)[0])
+    return math.sqrt(2.0) * scale if isinstance(mechanism, Pure) else scale
 
 
 def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
@@ -74,12 +74,14 @@ def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
     -------
     Unit: one row; replace-one, n public. Sensitivities: ``theory.md``, exact in integers.
     """
-    rows, run = ask._rows, ask._run  # TODO
-    totals = counted(rows, plan.design, functools.partial(added_up, sums=plan.sums))
-    out = []
-    for step, one, total in zip(plan.guarantee.steps, plan.sums, totals, strict=True):
-        if isinstance(step.mechanism, Pure):
-            out.append(run.laplace(step.name, total, one.l1, unit=one.unit))
-        else:
-            out.append(run.gaussian(step.name, total, one.l2, unit=one.unit))
-    return tuple(out)
+    over = Counts(plan.design, functools.partial(added_up, sums=plan.sums))
+    return tuple(
+        ask(step.name, Query(one.statistic, over, functools.partial(_of, k=k, unit=one.unit)))
+        .values
+        for k, (step, one) in enumerate(zip(plan.guarantee.steps, plan.sums, strict=True))
+    )
+
+
+def _of(totals: tuple[Array, ...], k: int, unit: float) -> Added:
+    """Return the k-th of several sums, in steps of its own."""
+    return Added(totals[k], unit)

@@ -11,6 +11,8 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.sets import Box, Mark
+from dpmodels.exact.statistics import ByClass, Powers, Sum
 
 __all__ = [
     "AtBounds", "BinnedResiduals", "ClassCounts", "LossSums", "Predictor", "added_up",
@@ -56,13 +58,17 @@ class ClassCounts:
     predictor: Predictor
     edges: Array
 
-    #: Two cells move by one: replace-one.
-    l2, l1, unit = math.sqrt(2.0), 2.0, 1.0
+    unit = 1.0
 
     @property
     def size(self) -> int:
         """Cells."""
         return 2 * (len(self.edges) + 1)
+
+    @property
+    def statistic(self) -> Sum:
+        """One cell a row, or none."""
+        return Sum(Mark(self.size))
 
     def of_block(self, block: Array) -> Array:
         """Return the counts of a block, others first, then events."""
@@ -89,9 +95,8 @@ class LossSums:
     loss: str
     clip: float
 
-    #: (1, t, t^2) against a missing row; between complete rows at most sqrt2.
-    l2, l1, unit = math.sqrt(3.0) * STEPS, 3.0 * STEPS, 1.0 / STEPS
-    size = 3
+    unit, size = 1.0 / STEPS, 3
+    statistic = Powers(1, low=0)
 
     def of_block(self, block: Array) -> Array:
         """Return the sums of a block in lattice steps."""
@@ -131,14 +136,9 @@ class AtBounds:
         return len(self.low) + 1
 
     @property
-    def l2(self) -> float:
-        """All indicators and the count against a missing row."""
-        return math.sqrt(self.size)
-
-    @property
-    def l1(self) -> float:
-        """The same in L1."""
-        return float(self.size)
+    def statistic(self) -> Sum:
+        """Indicators, and the count."""
+        return Sum(Box(len(self.low), low=0), count=1.0)
 
     def of_block(self, block: Array) -> Array:
         """Return the counts of a block."""
@@ -163,13 +163,17 @@ class BinnedResiduals:
     edges: Array
     clip: float
 
-    #: (1, t) leaves one bin and (1, t') enters another: sqrt(2 + t^2 + t'^2) <= 2; L1 at most 4.
-    l2, l1, unit = 2.0 * STEPS, 4.0 * STEPS, 1.0 / STEPS
+    unit = 1.0 / STEPS
 
     @property
     def size(self) -> int:
         """Cells: counts, then sums."""
         return 2 * (len(self.edges) + 1)
+
+    @property
+    def statistic(self) -> ByClass:
+        """(1, t) of the bin of a row."""
+        return ByClass(Sum(Box(1), count=1.0, count_first=True), len(self.edges) + 1)
 
     def of_block(self, block: Array) -> Array:
         """Return the sums of a block in lattice steps."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CELLS",
+    "KernelSums",
     "UnitRows",
     "binned_sums",
     "curve",
@@ -31,7 +32,6 @@ __all__ = [
     "gaussian",
     "grid_sums",
     "joint_norm",
-    "kernel_sums",
     "lattice_error",
     "lattice_sums",
 ]
@@ -103,21 +103,24 @@ def joint_norm(points: Array, h: float) -> float:
     return math.sqrt(float(gaussian(points, points, h * math.sqrt(2.0)).sum(axis=1).max()))
 
 
-def kernel_sums(
-    rows: Any, design: Design, reader: Reader, points: Array, h: float
-) -> tuple[Array, Array]:
-    """Return (N, D) at ``points`` (m, d) from one pass, by binning for d <= 2, else direct.
+@dataclass(frozen=True, eq=False)
+class KernelSums:
+    """(N, D) at ``points`` (m, d) from one pass, by binning for d <= 2, else direct."""
 
-    Privacy
-    -------
-    Confidential: functions of exact integer sums, the same whoever adds up.
-    """
-    d = points.shape[1]
-    if d in CELLS:
-        grid = counted(rows, design, functools.partial(grid_sums, reader=reader, d=d))
-        return _of_grid(grid, points, h)
-    job = functools.partial(lattice_sums, reader=reader, points=points, h=h)
-    return _of_lattice(counted(rows, design, job))
+    design: Design
+    reader: Reader
+    points: Array
+    h: float
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[Array, Array]:
+        """Return functions of exact integer sums, the same whoever adds up. Confidential."""
+        reader, points, h = self.reader, self.points, self.h
+        d = points.shape[1]
+        if d in CELLS:
+            grid = counted(rows, self.design, functools.partial(grid_sums, reader=reader, d=d))
+            return _of_grid(grid, points, h)
+        job = functools.partial(lattice_sums, reader=reader, points=points, h=h)
+        return _of_lattice(counted(rows, self.design, job))
 
 
 def direct_sums(

@@ -18,27 +18,29 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
+from dpmodels.exact.ask import Added, Query, Raw
 from dpmodels.exact.features import FeatureScale, feature_scale
+from dpmodels.exact.lemmas import Of
 from dpmodels.models.kernel.kernel import (
     CELLS,
+    KernelSums,
     UnitRows,
     curve,
     default_bandwidth,
     gaussian,
     joint_norm,
-    kernel_sums,
     lattice_error,
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm
 from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.propose import (
     paper_midpoint,
     paper_sigma,
     reply_probability,
     split_midpoint,
 )
-from dpmodels.privacy.run import tail_margin
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
 from dpmodels.release import Release
@@ -46,7 +48,6 @@ from dpmodels.release import Release
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.request import Request
 
 __all__ = ["estimate", "plan", "release"]
@@ -219,7 +220,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     -------
     Unit: one row; replace-one, n public. A row with a missing cell adds nothing to any sum.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: NpregDetail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
@@ -235,11 +235,11 @@ def release(plan: Plan, ask: Ask) -> Release:
         points = np.clip((detail.points - scale.centre) / scale.half, -1.0, 1.0)
     fixed = points if len(points) <= _MAX_POINTS else _subset(points)
     reader = UnitRows(scale.columns, scale.centre, scale.half, centre, half)
-    N, D = kernel_sums(rows, design, reader, fixed, detail.h)
+    over = KernelSums(design, reader, fixed, detail.h)
     frame = NpregReleased(scale, centre, half, fixed, math.nan)
     if detail.form == "functional":
-        return _release_functional(plan, design, frame, N, D, run)
-    return _release_eptr(plan, design, frame, N, D, run)
+        return _release_functional(plan, design, frame, over, ask)
+    return _release_eptr(plan, design, frame, over, ask)
 
 
 def _subset(points: Array) -> Array:
@@ -248,7 +248,7 @@ def _subset(points: Array) -> Array:
 
 
 def _release_functional(
-    plan: Plan, design: Design, frame: NpregReleased, N: Array, D: Array, run: Run
+    plan: Plan, design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
 ) -> Release:
     from scipy.linalg import cholesky, solve_triangular
 
@@ -256,14 +256,19 @@ def _release_functional(
     K = gaussian(frame.points, frame.points, detail.h)
     K[np.diag_indices_from(K)] += _JITTER
     L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-    white = solve_triangular(L, np.column_stack([N, D]), lower=True, check_finite=False)
+
+    def white(sums: tuple[Array, Array]) -> Added:
+        both = np.column_stack(sums)
+        return Added(solve_triangular(L, both, lower=True, check_finite=False))
+
     # 2^-20 pays for the public grid, the rest for the float triangular solve (condition 1e4)
     assert plan.n is not None
-    sensitivity = 2.0 * (1.0 + 2.0**-20 + 1e5 * plan.n * 2.0**-53)
+    lattice = 0.0
     if frame.points.shape[1] not in CELLS:
         # rows of direct sums are cut to a lattice; a quarter of the jitter: that of K is rounded
-        sensitivity += lattice_error(len(frame.points), _JITTER / 4.0)
-    noisy = run.gaussian_real("curve", white, sensitivity)
+        lattice = lattice_error(len(frame.points), _JITTER / 4.0)
+    lemma = Of("kernel curves", (plan.n, lattice), 2 * len(L))
+    noisy = ask("curve", Query(lemma, over, white)).values.reshape(-1, 2)
     values = L @ noisy
     return Release(
         {"white": noisy, "N": values[:, 0], "D": values[:, 1]},
@@ -276,16 +281,18 @@ def _release_functional(
 
 
 def _release_eptr(
-    plan: Plan, design: Design, frame: NpregReleased, N: Array, D: Array, run: Run
+    plan: Plan, design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
 ) -> Release:
     detail: NpregDetail = plan.detail
     n = plan.n
     assert n is not None
+    raw = ask.raw(own_proof("ePTR, kernel regression"))
+    N, D = raw.total(over)
     f = np.where(D > 0, N / np.where(D > 0, D, 1.0), 0.0)
     allowance = 1.0 + 2.0**-20 + 64.0 * n * 2.0**-53
     out = frame
     if detail.form == "paper":
-        values, sigma = _per_point(detail, f, D, n, run)
+        values, sigma = _per_point(detail, f, D, n, raw)
         if not np.isfinite(values).any():
             return Release({}, plan.guarantee, design, reply=False, why="test")
     elif detail.form == "fixed":
@@ -296,24 +303,24 @@ def _release_eptr(
             alpha = 2.0 / (detail.c0 * n) * allowance
         p = reply_probability(gamma, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
         sigma = alpha * agm(detail.eps_r, detail.delta)
-        noisy = run.coin_gaussian("curve and test", p, f, sigma)
+        noisy = raw.coin_gaussian("curve and test", p, f, sigma)
         if noisy is None:
             return Release({}, plan.guarantee, design, reply=False, why="test")
         values = noisy
     else:
-        mass = run.gaussian_real("smallest kernel mass", float(D.min()), allowance)
-        lower = float(mass) - tail_margin(allowance / detail.mu["bound"], detail.delta_f)
+        least = Query(Of("least kernel mass", (n,)), over, lambda sums: Added(sums[1].min()[None]))
+        lower = float(ask("smallest kernel mass", least).at_least(detail.delta_f)[0])
         if lower <= 0:
             return Release({}, plan.guarantee, design, reply=False, why="test")
         factor = 2.0 if len(f) == 1 else 2.0 * math.sqrt(2.0) * joint_norm(frame.points, detail.h)
-        bound = factor / lower * allowance
-        values = run.gaussian_real("curve", f, bound)
-        sigma = bound / detail.mu["curve"]
+        quotient = Of("kernel quotient", (factor, lower, n), len(f))
+        found = ask("curve", Query(quotient, over, lambda _: Added(f)))
+        values, sigma = found.values, float(found.sd[0])
     out = NpregReleased(frame.features, frame.y_centre, frame.y_half, frame.points, sigma)
     return Release({"f": values}, plan.guarantee, design, detail=out)
 
 
-def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, run: Run) -> tuple[Array, float]:
+def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, raw: Raw) -> tuple[Array, float]:
     """Run the paper's Algorithm 5 at each point with its part of the budget."""
     eps = detail.eps_t + detail.eps_r
     sigma = paper_sigma(4.0 / (detail.c0 * n), eps, detail.delta)
@@ -323,7 +330,7 @@ def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, run: Run) -> tup
         gamma = max(0.0, mass - detail.c0 * n - 2.0) / 2.0
         p = reply_probability(gamma, detail.eps_t, paper_midpoint(eps, detail.delta))
         name = "curve and test" if single else f"point {j + 1} and test"
-        noisy = run.coin_gaussian(name, p, np.array([value]), sigma)
+        noisy = raw.coin_gaussian(name, p, np.array([value]), sigma)
         if noisy is not None:
             out[j] = noisy[0]
     return out, sigma

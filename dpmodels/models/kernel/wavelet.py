@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,17 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
+from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.features import feature_scale
+from dpmodels.exact.passes import Counts
+from dpmodels.exact.sets import Box
+from dpmodels.exact.statistics import ByClass, Sum
 from dpmodels.models.kernel.kernel import UnitRows
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
-from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -83,7 +86,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2: same cell
     2, two cells ``sqrt(1 + 1 + 1 + 1)``.
     """
-    rows, run = ask._rows, ask._run  # TODO
     detail: WaveletDetail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
@@ -94,11 +96,17 @@ def release(plan: Plan, ask: Ask) -> Release:
     cells = 2**detail.level
     reader = UnitRows(scale.columns, scale.centre, scale.half, centre, half)
     job = functools.partial(_cell_sums, reader=reader, cells=cells)
-    sums, counts = counted(rows, design, job)
-    value = np.concatenate([sums.astype(object), counts.astype(object) * int(_LABEL)])
-    noisy = run.gaussian("coefficients", value, 2.0 * _LABEL, unit=1.0 / _LABEL)
-    values = {"sums": noisy[:cells], "counts": noisy[cells:]}
+    statistic = ByClass(Sum(Box(1), count=1.0), cells)
+    found = ask("coefficients", Query(statistic, Counts(design, job), _labelled)).values
+    sums, counts = statistic.parts(found)
+    values = {"sums": sums.ravel(), "counts": counts}
     return Release(values, plan.guarantee, design, detail=(scale, centre, half))
+
+
+def _labelled(found: tuple[Any, ...]) -> Added:
+    """Return sums and counts in steps of 2^-15."""
+    sums, counts = found
+    return Added((sums.astype(object), counts.astype(object) * int(_LABEL)), 1.0 / _LABEL)
 
 
 def _cell_sums(

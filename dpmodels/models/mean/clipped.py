@@ -17,16 +17,17 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
-from dpmodels.exact.gram import gram_over
-from dpmodels.exact.people import PeopleGramOf
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.passes import Moments
+from dpmodels.exact.prove import noise_of
 from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
-from dpmodels.exact.symmetric import release_symmetric
+from dpmodels.exact.sets import Box, Hull
+from dpmodels.exact.statistics import Gram, Sum
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
-from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -69,7 +70,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     if square:
         steps.append(Step("second moments", Gaussian(detail.mu_square), share=shares["variance"]))
     d = design.p
-    sd = 2.0 * math.sqrt(d) / detail.mu_mean
+    sd = float(noise_of(sums_and_count(d), Gaussian(detail.mu_mean), "replace")[0])
     halves = (design.intervals()[:, 1] - design.intervals()[:, 0]) / 2.0
     expected = {
         c.name: float(sd * h / n)
@@ -108,6 +109,15 @@ def mean_scale(design: Design) -> tuple[RowMap, Array, Array]:
     return RowMap(unit, np.ones(d)), centre, half
 
 
+def _box(d: int, people: bool) -> Box | Hull:
+    return Hull(Box(d)) if people else Box(d)
+
+
+def sums_and_count(d: int, people: bool = False) -> Sum:
+    """Return the statistic of d sums and the count, which is free at this weight."""
+    return Sum(_box(d, people), count=math.sqrt(3.0 * d), products=True)
+
+
 def release(plan: Plan, ask: Ask) -> Release:
     """Release sums, the count of complete rows and (with inference) second moments.
 
@@ -116,34 +126,21 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row; replace-one, n public. Sensitivities: module docstring. For people the row of a
     person is the mean of its complete rows (``units/theory.md``, 8): the same bounds.
     """
-    rows, run = ask._rows, ask._run  # TODO
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
     rowmap, centre, half = mean_scale(design)
-    d = design.p
-    if plan.request.unit is not None:
-        G = summed(rows, design, PeopleGramOf(rowmap, average=True)).integers()
-    else:
-        G = gram_over(rows, design, WithOne(rowmap)).integers()
+    d, people = design.p, plan.request.unit is not None
+    over = Moments(design, rowmap if people else WithOne(rowmap), people=people, average=people)
     # Last row of the Gram matrix of (u, 1): sums of u, then the count; lattice unit 2^-40.
     # Of people it is (u, whether there is a complete row, 1).
-    k = math.sqrt(3.0 * d)
-    weights = np.append(np.ones(d), k)
-    sums = run.gaussian(
-        "means and count",
-        G[-1, : d + 1],
-        2.0 * math.sqrt(d) * 2.0**40,
-        weights=weights,
-        unit=2.0**-40,
-    )
+    query = Query(sums_and_count(d, people), over, lambda G: Added(G.integers()[-1, : d + 1]))
+    sums = ask("means and count", query).values
     values = {"sums": sums[:d], "count": sums[d:]}
     detail: MeanDetail = plan.detail
     if detail.mu_square:
-        frobenius = 1.0 if d == 1 else math.sqrt(2.0) * d
-        values["squares"] = release_symmetric(
-            run, "second moments", G[:d, :d], frobenius * 2.0**40, 2.0**-40
-        )
+        squares = Query(Gram(_box(d, people)), over, lambda G: Added(G.integers()[:d, :d]))
+        values["squares"] = ask("second moments", squares).values
     return Release(values, plan.guarantee, design, detail=MeanReleased(centre, half))
 
 
@@ -160,8 +157,8 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     sums = release.values["sums"]
     count = min(float(plan.n), max(float(release.values["count"][0]), plan.n / 10.0, 1.0))
     m = np.clip(sums / count, -1.0, 1.0)
-    sd = 2.0 * math.sqrt(d) / detail.mu_mean
-    sd_count = sd / math.sqrt(3.0 * d)
+    noise = noise_of(sums_and_count(d), Gaussian(detail.mu_mean), "replace")
+    sd, sd_count = float(noise[0]), float(noise[-1])
     H = np.outer(part.half, part.half)
     privacy = H * (sd**2 * np.eye(d) + sd_count**2 * np.outer(m, m)) / count**2
     sampling = None
@@ -169,7 +166,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     stats = {"complete_rows" if person is None else "complete_people": count}
     if detail.mu_square:
         V = release.values["squares"] / count - np.outer(m, m)
-        floor = math.sqrt(2.0) * d / (detail.mu_square * count)
+        floor = float(noise_of(Gram(Box(d)), Gaussian(detail.mu_square), "replace")[0]) / count
         w, Q = np.linalg.eigh(V)
         V = (Q * np.maximum(w, min(floor, 1.0))) @ Q.T
         sampling = H * V / count

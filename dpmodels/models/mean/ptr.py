@@ -20,6 +20,7 @@ from dpmodels.estimate import Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm
 from dpmodels.privacy.mechanisms import Approximate
+from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.propose import laplace_test_probability
 from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
@@ -123,17 +124,17 @@ def release(plan: Plan, ask: Ask) -> Release:
     -------
     Unit: one row; replace-one, n public. (eps_t + eps_r, delta): ``theory.md`` section 6.
     """
-    rows, run = ask._rows, ask._run  # TODO
+    raw = ask.raw(own_proof("classic propose-test-release, mean"))
     detail: PtrMeanDetail = plan.detail
-    n = rows.n
-    values = sampled(rows, plan.design, range(plan.design.p))
+    n = ask.n
+    values = sampled(raw.rows, plan.design, range(plan.design.p))
     k, start = distance(values, detail.width, detail.slack, n)
     probability = laplace_test_probability(k, detail.eps_t, detail.delta)
     width = detail.width[:, None]
     offset = np.clip(values - start[:, None], 0.0, 2.0 * width)
     mean = np.where(np.isnan(offset), width, offset).sum(axis=1) / n
     sd = agm(detail.eps_r, detail.delta) * sensitivity(detail, n)
-    noisy = run.coin_gaussian("distance test and mean", probability, mean, sd, base=start)
+    noisy = raw.coin_gaussian("distance test and mean", probability, mean, sd, base=start)
     if noisy is None:
         return Release({}, plan.guarantee, plan.design, reply=False, why="test")
     return Release({"mean": noisy}, plan.guarantee, plan.design)

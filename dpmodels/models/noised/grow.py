@@ -71,10 +71,9 @@ class Batch:
 
 def _noised(plan: Batch, ask: Ask) -> Noised:
     """Noise the new rows as the old ones were."""
-    rows, run = ask._rows, ask._run  # TODO
     table = plan.table
     return noised_rows(
-        table.design, table.layout, table.plan, table.public_columns, rows, run,
+        table.design, table.layout, table.plan, table.public_columns, ask,
         keep_order=table.keep_order,
     )  # fmt: skip
 

@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
+from dpmodels.exact.ask import Ask
+from dpmodels.privacy.own_proofs import own_proof
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.models.noised.calibration import NoisePlan
     from dpmodels.models.noised.layout import Layout
-    from dpmodels.privacy.run import Run
     from dpmodels.sources.rows import Rows
 
 __all__ = ["GRID", "Noised", "noised_rows"]
@@ -56,8 +57,7 @@ def noised_rows(
     layout: Layout,
     plan: NoisePlan,
     public: Sequence[str],
-    rows: Rows,
-    run: Run,
+    ask: Ask,
     *,
     keep_order: bool,
 ) -> Noised:
@@ -75,8 +75,9 @@ def noised_rows(
     """
     lower, scale = column_scales(design, layout)
     upper = lower + scale
-    n = rows.n
-    order = None if keep_order else run.noise.permutation(n)
+    raw = ask.raw(own_proof("noised rows"))
+    rows, n = raw.rows, ask.n
+    order = None if keep_order else ask.permutation(n)
     values = np.empty((layout.d, n))
     index = list(layout.rows)
     at = 0
@@ -98,7 +99,7 @@ def noised_rows(
         one = list(columns)
         whole = len(one) == layout.d
         part = values if whole else values[one]
-        run.noisy_table(
+        raw.noisy_table(
             name,
             part,
             shape=shapes[one],

@@ -236,7 +236,6 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
     -------
     Unit: as in the plan. Charged: the steps of the plan, whether or not they ran.
     """
-    rows, run = ask._rows, ask._run  # TODO
     design = plan.design
     if plan.purchase is not None:
         bought = buy_ranges(plan.purchase, design, ask)
@@ -244,21 +243,21 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
             return None
         design = bought
     made = noised_rows(
-        design, plan.layout, plan.noise, plan.settings.public_columns, rows, run,
+        design, plan.layout, plan.noise, plan.settings.public_columns, ask,
         keep_order=plan.settings.keep_order,
     )  # fmt: skip
     return NoisyTable(
         design=design,
         layout=plan.layout,
         plan=plan.noise,
-        guarantee=plan.guarantee if run.noise.private else plan.guarantee.not_private(),
+        guarantee=plan.guarantee if ask.private else plan.guarantee.not_private(),
         values=_read_only(made.values),
         public=made.public,
         lower=made.lower,
         scale=made.scale,
-        batches=(rows.n,),
+        batches=(ask.n,),
         bought=() if plan.purchase is None else plan.purchase.columns,
         keep_order=plan.settings.keep_order,
-        expected_clear=rows.n * plan.settings.clear_prob,
+        expected_clear=ask.n * plan.settings.clear_prob,
         declared=plan.declared,
     )

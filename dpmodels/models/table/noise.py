@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.exact.prove import noise_of
+from dpmodels.exact.statistics import Cells
 from dpmodels.models.table.effects import Effects, Measured
 from dpmodels.models.table.layout import Block, Layout
-from dpmodels.models.table.sums import L1, L2, TOTAL
+from dpmodels.models.table.sums import TOTAL
+from dpmodels.privacy.mechanisms import Gaussian, Pure
 
 __all__ = ["TableNoise", "table_noise"]
 
@@ -36,23 +40,25 @@ class TableNoise:
     shares: tuple[float, ...]
     whole: bool = False
 
-    def _weight(self, block: int) -> float:
-        """Return the weight of a block: the sensitivity of all weighted blocks together is 1."""
-        share = self.shares[block]
-        return share / L1 if self.kind == "laplace" else math.sqrt(share) / L2
+    def statistic(self, layout: Layout) -> Cells:
+        """Return the tables of a layout as a statistic, with their shares."""
+        sizes = tuple(layout.cells(block.axes) for block in layout.blocks)
+        return Cells(sizes, self.shares, counts=self.whole)
+
+    @functools.cached_property
+    def scales(self) -> Array:
+        """Noise scale of the cells of every block (sd, or the scale of Laplace noise)."""
+        tables = Cells((1,) * len(self.shares), self.shares)
+        mechanism = Pure(self.budget) if self.kind == "laplace" else Gaussian(self.budget)
+        return noise_of(tables, mechanism, "replace")
+
+    def sds(self, layout: Layout) -> Array:
+        """Return the noise scale of every cell of the tables of a layout."""
+        return np.repeat(self.scales, [layout.cells(block.axes) for block in layout.blocks])
 
     def scale(self, block: int) -> float:
-        """Return the noise scale of the cells of a block (sd, or the scale of Laplace noise)."""
-        return 1.0 / (self.budget * self._weight(block))
-
-    def weights(self, layout: Layout) -> Array:
-        """Return a weight an entry of ``sums.statistics``."""
-        return np.concatenate(
-            [
-                np.full(layout.cells(block.axes), self._weight(b))
-                for b, block in enumerate(layout.blocks)
-            ]
-        )
+        """Return the noise scale of the cells of a block."""
+        return float(self.scales[block])
 
     def measured(self, layout: Layout, noisy: Array | None, total: float | None) -> Effects:
         """Return the effects of the noisy tables, flat and concatenated (None: for variances)."""

@@ -40,15 +40,14 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
-    from dpmodels.sources.rows import Rows
 
 __all__ = [
+    "LeavesPass",
     "QuantileDetail",
     "checked",
     "estimate",
     "estimate_of",
     "is_bought",
-    "leaves_of",
     "names_of",
     "numbers_of",
     "plan",
@@ -173,7 +172,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     numbers = dict.fromkeys(j for j, _ in detail.jobs)
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
     unit = STEPS_OF_RANKS if request.by_person else 0
-    counts = leaves_of(plan, rows, design, grids, unit)
+    counts = LeavesPass(plan, design, grids, unit).total(rows, {})  # TODO
     z = critical(Spread(1.0), request.level)
     values: dict[str, Array] = {}
     for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
@@ -217,18 +216,27 @@ def steps_text(plan: Plan, design: Design, points: int) -> str:
     return text
 
 
-def leaves_of(
-    plan: Plan, rows: Rows, design: Design, grids: Mapping[int, Array], unit: int
-) -> dict[int, Any]:
-    """Return the counts at the points of every grid, of people in steps of 1 / unit. Confidential.
+@dataclass(frozen=True, eq=False)
+class LeavesPass:
+    """Counts at the points of every grid, of people in steps of 1 / unit.
 
     Of rows in one pass; of people one a number.
     """
-    if plan.request.by_person:
-        return {
-            j: people_histogram(rows, design, j, grid, {}, unit)[0] for j, grid in grids.items()
-        }
-    return {j: counts[0] for j, counts in histograms(rows, design, grids, {}).items()}
+
+    plan: Plan
+    design: Design
+    grids: Mapping[int, Array]
+    unit: int
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, Any]:
+        """Return the counts by number. Confidential."""
+        grids, design, unit = self.grids, self.design, self.unit
+        if self.plan.request.by_person:
+            return {
+                j: people_histogram(rows, design, j, grid, {}, unit)[0]
+                for j, grid in grids.items()
+            }
+        return {j: counts[0] for j, counts in histograms(rows, design, grids, {}).items()}
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

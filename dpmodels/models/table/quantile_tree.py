@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.estimate import Estimate
+from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.statistics import Tree as Levels
 from dpmodels.models.table.effects import Spread
 from dpmodels.models.table.intervals import critical
 from dpmodels.models.table.quantile import (
+    LeavesPass,
     QuantileDetail,
     checked,
     estimate_of,
     is_bought,
-    leaves_of,
     names_of,
     numbers_of,
     steps_text,
 )
 from dpmodels.models.table.quantile_ends import Cells, cells_for
 from dpmodels.models.table.ranks import grid_for
-from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
+from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts, tree_sizes
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
@@ -101,7 +106,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     (``tree.tree_counts``). A missing value is a cell of the first level. Of people the same, in
     steps of 2^-20: the mean of a person's rows is in the hull of what a row can be.
     """
-    rows, run = ask._rows, ask._run  # TODO
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
@@ -109,15 +113,20 @@ def release(plan: Plan, ask: Ask) -> Release:
     numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
     unit = int(STEPS) if plan.request.by_person else 1
-    leaves = leaves_of(plan, rows, design, grids, unit)
+    over = LeavesPass(plan, design, grids, unit)
     values = {}
     for j in numbers:
-        counts = tree_counts(leaves[j], rows.n * unit - int(leaves[j].sum()))
         levels = levels_for(len(grids[j]))
-        values[_step(plan.design, j)] = run.gaussian(
-            _step(plan.design, j), counts, math.sqrt(2.0 * levels) * unit, unit=1.0 / unit
-        )
+        statistic = Levels(levels, tree_sizes(levels), people=unit > 1)
+        counts = functools.partial(_tree, j=j, total=ask.n * unit)
+        step = _step(plan.design, j)
+        values[step] = ask(step, Query(statistic, over, counts)).values
     return Release(values, plan.guarantee, design)
+
+
+def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Added:
+    """Return the counts of the tree of a number."""
+    return Added(tree_counts(leaves[j], total - int(leaves[j].sum())))
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

@@ -17,6 +17,8 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
+from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.lemmas import Of
 from dpmodels.models.table.layout import program_of
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure
@@ -163,18 +165,36 @@ def release(plan: Plan, ask: Ask) -> Release:
     so a row is in one part whatever it holds, and moves the count by at most 1. A test that fails,
     or says nothing, rejects nothing.
     """
-    rows, run = ask._rows, ask._run  # TODO
     split: Split = plan.detail
-    table = _frame(rows, plan.design)
-    keys = run.coins(8 * rows.n).copy().view(np.uint64)
-    part = np.empty(rows.n, dtype=np.intp)
-    part[np.argsort(keys, kind="stable")] = np.arange(rows.n) % split.m
-    rejected = sum(
-        _rejects(split, table[part == k].reset_index(drop=True)) for k in range(split.m)
-    )
-    noisy = run.laplace(_STEP, [rejected], 1.0, whole=True)
-    dither = int(run.coins(8).copy().view(np.uint64)[0]) * 2.0**-64 - 0.5
+    over = _Parts(split, plan.design, ask)
+    rejected = Query(Of("rejections", ()), over, _as_integer, whole=True)
+    noisy = ask(_STEP, rejected).values
+    dither = int(ask.coins(8).copy().view(np.uint64)[0]) * 2.0**-64 - 0.5
     return Release({"rejections": noisy + dither}, plan.guarantee, plan.design)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """The number of random parts on which the test rejects."""
+
+    split: Split
+    design: Design
+    ask: Ask
+
+    def total(self, rows: Rows, reading: Any) -> int:
+        """Return the number. Confidential."""
+        n, m = rows.n, self.split.m
+        table = _frame(rows, self.design)
+        keys = self.ask.coins(8 * n).copy().view(np.uint64)
+        part = np.empty(n, dtype=np.intp)
+        part[np.argsort(keys, kind="stable")] = np.arange(n) % m
+        parts = (table[part == k].reset_index(drop=True) for k in range(m))
+        return sum(_rejects(self.split, one) for one in parts)
+
+
+def _as_integer(rejected: int) -> Added:
+    """Return the number of rejections."""
+    return Added(np.array([rejected], dtype=object))
 
 
 def _rejects(split: Split, table: Any) -> bool:

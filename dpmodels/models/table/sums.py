@@ -26,15 +26,12 @@ from dpmodels.sources.summed import counted, summed
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.rows import Rows
 
 __all__ = [
-    "COUNT", "L1", "L2", "SQUARE", "TOTAL", "TableOfPeople", "masses", "spread_out", "statistics",
-    "table_of_people", "table_sums",
+    "COUNT", "SQUARE", "TOTAL", "TableOfPeople", "TablePass", "masses", "spread_out", "statistics",
+    "table_of_people",
 ]  # fmt: skip
 
-#: What one row, replaced, moves a table by.
-L1, L2 = 2.0, 2.0**0.5
 #: N, T and Q of the four cells of a number's axis.
 COUNT = np.array([1.0, 1.0, 1.0, 0.0])
 TOTAL = np.array([-1.0, 0.0, 1.0, 0.0])
@@ -61,12 +58,22 @@ def spread_out(N: Array, T: Array, Q: Array) -> Array:
     return np.stack([(N - 2.0 * T + Q) / 4.0, (N - Q) / 2.0, (N + 2.0 * T + Q) / 4.0])
 
 
-def table_sums(
-    rows: Rows, design: Design, layout: Layout, centre: Array, half: Array
-) -> npt.NDArray[np.object_]:
-    """Return :func:`statistics` of one pass over rows, in this thread or by tasks. Confidential."""
-    job = functools.partial(_of_blocks, layout=layout, centre=centre, half=half)
-    return counted(rows, design, job)[0]
+@dataclass(frozen=True, eq=False)
+class TablePass:
+    """The tables of a layout of rows, or of people: :func:`statistics`."""
+
+    design: Design
+    layout: Layout
+    centre: Array
+    half: Array
+    people: bool = False
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
+        """Return the tables, flat. Confidential."""
+        if self.people:
+            return table_of_people(rows, self.design, self.layout, self.centre, self.half)
+        parts = {"layout": self.layout, "centre": self.centre, "half": self.half}
+        return counted(rows, self.design, functools.partial(_of_blocks, **parts))[0]
 
 
 def _of_blocks(

@@ -11,17 +11,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
-from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.ask import Added, Query, as_is
 from dpmodels.models.table.effects import Effects
 from dpmodels.models.table.layout import Layout, Section, layout_of
 from dpmodels.models.table.noise import TableNoise, table_noise
 from dpmodels.models.table.numbers import shown_numbers
 from dpmodels.models.table.ranks import QuantilePart, quantile_part, release_quantiles
-from dpmodels.models.table.sums import TOTAL, table_of_people, table_sums
+from dpmodels.models.table.sums import TOTAL, TablePass
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.steps import Step
@@ -192,7 +193,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     counts in the cell "(missing)" of its axis. Or one person, who lays the mean of its rows: one
     unit of mass too (``units/theory.md``, 11).
     """
-    rows, run = ask._rows, ask._run  # TODO
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
@@ -200,22 +200,18 @@ def release(plan: Plan, ask: Ask) -> Release:
     noise, layout = detail.noise, detail.layout
     centre, half = half_ranges(design)
     people = plan.request.by_person
-    sums = table_of_people if people else table_sums
-    exact = sums(rows, design, layout, centre, half)
-    weights = noise.weights(layout)
-    if noise.kind == "gaussian":
-        noisy = run.gaussian(_STEP, exact, STEPS, weights=weights, unit=1.0 / STEPS)
-    elif noise.whole:
-        counts = [int(v) >> 20 for v in exact]
-        noisy = run.laplace(_STEP, counts, 1.0, weights=weights, whole=True)
-    else:
-        noisy = run.laplace(_STEP, exact, STEPS, weights=weights, unit=1.0 / STEPS)
-    values = {"table": noisy}
+    over = TablePass(design, layout, centre, half, people)
+    query = Query(noise.statistic(layout), over, _counted if noise.whole else as_is)
+    query = replace(query, whole=noise.whole)
+    values = {"table": ask(_STEP, query).values}
     if detail.quantiles:
-        values |= release_quantiles(
-            detail.quantiles, layout, design, rows, run, people=people
-        )
+        values |= release_quantiles(detail.quantiles, layout, design, ask._rows, ask._run, people=people)
     return Release(values, plan.guarantee, design, detail=TableReleased(centre, half))
+
+
+def _counted(exact: npt.NDArray[np.object_]) -> Added:
+    """Return counts as whole numbers."""
+    return Added(np.array([int(v) >> 20 for v in exact], dtype=object))
 
 
 def estimate(plan: Plan, release: Release) -> Estimate:

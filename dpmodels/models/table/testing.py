@@ -17,8 +17,12 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
+from dpmodels.exact.ask import Query
 from dpmodels.exact.gram import gram
-from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
+from dpmodels.exact.passes import Counts, first_array
+from dpmodels.exact.prove import noise_of
+from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
+from dpmodels.exact.statistics import Pair
 from dpmodels.models.table import nulls
 from dpmodels.models.table.effects import Effects
 from dpmodels.models.table.facts import Facts
@@ -26,14 +30,13 @@ from dpmodels.models.table.hypotheses import kind_of, null_of
 from dpmodels.models.table.layout import Axis, Block, Layout, layout_of
 from dpmodels.models.table.noise import table_noise
 from dpmodels.models.table.power import power_of
-from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, table_of_people, table_sums
+from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, TablePass
 from dpmodels.models.table.table import half_ranges
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
-from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -43,10 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["estimate", "plan", "release", "solve"]
 
 _STEP = "sums of the test"
-#: Of a correlation: weights of (N, Sx, Sy, Sxx, Sxy, Syy), and the L2 sensitivity of the weighted
-#: sums of rows in the unit box, or void (``theory.md``, 3.3): the count is free.
-PAIR_WEIGHTS = np.array([math.sqrt(8.0), *(math.sqrt(w) for w in (2.0, 2.0, 1.0, 2.0, 1.0))])
-CORRELATION = 4.0
 #: Where they stand in the Gram matrix of (x, y, 1).
 _PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))
 
@@ -106,9 +105,14 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )  # fmt: skip
 
 
+def pair_noise(mu: float) -> Array:
+    """Return the noise sds of (N, Sx, Sy, Sxx, Sxy, Syy) of a correlation."""
+    return noise_of(Pair(), Gaussian(mu), "replace")
+
+
 def _noise_sd(facts: Facts) -> float:
     if facts.noise is None:
-        return float(CORRELATION / facts.mu / PAIR_WEIGHTS[1])
+        return float(pair_noise(facts.mu)[1])
     return facts.noise.scale(0) * (2.0**0.5 if facts.kind in ("mean", "groups") else 1.0)
 
 
@@ -126,11 +130,9 @@ def release(plan: Plan, ask: Ask) -> Release:
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. Sensitivities: ``sums.L2``; of a correlation
-    :data:`CORRELATION`. A row with a missing cell is in the cell "(missing)", or void. Or one
+    Unit: one row; replace-one, n public. A row with a missing cell is in the cell "(missing)", or void. Or one
     person, who lays the mean of its rows (``units/theory.md``, 11).
     """
-    rows, run = ask._rows, ask._run  # TODO
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
@@ -138,15 +140,11 @@ def release(plan: Plan, ask: Ask) -> Release:
     centre, half = half_ranges(design)
     if facts.layout is None or facts.noise is None:
         unit = UnitScale(1.0 / half, -centre / half, False)
-        (sums,) = counted(rows, design, functools.partial(_pair_moments, unit))
-        value = run.gaussian(
-            _STEP, sums, CORRELATION * 2.0**40, weights=PAIR_WEIGHTS, unit=STEPS**-2
-        )
+        over: Any = Counts(design, functools.partial(_pair_moments, unit))
+        value = ask(_STEP, Query(Pair(), over, first_array)).values
     else:
-        of = table_of_people if plan.request.by_person else table_sums
-        exact = of(rows, design, facts.layout, centre, half)
-        weights = facts.noise.weights(facts.layout)
-        value = run.gaussian(_STEP, exact, STEPS, weights=weights, unit=1.0 / STEPS)
+        over = TablePass(design, facts.layout, centre, half, plan.request.by_person)
+        value = ask(_STEP, Query(facts.noise.statistic(facts.layout), over)).values
     return Release({"sums": value}, plan.guarantee, design, detail=(centre, half))
 
 
@@ -336,13 +334,14 @@ def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> S
 
 
 def _solve_correlation(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
-    V = (CORRELATION / facts.mu / PAIR_WEIGHTS) ** 2
+    sd = pair_noise(facts.mu)
+    V = sd**2
     sums = noisy.copy()
     sums[0] = min(max(sums[0], n / 2.0), float(n))  # complete rows: at most n, rarely below half
     test = nulls.uncorrelated(sums, V, facts.alike)
     N, Sx, Sy, Sxx, Sxy, Syy = sums.tolist()
     Q = np.array([[N, Sx, Sy], [Sx, Sxx, Sxy], [Sy, Sxy, Syy]])
-    s = CORRELATION / facts.mu  # of the diagonal; that of the count is smaller
+    s = float(sd[3])  # of the diagonal; that of the count is smaller
     rho, se = nulls.correlation(Q, s, N)
     sampling = math.sqrt((1.0 - rho * rho) ** 2 / max(N - 3.0, 1.0)) if se == se else math.nan
     privacy = math.sqrt(max(se * se - sampling * sampling, 0.0)) if se == se else math.nan

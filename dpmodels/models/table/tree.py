@@ -38,6 +38,11 @@ def tree_counts(leaves: npt.NDArray[np.int64], missing: int) -> npt.NDArray[np.i
     return np.concatenate([parts[0], [missing], *parts[1:]])
 
 
+def tree_sizes(levels: int) -> tuple[int, ...]:
+    """Return the number of nodes of each level, the missing cell in the first."""
+    return tuple(WAYS**k + (k == 1) for k in range(1, levels + 1))
+
+
 @dataclass(frozen=True)
 class Tree:
     """Least squares on noisy counts of :func:`tree_counts`.

@@ -11,12 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.ask import Ask
+from dpmodels.exact.ask import Added, Ask, Query
+from dpmodels.exact.lemmas import Of
+from dpmodels.exact.sets import Mark
+from dpmodels.exact.statistics import Stack, Sum
 from dpmodels.models.votes.pate_math import cells_of, curve_table, gaussian_order, smooth
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
-from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, Run
+from dpmodels.privacy.own_proofs import own_proof
+from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.privacy.steps import Step
 
 __all__ = [
@@ -131,6 +135,7 @@ class PatePlan:
     free: float
     guarantee: Guarantee
     n: int
+    queries: int
     advice: tuple[str, ...] = ()
 
 
@@ -155,7 +160,7 @@ def pate_plan(
     free = data_independent_eps(sigma, queries, delta)
     notes = (FLOAT_NOTE,) if free > eps else ()
     guarantee = Guarantee(pate_steps(eps, delta, sigma, queries), eps, delta, notes=notes)
-    return PatePlan(classes, counts, sigma, test_eps, free, guarantee, teachers)
+    return PatePlan(classes, counts, sigma, test_eps, free, guarantee, teachers, queries)
 
 
 def count_votes(names: Sequence[Any], votes: Iterable[Any]) -> npt.NDArray[np.int64]:
@@ -183,9 +188,7 @@ def release_winner(plan: VotePlan, ask: Ask) -> tuple[int, bool, float]:
     -------
     Unit: one vote; replace-one, the number of voters is public.
     """
-    votes, run = ask._rows, ask._run  # TODO
-    promise = plan.guarantee
-    return majority(count_votes(plan.names, votes), promise.eps, promise.delta, run)
+    return majority(_Counted(plan.names), plan.guarantee.delta, ask)
 
 
 def release_labels(
@@ -197,15 +200,37 @@ def release_labels(
     -------
     Unit: one teacher, who adds one vote at most to every query.
     """
-    votes, run = ask._rows, ask._run  # TODO
-    if plan.counts:
-        table = np.clip(votes.astype(float), 0.0, plan.n)
-    else:
-        table = np.stack([(votes == c).sum(0) for c in range(plan.classes)], axis=1).astype(float)
+    over = _Tabled(plan)
     eps, delta = plan.guarantee.eps, plan.guarantee.delta
     if plan.free <= eps:
-        return answer_untested(table, run), plan.free, math.nan
-    return answer_queries(table, plan.n, plan.sigma, eps, plan.test_eps, delta, run)
+        return answer_untested(over, plan, ask), plan.free, math.nan
+    return answer_queries(over, plan.n, plan.sigma, eps, plan.test_eps, delta, ask)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The votes of one question by candidate."""
+
+    names: tuple[Any, ...]
+
+    def total(self, votes: Any, reading: Any) -> npt.NDArray[np.int64]:
+        """Return the counts. Confidential."""
+        return count_votes(self.names, votes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tabled:
+    """The votes of every question by class, (Q, C)."""
+
+    plan: PatePlan
+
+    def total(self, votes: Any, reading: Any) -> Array:
+        """Return the counts. Confidential."""
+        plan = self.plan
+        if plan.counts:
+            return np.asarray(np.clip(votes.astype(float), 0.0, plan.n))
+        classes = range(plan.classes)
+        return np.stack([(votes == c).sum(0) for c in classes], axis=1).astype(float)
 
 
 def vote_steps(eps: float, delta: float) -> tuple[Step, Step]:
@@ -217,24 +242,24 @@ def vote_steps(eps: float, delta: float) -> tuple[Step, Step]:
 
 
 def majority(
-    counts: npt.NDArray[np.int64], eps: float, delta: float, run: Run
+    over: _Counted, delta: float, ask: Ask
 ) -> tuple[int, bool, float]:
     """Return (winner, stable, lower bound of the margin).
 
     One changed vote moves two counts by one: the margin by at most 2. With a margin above 2 every
     neighbour has the same winner, so the exact winner costs nothing (``theory.md``, 5.1).
     """
-    ordered = np.sort(counts)[::-1]
-    margin = int(ordered[0] - ordered[1])
-    noisy = float(run.laplace(MARGIN_STEP, [margin], 2.0)[0])
-    scale = 2.0 / (eps / 2) * ROUND_UP
-    # a lattice tail beyond t and a step of the lattice is at most the continuous one beyond t;
-    # steps are 2^-20 of the scale at most, or 1
-    step = max(1.0 if scale >= 2.0**20 else scale * 2.0**-20, 1e-3)
-    lower = noisy - scale * math.log(1.0 / (2.0 * delta)) - step
+    lower = float(ask(MARGIN_STEP, Query(Of("margin", ()), over, _margin)).at_least(delta)[0])
     if lower > 2.0:
-        return int(np.argmax(counts)), True, lower
-    return int(np.argmax(run.laplace(VOTE_STEP, counts, 2.0))), False, lower
+        return int(np.argmax(ask.raw(own_proof("stable winner")).total(over))), True, lower
+    votes = ask(VOTE_STEP, Query(Sum(Mark(len(over.names))), over))
+    return int(np.argmax(votes.values)), False, lower
+
+
+def _margin(counts: npt.NDArray[np.int64]) -> Added:
+    """Return the difference of the two largest counts."""
+    ordered = np.sort(counts)[::-1]
+    return Added(np.array([int(ordered[0] - ordered[1])], dtype=object))
 
 
 def pate_steps(eps: float, delta: float, sigma: float, queries: int) -> tuple[Step, ...]:
@@ -255,7 +280,7 @@ def data_independent_eps(sigma: float, queries: int, delta: float) -> float:
 
 
 def answer_queries(
-    counts: Array, teachers: int, sigma: float, eps: float, eps_hat: float, delta: float, run: Run
+    over: _Tabled, teachers: int, sigma: float, eps: float, eps_hat: float, delta: float, ask: Ask
 ) -> tuple[Labels | None, float, float]:
     """Return (labels or None, released eps, smooth sensitivity's order).
 
@@ -266,13 +291,15 @@ def answer_queries(
     eps, delta : float
         Of the whole call: eps = eps' + eps_hat/2.
     """
+    raw = ask.raw(own_proof("PATE with a data-dependent bound"))
+    counts = raw.total(over)
     classes = counts.shape[1]
     a, b, sigma_s = gaussian_order(eps_hat, delta)
     table = curve_table(a, sigma, classes, teachers)
     cells = cells_of(counts, sigma, classes, len(table.value), table.step)
     rdp = float(table.value[cells].sum())
     ss = max(smooth(table, cells, b, teachers), 1e-300)
-    normals = run.inner_source(PATE_STEP).normals(2 + counts.size)
+    normals = raw.inner_source(PATE_STEP).normals(2 + counts.size)
     tail = math.sqrt(2.0 * math.log(4.0 / delta))  # sqrt(2 log(2/delta_2)), delta_2 = delta/2
     m = math.log(ss) + b * sigma_s * (float(normals[0]) + tail)
     upper = rdp + ss * sigma_s * float(normals[1]) + sigma_s * tail * math.exp(m)
@@ -287,7 +314,9 @@ def answer_queries(
     return np.asarray(noisy.argmax(1), dtype=np.intp), eps_total, a
 
 
-def answer_untested(counts: Array, run: Run) -> Labels:
+def answer_untested(over: _Tabled, plan: PatePlan, ask: Ask) -> Labels:
     """Return the noisy argmax of every query; the step's mu gives noise of sd sigma."""
-    noisy = run.gaussian(PATE_STEP, counts.astype(np.int64), math.sqrt(2.0 * len(counts)))
-    return np.asarray(noisy.argmax(1), dtype=np.intp)
+    each = Sum(Mark(plan.classes))
+    statistic = Stack((each,) * plan.queries, (1.0,) * plan.queries)
+    found = ask(PATE_STEP, Query(statistic, over, lambda counts: Added(counts.astype(np.int64))))
+    return np.asarray(found.values.argmax(1), dtype=np.intp)

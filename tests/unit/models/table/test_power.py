@@ -41,7 +41,7 @@ def test_counts_are_covered():
         joint.sum(axis=tuple(j for j in (0, 1) if j not in s.axes)).ravel()
         for s in layout.sections
     ])  # fmt: skip
-    scale = 1.0 / (noise.budget * noise.weights(layout))
+    scale = noise.sds(layout)
     hits = np.zeros(len(truth))
     for _ in range(60):
         noisy = exact + scale * rng.laplace(size=len(exact))
