@@ -150,10 +150,10 @@ class Noisy:
     def margin(self, p: float) -> Array:
         """Return t with P(noise > t) <= p, each number by itself."""
         if self.laplace:
-            # a lattice tail beyond t and a step of the lattice is at most the continuous one
+            # a lattice tail beyond t and a step of the lattice is at most the continuous one; a
+            # step is at most 2^-20 of the scale (the run refines what is coarser)
             scale = self.sd * ROUND_UP
-            step = np.maximum(np.where(scale >= 2.0**20, 1.0, scale * 2.0**-20), 0.0)
-            return np.asarray(scale * math.log(1.0 / (2.0 * p)) + step)
+            return np.asarray(scale * (math.log(1.0 / (2.0 * p)) + 2.0**-20))
         return np.asarray(self.sd * (tail_margin(1.0, p)))
 
     def at_least(self, p: float) -> Array:

@@ -51,6 +51,8 @@ LATTICE = 1.0 + 2.0**-12
 MOST_COLUMNS = 4096
 #: Squares of u are rounded towards zero after u was: what the two roundings can add.
 _TRUNCATED = 1.0 + 2.0**-18
+#: More than a norm of weights, each rounded, loses.
+_ROUNDED = 1.0 + 2.0**-48
 
 
 def reach(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
@@ -191,7 +193,7 @@ def _cells(s: Cells, relation: str, norm: Norm) -> float:
     total = math.fsum(s.shares)
     if total > 1.0 + 1e-12:
         raise PrivacyBugError("shares of tables add up to more than 1")
-    one = total if norm == "l1" else math.sqrt(total)
+    one = (total if norm == "l1" else math.sqrt(total)) * _ROUNDED
     if relation != "replace":
         return one
     return (2.0 if norm == "l1" else math.sqrt(2.0)) * one
@@ -212,7 +214,8 @@ def _by_class(s: ByClass, relation: str, norm: Norm) -> float:
 
 def _stack(s: Stack, relation: str, norm: Norm) -> float:
     pairs = zip(s.parts, s.shares, strict=True)
-    return _joined(norm, *(share * reach(part, relation, norm) for part, share in pairs))
+    parts = (share * reach(part, relation, norm) for part, share in pairs)
+    return _joined(norm, *parts) * _ROUNDED
 
 
 @functools.lru_cache(maxsize=256)

@@ -11,8 +11,8 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.exact.ask import Ask
 from dpmodels.audit.replay import ReplayRun
+from dpmodels.exact.ask import Ask
 from dpmodels.models.glm.newton import WorkingRows
 from dpmodels.models.glm.plan import COEF_STEP, OUT_STEP
 from dpmodels.models.glm.release import working_map

@@ -20,6 +20,8 @@ import pytest
 from dpmodels.audit import replay
 from dpmodels.audit.replay import ReplayRun, replay_ratios
 from dpmodels.errors import DPModelsWarning
+from dpmodels.exact.ask import Ask
+from dpmodels.exact.passes import Kept
 from dpmodels.models.votes.votes import PATE_STEP, answer_untested, majority, pate_steps, vote_steps
 from dpmodels.privacy.gdp import agm
 from dpmodels.privacy.propose import paper_sigma
@@ -486,7 +488,10 @@ def replayed(step, first, second, seed=0):
 def test_votes():
     """One voter moves between two classes: the margin by 2, the counts by 2 (L1), sqrt 2 a query."""
     eps, delta = 2.0, 1e-3
-    vote = vote_steps(eps, delta), lambda c, run: majority(np.array(c), eps, delta, run)
+    vote = (
+        vote_steps(eps, delta),
+        lambda c, run: majority(Kept(), 3, delta, Ask(np.array(c), run)),
+    )
     found = replayed(vote, [5, 5, 1], [6, 4, 1])
     assert found["margin of the vote"] == 1.0
     assert max(found.values()) == 1.0
@@ -494,6 +499,9 @@ def test_votes():
     assert max(close.values()) == 1.0
     steps = pate_steps(50.0, delta, 2.0, 3)
     assert steps[0].mechanism.mu == pytest.approx(math.sqrt(2 * 3) / 2.0)
+    def labels(counts, run):
+        return answer_untested(Kept(), 3, 3, Ask(counts, run))
+
     table = np.array([[5.0, 4.0, 1.0]] * 3)
     other = table + np.array([-1.0, 1.0, 0.0])
-    assert replayed((steps, answer_untested), table, other)[PATE_STEP] == pytest.approx(1.0)
+    assert replayed((steps, labels), table, other)[PATE_STEP] == pytest.approx(1.0)

@@ -18,6 +18,7 @@ from dpmodels.exact.ask import Added, Ask, Query
 from dpmodels.exact.features import FeatureScale, feature_scale
 from dpmodels.exact.lemmas import Of
 from dpmodels.exact.passes import Sums
+from dpmodels.exact.prove import reach
 from dpmodels.exact.sets import Ball, Mark
 from dpmodels.exact.statistics import ByClass as InClasses
 from dpmodels.exact.statistics import Sum
@@ -272,7 +273,7 @@ def _release_sums(
     detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
 ) -> dict[str, Array]:
     """Release (sums / R, counts) jointly: sensitivity 2 (same class 2; two classes sqrt(2 + 2))."""
-    K, d = len(detail.classes), len(scale.columns)
+    K, d = detail.classes, len(scale.columns)
     each = Sum(Ball(d, scale.norm), count=1.0, weight=1.0 / scale.norm)
     statistic = InClasses(each, K)
     found = ask("class sums and counts", Query(statistic, over, _sums_and_counts))
@@ -299,7 +300,7 @@ def _release_auto(
     detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
 ) -> dict[str, Array] | None:
     """Noisy counts give lower bounds lb_k; (lb_k mean_k)_k has sensitivity sqrt(8) R."""
-    K = len(detail.classes)
+    K = detail.classes
     found = ask("class counts and test", Query(Sum(Mark(K)), over, _counts))
     counts = found.values
     lower = np.floor(found.at_least(detail.delta_f / K))
@@ -333,7 +334,7 @@ def _release_squares(
     detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
 ) -> Array:
     shared = detail.variance == "shared"
-    K = 1 if shared else len(detail.classes)
+    K = 1 if shared else detail.classes
     each = Sum(scale.squares, products=True)
     query = Query(
         each if shared else InClasses(each, K), over,
@@ -389,14 +390,14 @@ def _variances(
         assert detail.radius is not None
         return np.full((K, d), 1.0 / detail.radius**2)
     weights = np.maximum(counts, 1.0)
-    noise = detail.mu["variance"]
+    noise, squares = detail.mu["variance"], Sum(scale.squares, products=True)
     if detail.variance == "shared":
         total = weights.sum()
         v = values["squares"][0] / total - (weights[:, None] * u**2).sum(axis=0) / total
-        floor = scale.square_shared / (noise * total)
+        floor = reach(squares, "replace", "l2") / (noise * total)
         return np.tile(np.clip(v, min(floor, 1.0) + 1e-9, 1.0), (K, 1))
     v = values["squares"] / weights[:, None] - u**2
-    floors = scale.square_class / (noise * weights)
+    floors = reach(InClasses(squares, K), "replace", "l2") / (noise * weights)
     return np.clip(v, np.minimum(floors, 1.0)[:, None] + 1e-9, 1.0)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.ask import Added, Ask, Query
+from dpmodels.exact.ask import Added, Ask, Pass, Query
 from dpmodels.exact.lemmas import Of
 from dpmodels.exact.sets import Mark
 from dpmodels.exact.statistics import Stack, Sum
@@ -188,7 +188,7 @@ def release_winner(plan: VotePlan, ask: Ask) -> tuple[int, bool, float]:
     -------
     Unit: one vote; replace-one, the number of voters is public.
     """
-    return majority(_Counted(plan.names), plan.guarantee.delta, ask)
+    return majority(_Counted(plan.names), len(plan.names), plan.guarantee.delta, ask)
 
 
 def release_labels(
@@ -203,7 +203,7 @@ def release_labels(
     over = _Tabled(plan)
     eps, delta = plan.guarantee.eps, plan.guarantee.delta
     if plan.free <= eps:
-        return answer_untested(over, plan, ask), plan.free, math.nan
+        return answer_untested(over, plan.classes, plan.queries, ask), plan.free, math.nan
     return answer_queries(over, plan.n, plan.sigma, eps, plan.test_eps, delta, ask)
 
 
@@ -242,7 +242,7 @@ def vote_steps(eps: float, delta: float) -> tuple[Step, Step]:
 
 
 def majority(
-    over: _Counted, delta: float, ask: Ask
+    over: Pass, candidates: int, delta: float, ask: Ask
 ) -> tuple[int, bool, float]:
     """Return (winner, stable, lower bound of the margin).
 
@@ -252,7 +252,7 @@ def majority(
     lower = float(ask(MARGIN_STEP, Query(Of("margin", ()), over, _margin)).at_least(delta)[0])
     if lower > 2.0:
         return int(np.argmax(ask.raw(own_proof("stable winner")).total(over))), True, lower
-    votes = ask(VOTE_STEP, Query(Sum(Mark(len(over.names))), over))
+    votes = ask(VOTE_STEP, Query(Sum(Mark(candidates)), over))
     return int(np.argmax(votes.values)), False, lower
 
 
@@ -314,9 +314,8 @@ def answer_queries(
     return np.asarray(noisy.argmax(1), dtype=np.intp), eps_total, a
 
 
-def answer_untested(over: _Tabled, plan: PatePlan, ask: Ask) -> Labels:
+def answer_untested(over: Pass, classes: int, queries: int, ask: Ask) -> Labels:
     """Return the noisy argmax of every query; the step's mu gives noise of sd sigma."""
-    each = Sum(Mark(plan.classes))
-    statistic = Stack((each,) * plan.queries, (1.0,) * plan.queries)
+    statistic = Stack((Sum(Mark(classes)),) * queries, (1.0,) * queries)
     found = ask(PATE_STEP, Query(statistic, over, lambda counts: Added(counts.astype(np.int64))))
     return np.asarray(found.values.argmax(1), dtype=np.intp)

@@ -9,6 +9,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import BudgetError, DPModelsError, NoReplyWarning, RequestError
+from dpmodels.exact.ask import Ask
+from dpmodels.exact.passes import Kept
 from dpmodels.models.custom import selection
 from dpmodels.models.votes import pate_math
 from dpmodels.models.votes.votes import majority, vote_steps
@@ -98,7 +100,7 @@ def test_the_stable_branch_needs_a_margin_above_two():
     steps = vote_steps(1.0, 1e-6)
     for margin, want in ((2, False), (3, True)):
         counts = np.array([10 + margin, 10])
-        assert majority(counts, 1.0, 1e-6, Run(steps, Lower(0)))[1] == want
+        assert majority(Kept(), 2, 1e-6, Ask(counts, Run(steps, Lower(0))))[1] == want
 
 
 def test_votes_charge_a_budget_and_refuse_nonsense():
@@ -344,7 +346,9 @@ def test_the_margin_of_a_vote_fails_no_more_often_than_delta(eps):
             return [0] * size
 
     noise = Silent(1)
-    _, _, lower = majority(np.array([9, 3]), eps, delta, Run(vote_steps(eps, delta), noise))
+    _, _, lower = majority(
+        Kept(), 2, delta, Ask(np.array([9, 3]), Run(vote_steps(eps, delta), noise))
+    )
     fine = 2.0 ** max(0, math.ceil(math.log2(2.0**20 / (4.0 / eps * (1 + 1e-9)))))
     k = math.floor((6 - lower) * fine) + 1  # smallest k with k / fine > 6 - lower
     scale = 4.0 / eps * (1 + 1e-9) * fine

@@ -19,7 +19,7 @@ def test_noise_alone_keeps_the_level(formula):
     kw = {"mu0": 5.0} if formula == "y ~ 1" else {}
     plan = dp.plan(formula, SCHEMA, n=400, eps=0.1, delta=1e-6, verb="dp_test", **kw)
     exact = expected_sums(plan.request, plan.design, plan.detail, 400, 0.0)
-    sd = 1.0 / (plan.detail.mu * plan.detail.noise.weights(plan.detail.layout))
+    sd = plan.detail.noise.sds(plan.detail.layout)
     hits = [
         solve(plan.detail, plan.design, exact + sd * rng.normal(size=exact.size), 400).test.p_value
         < 0.05
