@@ -1412,8 +1412,8 @@ MUTANTS = (
     ),
     Mutant(
         _M + "table/ranks.py",
-        "2 * max(q.numerator",
-        "1 * max(q.numerator",
+        "2 * most * grouped",
+        "1 * most * grouped",
         (REPLAY, "-k", "dp_table",),
     ),
     Mutant(
@@ -1421,6 +1421,18 @@ MUTANTS = (
         "    below = q.denominator * (up_to - counts) - target",
         "    target -= target % q.denominator\n    below = q.denominator * (up_to - counts) - target",
         ("tests/privacy/test_people_tables.py", "-k", "many_groups"),
+    ),
+    Mutant(
+        _M + "table/ranks.py",
+        "    most = q.denominator if offset else max(",
+        "    most = max(",
+        ("tests/privacy/test_people_tables.py", "-k", "many_groups"),
+    ),
+    Mutant(
+        "dpmodels/privacy/exponential.py",
+        "            power = powers.pop()\n",
+        "            power = powers[-2]\n",
+        ("tests/unit/models/table/test_quantile.py", "-k", "weights"),
     ),
     Mutant(
         _M + "table/ranks.py",

@@ -202,15 +202,16 @@ def penalties(
     return np.maximum(np.maximum(below, above), 0)
 
 
-def move(q: Fraction, *, grouped: bool, unit: int = 0) -> int:
+def move(q: Fraction, *, grouped: bool, unit: int = 0, offset: int = 0) -> int:
     """Return what one row moves the penalties of all groups by, in steps of 1/denominator.
 
     One group: 1. Several: also ``max(q, 1 - q)`` in each of the two groups of a row that changes
-    its group. One person the same, spread over however many groups, in steps of 1 / ``unit`` of
-    one (``units/theory.md``, 11).
+    its group, or 1 in each where the target has an offset: at a cut one of them is 1. One person
+    the same, spread over however many groups, in steps of 1 / ``unit`` of one
+    (``units/theory.md``, 11).
     """
-    change = 2 * max(q.numerator, q.denominator - q.numerator) if grouped else 0
-    return max(q.denominator, change) * (unit or 1)
+    most = q.denominator if offset else max(q.numerator, q.denominator - q.numerator)
+    return max(q.denominator, 2 * most * grouped) * (unit or 1)
 
 
 @dataclass(frozen=True)
