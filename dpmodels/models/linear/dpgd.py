@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.end import STEPS, ball_integers, integers_of
 from dpmodels.exact.products import mapped
-from dpmodels.exact.rowmap import STEPS, RowMap, ball_integers, void_missing
-from dpmodels.exact.total import integers_of
+from dpmodels.exact.rowmap import RowMap
 from dpmodels.models.linear.simple import Released, budget_of, make_plan, unit_design, unit_estimate
 from dpmodels.planning.rows import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian
@@ -71,7 +71,6 @@ def _gradient_sum(
     with np.errstate(all="ignore"):
         for block in blocks:
             z = rowmap.normalised(block)
-            void_missing(z)
             total += integers_of(clipped_gradients(z, b, G).sum(axis=1))
     return (total,)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.exact.rowmap import RowMap, void_missing
+from dpmodels.exact.rowmap import RowMap
 from dpmodels.models.linear.simple import (
     Released,
     declared_only,
@@ -106,7 +106,6 @@ def release(plan: Plan, rows: Rows, run: Run) -> Release:
     with np.errstate(all="ignore"):
         for block in rows.blocks(given.design):
             z = rowmap.normalised(block)
-            void_missing(z)
             Y += normals(r * z.shape[1]).reshape(r, -1) @ z.T
     grid = w * 2.0**-30
     Y = np.round(Y / grid) * grid

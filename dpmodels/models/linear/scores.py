@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.exact.end import ball_integers
 from dpmodels.exact.products import cross_product, mapped, squares
 from dpmodels.exact.queries import ball_map, ball_sd, release_ball
-from dpmodels.exact.rowmap import RowMap, ball_integers
+from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.whiten import floored_cholesky
 from dpmodels.models.linear.inference import last_fit
 from dpmodels.models.linear.meat import Scores
