@@ -167,7 +167,11 @@ BY_THEMSELVES = (
     Mutant(f"{_X}end.py", "        out[np.isnan(out)] = 0.0\n", "        pass\n", END),
     Mutant(f"{_X}rowmap.py", "np.where(there, STEPS, 0.0)", "np.full(len(there), STEPS)", END),
     Mutant(f"{_X}end.py", "there &= np.abs(factor) <= VAST", "there &= ~np.isnan(factor)", TOTAL),
-    Mutant(f"{_X}end.py", "else square >= LEAST", "else square > 0.0", TOTAL),
+    Mutant(
+        f"{_X}end.py", "else square >= LEAST", "else square > 0.0", TOTAL,
+        equivalent="of a row below 1e-140 steps a score is psi w itself: |psi| <= 1e140 never clips it",
+    ),
+    Mutant(f"{_X}end.py", "~((square >= LEAST) & (square <= MOST))", "~(square <= MOST)", TOTAL),
     Mutant(f"{_X}end.py", "np.where(there, sums, 0.0).astype(np.int64)", "np.nan_to_num(sums).astype(np.int64)", TOTAL),
     Mutant("dpmodels/scoring/sums.py", "usable(square, psi, omega)", "usable(square, psi)", TOTAL),
     Mutant("dpmodels/variables.py", "max(-lo, hi) > LARGEST", "hi > LARGEST", TOTAL),

@@ -60,6 +60,14 @@ def test_every_row_ends_in_the_ball(rows):
     assert (np.sqrt((k[:, long] ** 2).sum(axis=0)) > STEPS - 3.0).all()
 
 
+def test_the_least_and_the_longest_row():
+    """Squared lengths of 1e-280 and 1.7e308 stay, what is beyond them does not."""
+    size = np.sqrt(np.array([LEAST * 1.01, LEAST * 0.99, MOST * 0.999, MOST * 1.01]))
+    k, kept = end(np.array([size, 0.0 * size]))
+    assert (kept > 0.0).tolist() == [True, False, True, False]
+    assert k[0].tolist() == [0.0, 0.0, STEPS - 1.0, 0.0] and not k[1].any()
+
+
 def test_the_end_of_a_row_is_its_own(rows):
     whole, kept = end(rows.copy())
     for j in range(0, rows.shape[1], 7):
