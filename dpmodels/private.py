@@ -265,7 +265,9 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     run = door._runs.pop()  # of two threads one gets it
     kind: type[SourceError]
     try:
-        return guarded(lambda: stage(door.plan, Ask(rows, run, door.guarantee.relation)))
+        found = guarded(lambda: stage(door.plan, Ask(rows, run, door.guarantee.relation)))
+        _check_ending(run, door.guarantee, replied=_replied(found))
+        return found
     except ClusterError as error:
         kind, lost = ClusterError, error.args[0]
     except SourceError as error:
@@ -276,6 +278,27 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     if kind is ClusterError:
         raise ClusterError(f"{lost}. {door.stopped(run.untouched)}")
     raise SourceError(f"{lost}. {door.charged}")
+
+
+def _replied(found: Any) -> bool:
+    """Say whether a stage answered: public, as whether there is a reply is released."""
+    first = found[0] if isinstance(found, tuple) and found else found
+    return first is not None and bool(getattr(first, "reply", True))
+
+
+def _check_ending(run: Run, guarantee: Guarantee, *, replied: bool) -> None:
+    """Refuse what a stage returned if a planned step was not drawn, or a note is missing.
+
+    A step may be left out where it is conditional on an answer before it, or behind a test of
+    which there was no reply.
+    """
+    steps = {step.name: step for step in guarantee.inner or guarantee.steps}
+    left = [name for name in run.undrawn if not steps[name].conditional]
+    tested = any(step.reply_test for step in steps.values())
+    if left and (replied or not tested):
+        raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
+    if run.float_note and not guarantee.notes:
+        raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
 
 
 def row_count(source: Source, declared: int | None, name: str, *, asks_n: bool = True) -> int:

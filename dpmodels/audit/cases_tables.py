@@ -18,9 +18,11 @@ from dpmodels.audit import (
     register_case,
     verb_case,
 )
+from dpmodels.exact.prove import rank_reach
+from dpmodels.exact.statistics import Ranks
 from dpmodels.models.table.layout import Layout, layout_of
 from dpmodels.models.table.noise import TableNoise, table_noise
-from dpmodels.models.table.ranks import fraction, grid_of, histogram, move, penalties
+from dpmodels.models.table.ranks import fraction, grid_of, histogram, penalties
 from dpmodels.models.table.sums import statistics
 from dpmodels.models.table.table import half_ranges
 from dpmodels.models.table.tree import levels_for, tree_counts
@@ -160,7 +162,7 @@ def _penalties(q: float, grouped: bool) -> Callable[[Array], Array]:
         counts = histogram([rows.T.copy()], 0, _GRID, group)
         made = penalties(counts, exact).astype(float)
         # of all groups together: rows of candidates stacked so that the largest moves add up
-        return made / move(exact, grouped=grouped)
+        return made / rank_reach(Ranks(exact, groups=grouped))
 
     return statistic
 

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.lemmas import Of
-from dpmodels.exact.prove import reach
-from dpmodels.exact.statistics import Norm, Statistic
+from dpmodels.exact.prove import rank_reach, reach
+from dpmodels.exact.statistics import Norm, Ranks, Statistic
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.run import ROUND_UP, tail_margin
 from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
@@ -313,6 +313,33 @@ class Ask:
         move by sqrt 2; a bin that one of them has not holds one unit (``ranges/theory.md``).
         """
         return self._run.kept_bins(step, find(self._total(over, ALL)), math.sqrt(2.0), tau)
+
+    def choose(
+        self, step: str, ranks: Ranks, over: Pass, penalties: Callable[[Any], Any], largest: int
+    ) -> npt.NDArray[np.intp]:
+        """Choose one candidate a group by the exponential mechanism.
+
+        Parameters
+        ----------
+        step : str
+            Pure.
+        ranks : Ranks
+            What the prover reads.
+        penalties : function
+            Of the sums of ``over``: integers >= 0, (groups, candidates), in steps of ``ranks``.
+        largest : int
+            Public bound of the penalties, in ranks.
+
+        Privacy
+        -------
+        The eps of the step: the penalties of all groups together move by
+        :func:`~dpmodels.exact.prove.rank_reach` at most. Replace-one.
+        """
+        if self._relation != "replace":
+            raise PrivacyBugError("ranks have their proof under replace-one only")
+        table = penalties(self._total(over, ALL))
+        most = largest * ranks.step
+        return self._run.choose(step, table, sensitivity=rank_reach(ranks), largest=most)
 
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Return a secret uniform permutation, drawn without looking at a cell."""

@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
+from dpmodels.exact.end import LEAST, MOST, STEPS, end_along, integers_of
 from dpmodels.exact.products import cross_product, squares
-from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.total import LEAST, MOST, integers_of
 
 __all__ = ["FINE", "MULTIPLE", "ByCell", "Integers", "directions", "gram_of", "products_of",
     "seen_by_row", "sum_of",
@@ -115,10 +114,8 @@ def directions(u: Array) -> tuple[Array, Array]:
     with np.errstate(all="ignore"):
         square = squares(u)
         good = (square >= LEAST) & (square <= MOST)
-        length = np.sqrt(square)
-        length = np.where(good, length, 0.0)
-        zeta = np.trunc(u * (STEPS * (1.0 - 2.0**-36) / np.where(good, length, 1.0)))
-    zeta[:, ~good] = 0.0
+        length = np.where(good, np.sqrt(square), 0.0)
+        zeta = end_along(u, length, 1.0, good.astype(float))
     checked(zeta)
     return zeta, length
 

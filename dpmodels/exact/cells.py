@@ -31,7 +31,8 @@ from dpmodels.exact.bycell import (
     seen_by_row,
     sum_of,
 )
-from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap, UnitScale, WithOne
+from dpmodels.exact.end import STEPS, end_of_numbers
+from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, WithOne
 from dpmodels.exact.words import Gram, LatticeMap, worded
 from dpmodels.formula.grid import Grid, grid_of
 
@@ -155,10 +156,11 @@ class BoxCells:
         with np.errstate(all="ignore"):
             for block, cells in blocks:
                 to.rows += len(cells)
-                rho = part.integers(block)
+                rho, there = part.ended(block)
                 counts = np.bincount(cells, minlength=grid.cells)
-                if counts[void].any() or not math.isfinite(float(rho.sum())):
-                    kept = np.flatnonzero(~(grid.void[cells] | np.isnan(rho).any(axis=0)))
+                if counts[void].any() or there is not None:
+                    gone = grid.void[cells] if there is None else grid.void[cells] | ~there
+                    kept = np.flatnonzero(~gone)
                     rho, cells = rho[:, kept], cells[kept]
                     counts = np.bincount(cells, minlength=grid.cells)
                 to.squares.put(counts)
@@ -248,10 +250,8 @@ class BallCells:
                     r, cells = r[kept], cells[kept]
                 k: Array = lengths.take(cells)
                 _into_ball(k, r)
-                k *= MULTIPLE
-                r *= MULTIPLE
-                np.trunc(k, out=k)
-                np.trunc(r, out=r)
+                k = end_of_numbers(k, steps=MULTIPLE, low=0.0)
+                r = end_of_numbers(r, steps=MULTIPLE)
                 to.firsts[0].add(cells, k * r)
                 to.seconds = to.seconds + products_of(r[None])
                 k *= k

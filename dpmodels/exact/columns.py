@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.end import STEPS, end_of_numbers, towards_zero
 
 __all__ = ["column_sums", "rescaling"]
 
@@ -24,9 +24,9 @@ def column_sums(blocks: Iterable[Array], scale: Array, shift: Array) -> npt.NDAr
         for block in blocks:
             u = block[:-1] * scale[:, None] + shift[:, None]
             void = ~np.isfinite(block[-1] + u.sum(0))
-            k = np.trunc(np.clip(u, -1.0, 1.0) * STEPS)
+            k = end_of_numbers(u)
             k[:, void] = 0.0
-            squares = np.trunc(k * k / STEPS)
+            squares = towards_zero(k * k / STEPS)
             total[0] += int(STEPS) * int(k.shape[1] - void.sum())
             total[1 : 1 + d] += [int(v) for v in k.sum(1)]
             total[1 + d :] += [int(v) for v in squares.sum(1)]

@@ -13,7 +13,6 @@ result is the same integers as :func:`dpmodels.exact.gram.gram`, bit for bit.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.end import STEPS, integers_of
 from dpmodels.exact.products import cross_product
-from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale, WithOne
-from dpmodels.exact.total import integers_of
+from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.exact.words import Gram, LatticeMap, Words
 
 if TYPE_CHECKING:
@@ -140,15 +139,12 @@ class CountedGram:
 
     def _add(self, to: _Tallies, block: Array, codes: Codes) -> None:
         """Add a block. A row with a missing cell is in no tally."""
-        z = self.part.integers(block)
+        z, there = self.part.ended(block)
+        if there is not None:
+            z, codes = z[:, there], codes[:, there]
         if self.one:
             z = np.vstack([z, np.full((1, z.shape[1]), STEPS)])
-        product = cross_product(z)
-        if not math.isfinite(float(product.trace())):
-            kept = ~np.isnan(z).any(axis=0)
-            z, codes = z[:, kept], codes[:, kept]
-            product = cross_product(z)
-        to.products += integers_of(product)
+        to.products += integers_of(cross_product(z))
         to.sums += integers_of(z.sum(axis=1))
         shifted = codes + 1  # 0: none of the factor's columns
         widths = self._widths

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.end import STEPS, TOP, towards_zero
 from dpmodels.exact.products import cross_product, squares
-from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap
-from dpmodels.exact.words import Gram, LatticeMap, Words
+from dpmodels.exact.rowmap import OneFirst, RowMap
+from dpmodels.exact.words import Gram, Words
 from dpmodels.sources.windows import WINDOW
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ __all__ = [
 ]  # fmt: skip
 
 Index = npt.NDArray[np.intp]
-#: Lattice steps of a radius: pays for the float rounding of lengths, factors and products.
-TOP = STEPS * (1.0 - 2.0**-36)
 #: A row longer than this many radii is taken for one of that length, before people are summed.
 ROW_MOST = 16.0
 #: Squared lengths are counted in steps of this, rounded up: integers of at most 2^40 a row.
@@ -81,8 +80,7 @@ def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> 
     """
     out = []
     for share in factors(length, block, *radii):
-        image = z * share
-        out.append(np.trunc(image, out=image))
+        out.append(towards_zero(z * share))
     return out
 
 
@@ -150,7 +148,7 @@ class PeopleGramOf:
 
     Attributes
     ----------
-    rowmap : RowMap or LatticeMap
+    rowmap : RowMap, or OneFirst
     average : bool
         People's means, not their sums.
     """
@@ -164,7 +162,7 @@ class PeopleGramOf:
         return (averages_gram if self.average else people_gram)(blocks, self.rowmap)
 
 
-def averages(block: BlockOfPeople, rowmap: LatticeMap) -> Array:
+def averages(block: BlockOfPeople, rowmap: RowMap) -> Array:
     """Return one lattice row a person: the mean of its complete rows, and whether it has any.
 
     Returns
@@ -172,17 +170,16 @@ def averages(block: BlockOfPeople, rowmap: LatticeMap) -> Array:
     (k + 1, people) array
         Integers, rounded towards zero: no entry is larger than the last, one whole unit or 0.
     """
-    z = rowmap.integers(block.rows)
-    gone = np.isnan(z).any(axis=0)
-    z[:, gone] = 0.0
-    total = sums(np.vstack([z, np.where(gone, 0.0, 1.0)]), block.starts)
+    z, there = rowmap.ended(block.rows)
+    one = np.ones(z.shape[1]) if there is None else there.astype(float)
+    total = sums(np.vstack([z, one]), block.starts)
     complete = total[-1]
     out = total / np.maximum(complete, 1.0)
     out[-1] = np.where(complete > 0, STEPS, 0.0)
-    return np.asarray(np.trunc(out, out=out))
+    return towards_zero(out)
 
 
-def averages_gram(blocks: Iterable[BlockOfPeople], rowmap: LatticeMap) -> Gram:
+def averages_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap) -> Gram:
     """Accumulate the Gram matrix of ``(mean of a person's complete rows, has any, 1)``.
 
     Privacy

@@ -34,6 +34,7 @@ from dpmodels.exact.statistics import (
     Objective,
     Pair,
     Powers,
+    Ranks,
     Split,
     Stack,
     Statistic,
@@ -42,7 +43,7 @@ from dpmodels.exact.statistics import (
 )
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 
-__all__ = ["Relation", "joint_reach", "noise_of", "reach"]
+__all__ = ["Relation", "joint_reach", "noise_of", "rank_reach", "reach"]
 
 Relation = Literal["replace", "add-remove"]
 #: Enlarges the joint reach: rows on a lattice are parallel up to 2^-20 sqrt p only.
@@ -79,6 +80,18 @@ def reach(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
     if not (found > 0.0 and math.isfinite(found)):
         raise PrivacyBugError(f"{statistic!r} has no reach under {relation!r} in {norm}")
     return float(found)
+
+
+def rank_reach(s: Ranks) -> int:
+    """Return what one unit moves the penalties of all groups by, in steps of ``s.step``.
+
+    One group: 1. Several: also ``max(q, 1 - q)`` in each of the two groups of a row that changes
+    its group, or 1 in each where the target has an offset: at a cut one of them is 1. One person
+    the same, spread over however many groups (``units/theory.md``, 11). Replace-one only.
+    """
+    q = s.q
+    most = q.denominator if s.offset else max(q.numerator, q.denominator - q.numerator)
+    return max(q.denominator, 2 * most * s.groups) * (s.unit or 1)
 
 
 def noise_of(statistic: Statistic | Of, mechanism: Any, relation: str) -> Array:

@@ -10,31 +10,18 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.products import mapped, squares
-from dpmodels.exact.total import usable
-from dpmodels.formula.clip import clip_cells
+from dpmodels.exact.end import SHRINK, STEPS, TOP, Mask, end_of_rows, inside
+from dpmodels.exact.products import mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = [
-    "STEPS",
-    "OneFirst",
-    "RowMap",
-    "UnitScale",
-    "WithOne",
-    "ball_integers",
-    "unit_scale",
-    "void_missing",
-]
-
-#: Lattice steps per bound: |k| <= 2^20, so products are at most 2^40 and 2^13 of them are exact.
-STEPS = 2.0**20
+__all__ = ["STEPS", "OneFirst", "RowMap", "UnitScale", "WithOne", "unit_scale"]
 
 
 @dataclass(frozen=True)
@@ -89,10 +76,6 @@ def unit_scale(design: Design) -> UnitScale:
             top = max(abs(lo[j]), abs(hi[j]))
             scale[j] = 1.0 / top if top > 0 else 1.0
     return UnitScale(scale, shift, centred)
-
-
-#: Factor on ball rows: pays for the float rounding of norm, factor and product (theory.md).
-_SHRINK = 1.0 - 2.0**-36
 
 
 @dataclass(frozen=True)
@@ -158,40 +141,33 @@ class RowMap:
         """Return ``2^20 w / box`` (k, m) before any bound; NaN in a row with a missing cell."""
         return self._affine(block, STEPS)
 
-    def normalised(self, block: Array, steps: float = 1.0) -> Array:
-        """Return ``steps * w / box`` (k, m), bounded; NaN in a row that must become a zero row.
+    def normalised(self, block: Array) -> Array:
+        """Return ``w / box`` (k, m), bounded; a row that is not finite is the zero row.
 
-        Every ball row has norm at most ``steps`` and every other coordinate is at most ``steps``
-        in absolute value, float rounding included.
+        Every ball row has norm at most 1 and every other coordinate is at most 1 in absolute
+        value, float rounding included.
         """
-        if not self.ball:
-            w = self._affine(block, steps)
-            return clip_cells(w, -steps, steps, out=w)
-        top = steps * _SHRINK
-        w = self._affine(block, top)
-        part, rest = w[: self.ball], w[self.ball :]
-        norm = squares(part)
-        if not norm.max(initial=0.0) <= top * top:  # otherwise nothing to scale, nothing missing
-            _into_ball(w, part, rest, norm, top, self.project)
-        if len(rest):
-            clip_cells(rest, -steps, steps, out=rest)
+        w = self._affine(block, SHRINK if self.ball else 1.0)
+        inside(w, 1.0, self.ball, self.project)
         return w
 
     def real(self, block: Array) -> Array:
         """Return w (k, m) in its own units; zero rows for missing ones."""
         with np.errstate(all="ignore"):
-            w = self.normalised(block) * self.box[:, None]
-            void_missing(w)
-        return w
+            return self.normalised(block) * self.box[:, None]
+
+    def ended(self, block: Array) -> tuple[Array, Mask | None]:
+        """Return the lattice coordinates of a block, and which rows are there (None: all).
+
+        Coordinates (k, m) are float64 holding exact integers, rounded towards zero, so no bound
+        can be exceeded by it; a row that is not there is the zero row.
+        """
+        w = self._affine(block, TOP if self.ball else STEPS)
+        return end_of_rows(w, self.ball, self.project)
 
     def integers(self, block: Array) -> Array:
-        """Return the lattice coordinates of a block, float64 holding exact integers, (k, m).
-
-        Rounding is towards zero, so no bound can be exceeded by it. Missing rows hold NaN here:
-        :func:`dpmodels.exact.gram.gram` voids them (it finds them for free).
-        """
-        w = self.normalised(block, STEPS)
-        return np.trunc(w, out=w)
+        """Return the lattice coordinates of a block, (k, m), alone."""
+        return self.ended(block)[0]
 
 
 @dataclass(frozen=True)
@@ -199,7 +175,7 @@ class OneFirst:
     """A row map that sees the constant 1 in front of every row: ``(1, z)``.
 
     For designs without an intercept column whose moments of (1, z) are wanted. A missing cell
-    voids the constant as well, because every coordinate of the map is then NaN.
+    voids the constant as well.
     """
 
     rowmap: RowMap
@@ -236,42 +212,6 @@ class WithOne:
 
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates (k + 1, m)."""
-        w = self.rowmap.integers(block)
-        return np.vstack([w, np.full((1, w.shape[1]), STEPS)])
-
-
-def ball_integers(g: Array, radius: float) -> Array:
-    """Return vectors g (k, m) in the ball of ``radius``, in lattice steps of radius / 2^20.
-
-    Rounded towards zero, so the integer norm is at most 2^20; zero where a length is not usable.
-    Overwrites ``g``.
-    """
-    square = squares(g)
-    there, long = usable(square)
-    g *= np.minimum(radius / np.sqrt(square), 1.0) * (STEPS / radius * _SHRINK)
-    for kept in (there, long):
-        if kept is not None:
-            g[:, ~kept] = 0.0
-    return np.asarray(np.trunc(g, out=g))
-
-
-def _into_ball(w: Array, part: Array, rest: Array, norm: Array, top: float, project: bool) -> None:
-    """Scale the rows (columns of ``w``) whose squared norm exceeds ``top^2``, or is NaN."""
-    # Mostly few rows: only those are read and written.
-    index: Any = np.flatnonzero(~(norm <= top * top))
-    if 4 * len(index) > len(norm):
-        index = slice(None)
-    factor = np.sqrt(norm[index])
-    np.divide(top, factor, out=factor)
-    np.minimum(factor, 1.0, out=factor)
-    if project:
-        part[:, index] *= factor
-        # a row with a missing cell in the ball is void throughout
-        rest[:, index] *= np.where(np.isnan(factor), np.nan, 1.0)
-    else:
-        w[:, index] *= factor
-
-
-def void_missing(w: Array) -> None:
-    """Turn every row (a column of ``w``) that holds a NaN into the zero row."""
-    w[:, np.isnan(w).any(axis=0)] = 0.0
+        w, there = self.rowmap.ended(block)
+        one = np.full(w.shape[1], STEPS) if there is None else np.where(there, STEPS, 0.0)
+        return np.vstack([w, one[None]])

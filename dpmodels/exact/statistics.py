@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -406,6 +407,25 @@ class Tree(Vectors):
             part[0], part[-1] = int(k[0]), int(k[-1])
             out.append(part)
         return np.concatenate(out) * round(1.0 / self.step)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Penalties of candidates by ranks about ``q m + offset``, of one group or of several.
+
+    Integers in steps of 1 / ``step``: with d the denominator of q, d of rows, ``unit d`` of people
+    (whose counts are in steps of 1 / unit). ``d q m`` is whole in every group: nothing is rounded.
+    """
+
+    q: Fraction
+    groups: bool = False
+    unit: int = 0
+    offset: int = 0
+
+    @property
+    def step(self) -> int:
+        """Steps of a rank."""
+        return self.q.denominator * (self.unit or 1)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.total import integers_of
+from dpmodels.exact.end import integers_of
 
 __all__ = ["SMALL", "Gram", "LatticeMap", "Words", "joined", "worded"]
 
@@ -28,7 +28,7 @@ class LatticeMap(Protocol):
         ...
 
     def integers(self, block: Array) -> Array:
-        """Return lattice coordinates (k, m), |k| <= 2^20; NaN in rows to be voided."""
+        """Return lattice coordinates (k, m), |k| <= 2^20; zero rows for missing ones."""
         ...
 
 

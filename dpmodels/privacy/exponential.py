@@ -21,43 +21,44 @@ __all__ = ["Weights", "drawn_from", "exponential_weights"]
 _WEIGHT_BITS = 512
 #: Candidates whose weight is below e^-80 over their number are not told apart.
 _CUT = 80.0
+#: Bits of a digit of a step, and their mask.
+_DIGIT, _LOW = 8, 255
 
 
 class Weights:
     """Integers proportional to ``exp(-rate k)``, k = 0, 1, ..., to where it stops mattering.
 
-    ``w_k = floor(A_i B_j / 2^512)`` with ``k = i m + j``, ``B_j = floor(B_{j-1} rho / 2^512)``
-    and ``A_i = floor(A_{i-1} B_m / 2^512)`` in 512 bits of fixed point. Two lists of about
-    ``sqrt(last)`` numbers in place of one of ``last``: a quantile whose denominator is large has
-    millions of steps, of which a draw sees as many as the grid has points. The last weight is at
-    least ``2^512 e^{-80 - log candidates - rate}``, above 2^300, so each floor loses less than
-    2^-300 of its product; k floors are behind w_k at most (``models/table/theory.md``, 2.1).
+    ``w_k`` is the product of ``rho^(i 256^j)`` over the digits i of k to the base 256, in 512 bits
+    of fixed point, each product rounded down. No list of steps: a quantile whose denominator is
+    large has millions of them, of which a draw sees as many as the grid has points. The last
+    weight is at least ``2^512 e^{-80 - log candidates - rate}``, above 2^300, so each rounding
+    loses less than 2^-300 of its product; w_k is behind by at most 4k + 8 of them
+    (``models/table/theory.md``, 2.1).
     """
 
     def __init__(self, rate: float, candidates: int, largest: int) -> None:
-        last = min(math.ceil((_CUT + math.log(candidates)) / rate), largest)
+        self._last = min(math.ceil((_CUT + math.log(candidates)) / rate), largest)
         with decimal.localcontext() as context:
             context.prec = 180
-            ratio = int((-decimal.Decimal(rate)).exp() * (1 << _WEIGHT_BITS))
-        self._short = math.isqrt(last) + 1
-        self._fine = _powers(ratio, self._short)
-        self._coarse = _powers(self._fine[-1], last // self._short)
-        self._last = last
+            power = int((-decimal.Decimal(rate)).exp() * (1 << _WEIGHT_BITS))
+        self._digits: list[list[int]] = []
+        while not self._digits or self._last >> (_DIGIT * len(self._digits)):
+            powers = [1 << _WEIGHT_BITS]
+            for _ in range(1 << _DIGIT):
+                powers.append((powers[-1] * power) >> _WEIGHT_BITS)
+            power = powers.pop()
+            self._digits.append(powers)
 
     def __len__(self) -> int:
         return self._last + 1
 
     def __getitem__(self, k: int) -> int:
-        i, j = divmod(k, self._short)
-        return (self._coarse[i] * self._fine[j]) >> _WEIGHT_BITS
-
-
-def _powers(ratio: int, last: int) -> list[int]:
-    """Return ratio^0, ..., ratio^last in fixed point."""
-    found = [1 << _WEIGHT_BITS]
-    for _ in range(last):
-        found.append((found[-1] * ratio) >> _WEIGHT_BITS)
-    return found
+        weight = self._digits[0][k & _LOW]
+        for powers in self._digits[1:]:
+            k >>= _DIGIT
+            if k & _LOW:
+                weight = (weight * powers[k & _LOW]) >> _WEIGHT_BITS
+        return weight
 
 
 @lru_cache(maxsize=64)

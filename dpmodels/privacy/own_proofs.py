@@ -134,7 +134,7 @@ _ALL = (
     ),
     OwnProof(
         "ePTR, kernel regression",
-        ("models.kernel.regression:_release_eptr", "models.kernel.regression:_per_point"),
+        ("models.kernel.regression:_release_eptr",),
         ("coin_gaussian",),
         "a kernel mean is stable while the least kernel mass is large; coin and normal noise",
         ("models/kernel/theory.md", "8"), "dp_npreg.eptr", "coin", ("dp_npreg.eptr",),
@@ -190,10 +190,15 @@ _ALL = (
     OwnProof(
         "noised rows",
         ("models.noised.make:noised_rows",),
-        ("noisy_table", "permutation"),
+        ("noisy_table",),
         "every row of the release is one row of the table plus noise of its own",
         ("models/noised/theory.md", "2"), "dp_release", "distance",
-        ("dp_mest.drcl", "dp_mest.sdrcl", "dp_mest.sl"), ("replace",), FLOAT_NOTE,
+        tuple(
+            f"{verb}.{name}"
+            for verb in ("dp_ols", "dp_glm", "dp_quantreg", "dp_mest")
+            for name in ("drcl", "sdrcl", "sl", "naive")
+        ),
+        ("replace",), FLOAT_NOTE,
     ),
 )  # fmt: skip
 

@@ -25,6 +25,8 @@ class Step:
         Probability that the step adds outright (a (0, delta) part), in addition to the curve.
     reply_test : bool
         True if the step can end in "no reply".
+    conditional : bool
+        True if an answer before it may make it needless (it is charged all the same).
     label : str
         Kind as printed in the ledger; empty: derived from the mechanism.
     """
@@ -35,3 +37,4 @@ class Step:
     failure: float = 0.0
     reply_test: bool = False
     label: str = ""
+    conditional: bool = False

@@ -27,21 +27,18 @@ from dpmodels.exact.bycell import (
     seen_by_row,
     sum_of,
 )
+from dpmodels.exact.end import TOP, end, end_of_numbers, usable
 from dpmodels.exact.products import mapped, squares
-from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.total import usable
 from dpmodels.formula.grid import Grid, grid_of
 from dpmodels.scoring.rules import KEPT, PassPlan
 from dpmodels.scoring.sums import (
     AT_CLIP,
     BINS,
     FACTOR,
-    SHRINK,
     PassSums,
     ScorePass,
     beyond_clip,
     counted_lengths,
-    into_ball,
     lengths_by_sign,
     softened,
 )
@@ -211,7 +208,7 @@ class CellPass:
             zeta = ahead
             if not self.plan.weighted:
                 zeta = z
-                into_ball(zeta, kept)
+                end(zeta, kept)
                 checked(zeta)
                 # all parts of a row along one lattice vector; those of w where that is zero
                 found = directions(zeta)[0]
@@ -239,7 +236,7 @@ class CellPass:
         elif plan.spread:
             by["spread"].add(cells[chosen])
         if plan.weighted:
-            k = _multiples(long, STEPS * SHRINK)
+            k = _multiples(long, TOP)
             by["information"].add(cells, k * k)
             by["score"].add(cells, self._own_factors(psi, norm))
         else:
@@ -252,9 +249,7 @@ class CellPass:
         if plan.mu_scale:
             square = norm * norm
             square /= plan.scale_cut
-            np.minimum(square, 1.0, out=square)
-            square *= STEPS
-            sums.scale += int(np.trunc(square, out=square).sum())
+            sums.scale += int(end_of_numbers(square, low=0.0).sum())
         if plan.mu_histogram:
             far = np.flatnonzero(norm >= _LOWEST * plan.clip)
             if plan.manner.signed:
@@ -267,11 +262,9 @@ class CellPass:
     def _factors(self, psi: Array, norm: Array, cells: Any) -> Array:
         """Return what :meth:`ScorePass.factors` gives: psi itself, but for long scores and rows."""
         one, t, top = self.one, self.tables, FACTOR * self.plan.clip
-        scale = STEPS / top * SHRINK
-        k = psi * scale
-        np.trunc(k, out=k)
+        k = end_of_numbers(psi, top, TOP)
         others = norm > KEPT * self.plan.clip
-        others |= np.abs(k) >= STEPS * SHRINK - 1.0
+        others |= np.abs(k) >= TOP - 1.0
         if t.cut.any():
             others |= t.cut.take(cells)
         few = np.flatnonzero(others)
@@ -310,8 +303,7 @@ class CellPass:
         plan = self.plan
         factor = softened(norm, plan.clip, plan.unsoftened)
         np.copysign(factor, psi, out=factor)
-        factor *= MULTIPLE / plan.clip
-        return np.trunc(factor, out=factor)
+        return end_of_numbers(factor, plan.clip, MULTIPLE)
 
     def done(self, tally: CellTally) -> PassSums:
         """Return the sums of a pass from its sums by cell, of all rows. Confidential."""
@@ -335,9 +327,7 @@ class CellPass:
 
 def _multiples(length: Array, radius: float) -> Array:
     """Return ``trunc(2^20 (1 - 2^-24) min(1, length/radius))``: at most that whatever a row is."""
-    k = np.fmin(length / radius, 1.0)
-    k *= MULTIPLE
-    return np.trunc(k, out=k)
+    return end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,12 +19,11 @@ from dpmodels.after.explained import explained
 from dpmodels.arrays import Array
 from dpmodels.exact.ask import Query
 from dpmodels.exact.bycell import seen_by_row
+from dpmodels.exact.end import STEPS, end_of_numbers, integers_of, towards_zero
 from dpmodels.exact.people import sums
 from dpmodels.exact.products import mapped
-from dpmodels.exact.rowmap import STEPS
 from dpmodels.exact.sets import Box, Hull
 from dpmodels.exact.statistics import Sum
-from dpmodels.exact.total import integers_of
 from dpmodels.scoring.cells import scoring_grid, seen_of_cells
 from dpmodels.sources.summed import summed
 
@@ -189,7 +188,7 @@ class Deviance:
 def _in_steps(t: Array, whole: npt.NDArray[np.bool_]) -> Array:
     """Return (1, t - 1/2) of whole rows in lattice steps, (4, m), rounded towards zero; else 0."""
     out = np.where(whole, np.vstack([np.ones((1, t.shape[1])), t - 0.5]), 0.0)
-    return np.asarray(np.trunc(out * STEPS))
+    return end_of_numbers(out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,6 +254,6 @@ class _SumsOfPeople:
                 own = sums(
                     _in_steps(*self.deviance.rows_and_which(block.rows, self.affine)), block.starts
                 )
-                steps = np.trunc(own / np.maximum(own[0] / STEPS, 1.0))
+                steps = towards_zero(own / np.maximum(own[0] / STEPS, 1.0))
                 total += integers_of(steps.sum(axis=1)).astype(object)
         return total

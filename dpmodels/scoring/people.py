@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.end import STEPS, end_along, end_of_numbers, integers_of, towards_zero
 from dpmodels.exact.people import factors, lengths, product, sums
 from dpmodels.exact.products import sparsely
-from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.total import integers_of
 from dpmodels.scoring.sums import (
-    SHRINK,
     ManySums,
     PassSums,
     ScorePass,
@@ -52,12 +50,12 @@ class PersonPass(ScorePass):
     def add_people(self, adding: Adding, block: BlockOfPeople, chosen: Any) -> None:
         """Add a block; ``chosen``: its people of the meat and of the ordinary information."""
         plan = self.plan
-        z, psi, omega, square, whole = self._rows(block.rows)
+        z, psi, omega, square, there = self._rows(block.rows)
         length = np.sqrt(square)
         score = self._row_scores(z, psi, length)
         if plan.mu_scale:
             norm = lengths(score) * (plan.clip / STEPS)
-            part = np.trunc(np.minimum(norm * norm / plan.scale_cut, 1.0) * STEPS)
+            part = end_of_numbers(norm * norm / plan.scale_cut, low=0.0)
             adding.scale += int(np.minimum(sums(part, block.starts), STEPS).sum())
         own = sums(score, block.starts)  # (r, people), in steps of C
         size = lengths(own)
@@ -67,8 +65,8 @@ class PersonPass(ScorePass):
             adding.words["meat"].add(scaled(own[:, chosen], size[chosen], radius))
         if plan.mu_histogram:
             present: Any = slice(None)
-            if not isinstance(whole, slice):
-                present = sums(whole.astype(float), block.starts) > 0.0
+            if not isinstance(there, slice):
+                present = sums(there.astype(float), block.starts) > 0.0
             adding.bins += counted_lengths(size[present] / STEPS)
         if omega is not None:
             root = np.sqrt(np.maximum(omega, 0.0))
@@ -97,9 +95,9 @@ class PersonPass(ScorePass):
             else:
                 rows = np.flatnonzero(rows)
                 part = v[:, rows] * ordinary[0][rows]
-            product(np.trunc(part, out=part), words["spread"])
+            product(towards_zero(part), words["spread"])
         v *= share
-        product(np.trunc(v, out=v), words["information"])
+        product(towards_zero(v), words["information"])
 
     def _row_scores(self, z: Array, psi: Array, length: Array) -> Array:
         """Return the scores of rows in steps of C / 2^20, integers of at most 2^30 in length."""
@@ -113,9 +111,8 @@ class PersonPass(ScorePass):
 
     def _add_scores(self, adding: Adding, own: Array, size: Array) -> None:
         """Add people's scores, no longer than C in exact integers."""
-        factor = softened(size, STEPS, self.plan.unsoftened) * SHRINK
-        np.divide(factor, size, out=factor, where=size > 0.0)
-        adding.score += integers_of(np.trunc(own * factor).sum(axis=1)).astype(object)
+        kept = softened(size, STEPS, self.plan.unsoftened)
+        adding.score += integers_of(end_along(own, size, STEPS, kept).sum(axis=1)).astype(object)
 
     def _image(self, block: Array) -> Array:
         """Return (Q'w in lattice steps, what the model sees) of rows, each by itself."""

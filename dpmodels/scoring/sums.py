@@ -18,25 +18,30 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.end import (
+    SHRINK,
+    STEPS,
+    TOP,
+    end,
+    end_along,
+    end_of_numbers,
+    integers_of,
+    usable,
+)
 from dpmodels.exact.products import cross_product, filled, mapped, squares, weighted
-from dpmodels.exact.rowmap import STEPS, UnitScale
-from dpmodels.exact.total import integers_of, usable
+from dpmodels.exact.rowmap import UnitScale
 from dpmodels.exact.words import Words
-from dpmodels.formula.clip import clip_cells
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "FACTOR", "SHRINK", "Adding", "Centre", "PassSums", "Passes",
-    "ScorePass", "counted_lengths", "into_ball", "lengths_by_sign", "scaled",
-    "softened", "sums_of_passes",
+    "AT_CLIP", "BINS", "FACTOR", "Adding", "Centre", "PassSums", "Passes", "ScorePass",
+    "counted_lengths", "lengths_by_sign", "scaled", "softened", "sums_of_passes",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
 
-#: Factor on rows in balls: pays for the float rounding of norm, factor and product.
-SHRINK = 1.0 - 2.0**-36
 #: Scores are kept up to ``KEPT`` C, then grow linearly to C at this part of it.
 _REACHED = 0.8
 #: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
@@ -155,25 +160,12 @@ def beyond_clip(norm: Array, plan: PassPlan) -> Array:
 def along(
     z: Array, psi: Array, size: Array, length: Array, radius: float
 ) -> npt.NDArray[np.int64]:
-    """Return the sum of vectors ``sign(psi) size z/|z|`` on the lattice of a ball.
+    """Return the sum of vectors ``sign(psi) size z/|z|`` on the lattice of a ball (``end_along``).
 
-    Rounded towards zero: no longer than the radius in exact integers, and within ``sqrt(p) 2^-20``
-    of it of a multiple of z.
-
-    Parameters
-    ----------
-    z : (r, m) array
-        Rows, of this length.
-    size : (m,) array
-        At most ``radius``.
+    No longer than the radius in exact integers, and within ``sqrt(p) 2^-20`` of it of a multiple
+    of z.
     """
-    factor = np.copysign(size, psi)
-    factor /= length
-    if not size.min(initial=1.0) > 0.0:  # size > 0 only where length is
-        factor[~((length > 0.0) & (size > 0.0))] = 0.0
-    factor *= STEPS / radius * SHRINK
-    part = z * factor
-    return integers_of(np.trunc(part, out=part).sum(axis=1))
+    return integers_of(end_along(z, length, radius, size, psi).sum(axis=1))
 
 
 @dataclass(eq=False)
@@ -246,7 +238,7 @@ class ScorePass:
             sums.score += self._own_scores(z, psi, norm, length).astype(object)
         if plan.mu_far:
             sums.far += self._far_scores(z, psi, norm, length).astype(object)
-        into_ball(v, long)
+        end(v, long)
         sums.words["information"].add(cross_product(v))
         if omega is None:
             # by the rounded rows: all parts of a row are then parallel (theory.md 2.3)
@@ -254,8 +246,7 @@ class ScorePass:
             self._add_some(sums, rows, rows, norm, chosen)
             sums.score += self._scores(v, psi, norm, long).astype(object)
         if plan.mu_scale:
-            cut = plan.scale_cut
-            sums.scale += int(np.trunc(np.minimum(norm * norm / cut, 1.0) * STEPS).sum())
+            sums.scale += int(end_of_numbers(norm * norm / plan.scale_cut, low=0.0).sum())
         if plan.mu_histogram:
             relative = norm[whole] / plan.clip
             if plan.manner.signed:
@@ -282,7 +273,7 @@ class ScorePass:
         if not self.plan.manner.by_leverage:
             return psi
         long = square if omega is None else square * np.maximum(omega, 0.0)
-        top = (STEPS * SHRINK) ** 2
+        top = TOP**2
         if not long.max(initial=0.0) > top:
             return psi
         return np.asarray(psi * (top / np.maximum(long, top)))
@@ -399,10 +390,7 @@ class ScorePass:
         factor *= self.step
         if not length.min(initial=1.0) > 0.0:
             factor[~(length > 0.0)] = 0.0
-        most = FACTOR * self.plan.clip
-        clip_cells(factor, -most, most, out=factor)
-        factor *= STEPS / most * SHRINK
-        return np.trunc(factor, out=factor)
+        return end_of_numbers(factor, FACTOR * self.plan.clip, TOP)
 
     def _own_scores(
         self, z: Array, psi: Array, norm: Array, length: Array
@@ -505,32 +493,12 @@ class ManySums:
         return ManySums(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
 
 
-def into_ball(z: Array, length: Array) -> None:
-    """Scale rows (columns of z, in lattice steps) into the ball, and round them towards zero.
-
-    Overwrites both: z with integers of norm at most 2^20, ``length`` with what was kept of it. A
-    row stays as it is if its length, as computed, is at most ``2^20 (1 - 2^-36)``.
-    """
-    top = STEPS * SHRINK
-    if not length.max(initial=0.0) <= top:
-        beyond = np.flatnonzero(length > top)
-        z[:, beyond] *= top / length[beyond]
-        length[beyond] = top
-    np.trunc(z, out=z)
-
-
 def scaled(v: Array, length: Array, radius: float) -> Array:
     """Return ``sum v v'`` over rows scaled into the ball, in squared lattice steps of ``radius``.
 
     Rows, lengths and radius in one unit, whichever.
     """
-    top = STEPS * SHRINK
-    factor = np.divide(top, length)
-    np.minimum(factor, top / radius, out=factor)
-    if not length.min(initial=1.0) > 0.0:
-        factor[~(length > 0.0)] = 0.0
-    z = v * factor
-    return cross_product(np.trunc(z, out=z))
+    return cross_product(end_along(v, length, radius))
 
 
 def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:

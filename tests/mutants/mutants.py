@@ -36,7 +36,7 @@ AFTER = (
     Mutant(f"{_M}holdout/sums.py", "math.sqrt(3.0) * STEPS, 3.0", "math.sqrt(2.0) * STEPS, 3.0", HOLDOUT),
     Mutant(f"{_M}holdout/sums.py", "return math.sqrt(self.size)", "return math.sqrt(self.size - 1)", HOLDOUT),
     Mutant(f"{_M}holdout/sums.py", "2.0 * STEPS, 4.0 * STEPS", "math.sqrt(2.0) * STEPS, 4.0 * STEPS", HOLDOUT),
-    Mutant(f"{_M}holdout/sums.py", "np.clip((y - seen)[whole] / self.clip, -1.0, 1.0)", "(y - seen)[whole] / self.clip", HOLDOUT),
+    Mutant(f"{_M}holdout/sums.py", "end_of_numbers((y - seen)[whole], self.clip)", "np.trunc((y - seen)[whole] / self.clip * STEPS)", HOLDOUT),
     Mutant("dpmodels/after/regression.py", "+ float(np.sum(inverse * Cn))", "", ORACLE),
     Mutant("dpmodels/after/moments.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
     Mutant("dpmodels/after/regression.py", "m.form_covariance(one, whole), m.form", "0.0, m.form", ORACLE),
@@ -102,9 +102,9 @@ CELLS = (
     Mutant("dpmodels/exact/cells.py", "own[self.place] = 0.0", "own[self.place] *= 1.0", ("tests/unit/exact/test_cells.py",)),
     Mutant("dpmodels/exact/cells.py", "np.where(self.grid.void, np.nan, image[self.place])", "image[self.place]", ("tests/unit/exact/test_cells.py",)),
     Mutant("dpmodels/formula/grid.py", "void = np.isnan(out).any(axis=0)", "void = np.isnan(out).all(axis=0)", ("tests/unit/formula/test_grid.py",)),
-    Mutant("dpmodels/scoring/cells.py", "np.fmin(length / radius, 1.0)", "np.fmin(length / radius, 1.2)", _CELLS),
-    Mutant("dpmodels/scoring/cells.py", "factor *= MULTIPLE / plan.clip", "factor *= 1.1 * MULTIPLE / plan.clip", _CELLS),
-    Mutant("dpmodels/scoring/cells.py", "into_ball(zeta, kept)", "np.trunc(zeta, out=zeta)", _CELLS),
+    Mutant("dpmodels/scoring/cells.py", "end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)", "np.trunc(np.fmin(length / radius, 1.2) * MULTIPLE)", _CELLS),
+    Mutant("dpmodels/scoring/cells.py", "end_of_numbers(factor, plan.clip, MULTIPLE)", "end_of_numbers(factor, plan.clip, 1.1 * MULTIPLE)", _CELLS),
+    Mutant("dpmodels/scoring/cells.py", "end(zeta, kept)", "np.trunc(zeta, out=zeta)", _CELLS),
     Mutant("dpmodels/scoring/sums.py", "        lattice /= STEPS\n", "        pass\n", ("tests/unit/scoring/test_cells.py",)),
 )  # fmt: skip
 #: Passes cut into tasks.
@@ -132,7 +132,7 @@ LATTICE = ("tests/privacy/test_lattice_sensitivity.py",)
 ROWS = (
     Mutant("dpmodels/ranges/buy.py", "more[more <= last] % np.uint64(n)", "more % np.uint64(n)", SUBSET),
     Mutant("dpmodels/ranges/buy.py", "drawn[np.sort(first)[:size]]", "np.unique(drawn)[:size]", SUBSET),
-    Mutant(f"{_M}kernel/kernel.py", "np.trunc(part, out=part)", "np.rint(part, out=part)", LATTICE),
+    Mutant(f"{_M}kernel/kernel.py", "towards_zero(part)", "np.rint(part, out=part)", LATTICE),
     Mutant(f"{_M}kernel/kernel.py", "(K * y[a : a + height], K)", "(K * y[a : a + height] * 1.01, K)", LATTICE),
     Mutant(f"{_M}kernel/kernel.py", "return 2.0 * math.sqrt(2.0 * m) / _KERNEL", "return math.sqrt(2.0 * m) / _KERNEL", LATTICE),
     Mutant(f"{_M}kernel/kernel.py", "/ math.sqrt(ridge)", "", LATTICE),
@@ -142,23 +142,37 @@ ROWS = (
     Mutant(f"{_M}glm/lattice.py", "g -= upper", "g = g - upper - 1.0", LATTICE),
     Mutant(f"{_M}glm/lattice.py", "nan=_TOP", "nan=0.0", LATTICE),
     Mutant(f"{_M}components/pca.py", "ball=p, radius=radius)", "ball=p - 1, radius=radius)", LATTICE),
-    Mutant(f"{_M}glm/release.py", "(weight * (STEPS * _SHRINK / math.sqrt(scale)))", "(weight * (STEPS * 1.01 / math.sqrt(scale)))", LATTICE),
+    Mutant(f"{_M}glm/release.py", "(weight * (TOP / math.sqrt(scale)))", "(weight * (1.01 * TOP / math.sqrt(scale)))", LATTICE),
     Mutant(f"{_M}glm/release.py", "weights = (np.sqrt(second), first)", "weights = (np.sqrt(2.0 * second), first)", LATTICE),
 )
 
 #: Rows by themselves, and maps that are total.
 ALONE = ("tests/privacy/test_rows_by_themselves.py", "-k", "bit_by_bit or parts_of")
+END = ("tests/unit/exact/test_end.py",)
 TOTAL = ("tests/privacy/test_rows_by_themselves.py", "-k", "leaves or short or finite or ranges")
 _X = "dpmodels/exact/"
 BY_THEMSELVES = (
     Mutant(f"{_X}products.py", "bits = (_EXACT - (q - 1).bit_length()) // 2", "bits = 29", ALONE),
     Mutant(f"{_X}products.py", "    low += second\n    low -= second\n", "", ALONE),
     Mutant(f"{_X}products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
-    Mutant(f"{_X}rowmap.py", "norm = squares(part)", 'norm = np.einsum("ij,ij->j", part, part)', ALONE),
+    Mutant(f"{_X}end.py", "square = squares(part)", 'square = np.einsum("ij,ij->j", part, part)', ALONE),
     Mutant(f"{_M}glm/newton.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
-    Mutant(f"{_X}total.py", "there &= np.abs(factor) <= VAST", "there &= ~np.isnan(factor)", TOTAL),
-    Mutant(f"{_X}total.py", "else square >= LEAST", "else square > 0.0", TOTAL),
-    Mutant(f"{_X}total.py", "np.where(whole, sums, 0.0).astype(np.int64)", "np.nan_to_num(sums).astype(np.int64)", TOTAL),
+    Mutant(f"{_X}end.py", "length[~(square <= MOST)] = np.inf", "", END),
+    Mutant(f"{_X}end.py", "        w[:, gone] = 0.0\n        length[gone]", "        length[gone]", END),
+    Mutant(f"{_X}end.py", "        length[gone] = 0.0\n", "", END),
+    Mutant(f"{_X}end.py", "        out[:, gone] = 0.0\n    return", "        pass\n    return", END),
+    Mutant(f"{_X}end.py", "factor = np.minimum(size, radius)", "factor = size.copy()", END),
+    Mutant(f"{_X}end.py", "        w[:, ~there] = 0.0\n", "        pass\n", END),
+    Mutant(f"{_X}end.py", "out = np.clip(t, low * most, most)", "out = np.clip(t, -most, most)", END),
+    Mutant(f"{_X}end.py", "        out[np.isnan(out)] = 0.0\n", "        pass\n", END),
+    Mutant(f"{_X}rowmap.py", "np.where(there, STEPS, 0.0)", "np.full(len(there), STEPS)", END),
+    Mutant(f"{_X}end.py", "there &= np.abs(factor) <= VAST", "there &= ~np.isnan(factor)", TOTAL),
+    Mutant(
+        f"{_X}end.py", "else square >= LEAST", "else square > 0.0", TOTAL,
+        equivalent="of a row below 1e-140 steps a score is psi w itself: |psi| <= 1e140 never clips it",
+    ),
+    Mutant(f"{_X}end.py", "~((square >= LEAST) & (square <= MOST))", "~(square <= MOST)", TOTAL),
+    Mutant(f"{_X}end.py", "np.where(there, sums, 0.0).astype(np.int64)", "np.nan_to_num(sums).astype(np.int64)", TOTAL),
     Mutant("dpmodels/scoring/sums.py", "usable(square, psi, omega)", "usable(square, psi)", TOTAL),
     Mutant("dpmodels/variables.py", "max(-lo, hi) > LARGEST", "hi > LARGEST", TOTAL),
     Mutant("dpmodels/formula/columns.py", "if known and interval is None:", "if False:", TOTAL),
@@ -235,19 +249,10 @@ PRINTED = (
 
 #: Constants that pay for rounding: seen by fractions, or by nobody.
 FRACTIONS = ("tests/privacy/test_rounding.py",)
-_UNSEEN = (
-    "integers rounded towards zero: a vector of integers longer than 2^20 is so by 2^-21 at least, "
-    "floats of that size err by 2^-30, so none is reached without the constant either"
-)
 ROUNDING = (
-    Mutant(f"{_M}glm/newton.py", "_SHRINK = 1.0 - 2.0**-36", "_SHRINK = 1.0", FRACTIONS),
-    Mutant(f"{_X}rowmap.py", "_SHRINK = 1.0 - 2.0**-36", "_SHRINK = 1.0", FRACTIONS),
+    Mutant(f"{_X}end.py", "SHRINK = 1.0 - 2.0**-36", "SHRINK = 1.0", FRACTIONS),
     Mutant(f"{_M}linear/scores.py", "_ON_BALL = 1.0 - 2.0**-30", "_ON_BALL = 1.0", FRACTIONS),
     Mutant(f"{_M}linear/scores.py", "_ON_BALL = 1.0 - 2.0**-30", "_ON_BALL = 1.0 - 2.0**-20", FRACTIONS),
-    Mutant(f"{_M}glm/lattice.py", "_SHRINK = 1.0 - 2.0**-36", "_SHRINK = 1.0", FRACTIONS, equivalent=_UNSEEN),
-    Mutant(f"{_M}glm/release.py", "_SHRINK = 1.0 - 2.0**-36", "_SHRINK = 1.0", FRACTIONS, equivalent=_UNSEEN),
-    Mutant(f"{_X}people.py", "TOP = STEPS * (1.0 - 2.0**-36)", "TOP = STEPS", FRACTIONS, equivalent=_UNSEEN),
-    Mutant("dpmodels/scoring/sums.py", "SHRINK = 1.0 - 2.0**-36", "SHRINK = 1.0", FRACTIONS),
 )  # fmt: skip
 
 MUTANTS = (
@@ -281,8 +286,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/people.py",
-        "factor = softened(size, STEPS, self.plan.unsoftened) * SHRINK",
-        "factor = softened(size, 2.0 * STEPS, self.plan.unsoftened) * SHRINK",
+        "integers_of(end_along(own, size, STEPS, kept)",
+        "integers_of(2.0 * end_along(own, size, STEPS, kept)",
         _PEOPLE,
     ),
     Mutant(
@@ -305,7 +310,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/deviance.py",
-        "steps = np.trunc(own / np.maximum(own[0] / STEPS, 1.0))",
+        "steps = towards_zero(own / np.maximum(own[0] / STEPS, 1.0))",
         "steps = own",
         _PEOPLE,
     ),
@@ -511,20 +516,20 @@ MUTANTS = (
     Mutant("dpmodels/scoring/sums.py", "weight * math.sqrt(2.0)", "weight", replayed("ols-ssp")),
     Mutant(
         "dpmodels/scoring/sums.py",
-        "np.minimum(norm * norm / cut, 1.0)",
-        "np.minimum(norm * norm / cut, 2.0)",
+        "end_of_numbers(norm * norm / plan.scale_cut, low=0.0)",
+        "np.trunc(norm * norm / plan.scale_cut * STEPS)",
         replayed("ols-ssp"),
     ),
     Mutant(
         "dpmodels/scoring/sums.py",
-        "clip_cells(factor, -most, most, out=factor)",
-        "clip_cells(factor, -2 * most, 2 * most, out=factor)",
+        "end_of_numbers(factor, FACTOR * self.plan.clip, TOP)",
+        "end_of_numbers(factor, 2 * FACTOR * self.plan.clip, 2 * TOP)",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/sums.py",
-        "beyond = np.flatnonzero(length > top)",
-        "beyond = np.flatnonzero(length > 1.2 * top)",
+        "dpmodels/exact/end.py",
+        "beyond = np.flatnonzero(~(length <= TOP))",
+        "beyond = np.flatnonzero(~(length <= 1.2 * TOP))",
         replayed("ols-ssp"),
     ),
     Mutant(
@@ -675,7 +680,7 @@ MUTANTS = (
         ("tests/privacy/test_family_sensitivity.py",),
     ),
     Mutant(
-        "dpmodels/scoring/sums.py",
+        "dpmodels/exact/end.py",
         "factor *= STEPS / radius * SHRINK\n",
         "factor *= 2.0 * STEPS / radius * SHRINK\n",
         ("tests/privacy/test_family_sensitivity.py",),
@@ -761,8 +766,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/exact/counting.py",
-        "z, codes = z[:, kept], codes[:, kept]",
-        "z = np.where(kept, z, 0.0)",
+        "z, codes = z[:, there], codes[:, there]",
+        "pass",
         ("tests/unit/exact/test_counting.py",),
     ),
     Mutant(
@@ -1412,8 +1417,8 @@ MUTANTS = (
     ),
     Mutant(
         _M + "table/ranks.py",
-        "2 * max(q.numerator",
-        "1 * max(q.numerator",
+        "2 * most * grouped",
+        "1 * most * grouped",
         (REPLAY, "-k", "dp_table",),
     ),
     Mutant(
@@ -1421,6 +1426,18 @@ MUTANTS = (
         "    below = q.denominator * (up_to - counts) - target",
         "    target -= target % q.denominator\n    below = q.denominator * (up_to - counts) - target",
         ("tests/privacy/test_people_tables.py", "-k", "many_groups"),
+    ),
+    Mutant(
+        _M + "table/ranks.py",
+        "    most = q.denominator if offset else max(",
+        "    most = max(",
+        ("tests/privacy/test_people_tables.py", "-k", "many_groups"),
+    ),
+    Mutant(
+        "dpmodels/privacy/exponential.py",
+        "            power = powers.pop()\n",
+        "            power = powers[-2]\n",
+        ("tests/unit/models/table/test_quantile.py", "-k", "weights"),
     ),
     Mutant(
         _M + "table/ranks.py",

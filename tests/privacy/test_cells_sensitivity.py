@@ -145,12 +145,15 @@ MUTANTS = {
     "multiples not bounded": (
         cells, "_multiples", lambda l, R: np.trunc(np.fmin(l / R, 1.3) * bycell.MULTIPLE), True,
     ),
-    "scores not clipped": (cells, "softened", lambda norm, clip, _: norm, True),
+    "scores not clipped": (
+        cells, "end_of_numbers", lambda t, most=1.0, steps=STEPS, low=-1.0: np.trunc(t * steps / most),
+        True,
+    ),
     "scores of the dense pass not clipped": (sums, "softened", lambda norm, clip, _: norm, False),
     "vectors too long": (
         cells, "directions", lambda u: (1.2 * bycell.directions(u)[0], bycell.directions(u)[1]), True,
     ),
-    "not in the ball": (cells, "into_ball", lambda z, length: np.trunc(z, out=z), False),
+    "not in the ball": (cells, "end", lambda z, length: np.trunc(z, out=z), False),
 }  # fmt: skip
 
 

@@ -208,7 +208,7 @@ MUTANTS = {
     "root two lost": lambda plan: replace(
         plan, noise=replace(plan.noise, information=plan.noise.information / math.sqrt(2.0))
     ),
-    "f beyond the clip": lambda plan: plan,
+    "an end beyond the ball": lambda plan: plan,
 }
 
 
@@ -218,8 +218,9 @@ def test_mutants_are_caught(name, mutant, monkeypatch):
     model, rules = MODELS[name]
     plan, where = pass_of(rules, len(rules.passes) - 1, "replace"), centre(model)
     X = rows_of(model, np.random.default_rng(1), P, 90, plan, where)
-    if mutant == "f beyond the clip":
-        monkeypatch.setattr(sums, "softened", lambda r, c, _: np.minimum(r, 1.3 * c))
+    if mutant == "an end beyond the ball":
+        end = sums.end_along
+        monkeypatch.setattr(sums, "end_along", lambda *given: np.trunc(1.3 * end(*given)))
     joint, _, _ = images(MUTANTS[mutant](plan), where, X)
     assert moved(joint, "replace") > plan.mu_joint
 
@@ -234,3 +235,14 @@ def test_sums_do_not_depend_on_order_or_parts(name):
     parts = one.sums([X[:, 77:].copy()]) + one.sums([X[:, :77].copy()])
     assert (whole.information == parts.information).all() and (whole.score == parts.score).all()
     assert (whole.meat == parts.meat).all() and whole.bins == parts.bins
+
+
+@pytest.mark.parametrize("name", ["logit", "poisson", "expectile"])
+def test_lengths_beyond_the_clip_end_at_it(name, monkeypatch):
+    """A wrong f does not take a weighted score out of its ball: the end is of every map."""
+    model, rules = MODELS[name]
+    plan, where = pass_of(rules, len(rules.passes) - 1, "replace"), centre(model)
+    X = rows_of(model, np.random.default_rng(1), P, 90, plan, where)
+    monkeypatch.setattr(sums, "softened", lambda r, c, _: 1.3 * r)
+    joint, _, _ = images(plan, where, X)
+    assert moved(joint, "replace") <= plan.mu_joint

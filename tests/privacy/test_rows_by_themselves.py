@@ -12,14 +12,16 @@ import operator
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpmodels.audit.replay import replay_stage
+from dpmodels.exact.end import ball_integers
 from dpmodels.exact.products import mapped, sparsely, squares
-from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, ball_integers
+from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.glm.losses import LogisticLoss, PoissonLoss
 from dpmodels.models.glm.newton import WorkingRows
@@ -537,3 +539,60 @@ def test_ranges_beyond_what_squares_allow_are_refused():
     wide = {"x": (0, 1e60), "z": (-1e60, 1), "y": (0, 1)}
     with pytest.raises(FormulaError, match=r"'x:z', a product .* beyond 1e\+100"):
         dp.dp_ols("y ~ x:z", {**data, "z": data["x"]}, bounds=wide, **more)
+
+
+#: Verbs whose scores are multiplied by weights, or are steps, or grow without end.
+VAST = {
+    "quantile": ("dp_quantreg", {"tau": 0.2}),
+    "expectile": ("dp_mest", {"loss": "expectile", "tau": 0.9}),
+    "linear": ("dp_ols", {}),
+    "poisson": ("dp_glm", {"family": "poisson", "method": "scoring"}),
+    "logistic": ("dp_glm", {"family": "binomial", "method": "scoring"}),
+}
+
+
+@pytest.mark.parametrize("unit", [None, "id"])
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+@pytest.mark.parametrize("name", VAST)
+def test_vast_weights_and_ranges_move_no_more_than_is_charged(name, size, unit):
+    """Every draw of the stage, replayed: ranges and weights as far as they may be declared.
+
+    Cells go further, to 1e308 and all that is not finite. Deterministic.
+    """
+    import dpmodels as dp
+    from dpmodels.audit.replay import replay_ratios
+    from dpmodels.errors import DPModelsWarning
+    from dpmodels.schema import Count, Levels, Real, Schema
+
+    verb, options = VAST[name]
+    y = {"poisson": Count(6), "logistic": Levels(["no", "yes"])}.get(name, Real(-size, size))
+    most = 1e100 if name != "linear" or size < 1.0 else 1.0  # products of ranges are ranges there
+    schema = Schema(a=Real(-size, size), b=Real(0, 1), y=y, w=Real(0, most))
+    n, rng = 24, np.random.default_rng(9)
+    people = {} if unit is None else {"unit": unit, "units": 8}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DPModelsWarning)
+        plan = dp.plan("y ~ a + b", schema, n=n, eps=4.0, delta=1e-4, verb=verb, weights="w",
+                       **options, **people)  # fmt: skip
+
+    def table(m):
+        ends = {"logistic": np.array(["no", "yes"], object), "poisson": np.array([0.0, 6.0])}
+        out = {
+            "a": rng.choice([-size, size, 0.0, np.nextafter(0, 1)], m), "b": rng.uniform(0, 1, m),
+            "y": rng.choice(ends.get(name, np.array([-size, size, 0.0])), m),
+            "w": rng.choice([0.0, 1e-100, 1.0, 1e100], m),
+        }  # fmt: skip
+        return out if unit is None else {"id": np.arange(m) // 3 * 1.0, **out}
+
+    first, others = table(n), []
+    for _ in range(40):
+        other, row = {k: v.copy() for k, v in first.items()}, table(n)
+        few = slice(n - 1, n) if unit is None else slice(n - 3, n)
+        for k in ("a", "b", "y", "w"):
+            other[k][few] = row[k][few]
+            if other[k].dtype.kind == "f" and rng.random() < 0.4:
+                other[k][n - 1] = rng.choice([1e308, -1e308, 1e160, 5e-324, np.inf, np.nan])
+        others.append(other)
+    ratios = replay_ratios(plan, first, others, seed=4)
+    print(name, size, unit, ratios)
+    assert ratios and max(ratios.values()) <= 1.0, ratios

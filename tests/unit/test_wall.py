@@ -663,8 +663,11 @@ def test_the_array_type_is_spelled_once():
 # -- arithmetic of rows -------------------------------------------------------------------------
 #: What may round a row by its place, by how it lies in memory or by the processor.
 PRODUCTS = {"einsum", "norm", "dot", "vdot", "inner", "tensordot", "matmul"}
-#: Modules that read rows in the caller's process, beside what can be reached from a job.
+#: Modules that read rows in the caller's process, or hold what does, beside what can be reached
+#: from a job.
 WITH_ROWS = {
+    *(dotted(f).removeprefix("dpmodels.") for f in (PACKAGE / "exact").glob("[a-z]*.py")),
+    *(f"scoring.{name}" for name in ("sums", "cells", "people", "deviance")),
     *(f.removesuffix(".py").replace("/", ".") for f in READ_HERE if not f.startswith("api/")),
     "models.glm.newton", "models.glm.release", "models.custom.eptr", "models.mean.ptr",
 }  # fmt: skip
@@ -680,6 +683,10 @@ NOT_OF_A_ROW = {
     "exact.bycell.gram_of": _EXACT,
     "exact.bycell.sum_of": _EXACT,
     "exact.rowmap.RowMap._map": _PUBLIC,
+    "exact.whiten.floored_cholesky": _PUBLIC,
+    "exact.whiten.turned": _PUBLIC,
+    "scoring.deviance.Deviance.report": _PUBLIC,
+    "scoring.sums.ScorePass.back": _PUBLIC,
     "models.robust.tabulated.Tabulated.start": _PUBLIC,
     "scoring.sums.ScorePass._map": _PUBLIC,
     "scoring.mean_score.MeanScore._events": _PUBLIC,
@@ -689,7 +696,6 @@ NOT_OF_A_ROW = {
     "scoring.score.Start.heard": _PUBLIC,
     "scoring.sums.ScorePass._of_centre": _PUBLIC,
     "scoring.state.State.length": _PUBLIC,
-    "scoring.state.State.trace": _PUBLIC,
     "scoring.state.roots": _PUBLIC,
     "models.glm.tested.estimate": _PUBLIC,
     "models.table.subsample.p_value": _PUBLIC,
@@ -702,19 +708,20 @@ NOT_OF_A_ROW = {
 }
 
 
-def functions_with_products(closure, reached):
-    """Return module.function -> its products of arrays, of functions and methods reached."""
+def is_product(n):
+    if isinstance(n, (ast.BinOp, ast.AugAssign)):
+        return isinstance(n.op, ast.MatMult)
+    return isinstance(n, ast.Call) and name_called(n) in PRODUCTS
+
+
+def functions_with(closure, reached, wanted):
+    """Return module.function -> what is wanted in it, of functions and methods reached."""
     found = {}
     for module, name in reached:
         node = closure.nodes.get((module, name))
         if not isinstance(node, FUNCTIONS):
             continue
-        hits = [
-            ast.unparse(n)
-            for n in ast.walk(node)
-            if (isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult))
-            or (isinstance(n, ast.Call) and name_called(n) in PRODUCTS)
-        ]
+        hits = [ast.unparse(n) for n in ast.walk(node) if wanted(n)]
         if hits:
             found[f"{module}.{name}".removeprefix("dpmodels.")] = hits
     return found
@@ -738,7 +745,7 @@ def test_rows_are_multiplied_by_the_primitives_alone(closure):
     reached = with_rows(closure)
     assert ("dpmodels.scoring.sums", "ScorePass._rows") in reached
     assert ("dpmodels.models.glm.newton", "WorkingRows.apply") in reached
-    found = functions_with_products(closure, reached)
+    found = functions_with(closure, reached, is_product)
     assert {k: v for k, v in found.items() if k not in NOT_OF_A_ROW} == {}
     assert set(NOT_OF_A_ROW) <= set(found)  # and nothing is listed that is gone
 
@@ -751,5 +758,59 @@ def test_a_planted_product_of_rows_is_found(closure):
         for i, code in enumerate(codes)
     )
     other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
-    found = functions_with_products(other, with_rows(other))
+    found = functions_with(other, with_rows(other), is_product)
     assert {f"planted.planted{i}" for i in range(len(codes))} <= set(found)
+
+
+# -- the end of rows ----------------------------------------------------------------------------
+#: What makes whole numbers of floats.
+ROUNDED = {"trunc", "rint", "floor", "fix", "around", "round"}
+_PLACE = "a place in a public grid, cut to it: no length of a row"
+_OUTPUT = "noise is in it already: what is released lies on a public grid"
+#: Where rows, or what is made of them, become whole numbers outside exact/end.py, and why.
+NOT_AN_END = {
+    "exact.bycell.gram_of": "integers, cut in two parts",
+    "models.glm.lattice.lattice_sums": "a gradient on a grain of its own (theory.md 4.4)",
+    "models.kernel.kernel._bins": "a weight and what is left of 1: the two add up",
+    "scoring.people.PersonPass._row_scores": "summed over a person, whose sum is ended",
+    "models.table.ranks._cells": _PLACE,
+    "models.table.sums._codes": _PLACE,
+    "scoring.scales._Places.over": _PLACE,
+    "models.custom.gptr._rounded": _OUTPUT,
+    "models.glm.tested.release": _OUTPUT,
+    "models.linear.jl.release": _OUTPUT,
+}
+
+
+def is_rounded(n):
+    """Of a whole array: ``round`` of a number for a plan is none."""
+    if not isinstance(n, ast.Call) or name_called(n) not in ROUNDED:
+        return False
+    return isinstance(n.func, ast.Attribute) and ast.unparse(n.func.value) != "math"
+
+
+def rounded_rows(closure):
+    """Return module.function -> roundings, where rows are mapped and added up."""
+    found = functions_with(closure, with_rows(closure), is_rounded)
+    rooms = ("exact.", "scoring.", "models.", "planted.")
+    public = ("models.table.subsample.noise_cdf",)  # of the noise alone
+    return {k: v for k, v in found.items() if k.startswith(rooms) and k not in public}
+
+
+def test_rows_become_integers_in_one_place(closure):
+    found = rounded_rows(closure)
+    ends = {k for k in found if k.startswith("exact.end.")}
+    assert ends == {f"exact.end.{name}" for name in (
+        "end", "end_along", "end_of_rows", "end_of_numbers", "towards_zero")}  # fmt: skip
+    assert set(found) - ends == set(NOT_AN_END)
+
+
+def test_a_planted_rounding_of_rows_is_found(closure):
+    planted = """
+def planted(blocks):
+    return [np.trunc(z * 1048576.0) for z in blocks]
+def release(plan, rows, run):
+    return counted(rows, plan.design, planted)
+"""
+    other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
+    assert "planted.planted" in rounded_rows(other)

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.exact.features import FeatureScale
-from dpmodels.exact.rowmap import void_missing
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -80,9 +79,8 @@ def class_sums(blocks: Iterable[Array], scale: FeatureScale, classes: int) -> Cl
     with np.errstate(all="ignore"):
         for block in blocks:
             code = block[-1]
-            z = scale.rowmap.integers(block[index])
-            void = np.isnan(code) | np.isnan(z).any(axis=0)
-            void_missing(z)
+            z, there = scale.rowmap.ended(block[index])
+            void = np.isnan(code) if there is None else np.isnan(code) | ~there
             y = np.where(void, classes, code).astype(np.intp)
             size = classes + 1
             counts += np.bincount(y, minlength=size)[:classes]

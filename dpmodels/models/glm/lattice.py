@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.end import TOP, towards_zero
 from dpmodels.exact.products import cross_product, mapped
-from dpmodels.exact.rowmap import STEPS
 from dpmodels.exact.words import Words, joined
 from dpmodels.models.glm.losses import Loss
 from dpmodels.sources.summed import counted, sampled, skimmed
@@ -35,8 +35,6 @@ Places = npt.NDArray[np.intp]
 _LOW = 26
 #: The largest value of a block, in steps of 2^-30.
 _TOP = 2.0**62
-#: Pays for the float rounding of a row of the Hessian: its norm is at most 2^20.
-_SHRINK = 1.0 - 2.0**-36
 
 
 def lattice_sums(
@@ -52,7 +50,7 @@ def lattice_sums(
     value, high, low = (np.zeros(k, dtype=np.int64) for k in (2, p, p))
     curvature = Words(p)
     step = 1.0 / (grain(rows, loss) * 2.0**_LOW)
-    root = STEPS * _SHRINK / math.sqrt(loss.curvature * rows.radius * rows.reach)
+    root = TOP / math.sqrt(loss.curvature * rows.radius * rows.reach)
     with np.errstate(all="ignore"):
         for block in blocks:
             X, y, w = rows.apply(block)
@@ -70,7 +68,7 @@ def lattice_sums(
             high += np.nan_to_num(upper.sum(axis=1), nan=2.0**52).astype(np.int64)
             low += np.nan_to_num(np.trunc(g, out=g).sum(axis=1)).astype(np.int64)
             if curved:
-                curvature.add(cross_product(np.trunc(X * (np.sqrt(second) * root))))
+                curvature.add(cross_product(towards_zero(X * (np.sqrt(second) * root))))
     return value[:1], value[1:], high, low, *curvature.words()
 
 

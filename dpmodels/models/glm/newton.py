@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.exact.end import SHRINK
 from dpmodels.exact.products import squares
 from dpmodels.models.glm.lattice import At, Places, Sums, lattice_sums, real_sums
 from dpmodels.models.glm.losses import Loss
@@ -26,7 +27,6 @@ __all__ = ["Minimum", "WorkingRows", "minimise", "planned_passes"]
 Mapped = tuple[Array, Array, Array]
 
 #: Pays for the float rounding of norm, factor and product: mapped rows have norm at most B.
-_SHRINK = 1.0 - 2.0**-36
 #: Bytes of mapped rows that are kept for the length of a fit.
 KEEP = 2**28
 #: Passes over rows that are not kept: one that keeps a sample, the others from its minimum on.
@@ -76,8 +76,8 @@ class WorkingRows:
         if self.shift.any():
             X += self.shift[:, None]
         norm = np.sqrt(squares(X))
-        w = np.minimum(1.0, self.radius / np.maximum(norm, 1e-300)) * _SHRINK
-        far = ~(norm <= self.reach * _SHRINK)  # NaN, a missing row, counts as far
+        w = np.minimum(1.0, self.radius / np.maximum(norm, 1e-300)) * SHRINK
+        far = ~(norm <= self.reach * SHRINK)  # NaN, a missing row, counts as far
         if far.any():
             if self.thins:
                 w[far] *= self.reach / norm[far]

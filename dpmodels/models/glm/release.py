@@ -14,10 +14,11 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.columns import column_sums, rescaling
+from dpmodels.exact.end import TOP, towards_zero
 from dpmodels.exact.lemmas import Of
 from dpmodels.exact.passes import Counts, first_array
 from dpmodels.exact.products import cross_product, mapped
-from dpmodels.exact.rowmap import STEPS, UnitScale, unit_scale
+from dpmodels.exact.rowmap import UnitScale, unit_scale
 from dpmodels.exact.statistics import Powers
 from dpmodels.exact.symmetric import svec, unsvec
 from dpmodels.exact.words import Words, joined
@@ -38,8 +39,6 @@ __all__ = ["GlmReleased", "information_sums", "is_the_centre", "release"]
 
 #: Rescaling never magnifies a unit half-range column (a dummy) more than this.
 _MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
-#: Pays for the float rounding of a row of the information: its norm is at most 2^20.
-_SHRINK = 1.0 - 2.0**-36
 #: Released coefficients within this many sds of the output noise of 0: not certified.
 _AT_CENTRE = 6.0
 
@@ -227,6 +226,5 @@ def information_sums(
             weights = (np.sqrt(second), first)
             for total, weight, scale in zip(totals, weights, scales, strict=False):
                 weight[~np.isfinite(weight)] = 0.0  # a linear predictor beyond floats
-                z = np.trunc(X * (weight * (STEPS * _SHRINK / math.sqrt(scale))))
-                total.add(cross_product(z))
+                total.add(cross_product(towards_zero(X * (weight * (TOP / math.sqrt(scale))))))
     return tuple(word for total in totals for word in total.words())

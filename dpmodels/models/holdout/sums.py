@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.exact.end import STEPS, end_of_numbers
 from dpmodels.exact.products import mapped
-from dpmodels.exact.rowmap import STEPS
 from dpmodels.exact.sets import Box, Mark
 from dpmodels.exact.statistics import ByClass, Powers, Sum
 
@@ -108,8 +108,9 @@ class LossSums:
             loss = -np.log(p)
         else:
             loss = (y - seen) ** 2
-        t = np.clip(loss / self.clip, 0.0, 1.0)
-        parts = [np.full(len(t), STEPS), np.floor(t * STEPS), np.floor(t * t * STEPS)]
+        t = loss / self.clip
+        np.clip(t, 0.0, 1.0, out=t)
+        parts = [np.full(len(t), STEPS), end_of_numbers(t), end_of_numbers(t * t)]
         return np.array([part.sum() for part in parts])
 
 
@@ -181,7 +182,7 @@ class BinnedResiduals:
         whole = _whole(seen, y)
         k = len(self.edges) + 1
         place = np.searchsorted(self.edges, seen[whole], side="right")
-        t = np.trunc(np.clip((y - seen)[whole] / self.clip, -1.0, 1.0) * STEPS)
+        t = end_of_numbers((y - seen)[whole], self.clip)
         counts = np.bincount(place, minlength=k) * STEPS
         sums = np.bincount(place, weights=t, minlength=k)
         return np.append(counts, sums)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.exact.end import end_of_numbers, towards_zero
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def lattice_sums(
             K = pointwise(points, x[:, a : a + height], h)
             K *= _KERNEL
             for i, part in enumerate((K * y[a : a + height], K)):
-                np.trunc(part, out=part)
+                towards_zero(part)
                 # sums of integers of at most 2^44 over at most 2^9 rows: exact in any order
                 sums = np.add.reduceat(part, range(0, part.shape[1], _TOGETHER), axis=1)
                 total = sums.astype(np.int64).sum(axis=1)
@@ -218,7 +219,7 @@ def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Words:
     for block in blocks:
         x, y = reader(block)
         keep = ~(np.isnan(y) | np.isnan(x).any(axis=0))
-        k = np.trunc(y[keep] * _LABEL)
+        k = end_of_numbers(y[keep], steps=_LABEL)
         index = np.zeros((1, int(keep.sum())), dtype=np.intp)
         weight = np.full((1, index.shape[1]), 1.0)
         for axis in x:

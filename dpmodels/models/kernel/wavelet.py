@@ -20,6 +20,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.end import end_of_numbers
 from dpmodels.exact.features import feature_scale
 from dpmodels.exact.passes import Counts
 from dpmodels.exact.sets import Box
@@ -119,7 +120,7 @@ def _cell_sums(
         keep = ~(np.isnan(u) | np.isnan(y))
         at = ((np.clip(u[keep], -1.0, 1.0) + 1.0) * 0.5 * cells).astype(np.intp)
         at = np.minimum(at, cells - 1)
-        k = np.trunc(y[keep] * _LABEL)
+        k = end_of_numbers(y[keep], steps=_LABEL)
         sums += np.bincount(at, weights=k, minlength=cells).astype(np.int64)
         counts += np.bincount(at, minlength=cells)
     return sums, counts

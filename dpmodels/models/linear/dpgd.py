@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.ask import Query
+from dpmodels.exact.end import ball_integers, integers_of
 from dpmodels.exact.passes import Counts, first_array
 from dpmodels.exact.products import mapped
-from dpmodels.exact.rowmap import RowMap, ball_integers, void_missing
+from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.sets import Ball
 from dpmodels.exact.statistics import Sum
-from dpmodels.exact.total import integers_of
 from dpmodels.models.linear.simple import Released, budget_of, make_plan, unit_design, unit_estimate
 from dpmodels.planning.rows import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian
@@ -73,7 +73,6 @@ def _gradient_sum(
     with np.errstate(all="ignore"):
         for block in blocks:
             z = rowmap.normalised(block)
-            void_missing(z)
             total += integers_of(clipped_gradients(z, b, G).sum(axis=1))
     return (total,)
 

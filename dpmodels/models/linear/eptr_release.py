@@ -11,6 +11,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.ask import Added, Query
+from dpmodels.exact.end import end_of_numbers
 from dpmodels.exact.lemmas import Of
 from dpmodels.exact.passes import Moments, Sums
 from dpmodels.exact.products import mapped
@@ -149,14 +150,7 @@ def residual_statistic(
         for block in blocks:
             w = rowmap.normalised(block)
             r = w[p] * (rowmap.box[p] / c) - mapped(ratio[None], w[:p])[0]
-            np.clip(r, -1.0, 1.0, out=r)
-            r *= r
-            r *= 2.0**30
-            np.trunc(r, out=r)
-            part = float(r.sum())
-            if not math.isfinite(part):  # a missing row: it adds nothing
-                part = float(r[~np.isnan(r)].sum())
-            total += int(part)
+            total += int(end_of_numbers(r * r, steps=2.0**30, low=0.0).sum())
     return total, c * c * 2.0**-30
 
 

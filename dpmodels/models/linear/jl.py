@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmodels.exact.rowmap import RowMap, void_missing
+from dpmodels.exact.rowmap import RowMap
 from dpmodels.models.linear.simple import (
     Released,
     declared_only,
@@ -107,7 +107,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     with np.errstate(all="ignore"):
         for block in raw.rows.blocks(given.design):
             z = rowmap.normalised(block)
-            void_missing(z)
             Y += normals(r * z.shape[1]).reshape(r, -1) @ z.T
     grid = w * 2.0**-30
     Y = np.round(Y / grid) * grid

@@ -18,10 +18,11 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.exact.end import ball_integers
 from dpmodels.exact.passes import Moments, moments_query
 from dpmodels.exact.products import cross_product, mapped, squares
 from dpmodels.exact.queries import ball_map, ball_sd
-from dpmodels.exact.rowmap import RowMap, ball_integers
+from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.sets import Ball
 from dpmodels.exact.whiten import floored_cholesky
 from dpmodels.models.linear.inference import last_fit

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
+from dpmodels.exact.statistics import Ranks
 from dpmodels.models.table.effects import Spread
 from dpmodels.models.table.intervals import critical
 from dpmodels.models.table.layout import program_of
@@ -26,7 +27,6 @@ from dpmodels.models.table.ranks import (
     fraction,
     grid_for,
     histograms,
-    move,
     penalties,
     people_histogram,
 )
@@ -163,7 +163,6 @@ def release(plan: Plan, ask: Ask) -> Release:
     most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the same: ranks are
     sums of people's means, in steps of 1/256 (``units/theory.md``, 11).
     """
-    rows, run = ask._rows, ask._run  # TODO
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
@@ -172,21 +171,32 @@ def release(plan: Plan, ask: Ask) -> Release:
     numbers = dict.fromkeys(j for j, _ in detail.jobs)
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
     unit = STEPS_OF_RANKS if request.by_person else 0
-    counts = LeavesPass(plan, design, grids, unit).total(rows, {})  # TODO
+    over = LeavesPass(plan, design, grids, unit)
     z = critical(Spread(1.0), request.level)
     values: dict[str, Array] = {}
     for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
         exact = fraction(q)
-        slack = z * math.sqrt(request.alike * rows.n * q * (1.0 - q))
+        slack = z * math.sqrt(request.alike * ask.n * q * (1.0 - q))
         slack += 2.0 / detail.each * math.log(len(grids[j]) / FAILS)
         far = math.ceil(slack)
-        scale = move(exact, grouped=False, unit=unit)
-        draw = functools.partial(run.choose, sensitivity=scale, largest=scale * (rows.n + far))
-        values[name] = grids[j][draw(name, penalties(counts[j][None], exact, unit=unit))]
+        ranks = Ranks(exact, unit=unit)
+        most = ask.n + far
+
+        def at(leaves: Any, j: int = j, ranks: Ranks = ranks) -> Any:
+            return penalties(leaves[j][None], ranks.q, unit=unit)
+
+        values[name] = grids[j][ask.choose(name, ranks, over, at, most)]
         if request.inference:
             cells = cells_for(design, j, grids[j], bought=is_bought(plan, j))
-            low = draw(f"{name} low", outward(counts[j], exact, -far, unit)) - 1
-            high = draw(f"{name} high", outward(counts[j], exact, far, unit))
+            ends = {}
+            for side, offset in (("low", -far), ("high", far)):
+
+                def beyond(leaves: Any, j: int = j, q: Fraction = exact, by: int = offset) -> Any:
+                    return outward(leaves[j], q, by, unit)
+
+                end = Ranks(exact, unit=unit, offset=offset)
+                ends[side] = ask.choose(f"{name} {side}", end, over, beyond, most)
+            low, high = ends["low"] - 1, ends["high"]
             values[f"{name} low"], values[f"{name} high"] = cells.ends(low, high)
     return Release(values, plan.guarantee, design)
 

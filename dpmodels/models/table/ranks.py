@@ -19,20 +19,21 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.shares import CountsOfPeople, shares
+from dpmodels.exact.statistics import Ranks
 from dpmodels.models.table.layout import Layout
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.steps import Step
 from dpmodels.sources.summed import counted, summed
 
 if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import Run
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.rows import Rows
 
 __all__ = [
     "GRID", "HistogramOfPeople", "QuantilePart", "fraction", "grid_for", "grid_of", "histogram",
-    "histograms", "move", "penalties", "people_histogram", "quantile_part", "release_quantiles",
+    "histograms", "penalties", "people_histogram", "quantile_part", "release_quantiles",
 ]  # fmt: skip
 
 #: Steps of a person's mass, where its ranks are asked for.
@@ -202,17 +203,6 @@ def penalties(
     return np.maximum(np.maximum(below, above), 0)
 
 
-def move(q: Fraction, *, grouped: bool, unit: int = 0) -> int:
-    """Return what one row moves the penalties of all groups by, in steps of 1/denominator.
-
-    One group: 1. Several: also ``max(q, 1 - q)`` in each of the two groups of a row that changes
-    its group. One person the same, spread over however many groups, in steps of 1 / ``unit`` of
-    one (``units/theory.md``, 11).
-    """
-    change = 2 * max(q.numerator, q.denominator - q.numerator) if grouped else 0
-    return max(q.denominator, change) * (unit or 1)
-
-
 @dataclass(frozen=True)
 class QuantilePart:
     """The quantiles of a table.
@@ -254,35 +244,46 @@ def quantile_part(layout: Layout, eps: float) -> QuantilePart:
     return QuantilePart(steps, tuple(jobs), points)
 
 
+@dataclass(frozen=True, eq=False)
+class GroupCounts:
+    """Counts at the points of a grid, by group, of people in steps of 1 / 256."""
+
+    design: Design
+    number: int
+    grid: Array
+    group: dict[int, int]
+    people: bool
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.int64]:
+        """Return (groups, points). Confidential."""
+        if self.people:
+            return people_histogram(
+                rows, self.design, self.number, self.grid, self.group, STEPS_OF_RANKS
+            )
+        found = histograms(rows, self.design, {self.number: self.grid}, self.group)
+        return found[self.number]
+
+
 def release_quantiles(
-    part: QuantilePart, layout: Layout, design: Design, rows: Rows, run: Run,
-    *, people: bool = False,
-) -> dict[str, Array]:  # fmt: skip
+    part: QuantilePart, layout: Layout, design: Design, ask: Ask, *, people: bool = False
+) -> dict[str, Array]:
     """Release the place in the grid of every quantile of every group, by step name.
 
     Privacy
     -------
     Unit: one row, or one person (whose mean is in the hull of what a row can be); replace-one.
-    Each step is pure eps-DP: :func:`move`.
+    Each step is pure eps-DP: :class:`~dpmodels.exact.statistics.Ranks`.
     """
-    found: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.int64]] = {}
+    passes: dict[tuple[int, tuple[int, ...]], GroupCounts] = {}
     out = {}
     grids = part.grids(design)
+    unit = STEPS_OF_RANKS if people else 0
     for name, number, axes, q in part.jobs:
-        if (number, axes) not in found:
+        if (number, axes) not in passes:
             group = {layout.axes[j].column: layout.axes[j].size for j in axes}
-            found[number, axes] = (
-                people_histogram(rows, design, number, grids[number], group, STEPS_OF_RANKS)
-                if people
-                else histograms(rows, design, {number: grids[number]}, group)[number]
-            )
-        exact = fraction(q)
-        unit = STEPS_OF_RANKS if people else 0
-        chosen = run.choose(
-            name,
-            penalties(found[number, axes], exact, unit=unit),
-            sensitivity=move(exact, grouped=bool(axes), unit=unit),
-            largest=(unit or 1) * exact.denominator * rows.n,
-        )
+            passes[number, axes] = GroupCounts(design, number, grids[number], group, people)
+        ranks = Ranks(fraction(q), groups=bool(axes), unit=unit)
+        by_rank = functools.partial(penalties, q=ranks.q, unit=unit)
+        chosen = ask.choose(name, ranks, passes[number, axes], by_rank, ask.n)
         out[name] = chosen.astype(float)
     return out

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.end import STEPS, end_of_numbers
 from dpmodels.exact.shares import CountsOfPeople, shares
 from dpmodels.models.table.layout import Block, Layout
 from dpmodels.sources.summed import counted, summed
@@ -45,7 +45,7 @@ def masses(t: Array) -> Array:
 
     Each column adds up to exactly 2^20: low and high are rounded down, the middle is what is left.
     """
-    low, high = (np.floor((0.5 * (1.0 + s * t)) ** 2 * STEPS) for s in (-1.0, 1.0))
+    low, high = (end_of_numbers((0.5 * (1.0 + s * t)) ** 2, low=0.0) for s in (-1.0, 1.0))
     gone = np.isnan(t)
     out = np.stack([low, STEPS - low - high, high, np.zeros_like(low)])
     out[:, gone] = 0.0

@@ -205,7 +205,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     query = replace(query, whole=noise.whole)
     values = {"table": ask(_STEP, query).values}
     if detail.quantiles:
-        values |= release_quantiles(detail.quantiles, layout, design, ask._rows, ask._run, people=people)
+        values |= release_quantiles(detail.quantiles, layout, design, ask, people=people)
     return Release(values, plan.guarantee, design, detail=TableReleased(centre, half))
 
 

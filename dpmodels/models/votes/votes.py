@@ -237,7 +237,7 @@ def vote_steps(eps: float, delta: float) -> tuple[Step, Step]:
     """Return the steps of one vote: half of eps each; delta is the failure of the margin."""
     return (
         Step(MARGIN_STEP, Pure(eps / 2), share=0.5, failure=delta),
-        Step(VOTE_STEP, Pure(eps / 2), share=0.5),
+        Step(VOTE_STEP, Pure(eps / 2), share=0.5, conditional=True),
     )
 
 

@@ -3,6 +3,7 @@
 import decimal
 import math
 import time
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, NotPrivateWarning
+from dpmodels.exact.prove import rank_reach
+from dpmodels.exact.statistics import Ranks
 from dpmodels.models.table.quantile_ends import Cells, cells_for, outward
 from dpmodels.models.table.quantile_tree import leaves_for, rank_sd
-from dpmodels.models.table.ranks import fraction, grid_for, grid_of, histogram, move, penalties
+from dpmodels.models.table.ranks import fraction, grid_for, grid_of, histogram, penalties
 from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
 from dpmodels.privacy.exponential import exponential_weights
 from dpmodels.privacy.mechanisms import Pure
@@ -27,33 +30,40 @@ def test_weights_of_the_exponential_mechanism_are_exponentials():
     w = exponential_weights(rate, 65_536)
     k = np.array([0, 1, 7, 500, len(w) - 1])
     assert [math.log(w[i]) - math.log(w[0]) for i in k] == pytest.approx(-rate * k, abs=1e-10)
-    assert w[-1] > 1 << 300
+    assert w[len(w) - 1] > 1 << 300
     assert math.exp(-rate * (len(w) - 1)) * 65_536 < 1e-34
     assert len(exponential_weights(1e-9, 100, 1000)) == 1001
 
 
 def test_weights_are_those_of_one_product_after_the_other():
-    """Relative to 2^-190, at steps of two lists and where they meet; any denominator is cheap."""
-    rate = 1.3 / (2 * 256 * 5000)
-    w = exponential_weights(rate, 65_536)
-    assert len(w) > 1 << 26 and len(w._fine) + len(w._coarse) < 1 << 16
-    m = w._short
-    with decimal.localcontext() as context:
-        context.prec = 180
-        for k in (1, m - 1, m, m + 1, 7 * m - 1, 7 * m, 12_345_678, len(w) - 1):
-            want = (-decimal.Decimal(rate) * k).exp() * (1 << 512)
-            assert abs(decimal.Decimal(w[k]) / want - 1) < decimal.Decimal(2) ** -190
+    """At most the roundings that are paid for; at steps where digits meet, whatever the rate."""
+    for rate in (0.037, 1.3 / (2 * 256 * 5000), 1e-11):
+        w = exponential_weights(rate, 65_536)
+        assert sum(map(len, w._digits)) <= 256 * 6  # no list of steps
+        with decimal.localcontext() as context:
+            context.prec = 300
+            for k in (1, 255, 256, 257, 65_535, 65_536, 12_345_678, len(w) - 2, len(w) - 1):
+                if k >= len(w):
+                    continue
+                want = (-decimal.Decimal(rate) * k).exp() * (1 << 512)
+                behind = want - decimal.Decimal(w[k])
+                assert -(2.0**-60) * k <= behind <= 4 * k + 8
+                assert behind / want < decimal.Decimal(2) ** -190
 
 
 def test_a_quantile_with_a_large_denominator_takes_no_list_of_steps():
     """q = .1234 has the denominator 5000: 53 s and 4 GB when every step had a weight."""
-    frame = pd.DataFrame({"x": np.linspace(0.0, 1.0, 1001)})
-    before = time.process_time()
-    with pytest.warns(NotPrivateWarning):
-        fit = dp.dp_quantile("~ x", frame, q=0.1234, method="em", eps=0.5, delta=0.0,
-                             bounds={"x": (0.0, 1.0)}, seed=1)  # fmt: skip
-    assert time.process_time() - before < 20.0
-    assert abs(fit.params.iloc[0] - 0.1234) < 0.2
+    frame = pd.DataFrame({"x": np.linspace(0.0, 1.0, 1001), "id": np.arange(1001) // 2})
+    for unit in (None, "id"):
+        before = time.process_time()
+        tracemalloc.start()
+        with pytest.warns(NotPrivateWarning):
+            fit = dp.dp_quantile("~ x", frame, q=0.1234, method="em", eps=0.5, delta=0.0,
+                                 bounds={"x": (0.0, 1.0)}, seed=1, unit=unit)  # fmt: skip
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert time.process_time() - before < 20.0 and most < 300e6
+        assert abs(fit.params.iloc[0] - 0.1234) < 0.3
 
 
 @pytest.mark.parametrize("noise", [ExactNoise(), SeededNoise(5)])
@@ -73,7 +83,9 @@ def test_heaps_have_no_penalty():
     counts = np.array([[3, 0, 10, 0, 2]])
     found = penalties(counts, fraction(0.5))[0]
     assert found[2] == 0 and found[1] == 2 * (7.5 - 3) and found[3] == 2 * (13 - 7.5)
-    assert move(fraction(0.9), grouped=True) == 18 and move(fraction(0.9), grouped=False) == 10
+    assert rank_reach(Ranks(fraction(0.9), groups=True)) == 18 and rank_reach(Ranks(fraction(0.9), groups=False)) == 10
+    assert rank_reach(Ranks(fraction(0.9), groups=True, offset=1)) == 20
+    assert rank_reach(Ranks(fraction(0.9), groups=False, offset=1)) == 10
 
 
 def test_the_grid_has_the_numbers_that_people_write():
