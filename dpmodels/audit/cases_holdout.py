@@ -15,6 +15,8 @@ from dpmodels.audit import (
     register_case,
 )
 from dpmodels.exact.ask import Ask
+from dpmodels.exact.prove import reach
+from dpmodels.exact.statistics import Norm
 from dpmodels.models.holdout.release import HoldoutPlan, plan_holdout, release
 from dpmodels.models.holdout.sums import (
     AtBounds,
@@ -76,16 +78,19 @@ def _check() -> ReleaseCheck:
     return ReleaseCheck("residuals by prediction", private, pair, plan.guarantee)
 
 
+NORMS: tuple[Norm, ...] = ("l2", "l1")
+
 register_case(
     "holdout",
     "fit.score",
     AuditCase(
         sensitivity=tuple(
-            SensitivityCheck(name, sums_of(one), _pairs, one.l2, norm=norm)
-            if norm == "l2"
-            else SensitivityCheck(f"{name} in L1", sums_of(one), _pairs, one.l1, norm="l1")
+            SensitivityCheck(
+                name if norm == "l2" else f"{name} in L1", sums_of(one), _pairs,
+                reach(one.statistic, "replace", norm) / one.unit, norm=norm,
+            )
             for name, one in GROUPS.items()
-            for norm in ("l2", "l1")
+            for norm in NORMS
         ),
         release=(_check(),),
     ),

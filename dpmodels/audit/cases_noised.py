@@ -114,7 +114,8 @@ class RowCheck:
         rows = Rows(as_source(_table(cells, 1)), 1)
         zero: Any = ZeroNoise()
         run = Run(plan.steps, zero)
-        made = noised_rows(plan.design, plan.layout, plan.noise, (), Ask(rows, run), keep_order=True)
+        ask = Ask(rows, run)
+        made = noised_rows(plan.design, plan.layout, plan.noise, (), ask, keep_order=True)
         return (made.values[:, 0] - made.lower) / made.scale
 
     def _log_ratio(self, plan: TablePlan, z: Array, centres: list[Array]) -> Array:

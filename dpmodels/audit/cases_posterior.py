@@ -150,7 +150,9 @@ _OBJPERT = (
     _density_check("logistic densities, add-remove", False, "add-remove"),
     _density_check("logistic densities, replace", False, "replace"),
     _density_check("poisson densities, add-remove", True, "add-remove"),
-    SensitivityCheck("column sums", _sums, _binary_pairs, STEPS * reach(Powers(2), "replace", "l2")),
+    SensitivityCheck(
+        "column sums", _sums, _binary_pairs, STEPS * reach(Powers(2), "replace", "l2")
+    ),
     SensitivityCheck("information matrix", _information, _binary_pairs, math.sqrt(2.0) * 2.0**40),
 )
 

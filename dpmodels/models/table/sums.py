@@ -72,8 +72,10 @@ class TablePass:
         """Return the tables, flat. Confidential."""
         if self.people:
             return table_of_people(rows, self.design, self.layout, self.centre, self.half)
-        parts = {"layout": self.layout, "centre": self.centre, "half": self.half}
-        return counted(rows, self.design, functools.partial(_of_blocks, **parts))[0]
+        job = functools.partial(
+            _of_blocks, layout=self.layout, centre=self.centre, half=self.half
+        )
+        return counted(rows, self.design, job)[0]
 
 
 def _of_blocks(

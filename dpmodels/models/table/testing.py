@@ -130,8 +130,8 @@ def release(plan: Plan, ask: Ask) -> Release:
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. A row with a missing cell is in the cell "(missing)", or void. Or one
-    person, who lays the mean of its rows (``units/theory.md``, 11).
+    Unit: one row; replace-one, n public. A row with a missing cell is in the cell "(missing)", or
+    void. Or one person, who lays the mean of its rows (``units/theory.md``, 11).
     """
     design = ranged_design(plan, ask)
     if design is None:
