@@ -25,7 +25,7 @@ from dpmodels.errors import (
 )
 from dpmodels.exact.ask import Ask
 from dpmodels.privacy.noise import make_noise
-from dpmodels.privacy.run import Run
+from dpmodels.privacy.run import FLOAT_NOTES, Run
 from dpmodels.quiet import tell
 from dpmodels.request import check_seed
 from dpmodels.units.person import column_of
@@ -266,12 +266,13 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     kind: type[SourceError]
     try:
         found = guarded(lambda: stage(door.plan, Ask(rows, run, door.guarantee.relation)))
-        _check_ending(run, door.guarantee, replied=_replied(found))
-        return found
     except ClusterError as error:
         kind, lost = ClusterError, error.args[0]
     except SourceError as error:
         kind, lost = SourceError, error.args[0]
+    else:
+        _check_ending(run, door.guarantee, replied=_replied(found))
+        return found
     finally:
         if isinstance(rows, (Rows, PeopleRows)):
             rows.close()
@@ -297,7 +298,7 @@ def _check_ending(run: Run, guarantee: Guarantee, *, replied: bool) -> None:
     tested = any(step.reply_test for step in steps.values())
     if left and (replied or not tested):
         raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
-    if run.float_note and not guarantee.notes:
+    if run.float_note and not set(FLOAT_NOTES) & set(guarantee.notes):
         raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
 
 

@@ -348,6 +348,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
     Public: reads no data, costs nothing.
     """
     from dpmodels.methods_table import MethodTable, OptionTable
+    from dpmodels.privacy.own_proofs import own_proof_of
 
     entries: Callable[[], dict[tuple[str, str], Method]] = _entries
     if name is None:
@@ -359,6 +360,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
                 "needs": ", ".join(m.needs),
                 "relations": ", ".join(m.relations),
                 "inference": m.inference,
+                "proof": getattr(own_proof_of(m.verb, m.name), "said", ""),
                 "comparison_only": m.comparison_only,
                 "reference": m.reference,
             }
