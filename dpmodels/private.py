@@ -28,6 +28,7 @@ from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import FLOAT_NOTES, Run
 from dpmodels.quiet import tell
 from dpmodels.request import check_seed
+from dpmodels.sources.windows import OfRows
 from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
@@ -257,9 +258,6 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     Under the guard: no warning gets out, and an exception says nothing of the rows. A second
     stage for one charge is refused.
     """
-    from dpmodels.sources.people import PeopleRows
-    from dpmodels.sources.rows import Rows
-
     if not door._runs:
         raise PrivacyBugError("this call was charged once and its stage ran already")
     run = door._runs.pop()  # of two threads one gets it
@@ -274,7 +272,7 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
         _check_ending(run, door.guarantee, replied=_replied(found))
         return found
     finally:
-        if isinstance(rows, (Rows, PeopleRows)):
+        if isinstance(rows, OfRows):  # votes are not
             rows.close()
     if kind is ClusterError:
         raise ClusterError(f"{lost}. {door.stopped(run.untouched)}")
