@@ -269,7 +269,7 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     except SourceError as error:
         kind, lost = SourceError, error.args[0]
     else:
-        _check_ending(run, door.guarantee, replied=_replied(found))
+        _check_ending(run.undrawn, door.guarantee, run.float_note, replied=_replied(found))
         return found
     finally:
         if isinstance(rows, OfRows):  # votes are not
@@ -285,18 +285,20 @@ def _replied(found: Any) -> bool:
     return first is not None and bool(getattr(first, "reply", True))
 
 
-def _check_ending(run: Run, guarantee: Guarantee, *, replied: bool) -> None:
+def _check_ending(
+    undrawn: tuple[str, ...], guarantee: Guarantee, floats: bool, *, replied: bool
+) -> None:
     """Refuse what a stage returned if a planned step was not drawn, or a note is missing.
 
     A step may be left out where it is conditional on an answer before it, or behind a test of
     which there was no reply.
     """
     steps = {step.name: step for step in guarantee.inner or guarantee.steps}
-    left = [name for name in run.undrawn if not steps[name].conditional]
+    left = [name for name in undrawn if not steps[name].conditional]
     tested = any(step.reply_test for step in steps.values())
     if left and (replied or not tested):
         raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
-    if run.float_note and not set(FLOAT_NOTES) & set(guarantee.notes):
+    if floats and not set(FLOAT_NOTES) & set(guarantee.notes):
         raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
 
 

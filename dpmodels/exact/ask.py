@@ -240,7 +240,7 @@ class Ask:
             raise PrivacyBugError(f"step {step!r}: the sums have not the shape of their statistic")
         budget = mechanism.eps if isinstance(mechanism, Pure) else mechanism.mu
         values = self._drawn(step, query, flat, weights, moved, added.step, norm)
-        sd = moved / (budget * weights) * query.unit
+        sd = moved * query.unit / (budget * weights)
         return Noisy(statistic.shaped(values, norm), statistic.shaped(sd, norm), norm == "l1")
 
     def _drawn(
