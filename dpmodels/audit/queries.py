@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.audit.replay import rows_for
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.ask import ALL, Added, Ask, Noisy, Query, Read
 from dpmodels.exact.lemmas import Of
@@ -40,7 +41,6 @@ from dpmodels.exact.statistics import (
     Sum,
     Tree,
 )
-from dpmodels.audit.replay import rows_for
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import ROUND_UP, Run
@@ -197,7 +197,7 @@ def _sum(s: Sum, k: Any, people: bool) -> bool:
     if people and 0 <= count <= one:
         # the mean over a person's rows, void ones among them: no longer than the part that is not
         inner = s.set.of if isinstance(s.set, Hull) else s.set
-        return not count and not any(x) or _in(inner, x, count, True)
+        return (not count and not any(x)) or _in(inner, x, count, True)
     return count in (0, one) and (_in(s.set, x, one, people) if count else not any(x))
 
 
@@ -264,7 +264,10 @@ def _rows_of(M: Any, p: int, known: bool, rx: float, ry: float) -> bool:
     if known and not z[0]:
         return not any(z)
     x, y = z[known:p], z[p]
-    return sum(v * v for v in x) <= Fraction(rx * (1 + 1e-12)) ** 2 * _ONE**2 and abs(y) <= Fraction(ry) * _ONE
+    return (
+        sum(v * v for v in x) <= Fraction(rx * (1 + 1e-12)) ** 2 * _ONE**2
+        and abs(y) <= Fraction(ry) * _ONE
+    )
 
 
 def _split(s: Split, k: Any, people: bool) -> bool:
@@ -509,7 +512,9 @@ def drawn_sd(one: Asked, door: type[Ask] = Ask) -> tuple[Array, Array]:
         query.unit, query.factor, query.whole,
     )  # fmt: skip
     source: Any = _Scales()
-    noisy = door(None, Run((Step(one.step, one.mechanism),), source), one.relation)(one.step, nought)
+    noisy = door(None, Run((Step(one.step, one.mechanism),), source), one.relation)(
+        one.step, nought
+    )
     return noisy.values, noisy.sd
 
 
@@ -534,7 +539,7 @@ def _parts(statistic: Any, shaped: Any) -> Any:
 
 def statistics(asked: list[Asked]) -> list[tuple[Any, str]]:
     """Return the different statistics that were asked for, with their relations."""
-    found = {}
+    found: dict[tuple[Any, str], None] = {}
     for one in asked:
         if not isinstance(one.query.statistic, Of):
             found[(one.query.statistic, one.relation)] = None
