@@ -31,7 +31,7 @@ from dpmodels.quiet import quiet
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
 
-__all__ = ["Draw", "ReplayRun", "replay_ratios", "replay_stage"]
+__all__ = ["Draw", "ReplayRun", "replay_ratios", "replay_stage", "rows_for"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,6 +262,27 @@ class ReplayRun(Run):
         return None if out is None else np.array(out)
 
 
+def rows_for(plan: Plan, data: Mapping[str, Any], units: int | None = None, seed: int = 0) -> Any:
+    """Return columns as the rows (or people) that the private stage of a plan reads.
+
+    ``units``: how many there are, in place of what the plan says. Under add-remove the columns may
+    have any length.
+    """
+    from dpmodels.sources.adapt import DictSource
+    from dpmodels.sources.kept import CappedRows
+    from dpmodels.sources.people import PeopleRows
+    from dpmodels.sources.rows import Rows
+
+    n = len(next(iter(data.values())))
+    person, public_n = plan.request.unit, plan.n is not None
+    if person is None:
+        return Rows(DictSource(data), n, public_n=public_n)
+    if person.most:
+        people = PeopleRows(DictSource(data), units or plan.people or 0, person)
+        return CappedRows(people, plan.design.kinds, SeededNoise(seed))
+    return PeopleRows(DictSource(data), units or plan.n or n, person, public_n=public_n)
+
+
 def replay_stage(
     plan: Plan, data: Mapping[str, Any], seed: int, first: Mapping[str, Draw] | None = None
 ) -> dict[str, Draw]:
@@ -271,20 +292,9 @@ def replay_stage(
     """
     from dpmodels.exact.ask import Ask
     from dpmodels.registry import backend_of
-    from dpmodels.sources.adapt import DictSource
-    from dpmodels.sources.kept import CappedRows
-    from dpmodels.sources.people import PeopleRows
-    from dpmodels.sources.rows import Rows
 
     run = ReplayRun(plan.steps, seed, first)
-    n = len(next(iter(data.values())))
-    person, public_n = plan.request.unit, plan.n is not None
-    rows: Any = Rows(DictSource(data), n, public_n=public_n)
-    if person is not None and person.most:
-        people = PeopleRows(DictSource(data), plan.people or 0, person)
-        rows = CappedRows(people, plan.design.kinds, SeededNoise(seed))
-    elif person is not None:
-        rows = PeopleRows(DictSource(data), plan.n or n, person, public_n=public_n)
+    rows = rows_for(plan, data, seed=seed)
     with quiet(), np.errstate(all="ignore"):
         backend_of(plan).release(plan, Ask(rows, run, plan.guarantee.relation))
     return run.drawn

@@ -1,0 +1,557 @@
+"""Audits made of queries: what a stage asked, and the four laws of each query on hostile units.
+
+:class:`Recorder` is the door of a stage that keeps what it was asked. Of each query the laws of
+``exact/theory.md`` 1.8 follow without a word by hand: **set** (what one unit lays down, through the
+production pass, is an element, in exact integers), **reach** (elements at which distances are
+largest, against the prover), **place** (a table is the sum of its units) and **noise** (the drawn
+sd). Synthetic data only.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.audit.replay import rows_for
+from dpmodels.errors import PrivacyBugError
+from dpmodels.exact.ask import ALL, Added, Ask, Noisy, Query, Read
+from dpmodels.exact.lemmas import Of
+from dpmodels.exact.prove import reach
+from dpmodels.exact.rowmap import STEPS
+from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Mass, Trace
+from dpmodels.exact.statistics import (
+    Along,
+    ByClass,
+    Cells,
+    Gram,
+    Norm,
+    Objective,
+    Pair,
+    Powers,
+    Split,
+    Stack,
+    Sum,
+    Tree,
+)
+from dpmodels.privacy.mechanisms import Pure
+from dpmodels.privacy.noise import SeededNoise
+from dpmodels.privacy.run import ROUND_UP, Run
+from dpmodels.privacy.steps import Step
+from dpmodels.quiet import quiet
+
+if TYPE_CHECKING:
+    from dpmodels.planning import Plan
+
+__all__ = [
+    "Asked", "Recorder", "corners", "drawn_sd", "holds", "noise_ratio", "reach_ratio", "statistics",
+]  # fmt: skip
+
+Integers = npt.NDArray[np.object_]
+_ONE = int(STEPS)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One query as a stage asked it."""
+
+    step: str
+    query: Query
+    mechanism: Any
+    relation: str
+    added: Added
+    noisy: Noisy
+    units: int = 1
+    people: bool = False
+
+    @property
+    def norm(self) -> Norm:
+        """Of the mechanism's noise."""
+        return "l1" if isinstance(self.mechanism, Pure) else "l2"
+
+    def laid(self, sums: Any, units: int = 1) -> Any:
+        """Return the entries of exact sums of some units, in steps of the statistic.
+
+        Exact: fractions where a route has a finer lattice; of a scoring pass in real units.
+        """
+        statistic: Any = self.query.statistic
+        part = self.query.part
+        if isinstance(part, functools.partial) and "total" in part.keywords:
+            # a cell that completes the public number of units: of these units alone
+            whole = part.keywords["total"] // self.units * units
+            part = functools.partial(part.func, *part.args, **{**part.keywords, "total": whole})
+        added = part(sums)
+        return in_steps(statistic, statistic.flat(added.values, self.norm), added.step)
+
+    def ratio(self, laid: Any, other: Any) -> float:
+        """Return how far two contributions are apart, over what the prover says one unit moves."""
+        statistic: Any = self.query.statistic
+        moved = np.asarray(laid - other, dtype=float) * statistic.step
+        length = _length(moved * statistic.weights(self.norm), self.norm)
+        return length / reach(statistic, self.relation, self.norm)
+
+
+def in_steps(statistic: Any, flat: Any, step: Any) -> Any:
+    """Return entries in steps of the statistic, exactly: a route may have its own."""
+    flat = np.asarray(flat)
+    if step is None:
+        return flat.astype(object)
+    own = np.broadcast_to(np.asarray(step, dtype=float), flat.shape).ravel()
+    sizes = [Fraction(float(s)) / Fraction(statistic.step) for s in own]
+    out = np.empty(flat.shape, dtype=object)
+    out[:] = [int(v) * size for v, size in zip(flat, sizes, strict=True)]
+    return out
+
+
+class Recorder(Ask):
+    """The door of a stage that keeps what it was asked."""
+
+    def __init__(self, rows: Any, run: Run, relation: str = "replace") -> None:
+        super().__init__(rows, run, relation)
+        self.asked: list[Asked] = []
+        #: (ranks, pass, penalties) of choices.
+        self.chosen: list[tuple[Any, Any, Callable[[Any], Any]]] = []
+        #: (pass, bins of units) of histograms whose bins are private.
+        self.binned: list[tuple[Any, Callable[[Any], Any]]] = []
+
+    def __call__(self, step: str, query: Query, read: Read = ALL) -> Noisy:
+        """Ask, and keep."""
+        mechanism = self._run.mechanism(step)
+        noisy = super().__call__(step, query, read)
+        added = query.part(self._total(query.over, read))
+        units = int(getattr(self._rows, "n", 1))
+        self.asked.append(
+            Asked(step, query, mechanism, self._relation, added, noisy, units, self.by_person)
+        )
+        return noisy
+
+    def choose(self, step: str, ranks: Any, over: Any, penalties: Any, largest: int) -> Any:
+        """Choose, and keep."""
+        self.chosen.append((ranks, over, penalties))
+        return super().choose(step, ranks, over, penalties, largest)
+
+    def bins(self, step: str, over: Any, find: Any, tau: float) -> Any:
+        """Release the bins above a threshold, and keep what finds them."""
+        self.binned.append((over, find))
+        return super().bins(step, over, find, tau)
+
+
+# --- set -----------------------------------------------------------------------------------------
+def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) -> bool:
+    """Whether entries (in steps of the statistic) can be what one unit lays down.
+
+    Parameters
+    ----------
+    statistic : Statistic
+    k : array
+        Exact integers; of :class:`~dpmodels.exact.statistics.Along` fractions.
+    people : bool
+        The unit has rows of which the entries are means or sums.
+    """
+    if not isinstance(statistic, Along):
+        finer = [Fraction(v).denominator for v in k]
+        if max(finer) > 1 and not (isinstance(statistic, Sum) and max(finer) <= _ONE):
+            return False  # vectors alone may be on a finer lattice
+        k = _exact([int(v) if d == 1 else v for v, d in zip(k, finer, strict=True)])
+    if isinstance(statistic, Gram):
+        return _gram(statistic, k, people, statistic.svec(norm))
+    return bool(_HOLDS[type(statistic)](statistic, k, people))
+
+
+def _exact(values: Any) -> Integers:
+    out = np.empty(np.shape(values), dtype=object)
+    out[...] = values
+    return out
+
+
+def _in(of: Any, k: Any, one: int, people: bool) -> bool:
+    """Whether integers in steps of a radius over ``one`` are in a set: sizes of steps are free."""
+    if isinstance(of, Hull):
+        return _in(of.of, k, one, True)
+    if isinstance(of, Ball):
+        return sum(v * v for v in k) <= Fraction(of.radius) ** 2 * one * one
+    if isinstance(of, Box):
+        top = Fraction(of.radius) * one
+        return all(of.low * top <= v <= top for v in k)
+    if isinstance(of, (Mark, Mass)) and people:
+        return all(v >= 0 for v in k) and sum(k) <= one
+    if isinstance(of, (Interval, Mark)):  # integers, or marks: steps are 1
+        return of.holds(k)
+    # what a Mass or blocks of numbers >= 0 may hold, in the next coarser steps
+    return of.holds(_exact([-(-v * _ONE // one) for v in k]))
+
+
+def _sum(s: Sum, k: Any, people: bool) -> bool:
+    one = round(1.0 / s.step)
+    if not s.count > 0.0:
+        return _in(s.set, k, one, people)
+    count = k[0] if s.count_first else k[-1]
+    x = k[1:] if s.count_first else k[:-1]
+    if people and 0 <= count <= one:
+        # the mean over a person's rows, void ones among them: no longer than the part that is not
+        inner = s.set.of if isinstance(s.set, Hull) else s.set
+        return (not count and not any(x)) or _in(inner, x, count, True)
+    return count in (0, one) and (_in(s.set, x, one, people) if count else not any(x))
+
+
+def _symmetric(k: Any, dim: int, svec: bool) -> Any:
+    M = np.empty((dim, dim), dtype=object)
+    upper = np.triu_indices(dim)
+    if svec:
+        upper = (
+            np.concatenate([np.arange(dim), np.triu_indices(dim, 1)[0]]),
+            np.concatenate([np.arange(dim), np.triu_indices(dim, 1)[1]]),
+        )
+    M[upper] = k
+    M.T[upper] = k
+    return M
+
+
+def _root(M: Any) -> Any:
+    """Return z with zz' = M in integers, up to its sign; None where there is none."""
+    diagonal = [int(v) for v in np.diag(M)]
+    if any(v < 0 or math.isqrt(v) ** 2 != v for v in diagonal):
+        return None
+    z = _exact([math.isqrt(v) for v in diagonal])
+    first = next((j for j, v in enumerate(z) if v), None)
+    if first is not None:
+        z = _exact([v if M[first, j] >= 0 else -v for j, v in enumerate(z)])
+    return z if (np.outer(z, z) == M).all() else None
+
+
+def _semidefinite(M: Any) -> bool:
+    """Whether an integer matrix is positive semidefinite: elimination in fractions."""
+    A = _exact([[Fraction(int(v)) for v in row] for row in M])
+    for j in range(len(A)):
+        if A[j, j] < 0 or (A[j, j] == 0 and any(A[j, j:])):
+            return False
+        if A[j, j] > 0:
+            A[j:, j:] = A[j:, j:] - np.outer(A[j:, j], A[j, j:]) / A[j, j]
+    return True
+
+
+def _gram(s: Gram, k: Any, people: bool, svec: bool = True) -> bool:
+    M = _symmetric(k, s.dim, svec)
+    if isinstance(s.set, Trace):
+        limit = Fraction(s.set.radius) ** 2 * _ONE**2
+        return sum(np.diag(M)) <= limit and _semidefinite(M)
+    z = _root(M)
+    if z is None:
+        return isinstance(s.set, Ball) and _rounded_once(M, Fraction(s.set.radius) ** 2 * _ONE**2)
+    return any(s.set.holds(_exact(sign * z)) for sign in (1, -1))
+
+
+def _rounded_once(M: Any, limit: Fraction) -> bool:
+    """Whether M is zz' rounded down entry by entry, of rows by cell (``exact/theory.md`` 1.7)."""
+    values = np.linalg.eigvalsh(M.astype(float))
+    return sum(np.diag(M)) <= limit and float(np.abs(values[:-1]).max(initial=0.0)) <= len(M)
+
+
+def _rows_of(M: Any, p: int, known: bool, rx: float, ry: float) -> bool:
+    """Whether M is zz' of z = (1, x, y) or (x, y) with |x| <= rx, |y| <= ry."""
+    z = _root(M)
+    if z is None:
+        return False
+    if known and z[0] not in (0, _ONE):
+        return False
+    if known and not z[0]:
+        return not any(z)
+    x, y = z[known:p], z[p]
+    return (
+        sum(v * v for v in x) <= Fraction(rx * (1 + 1e-12)) ** 2 * _ONE**2
+        and abs(y) <= Fraction(ry) * _ONE
+    )
+
+
+def _split(s: Split, k: Any, people: bool) -> bool:
+    return _rows_of(_symmetric(k, s.p + 1, False), s.p, s.known, s.rx, s.ry)
+
+
+def _objective(s: Objective, k: Any, people: bool) -> bool:
+    p, upper = s.p, np.triu_indices(s.p)
+    if any(v % 2 for v in k[:p]):
+        return False
+    M = np.empty((p + 1, p + 1), dtype=object)
+    halves = [v if i == j else Fraction(v, 2) for v, i, j in zip(k[p:], *upper, strict=True)]
+    M[upper] = halves
+    M.T[upper] = halves
+    M[:p, p] = M[p, :p] = [v // 2 for v in k[:p]]
+    # the response alone is in no entry: it follows from X'y
+    j = next((j for j in range(p) if M[j, j]), None)
+    square = Fraction(M[j, p] ** 2) / M[j, j] if j is not None else Fraction(0)
+    M[p, p] = int(square) if square.denominator == 1 else -1
+    return _rows_of(M, p, False, s.rx, s.ry)
+
+
+def _powers(s: Powers, k: Any, people: bool) -> bool:
+    d, count = s.d, k[0]
+    u, squares = k[1 : d + 1], k[d + 1 :]
+    if not (0 <= count <= _ONE if people else count in (0, _ONE)):
+        return False
+    inside = all(s.low * count <= v <= count for v in u) and all(0 <= q <= count for q in squares)
+    if people:  # a mean of squares is not below the square of the mean, roundings aside
+        return inside and all(v * v <= (q + 2) * count for v, q in zip(u, squares, strict=True))
+    return inside and all(
+        abs(Fraction(v * v, _ONE) - q) < 2 for v, q in zip(u, squares, strict=True)
+    )
+
+
+def _pair(s: Pair, k: Any, people: bool) -> bool:
+    count, x, y, xx, xy, yy = k
+    z = _root(_symmetric([count, x, y, xx, xy, yy], 3, False))
+    return z is not None and any(s.set.holds(_exact(sign * z[[1, 2, 0]])) for sign in (1, -1))
+
+
+def _cells(s: Cells, k: Any, people: bool) -> bool:
+    one = round(1.0 / s.step)
+    parts = np.split(k, np.cumsum(s.sizes)[:-1])
+    return all(sum(part) == one and all(v >= 0 for v in part) for part in parts)
+
+
+def _tree(s: Tree, k: Any, people: bool) -> bool:
+    one = round(1.0 / s.step)
+    parts = np.split(k, np.cumsum(s.sizes)[:-1])
+    if not people and any(v not in (0, one) for v in k):
+        return False
+    return all(sum(part) <= one and all(v >= 0 for v in part) for part in parts)
+
+
+def _by_class(s: ByClass, k: Any, people: bool) -> bool:
+    x, counts = s.parts(k)
+    mine = [j for j in range(s.classes) if any(x[j]) or (len(counts) and counts[j])]
+    if len(mine) > 1:
+        return False
+    if not mine:
+        return True
+    at = mine[0]
+    if not len(counts):
+        return _sum(s.each, x[at], people)
+    entry = [counts[at], *x[at]] if s.each.count_first else [*x[at], counts[at]]
+    return _sum(s.each, _exact(entry), people)
+
+
+def _stack(s: Stack, k: Any, people: bool) -> bool:
+    ends = np.cumsum([part.size for part in s.parts])[:-1]
+    pieces = zip(s.parts, np.split(k, ends), strict=True)
+    return all(bool(_HOLDS[type(part)](part, piece, people)) for part, piece in pieces)
+
+
+#: Radii of a pass are floats: products of them are off by some units in the last place.
+_FLOATS = 1.0 + 2.0**-40
+
+
+def _along(s: Along, k: Any, people: bool) -> bool:
+    *matrices, score = s.parts(np.asarray(k, dtype=float))
+    if not float(score @ score) <= s.clip**2 * _FLOATS:
+        return False
+    for M, radius in zip(matrices, s.radii, strict=True):
+        # integers of at most 2^40, so that these floats are exact but for the radius
+        E = M / radius**2
+        values = np.linalg.eigvalsh(E)
+        step = s.r * 2.0**-39  # by cell every entry is rounded once
+        if not np.trace(E) <= _FLOATS or values[0] < -step:
+            return False
+        if s.people:
+            continue
+        if values[:-1].max(initial=0.0) > step:  # one row: a multiple of e e'
+            return False
+        length = np.sqrt(score @ score)
+        if length > 2.0**-8 * s.clip and values[-1] > 2.0**-16:
+            e = score / length  # and its score along the same e, up to the lattice
+            if e @ E @ e < values[-1] * (1.0 - 2.0**-16):
+                return False
+    return True
+
+
+_HOLDS: dict[type, Callable[[Any, Any, bool], bool]] = {
+    Along: _along, ByClass: _by_class, Cells: _cells, Gram: _gram, Objective: _objective,
+    Pair: _pair, Powers: _powers, Split: _split, Stack: _stack, Sum: _sum, Tree: _tree,
+}  # fmt: skip
+
+
+# --- reach ---------------------------------------------------------------------------------------
+def corners(statistic: Any, norm: Norm, rng: np.random.Generator) -> Array:
+    """Return contributions (m, size) of elements far from each other, weighted, in real units."""
+    weights = statistic.weights(norm)
+    flats = (statistic.flat(k, norm) for k in _elements(statistic, rng))
+    return np.array([np.asarray(k, dtype=float) * statistic.step * weights for k in flats])
+
+
+def _elements(statistic: Any, rng: np.random.Generator) -> Iterator[Any]:
+    if isinstance(statistic, Along):
+        yield from _of_a_pass(statistic)
+    elif isinstance(statistic, Cells):
+        yield from _tables(statistic)
+    elif isinstance(statistic, ByClass):
+        for k in statistic.set.corners(rng):
+            yield from _classes(statistic, k)
+    elif isinstance(statistic, Stack):
+        many = [list(_elements(part, np.random.default_rng(1))) for part in statistic.parts]
+        for k in zip(*many, strict=False):
+            yield list(k)
+    else:
+        for k in statistic.set.corners(rng):
+            yield statistic.of(k)
+
+
+def _classes(s: ByClass, k: Any) -> Iterator[Any]:
+    """Yield a unit in the first class and in the last."""
+    for sign in (1, -1):
+        placed = s.of(_exact([sign * abs(int(v)) if j == 0 else v for j, v in enumerate(k)]))
+        yield placed
+    yield s.of(k)
+
+
+def _tables(s: Cells) -> Iterator[Any]:
+    """Yield the whole mass in the first cell of every table, and in the last."""
+    one = round(1.0 / s.step)
+    for at in (0, -1):
+        parts = [np.zeros(size, dtype=object) for size in s.sizes]
+        for part in parts:
+            part[at] = one
+        yield np.concatenate(parts)
+
+
+def _of_a_pass(s: Along) -> Iterator[Any]:
+    """Yield rows with and without a matrix, with a score of either sign; people's parts apart.
+
+    Of rows the worst are either opposite scores along one vector, one of them without matrices, or
+    two vectors whose angle has the cosine ``1 / (2 kappa)``.
+    """
+    m = math.fsum((R * R / sd) ** 2 for R, sd in zip(s.radii, s.noise, strict=True))
+    cosine = min(1.0, 0.5 * (s.clip / s.score_noise) ** 2 / m)
+    first, second = np.eye(s.r)[0], np.eye(s.r)[-1]
+    vectors = [first, second]
+    if s.r > 1:
+        vectors.append(cosine * first + math.sqrt(1.0 - cosine**2) * second)
+    for e in vectors:
+        for there in (0.0, 1.0):
+            for f in vectors if s.people else (e,):
+                for score in (-1.0, 0.0, 1.0):
+                    yield [
+                        *(there * R**2 * np.outer(e, e) for R in s.radii), score * s.clip * f
+                    ]  # fmt: skip
+
+
+def _length(v: Array, norm: Norm) -> float:
+    return float(np.abs(v).sum()) if norm == "l1" else float(np.sqrt((v * v).sum()))
+
+
+def attained(statistic: Any, relation: str, norm: Norm) -> float:
+    """Return the largest distance of two elements (of one and none), weighted."""
+    found = corners(statistic, norm, np.random.default_rng(1))
+    if relation != "replace":
+        return max(_length(one, norm) for one in found)
+    best = 0.0
+    for i, one in enumerate(found):
+        gaps = np.abs(found[i + 1 :] - one)
+        if len(gaps):
+            sizes = gaps.sum(axis=1) if norm == "l1" else np.sqrt((gaps * gaps).sum(axis=1))
+            best = max(best, float(sizes.max()))
+    return best
+
+
+def reach_ratio(statistic: Any, relation: str, norm: Norm) -> float | None:
+    """Return the largest distance of two elements over the reach; None where there is no proof."""
+    try:
+        moved = reach(statistic, relation, norm)
+    except PrivacyBugError:
+        return None
+    return attained(statistic, relation, norm) / moved
+
+
+# --- noise ---------------------------------------------------------------------------------------
+class _Scales:
+    """A source whose draws are the scales themselves, exactly: what is drawn can be read off."""
+
+    private = True
+
+    def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[Any]:
+        return [Fraction(math.isqrt(sigma2.numerator), math.isqrt(sigma2.denominator))] * size
+
+    def discrete_laplace(self, scale: Fraction, size: int) -> list[Any]:
+        return [scale] * size
+
+
+@dataclass(frozen=True, eq=False)
+class _Nothing:
+    """A pass over no rows that sums to what it is told."""
+
+    sums: Any = None
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
+        return self.sums
+
+
+def _nought(values: Any) -> Any:
+    if isinstance(values, tuple):
+        return tuple(_nought(v) for v in values)
+    values = np.asarray(values)
+    out = np.zeros(values.shape, dtype=values.dtype)
+    if values.dtype == object:
+        out[...] = 0
+    return out
+
+
+def drawn_sd(one: Asked, door: type[Ask] = Ask) -> tuple[Array, Array]:
+    """Return (sd or scale that is drawn, that which the stage is told), every entry.
+
+    The production door asks the query of a table of nothing, with a source that returns the scale
+    of every draw in place of a draw.
+    """
+    query = one.query
+    nought = Query(
+        query.statistic, _Nothing(), lambda _: Added(_nought(one.added.values), one.added.step),
+        query.unit, query.factor, query.whole,
+    )  # fmt: skip
+    source: Any = _Scales()
+    noisy = door(None, Run((Step(one.step, one.mechanism),), source), one.relation)(
+        one.step, nought
+    )
+    return noisy.values, noisy.sd
+
+
+def noise_ratio(one: Asked, door: type[Ask] = Ask) -> tuple[float, float]:
+    """Return the least and the largest of ``sd mu w / (reach ROUND_UP)`` over all entries."""
+    statistic: Any = one.query.statistic
+    drawn, told = drawn_sd(one, door)
+    budget = one.mechanism.eps if one.norm == "l1" else one.mechanism.mu
+    entries = np.asarray(statistic.flat(_parts(statistic, drawn), one.norm), dtype=float)
+    moved = reach(statistic, one.relation, one.norm) * one.query.factor * ROUND_UP
+    ratio = entries * budget * statistic.weights(one.norm) / (moved * one.query.unit)
+    same = np.asarray(drawn / (told * ROUND_UP))
+    return float(min(ratio.min(), same.min())), float(max(ratio.max(), same.max()))
+
+
+def _parts(statistic: Any, shaped: Any) -> Any:
+    """Return what ``flat`` takes, of what ``shaped`` gave."""
+    if isinstance(statistic, Along):
+        return statistic.parts(shaped)
+    return shaped
+
+
+def statistics(asked: list[Asked]) -> list[tuple[Any, str]]:
+    """Return the different statistics that were asked for, with their relations."""
+    found: dict[tuple[Any, str], None] = {}
+    for one in asked:
+        if not isinstance(one.query.statistic, Of):
+            found[(one.query.statistic, one.relation)] = None
+    return list(found)
+
+
+def recorded(plan: Plan, data: Mapping[str, Any], seed: int = 0) -> Recorder:
+    """Run the private stage of a plan on columns; return the door with what it was asked."""
+    from dpmodels.registry import backend_of
+
+    run = Run(plan.steps, SeededNoise(seed))
+    door = Recorder(rows_for(plan, data, seed=seed), run, plan.guarantee.relation)
+    with quiet(), np.errstate(all="ignore"):
+        backend_of(plan).release(plan, door)
+    return door
