@@ -9,9 +9,9 @@ import numpy as np
 from dpmodels.errors import RequestError, shown
 from dpmodels.results import formats as f
 from dpmodels.results import inference
-from dpmodels.results.design_facts import event, response, row_norm, rows_used
-from dpmodels.results.notes import no_reply_page, notes_of
-from dpmodels.tables import Column, Layout, Page, Row, Table
+from dpmodels.results.notes import STARS, marks_of, no_reply_page, shown_notes
+from dpmodels.results.record import event, response, row_norm, rows_used
+from dpmodels.tables import RULE, Column, Layout, Page, Row, Table
 from dpmodels.tables.table import check_format
 from dpmodels.units.person import column_of, named
 from dpmodels.verbs import verb_of
@@ -26,7 +26,7 @@ __all__ = ["Page", "Summary", "build"]
 
 #: A summary is a table like any other.
 Summary = Table
-_LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True)
+_LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, span="{}{}")
 
 
 def build(
@@ -36,6 +36,7 @@ def build(
     digits: int = 4,
     stars: bool = False,
     notes: bool = True,
+    full: bool = False,
     level: float | None = None,
     exponentiate: bool = False,
 ) -> Summary:
@@ -66,7 +67,7 @@ def build(
         columns=columns,
         rows=rows,
         page=no_reply_page(record) if silent else None,
-        notes=_notes(record, stars, exponentiate) if notes and not silent else (),
+        notes=_notes(record, exponentiate, full) if notes and not silent else (),
         statement=f.greek(record.guarantee.statement()),
         more=more,
         layout=_LAYOUT,
@@ -74,12 +75,12 @@ def build(
     )
 
 
-def _notes(record: Record, stars: bool, exponentiate: bool) -> tuple[str, ...]:
+def _notes(record: Record, exponentiate: bool, full: bool) -> tuple[str, ...]:
     said = (
         "Exponentiated: estimates and ends of intervals; standard errors and tests are those of "
         "the coefficients."
     )
-    return (*((said,) if exponentiate else ()), *notes_of(record, stars=stars))
+    return (*((said,) if exponentiate else ()), *shown_notes(record, full=full))
 
 
 def _header(record: Record) -> tuple[tuple[str, str], ...]:
@@ -167,26 +168,25 @@ def _table(
     p = inference.p_values(est)
     letter = "z" if est.use_t is None else "t"
     z = f.column(inference.statistics(est), max(digits - 2, 1))
+    error = inference.deciding(est)
+    parts = {kind: inference.standard_errors(est, kind) for kind in ("sampling", "privacy")}
+    few = f.decimals_of(error if np.isfinite(error).any() else parts["privacy"], digits)
+    marks, legend = marks_of(record)
 
     def ends(one: Array, other: Array) -> list[str]:
-        return f.column(one, digits, other)
+        return f.column(one, few, other)
 
     errors = "Std. Error"
+    marked = [m + f.stars(v) for m, v in zip(marks, p, strict=True)] if stars else marks
     spec = (
         (Column(left=True, width=8, stretch=_LAYOUT.width, over=True, blocks=(0, 1)), est.names),
-        (Column(estimates, width=10), f.column(params, digits)),
+        (Column(estimates, width=10), f.column(params, few)),
         (
             Column("total", errors, width=8, blocks=(0, 1), alone=errors),
-            f.column(inference.deciding(est), digits),
+            f.column(error, few),
         ),
-        (
-            Column("sampling", errors, width=8, blocks=(1,)),
-            f.column(inference.standard_errors(est, "sampling"), digits),
-        ),
-        (
-            Column("privacy", errors, width=7, blocks=(1,)),
-            f.column(inference.standard_errors(est, "privacy"), digits),
-        ),
+        (Column("sampling", errors, width=8, blocks=(1,)), f.column(parts["sampling"], few)),
+        (Column("privacy", errors, width=7, blocks=(1,)), f.column(parts["privacy"], few)),
         (
             Column("share", errors, width=7, wide=False, blocks=(1,)),
             [f.percent(v) for v in inference.privacy_share(est)],
@@ -195,11 +195,12 @@ def _table(
         (Column(f"P>|{letter}|", width=8), f.tested([f.p_value(v) for v in p], est.untested)),
         (Column(low_name, width=7), ends(low, high)),
         (Column(high_name, width=8), ends(high, low)),
-        *([(Column(width=3), [f.stars(v) for v in p])] if stars else []),
+        *([(Column(left=True, width=3 if stars else 1), marked)] if any(marked) or stars else []),
     )
     columns = tuple(column for column, _ in spec)
     cells = zip(*(texts for _, texts in spec), strict=True)
-    return columns, tuple(Row(texts) for texts in cells)
+    said = [Row((words, ""), span=True) for words in (*legend, *((STARS,) if stars else ()))]
+    return columns, (*(Row(texts) for texts in cells), *((RULE, *said) if said else ()))
 
 
 def response_of(record: Record) -> str:
