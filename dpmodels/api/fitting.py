@@ -56,8 +56,7 @@ def fit_formula(
     default : str or function
         Method where none is asked for, or a function that chooses it.
     **call
-        The other arguments of the verb, each under its own name. A verb that changes none of them
-        hands all over at once, ``**locals()`` before it has a name of its own.
+        The other arguments of the verb, each under its own name.
     """
     from dpmodels.api.building import check_first
     from dpmodels.api.public import not_the_private_data

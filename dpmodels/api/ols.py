@@ -109,5 +109,20 @@ def dp_ols(
     True
     """
     return fit_formula(
-        "dp_ols", default=lambda: choose_method("dp_ols", method, public), **locals()
+        "dp_ols",
+        default=lambda: choose_method("dp_ols", method, public),
+        formula=formula,
+        data=data,
+        eps=eps,
+        delta=delta,
+        method=method,
+        schema=schema,
+        bounds=bounds,
+        public=public,
+        inference=inference,
+        budget=budget,
+        seed=seed,
+        progress=progress,
+        unit=unit,
+        options=options,
     )

@@ -43,6 +43,7 @@ _WEIGHTS = (
     (95, ("Warning:", "More than half")),
     (90, ("Not determined", "No z and p", "Noise dominates", "The information of the weak",
           "About ")),
+    (86, ("No standard errors", "No intervals")),
     (85, ("inference=False", "This fit released no", "No coefficient of this fit")),
     (80, ("Unit: one row. If", "First stage of", "Anderson-Rubin", "Suppressed:")),
     (75, ("May rest on few",)),
@@ -55,7 +56,8 @@ _WEIGHTS = (
     (35, ("Std. Error:",)),
     (30, ("Errors allow",)),
     (20, ("Not reported",)),
-    (15, ("Normal approximation", "t (", "Method chosen", "R-squared is")),
+    (15, ("Normal approximation", "t (", "Method chosen", "Moments only", "One stage", "Two stages",
+          "R-squared is")),
 )  # fmt: skip
 _ORDINARY = 50
 #: So many notes are shown unless all are asked for.

@@ -171,6 +171,9 @@ def _table(
     error = inference.deciding(est)
     parts = {kind: inference.standard_errors(est, kind) for kind in ("sampling", "privacy")}
     few = f.decimals_of(error if np.isfinite(error).any() else parts["privacy"], digits)
+    total = f.column(error, few)
+    # parts of an error have its decimals, unless it is written with exponents
+    beside = None if any("e" in cell for cell in total) else error
     marks, legend = marks_of(record)
 
     def ends(one: Array, other: Array) -> list[str]:
@@ -183,10 +186,13 @@ def _table(
         (Column(estimates, width=10), f.column(params, few)),
         (
             Column("total", errors, width=8, blocks=(0, 1), alone=errors),
-            f.column(error, few),
+            total,
         ),
-        (Column("sampling", errors, width=8, blocks=(1,)), f.column(parts["sampling"], few)),
-        (Column("privacy", errors, width=7, blocks=(1,)), f.column(parts["privacy"], few)),
+        (
+            Column("sampling", errors, width=8, blocks=(1,)),
+            f.column(parts["sampling"], few, beside),
+        ),
+        (Column("privacy", errors, width=7, blocks=(1,)), f.column(parts["privacy"], few, beside)),
         (
             Column("share", errors, width=7, wide=False, blocks=(1,)),
             [f.percent(v) for v in inference.privacy_share(est)],
