@@ -264,7 +264,8 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
     attached = as_source(data).schema_attr
     if "schema" not in changed:
         own = fit.design.schema
-        given["schema"] = own if attached is None else declared_schema(None, attached).update(own)
+        declared = declared_schema(None, attached)
+        given["schema"] = own if declared is None else declared.update(own)
     new = function(text, data, **given)
     both = (
         f"A release of its own beside the fit it updates: on the same data the two charges add up, "

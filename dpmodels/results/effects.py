@@ -166,7 +166,7 @@ def _width(fit: Fit, name: str) -> float:
     return 1.0 if ends is None else max(float(ends[1]) - float(ends[0]), 1e-12)
 
 
-def _groups(rows: _Rows, by: Any) -> dict[str, Array]:
+def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
     """Return the group's words -> places of its rows."""
     if by is None:
         return {"": np.arange(rows.n)}
@@ -176,7 +176,7 @@ def _groups(rows: _Rows, by: Any) -> dict[str, Array]:
             raise RequestError(
                 f"by={shown(name)} is no column of newdata.{did_you_mean(name, rows.table)}"
             )
-    found: dict[str, list[int]] = {}
+    found: dict[str, Any] = {}
     for i, key in enumerate(zip(*(rows.table[name] for name in names), strict=True)):
         words = ", ".join(f"{n} = {v}" for n, v in zip(names, key, strict=True))
         found.setdefault(words, []).append(i)

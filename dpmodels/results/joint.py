@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["AnovaTable", "JointTest", "anova_table", "hypothesis_of", "joint_test", "terms_of"]
 
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
+_GONE = (
+    "No statistic and p: a coefficient of the hypothesis is not determined at this budget. More "
+    "rows, a larger ε or fewer terms would help."
+)
 _WIDE = Layout(width=76, wrap=True)
 
 
@@ -116,7 +121,7 @@ class JointTest(Result):
             columns=(Column(left=True, width=8), Column(letter, width=10), Column("df", width=4),
                      Column(f"P>{letter}", width=9)),
             rows=(Row(cells),),
-            notes=(note,) if self.noncentrality else (),
+            notes=(_GONE,) if math.isnan(self.pvalue) else (note,) if self.noncentrality else (),
             layout=_WIDE,
         )  # fmt: skip
 
@@ -154,7 +159,11 @@ class JointTest(Result):
 def _joint(record: Record, L: Array, q: Array) -> Wald:
     V, bias = _known(record)
     est = record.estimate
-    return wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)
+    one = wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)
+    if est.untested is None or not (np.abs(L[:, est.untested]) > 0).any():
+        return one
+    # not determined at this budget: neither z nor p of a single one, nor of several together
+    return replace(one, statistic=math.nan, pvalue=math.nan)
 
 
 def joint_test(record: Record, given: Any, *, use_f: bool) -> JointTest:

@@ -331,7 +331,9 @@ def inflation(record: Record) -> pd.DataFrame:
     R = S / np.outer(size, size)
     factors = np.maximum(np.diag(np.linalg.inv(R)), 1.0)
     whole = float(np.linalg.slogdet(R)[1])
-    term, joint, df = {}, {}, {}
+    term: dict[int, str] = {}
+    joint: dict[int, float] = {}
+    df: dict[int, int] = {}
     for name, places in terms_of(record).items():
         own = [kept.index(j) for j in places]
         rest = [k for k in range(len(kept)) if k not in own]

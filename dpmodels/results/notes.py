@@ -296,7 +296,7 @@ def _promise(record: Record) -> list[str]:
 
 
 #: What follows from the numbers that a fit by moments or by scores releases, where it can.
-_FOLLOWS = {"r-squared": ("sigma", "score_clip")}
+_FOLLOWS = {"r-squared": ("score_clip", "effective_rows")}
 
 
 def _absent(record: Record) -> list[str]:

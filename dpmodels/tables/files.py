@@ -163,7 +163,7 @@ def _in(saved: Any) -> Any:
         return float(saved["float"])
     if "array" in saved:
         types = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.bool_}
-        listed = np.array([_in(v) for v in saved["array"]], dtype=types[saved["type"]])
+        listed: Any = np.array([_in(v) for v in saved["array"]], dtype=types[saved["type"]])
         return listed.reshape(saved["shape"])
     if "tuple" in saved or "list" in saved:
         return tuple(map(_in, saved["tuple"])) if "tuple" in saved else [*map(_in, saved["list"])]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.models.noised.exact import delta_exact, exact_eps, tradeoff
-from dpmodels.tables import Table, Written
+from dpmodels.tables import Table, Written, own_names
 from dpmodels.units.person import named
 
 if TYPE_CHECKING:
@@ -262,6 +262,10 @@ class NoisyTable(Written):
         from dpmodels.models.noised.files import load
 
         return load(cls, path)
+
+    def __dir__(self) -> list[str]:
+        other = ("guarantee", "origins", "declared")  # ``privacy`` and ``schema`` say them
+        return [name for name in own_names(self) if name not in other]
 
     # -- text ------------------------------------------------------------------------------
     def summary(self) -> Table:
