@@ -11,7 +11,7 @@ from dpmodels.results import formats as f
 from dpmodels.results import inference
 from dpmodels.results.notes import STARS, marks_of, no_reply_page, shown_notes
 from dpmodels.results.record import event, response, row_norm, rows_used
-from dpmodels.tables import RULE, Column, Layout, Page, Row, Table
+from dpmodels.tables import Column, Layout, Page, Row, Table
 from dpmodels.tables.table import check_format
 from dpmodels.units.person import column_of, named
 from dpmodels.verbs import verb_of
@@ -26,7 +26,7 @@ __all__ = ["Page", "Summary", "build"]
 
 #: A summary is a table like any other.
 Summary = Table
-_LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, span="{}{}")
+_LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True)
 
 
 def build(
@@ -54,10 +54,11 @@ def build(
     columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
     more: tuple[Table, ...] = ()
+    legend: tuple[str, ...] = ()
     if own is not None:
         columns, rows, more = own(record, digits, level)
     elif not no_table:
-        columns, rows = _table(
+        columns, rows, legend = _table(
             record, kind.estimates, digits, level, stars, exponentiate=exponentiate
         )
     return Summary(
@@ -72,6 +73,7 @@ def build(
         more=more,
         layout=_LAYOUT,
         fmt=fmt,
+        legend=legend,
     )
 
 
@@ -152,8 +154,8 @@ def _table(
     stars: bool,
     *,
     exponentiate: bool = False,
-) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
-    """Return columns and rows of the coefficient table; ``n/a`` where nothing was released."""
+) -> tuple[tuple[Column, ...], tuple[Row, ...], tuple[str, ...]]:
+    """Return columns, rows and legend of the coefficients; ``n/a`` where nothing was released."""
     est = record.estimate
     low, high = inference.conf_int(est, level)
     params = np.asarray(est.params)
@@ -205,8 +207,7 @@ def _table(
     )
     columns = tuple(column for column, _ in spec)
     cells = zip(*(texts for _, texts in spec), strict=True)
-    said = [Row((words, ""), span=True) for words in (*legend, *((STARS,) if stars else ()))]
-    return columns, (*(Row(texts) for texts in cells), *((RULE, *said) if said else ()))
+    return columns, tuple(map(Row, cells)), (*legend, *((STARS,) if stars else ()))
 
 
 def response_of(record: Record) -> str:

@@ -312,6 +312,8 @@ class Table(Shown):
     layout : Layout
     fmt : str
         Format of ``str()``.
+    legend : tuple of str
+        What the marks in the cells mean; shown under the table, without numbers.
 
     Privacy
     -------
@@ -329,6 +331,7 @@ class Table(Shown):
     more: tuple[Table, ...] = ()
     layout: Layout = Layout()
     fmt: str = "text"
+    legend: tuple[str, ...] = ()
 
     def table(self) -> Table:
         """Return itself."""
