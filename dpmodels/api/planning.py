@@ -89,6 +89,11 @@ def plan(
     Reads no data and costs nothing.
     """
     check_n(n)
+    if isinstance(want, str) and want != "power":
+        raise RequestError(
+            f"want={shown(want)} is not known.{did_you_mean(want, ['power'])} want='power' with "
+            "effect={'x': 0.1}, or a mapping of privacy standard errors, want={'x': 0.1}"
+        )
     asks_power = isinstance(want, str) and want == "power" and verb != "dp_test"
     effect, sd = (options.pop(k, None) if asks_power else None for k in ("effect", "sd"))
     if not method_names(verb):
@@ -122,9 +127,7 @@ def plan(
         return make_plan(build_chosen(verb, formula, chosen, eps=budget, **arguments), rows)
 
     result = planned(n, eps)
-    if want is None or (
-        want == "power" and verb == "dp_test"
-    ):  # the plan of a test tells its power
+    if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:
         from dpmodels.planning.reach import power

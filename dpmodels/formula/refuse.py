@@ -143,7 +143,7 @@ def _refused_natural(
 ) -> FormulaError:
     count = df.value if isinstance(df, ast.Constant) and isinstance(df.value, int) else 3
     inner = max(count - (1 if name == "ns" else 2), 1)
-    why = "With df= the knots are quantiles of the private data, their ends its minimum and maximum."
+    why = "With df= the knots are quantiles of the private data, its least and largest among them."
     if interval is None:
         return ctx.refuse(why, _declare(x), f"then {name}({x}, knots=[...])")
     return ctx.refuse(

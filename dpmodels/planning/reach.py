@@ -1,9 +1,10 @@
-"""What n or what eps would reach a wanted standard error, or a power: planning by planning again."""
+"""What n or what eps would reach a wanted error, or a power: planning by planning again."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,11 +154,12 @@ def power(
             f"(expected error: sampling {sampling:.3g}, privacy {privacy:.3g})"
         )
         if now < 0.8:
-            rows = _smallest(lambda v, at=at: at(v, eps) >= 0.8, float(n), float(_MAX_N))
-            budget = _smallest(lambda v, at=at: at(n, v) >= 0.8, eps, _MAX_EPS)
+            rows = _smallest(lambda v: at(v, eps) >= 0.8, float(n), float(_MAX_N))
+            budget = _smallest(lambda v: at(n, v) >= 0.8, eps, _MAX_EPS)
             ways = [f"n = {math.ceil(rows)} at this eps"] if rows is not None else []
             ways += [f"eps = {budget:.3g} at this n"] if budget is not None else []
-            least = _smallest(lambda v: _power((sampling, privacy), v) >= 0.8, abs(size), 1e300)
+            found = partial(_power, (sampling, privacy))
+            least = _smallest(lambda v: found(v) >= 0.8, abs(size), 1e300)  # noqa: B023
             ways += [f"an effect of {least:.3g}"] if least is not None else []
             said += f"; power .8 would take about {' or '.join(ways)}"
         out.append(said)

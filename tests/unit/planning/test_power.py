@@ -67,8 +67,8 @@ def test_a_logit_has_power_too():
         ({"effect": {"x": "big"}}, "takes a number"),
         ({"effect": {"x": 0.1}, "sd": {"w": 1}}, "sd= names 'w'"),
         ({"effect": {"x": 0.1}, "sd": {"x": -1}}, "takes a number"),
-        ({"effect": {"x": 0.1}, "method": "eptr"}, "expected errors"),
-        ({"want": "pwer", "effect": {"x": 0.1}}, "want='power'|no option 'effect'"),
+        ({"effect": {"x": 0.1}, "method": "dpgd"}, "expected errors"),
+        ({"want": "pwer", "effect": {"x": 0.1}}, "Did you mean 'power'"),
     ],
 )
 def test_bad_requests_say_what_to_type(more, says):
