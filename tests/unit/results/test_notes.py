@@ -59,7 +59,7 @@ def test_who_rests_on_few_rows_is_marked():
     cells, legend = marks_of(fit._record)
     assert cells == ["", "", "f"] and "fewer than 10 rows" in legend[0]
     text = str(fit.summary())
-    (row,) = [line for line in text.splitlines() if line.startswith("v ")]
+    (row,) = [line for line in text.splitlines() if line.startswith("v  ")]
     assert row.endswith(" f") and "\nf  may rest on fewer than 10 rows" in text
     assert "[1] May rest on few rows of high leverage (fewer than 10): v." in text
     many = dp.dp_ols("y ~ x + v", long_rows(20_000, 0, 2000), **call)
