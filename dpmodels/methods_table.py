@@ -17,7 +17,7 @@ WIDTH = 100
 _LAYOUT = Layout(width=WIDTH, outer="", closed=False, indent=2, span="{}{}", mark="")
 
 
-class _Page(Shown, pd.DataFrame):
+class _Page(Shown, pd.DataFrame):  # type: ignore[misc]
     """A frame that is shown as names with words beside them; so are rows taken from it."""
 
     #: Columns that the words are made of; a frame that lacks one prints as frames do.
