@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpmodels.exact import prove
 from dpmodels.exact.prove import joint_reach
 from dpmodels.exact.rowmap import STEPS, UnitScale
-from dpmodels.scoring import rules, sums
+from dpmodels.scoring import sums
 from dpmodels.scoring.manner import FEW, LEAST_SQUARES, WIDE_LEAST_SQUARES
 from dpmodels.scoring.rules import LINEAR, plan_pass
 from dpmodels.scoring.sums import Centre, ScorePass

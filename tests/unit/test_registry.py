@@ -10,11 +10,11 @@ import pytest
 
 import dpmodels as dp
 from dpmodels import registry
+from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Query
 from dpmodels.exact.passes import Counts, first_array
 from dpmodels.exact.sets import Mark
 from dpmodels.exact.statistics import Sum
-from dpmodels.estimate import Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
