@@ -43,7 +43,7 @@ __all__ = ["execute", "make_plan"]
 T = TypeVar("T")
 
 
-def make_plan(call: Designed, n: int | None) -> Plan:
+def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     """Return the plan of a call: the same code for ``plan()`` and for a fit.
 
     Parameters
@@ -128,7 +128,7 @@ def _serves_people(request: Request, backend: str, reasons: tuple[str, ...]) -> 
     )
 
 
-def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
+def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan[Any], Release, Estimate]:
     """Plan, charge the budget, and only then read rows and draw noise.
 
     Returns
@@ -174,7 +174,7 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     return plan, release, estimate
 
 
-def _default_reply(plan: Plan, estimate: Estimate) -> Any:
+def _default_reply(plan: Plan[Any], estimate: Estimate) -> Any:
     """Return the fixed, public reply: no effect of anything, the response in mid-range."""
     import numpy as np
 
@@ -185,12 +185,12 @@ def _default_reply(plan: Plan, estimate: Estimate) -> Any:
     return params
 
 
-def _label(plan: Plan) -> str:
+def _label(plan: Plan[Any]) -> str:
     request = plan.request
     return f'{request.verb}("{request.formula}", method="{request.method.name}")'
 
 
-def _after(plan: Plan, release: Release, estimate: Estimate) -> None:
+def _after(plan: Plan[Any], release: Release, estimate: Estimate) -> None:
     tell(*map(UtilityWarning, estimate.warnings))
     if not release.reply:
         if plan.request.on_no_reply == "raise":
