@@ -20,10 +20,9 @@ from dpmodels.errors import (
 from dpmodels.planning.capped import capped_plan
 from dpmodels.planning.size import check_size
 from dpmodels.private import (
+    answered,
     checked,
-    opened,
     people_count,
-    released,
     row_count,
     rows_of,
     tell,
@@ -157,13 +156,14 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan[Any], Rel
             "ranges are bought from pairs of rows themselves, which are not here: declare "
             f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
         )
-    door = opened(_label(plan), plan, budget, request.seed, what="the fit is ")
     backend = backend_of(plan)
     rows = rows_of(
         source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
         kinds=plan.design.kinds, seed=request.seed,
     )  # fmt: skip
-    release: Release = released(door, backend.release, rows)
+    door, release = answered(
+        _label(plan), plan, backend.release, rows, budget, request.seed, what="the fit is "
+    )
     with one_thread():
         estimate = _finite(backend.estimate, "The charge stands")(plan, release)
     estimate = estimate.of_alike_rows(plan.request.alike)
