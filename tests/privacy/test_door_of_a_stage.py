@@ -12,7 +12,7 @@ from dpmodels.exact.lemmas import Of
 from dpmodels.exact.passes import Kept, Moments, set_of
 from dpmodels.exact.prove import noise_of, reach
 from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, WithOne
-from dpmodels.exact.sets import Ball, Box, Hull, Mark, Trace
+from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Trace
 from dpmodels.exact.statistics import Along, Cells, Gram, Ranks, Sum
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee
@@ -177,6 +177,12 @@ def test_noise_of_a_published_size_is_not_smaller_than_proved(factor):
 def test_a_part_of_a_pass_has_noise(noise):
     with pytest.raises(PrivacyBugError):
         reach(Along(2, (1.0,), (noise,), 1.0, 1.0), "replace", "l2")
+
+
+@pytest.mark.parametrize("ends", [(1, 5), (-5, -1)])
+def test_a_void_unit_is_in_every_interval(ends):
+    with pytest.raises(PrivacyBugError, match="does not hold 0"):
+        Interval(*ends)
 
 
 @pytest.mark.parametrize("relation", ["bounded", "", "Replace"])
