@@ -31,8 +31,8 @@ _EXPORTS = {
     "dp_eptr": "dpmodels.api",
     "check_safety": "dpmodels.models.custom.check",
     "dp_npreg": "dpmodels.api",
-    "balanced_error": "dpmodels.results.classify",
-    "confusion_table": "dpmodels.results.classify",
+    "balanced_error": "dpmodels.results.predict",
+    "confusion_table": "dpmodels.results.predict",
     "PublicMoments": "dpmodels.models.linear.public",
     "dp_quantreg": "dpmodels.api",
     "dp_mest": "dpmodels.api",
@@ -63,6 +63,7 @@ _EXPORTS = {
     "coef_plot": "dpmodels.results",
     "etable": "dpmodels.results",
     "modelsummary": "dpmodels.results",
+    "tidy_style": "dpmodels.results",
     "describe": "dpmodels.formula",
     "register_rowwise": "dpmodels.formula",
 }

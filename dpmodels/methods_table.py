@@ -17,7 +17,7 @@ WIDTH = 100
 _LAYOUT = Layout(width=WIDTH, outer="", closed=False, indent=2, span="{}{}", mark="")
 
 
-class _Page(Shown, pd.DataFrame):
+class _Page(Shown, pd.DataFrame):  # type: ignore[misc]
     """A frame that is shown as names with words beside them; so are rows taken from it."""
 
     #: Columns that the words are made of; a frame that lacks one prints as frames do.
@@ -62,7 +62,7 @@ class MethodTable(_Page):
     """One row a method."""
 
     _of = frozenset({
-        "verb", "method", "title", "needs", "relations", "inference", "comparison_only",
+        "verb", "method", "title", "needs", "relations", "inference", "proof", "comparison_only",
         "reference",
     })  # fmt: skip
     _names = 12
@@ -71,7 +71,7 @@ class MethodTable(_Page):
         head = row["title"] + (" (for comparison only)" if row["comparison_only"] else "")
         facts = f"inference: {row['inference']}; relations: {row['relations']}"
         needs = f"; needs: {row['needs']}" if row["needs"] else ""
-        return row["method"], *filter(None, (head, facts + needs, row["reference"]))
+        return row["method"], *filter(None, (head, facts + needs, row["proof"], row["reference"]))
 
     def table(self) -> Table:
         """Return the methods below their verbs, and how to see the options of one."""

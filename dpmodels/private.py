@@ -25,9 +25,10 @@ from dpmodels.errors import (
 )
 from dpmodels.exact.ask import Ask
 from dpmodels.privacy.noise import make_noise
-from dpmodels.privacy.run import Run
+from dpmodels.privacy.run import FLOAT_NOTES, Run
 from dpmodels.quiet import tell
 from dpmodels.request import check_seed
+from dpmodels.sources.windows import OfRows
 from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
@@ -257,23 +258,21 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     Under the guard: no warning gets out, and an exception says nothing of the rows. A second
     stage for one charge is refused.
     """
-    from dpmodels.sources.people import PeopleRows
-    from dpmodels.sources.rows import Rows
-
     if not door._runs:
         raise PrivacyBugError("this call was charged once and its stage ran already")
     run = door._runs.pop()  # of two threads one gets it
     kind: type[SourceError]
     try:
         found = guarded(lambda: stage(door.plan, Ask(rows, run, door.guarantee.relation)))
-        _check_ending(run, door.guarantee, replied=_replied(found))
-        return found
     except ClusterError as error:
         kind, lost = ClusterError, error.args[0]
     except SourceError as error:
         kind, lost = SourceError, error.args[0]
+    else:
+        _check_ending(run.undrawn, door.guarantee, run.float_note, replied=_replied(found))
+        return found
     finally:
-        if isinstance(rows, (Rows, PeopleRows)):
+        if isinstance(rows, OfRows):  # votes are not
             rows.close()
     if kind is ClusterError:
         raise ClusterError(f"{lost}. {door.stopped(run.untouched)}")
@@ -286,18 +285,20 @@ def _replied(found: Any) -> bool:
     return first is not None and bool(getattr(first, "reply", True))
 
 
-def _check_ending(run: Run, guarantee: Guarantee, *, replied: bool) -> None:
+def _check_ending(
+    undrawn: tuple[str, ...], guarantee: Guarantee, floats: bool, *, replied: bool
+) -> None:
     """Refuse what a stage returned if a planned step was not drawn, or a note is missing.
 
     A step may be left out where it is conditional on an answer before it, or behind a test of
     which there was no reply.
     """
     steps = {step.name: step for step in guarantee.inner or guarantee.steps}
-    left = [name for name in run.undrawn if not steps[name].conditional]
+    left = [name for name in undrawn if not steps[name].conditional]
     tested = any(step.reply_test for step in steps.values())
     if left and (replied or not tested):
         raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
-    if run.float_note and not guarantee.notes:
+    if floats and not set(FLOAT_NOTES) & set(guarantee.notes):
         raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
 
 

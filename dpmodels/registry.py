@@ -150,11 +150,14 @@ class Ending:
         where it does. A function of the request alone.
     otherwise : str
         What the plan calls the call then, before the words: "moments only".
+    title : str
+        What ran where the call ends so, as printed; empty: the title of the method.
     """
 
     backend: str
     why_not: str
     otherwise: str
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,15 @@ class Method:
         """Import the backend, or the one of an ending."""
         module: Any = importlib.import_module(backend or self.backend)
         return module
+
+    def title_of(self, backend: str) -> str:
+        """Return what ran, in words: the title of the ending that served, else of the method."""
+        return next((e.title for e in self.endings if e.title and e.backend == backend), self.title)
+
+    @property
+    def titles(self) -> str:
+        """What may run, in words: the endings first, as they are asked first."""
+        return "; or ".join([*(e.title for e in self.endings if e.title), self.title])
 
     def chosen(self, request: Request) -> tuple[str, tuple[str, ...]]:
         """Return the backend that serves a request, and why no other does. Public, made once."""
@@ -348,6 +360,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
     Public: reads no data, costs nothing.
     """
     from dpmodels.methods_table import MethodTable, OptionTable
+    from dpmodels.privacy.own_proofs import own_proof_of
 
     entries: Callable[[], dict[tuple[str, str], Method]] = _entries
     if name is None:
@@ -355,10 +368,11 @@ def methods(name: str | None = None) -> pd.DataFrame:
             {
                 "verb": m.verb,
                 "method": m.name,
-                "title": m.title,
+                "title": m.titles,
                 "needs": ", ".join(m.needs),
                 "relations": ", ".join(m.relations),
                 "inference": m.inference,
+                "proof": getattr(own_proof_of(m.verb, m.name), "said", ""),
                 "comparison_only": m.comparison_only,
                 "reference": m.reference,
             }

@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Verb", "function_of", "register_verb", "verb_of"]
+__all__ = ["Verb", "function_of", "new_release", "register_verb", "verb_of"]
+
+#: What a result asks of the top floor, by name: new releases about a fit. As with the functions of
+#: a verb, the path stands here as text, where the check of the wall follows it.
+_NEW_RELEASES = {
+    "score": "dpmodels.api.holdout:score",
+    "diagnose": "dpmodels.api.holdout:diagnose",
+    "update": "dpmodels.api.holdout:update",
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,9 @@ class Verb:
         Likewise of ``fit.tidy()``: ``function(record, conf_int, level)``, a frame with our names.
     views : tuple of (str, str)
         Further methods of a fit: name -> ``"package.module:function"``, called with the fit first.
+    kind : str
+        Class of its fits in ``dpmodels.results.fit``: what they can do. Empty: "Regression" where
+        predictions are those of one, "Predictor" where it has others, else "Estimates".
     """
 
     name: str
@@ -90,6 +101,7 @@ class Verb:
     body: str = ""
     tidy: str = ""
     views: tuple[tuple[str, str], ...] = ()
+    kind: str = ""
 
     def link_name(self, options: Mapping[str, Any]) -> str:
         """Return the name of the link in force."""
@@ -127,6 +139,11 @@ class Verb:
         return function_of(self.plot)
 
 
+def new_release(name: str) -> Callable[..., Any]:
+    """Return the function of the top floor that makes a new release about a fit."""
+    return function_of(_NEW_RELEASES[name])
+
+
 def function_of(path: str) -> Callable[..., Any]:
     """Import what ``"package.module:name"`` names."""
     module, _, name = path.partition(":")
@@ -142,6 +159,7 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_ols",
             "linear regression",
+            kind="LinearRegression",
             loss="squared",
             because="the most accurate where only ranges are known (no public data)",
             with_public="pmt",
@@ -177,8 +195,9 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_quantreg",
             "quantile regression",
+            kind="QuantileRegression",
             loss="quantile",
-            predict="dpmodels.results.quantiles:predict_quantiles",
+            predict="dpmodels.results.predict:predict_quantiles",
             says=(("Quantile", "tau"),),
             absent=("residuals", "pseudo R-squared"),
         ),
@@ -189,18 +208,28 @@ _VERBS: dict[str, Verb] = {
             says=(("Loss", "loss"),),
             absent=("residuals",),
         ),
-        Verb("dp_mean", "means", design=_COLUMNS, predict="", estimates="Mean", count="Means"),
+        Verb(
+            "dp_mean",
+            "means",
+            kind="Averages",
+            design=_COLUMNS,
+            predict="",
+            estimates="Mean",
+            count="Means",
+        ),
         Verb(
             "dp_bayes",
             "Gaussian Bayes classifier",
+            kind="Classifier",
             design_options={"response_ok": "levels"},
-            predict="dpmodels.results.classify:predict_class",
+            predict="dpmodels.results.predict:predict_class",
             count="Parameters",
             absent=("training error", "class counts without noise"),
         ),
         Verb(
             "dp_npreg",
             "kernel regression",
+            kind="Curve",
             predict="dpmodels.models.kernel.smooth:predict_curve",
             plot="dpmodels.models.kernel.smooth:plot_curve",
             count="Points",
@@ -209,6 +238,7 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_moments",
             "second moments",
+            kind="Moments",
             because="the most accurate for regressions where only ranges are known",
             design=_COLUMNS,
             predict="",
@@ -220,6 +250,7 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_pca",
             "principal components",
+            kind="Components",
             design=_COLUMNS,
             predict="",
             estimates="Loading",
@@ -228,6 +259,7 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_table",
             "table",
+            kind="Tabulation",
             design="build_cell_design",
             predict="",
             count="Statistics",
@@ -235,22 +267,23 @@ _VERBS: dict[str, Verb] = {
             plot=_TABLES + "pictures:plot_table",
             body=_TABLES + "show:body",
             tidy=_TABLES + "show:tidy",
-            views=(("crosstab", _TABLES + "show:crosstab"),),
         ),
         Verb(
             "dp_quantile",
             "quantiles",
+            kind="Quantiles",
             design="build_cell_design",
             predict="",
             count="Quantiles",
             arguments="dpmodels.api.quantile:quantile_arguments",
             plot=_TABLES + "pictures:plot_quantiles",
-            body=_TABLES + "quantile_show:body",
-            tidy=_TABLES + "quantile_show:tidy",
+            body=_TABLES + "show:quantile_body",
+            tidy=_TABLES + "show:quantile_tidy",
         ),
         Verb(
             "dp_test",
             "test",
+            kind="TestResult",
             design="build_cell_design",
             predict="",
             count="Estimates",
@@ -260,8 +293,8 @@ _VERBS: dict[str, Verb] = {
                 ("Degrees of freedom", "df"),
                 ("P-value", "p_value"),
             ),
-            body=_TABLES + "verdict:body",
-            tidy=_TABLES + "verdict:tidy",
+            body=_TABLES + "show:verdict_body",
+            tidy=_TABLES + "show:verdict_tidy",
         ),
         Verb("dp_eptr", "estimate by Propose-Test-Release", design=_COLUMNS, predict=""),
         Verb("dp_gptr", "release of a user's mechanism", design=_COLUMNS, predict=""),

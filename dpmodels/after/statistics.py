@@ -39,7 +39,25 @@ def fit_statistics(m: SecondMoments, B: Array, a: Array) -> dict[str, float]:
     spread = noise + 2.0 * fit.v**2 / fit.free
     return {
         "sigma_se": math.sqrt(spread / fit.v) / 2.0,
+        **_criteria(m, fit.v * fit.free, len(B), math.sqrt(noise) / fit.v),
         **share.named("r_squared"),
         "adj_r_squared": found.adjusted,
         "r_squared_se_privacy": found.se_privacy,
+    }
+
+
+def _criteria(m: SecondMoments, rss: float, p: int, noise: float) -> dict[str, float]:
+    """Return AIC and BIC of the normal model, as R counts (sigma is a parameter), and their error.
+
+    ``noise`` is the relative error of RSS by the noise of the release: an AIC moves by n of it. Two
+    models from one release share most of it, but differences below the error are not to be read.
+    """
+    if m.known is not None or not rss > 0.0:  # of people: rows are not independent
+        return {}
+    n = m.n_eff
+    deviance = n * (math.log(2.0 * math.pi * rss / n) + 1.0)
+    return {
+        "aic": deviance + 2.0 * (p + 1),
+        "bic": deviance + math.log(n) * (p + 1),
+        "aic_se_privacy": n * noise,
     }

@@ -68,4 +68,19 @@ def dp_bayes(
     >>> fit.predict(data.head(2)).tolist()
     [0, 0]
     """
-    return fit_formula("dp_bayes", default="sums", **locals())
+    return fit_formula(
+        "dp_bayes",
+        default="sums",
+        formula=formula,
+        data=data,
+        eps=eps,
+        delta=delta,
+        method=method,
+        schema=schema,
+        bounds=bounds,
+        inference=inference,
+        budget=budget,
+        seed=seed,
+        progress=progress,
+        options=options,
+    )

@@ -10,6 +10,7 @@ from dpmodels.api.on_moments import fit_on_moments, holds_moments
 from dpmodels.api.on_release import fit_on_release, is_release, require
 from dpmodels.api.run import execute
 from dpmodels.errors import RequestError
+from dpmodels.sources.adapt import as_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,14 +56,12 @@ def fit_formula(
     default : str or function
         Method where none is asked for, or a function that chooses it.
     **call
-        The other arguments of the verb, each under its own name. A verb that changes none of them
-        hands all over at once, ``**locals()`` before it has a name of its own.
+        The other arguments of the verb, each under its own name.
     """
     from dpmodels.api.building import check_first
     from dpmodels.api.public import not_the_private_data
     from dpmodels.registry import method_names
     from dpmodels.results import Fit
-    from dpmodels.sources.adapt import as_source
 
     own = {name: call.pop(name) for name in [*call] if name not in _CALL}
     if own.get("unit") is None:

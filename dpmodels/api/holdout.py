@@ -1,13 +1,18 @@
-"""``fit.score`` and ``fit.diagnose``: new releases about a fit, on rows that are handed over."""
+"""``fit.score``, ``fit.diagnose``, ``fit.update``: new releases about a fit, on given rows."""
 
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
+from dpmodels.api.on_moments import holds_moments
+from dpmodels.api.on_release import is_release
+from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.formula.schema import declared_schema
 from dpmodels.private import checked, opened, released, row_count, rows_of
 from dpmodels.request import check_eps_delta
 from dpmodels.units.person import column_of
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
     from dpmodels.models.holdout.sums import Predictor, Sums
     from dpmodels.results import Fit
 
-__all__ = ["diagnose", "score"]
+__all__ = ["diagnose", "score", "update"]
 
 METRICS = ("auc", "logloss", "rmse")
 #: Least probability of a prediction in a log loss.
@@ -100,8 +105,6 @@ def _released(
     label: str, budget: Any, seed: int | None,
 ) -> tuple[HoldoutPlan, tuple[Array, ...]]:  # fmt: skip
     """Check the table, charge, and call the one stage."""
-    from dataclasses import replace
-
     from dpmodels.models.holdout.release import plan_holdout, release
     from dpmodels.sources.adapt import as_source
 
@@ -178,3 +181,128 @@ def _clip(fit: Fit, metric: str, given: Any) -> float:
         return -math.log(_LEAST)
     width, sigma = _width(fit), fit.stats.get("sigma")
     return width**2 if not sigma else min((_SDS * float(sigma)) ** 2, width**2)
+
+
+# -- a fit again, changed --------------------------------------------------------------------------
+
+
+def updated(old: str, new: Any) -> str:
+    """Return a formula with a dot for a side of the old one, as R's ``update.formula``.
+
+    Terms that are taken away go; what cannot be found as a term stays as ``- term``.
+    """
+    if not isinstance(new, str) or not new.strip():
+        raise RequestError(
+            "update takes a formula in which a dot stands for a side of the old one, "
+            f"'~ . - x' or 'log(y) ~ . + z'; got {shown(new)}"
+        )
+    left, tilde, right = (part.strip() for part in new.partition("~"))
+    if not tilde:
+        raise RequestError(f"update takes a formula with '~': '~ {new.strip()}'")
+    was_left, _, was_right = (part.strip() for part in old.partition("~"))
+    left = re.sub(r"(?<![\w.])\.(?![\w.])", was_left, left or ".")
+    if not re.search(r"(?<![\w.])\.(?![\w.])", right):
+        return f"{left} ~ {right}"
+    if "|" in was_right and right != ".":
+        raise RequestError(
+            f"a dot cannot stand for both parts of {was_right!r}: type the right side in full"
+        )
+    terms: list[tuple[str, str]] = []
+    for sign, term in _signed(right):
+        listed = _signed(was_right) if term == "." else [(sign, term)]
+        for own, one in listed:
+            same = [k for k, (_, t) in enumerate(terms) if _bare(t) == _bare(one)]
+            if own == "-" and same and one not in ("0", "1"):
+                terms = [t for k, t in enumerate(terms) if k not in same]
+            elif not (own == "+" and same):
+                terms.append((own, one))
+    text = " ".join(f"{sign} {term}" for sign, term in terms).removeprefix("+ ") or "1"
+    return f"{left} ~ {text}"
+
+
+def _bare(term: str) -> str:
+    return re.sub(r"\s+", "", term)
+
+
+def _signed(text: str) -> list[tuple[str, str]]:
+    """Return the terms of a right side with their signs, those inside brackets left whole."""
+    out, depth, start, sign = [], 0, 0, "+"
+    for k, letter in enumerate(f"{text}+"):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth == 0 and letter in "+-":
+            if text[start:k].strip():
+                out.append((sign, text[start:k].strip()))
+            sign, start = letter, k + 1
+    return out
+
+
+def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed: Any) -> Any:
+    """Make the call of a fit again, changed; see ``fit.update``."""
+    import dpmodels.api as verbs
+    from dpmodels.results import Fit
+    from dpmodels.sources.adapt import as_source
+
+    call = fit._record.call
+    text = updated(call.formula, formula)
+    function = getattr(verbs, call.verb)
+    free = holds_moments(data) or is_release(data)
+    if data is None or (not free and (eps is None or delta is None)):
+        lacks = "data again, as a fit keeps none" if data is None else "eps= and delta="
+        raise RequestError(
+            f"update makes a new release, with a charge of its own: it needs {lacks}. Type "
+            f"fit.update({formula!r}, data, eps={call_eps(fit)}, delta={call_delta(fit)})"
+        )
+    odd = [k for k, v in call.options.items() if isinstance(v, str) and v.startswith("<")]
+    absent = [k for k in odd if k not in changed]
+    if absent:
+        raise RequestError(
+            f"{absent[0]}= of the old call was an object that a fit does not keep: give it again"
+        )
+    if free:
+        return function(text, data, **changed)
+    given = {**_old_arguments(fit), "eps": eps, "delta": delta, **changed}
+    attached = as_source(data).schema_attr
+    if "schema" not in changed:
+        own = fit.design.schema
+        declared = declared_schema(None, attached)
+        given["schema"] = own if declared is None else declared.update(own)
+    new = function(text, data, **given)
+    both = (
+        f"A release of its own beside the fit it updates: on the same data the two charges add up, "
+        f"({_pair(fit, new)})-DP together."
+    )
+    record = new._record
+    estimate = replace(record.estimate, notes=(*record.estimate.notes, both))
+    return Fit._of(replace(record, estimate=estimate))
+
+
+def _pair(one: Any, two: Any) -> str:
+    eps, delta = (getattr(one.privacy, k) + getattr(two.privacy, k) for k in ("eps", "delta"))
+    return f"ε = {eps:g}, δ = {delta:g}"
+
+
+def call_eps(fit: Any) -> str:
+    """Return the eps of a fit, for a suggestion."""
+    return f"{fit.privacy.eps:g}"
+
+
+def call_delta(fit: Any) -> str:
+    """Return the delta of a fit, for a suggestion."""
+    return f"{fit.privacy.delta:g}"
+
+
+def _old_arguments(fit: Any) -> dict[str, Any]:
+    """Return the arguments of a call that differ from their defaults."""
+    from dpmodels.registry import resolve
+
+    call, design = fit._record.call, fit.design
+    defaults = {o.name: o.default for o in resolve(call.verb, call.method).options}
+    own = {k: v for k, v in call.options.items() if k not in defaults or v != defaults[k]}
+    said = {
+        "method": call.method, "level": call.level, "na": call.na, "relation": call.relation,
+        "inference": call.inference, "subset": design.subset, "weights": design.weights,
+        "unit": column_of(fit.privacy.unit),
+    }  # fmt: skip
+    plain = {"level": 0.95, "na": "zero-row", "relation": "replace", "inference": True}
+    kept = {k: v for k, v in said.items() if v is not None and v != plain.get(k)}
+    return {**own, **kept}

@@ -170,7 +170,7 @@ def _on(
     from dpmodels.api.on_moments import design_on, functionals_on, made
     from dpmodels.formula import build_design
     from dpmodels.models.moments.regression import Instruments
-    from dpmodels.results.released_moments import moments_of
+    from dpmodels.results.moments import moments_of
 
     facts = moments_of(m._record)
     design = design_on(main, m, "dp_iv")

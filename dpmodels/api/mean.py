@@ -65,4 +65,19 @@ def dp_mean(
     {'mdvis': 2.9}
     """
     formula = columns_formula(formula)
-    return fit_formula("dp_mean", default="clipped", **locals())
+    return fit_formula(
+        "dp_mean",
+        default="clipped",
+        formula=formula,
+        data=data,
+        eps=eps,
+        delta=delta,
+        method=method,
+        schema=schema,
+        bounds=bounds,
+        inference=inference,
+        budget=budget,
+        seed=seed,
+        progress=progress,
+        options=options,
+    )

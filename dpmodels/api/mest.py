@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.fitting import fit_formula
 from dpmodels.api.on_release import REQUIRED
+from dpmodels.errors import RequestError, shown
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -16,9 +17,9 @@ __all__ = ["dp_mest"]
 
 
 def dp_mest(
-    loss: Any,
-    formula: str,
+    formula: Any,
     data: Any,
+    loss: Any = None,
     *,
     eps: float = REQUIRED,
     delta: float = REQUIRED,
@@ -37,6 +38,11 @@ def dp_mest(
 
     Parameters
     ----------
+    formula : str
+        R-style: ``"y ~ x1 + x2"``.
+    data : table or NoisyTable
+        Any table, or a release (``dp_release``): then ``eps`` and ``delta`` must not be given and
+        the fit costs nothing.
     loss : str, IndexLoss or callable
         "huber" (``k=`` corners in units of the scale, ``scale=`` a given scale), "expectile" and
         "quantile" (``tau=``), "median", "squared", "logistic", "poisson", "geometric"; or
@@ -44,12 +50,7 @@ def dp_mest(
         into a table before any row is read. With ``method="drcl"`` and its kin also "hinge"
         (public response), other index losses, and any function ``loss(y, X, theta)`` that returns
         one number a row (noise in one block: ``noise="sl"``); there ``k=`` is in units of the
-        response.
-    formula : str
-        R-style: ``"y ~ x1 + x2"``.
-    data : table or NoisyTable
-        Any table, or a release (``dp_release``): then ``eps`` and ``delta`` must not be given and
-        the fit costs nothing.
+        response. The order of version 0.1, ``dp_mest(loss, formula, data)``, is accepted too.
     eps, delta : float
         The guarantee of the whole call.
     method : {"scoring", "drcl", "sdrcl", "sl"}, optional
@@ -86,4 +87,29 @@ def dp_mest(
     ``relation="add-remove"``). Charged: (eps, delta), before noise is drawn. On a release:
     nothing. A user's loss never sees a row with ``method="scoring"``.
     """
-    return fit_formula("dp_mest", default="scoring", **locals())
+    if isinstance(data, str) and "~" in data:  # dp_mest(loss, formula, data), the old order
+        loss, formula, data = formula, data, loss
+    if loss is None:
+        raise RequestError(
+            f"dp_mest needs a loss: dp_mest({shown(formula)}, data, loss='huber', ...), or "
+            "'expectile', 'median', dp.IndexLoss(...)"
+        )
+    return fit_formula(
+        "dp_mest",
+        default="scoring",
+        formula=formula,
+        data=data,
+        loss=loss,
+        eps=eps,
+        delta=delta,
+        method=method,
+        schema=schema,
+        bounds=bounds,
+        public=public,
+        inference=inference,
+        budget=budget,
+        seed=seed,
+        progress=progress,
+        unit=unit,
+        options=options,
+    )

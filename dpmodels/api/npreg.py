@@ -65,4 +65,19 @@ def dp_npreg(
     >>> fit.predict(pd.DataFrame({"disea": [5.0, 20.0]})).round(1).tolist()
     [0.8, 1.2]
     """
-    return fit_formula("dp_npreg", default="functional", **locals())
+    return fit_formula(
+        "dp_npreg",
+        default="functional",
+        formula=formula,
+        data=data,
+        eps=eps,
+        delta=delta,
+        method=method,
+        schema=schema,
+        bounds=bounds,
+        inference=inference,
+        budget=budget,
+        seed=seed,
+        progress=progress,
+        options=options,
+    )

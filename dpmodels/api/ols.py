@@ -75,8 +75,10 @@ def dp_ols(
     **options
         Options of the method (``dp.methods("eptr")``), and ``split, level, relation, na,
         on_no_reply, engine, subset, weights, n, units,
-        rows_per_unit, sort``. With "ssp" and "pmt" errors are robust (HC1) by default;
-        ``vcov="iid"`` assumes one variance. ``ranges="uncertain"`` (ssp) spends a twentieth of
+        rows_per_unit, sort``. Where "ssp" and "pmt" end by private Fisher scoring, their
+        default, errors are robust (HC1); where they end by moments alone (``scoring=False``,
+        ``inference=False``, ``delta=0``) they assume one variance. ``vcov="hetero"`` or ``"iid"``
+        chooses. ``ranges="uncertain"`` (ssp) spends a twentieth of
         mu^2 on the centre and scale of every number first, for declared ranges that may be ten
         times too wide.
 
@@ -109,5 +111,20 @@ def dp_ols(
     True
     """
     return fit_formula(
-        "dp_ols", default=lambda: choose_method("dp_ols", method, public), **locals()
+        "dp_ols",
+        default=lambda: choose_method("dp_ols", method, public),
+        formula=formula,
+        data=data,
+        eps=eps,
+        delta=delta,
+        method=method,
+        schema=schema,
+        bounds=bounds,
+        public=public,
+        inference=inference,
+        budget=budget,
+        seed=seed,
+        progress=progress,
+        unit=unit,
+        options=options,
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
     from dpmodels.results import Fit
-    from dpmodels.results.released_moments import MomentFacts
+    from dpmodels.results.moments import MomentFacts
 
 __all__ = ["design_on", "fit_on_moments", "functionals_on", "holds_moments"]
 
@@ -51,7 +51,7 @@ def fit_on_moments(
     release.
     """
     from dpmodels.api.building import check_first
-    from dpmodels.results.released_moments import moments_of
+    from dpmodels.results.moments import moments_of
 
     check_first(formula)
     own = dict(options or {})

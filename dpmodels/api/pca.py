@@ -64,4 +64,18 @@ def dp_pca(
     """
     formula = columns_formula(formula)
     method = options.pop("method", None)
-    return fit_formula("dp_pca", default="gptr", **locals())
+    return fit_formula(
+        "dp_pca",
+        default="gptr",
+        formula=formula,
+        data=data,
+        eps=eps,
+        delta=delta,
+        k=k,
+        schema=schema,
+        bounds=bounds,
+        budget=budget,
+        seed=seed,
+        method=method,
+        options=options,
+    )

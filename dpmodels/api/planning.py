@@ -56,7 +56,7 @@ def plan(
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
     public: Any = None,
     inference: bool = True,
-    want: Mapping[str, float] | None = None,
+    want: Mapping[str, float] | str | None = None,
     **options: Any,
 ) -> Plan:
     """Plan a fit without data: columns, bounds, noise, shares, expected errors.
@@ -75,7 +75,9 @@ def plan(
         "dp_ols", ...
     want : mapping, optional
         Column -> privacy standard error you would like: the plan then says which n, or which eps,
-        would reach it.
+        would reach it. ``want="power"`` with ``effect={"x": 0.1}``: the power of the test of that
+        coefficient, and the n, the eps or the effect that would give .8. ``sd={"x": 1, "y": 2}``
+        says how columns spread (the response: its residuals); else a quarter of the declared range.
 
     Returns
     -------
@@ -87,6 +89,13 @@ def plan(
     Reads no data and costs nothing.
     """
     check_n(n)
+    if isinstance(want, str) and want != "power":
+        raise RequestError(
+            f"want={shown(want)} is not known.{did_you_mean(want, ['power'])} want='power' with "
+            "effect={'x': 0.1}, or a mapping of privacy standard errors, want={'x': 0.1}"
+        )
+    asks_power = isinstance(want, str) and want == "power" and verb != "dp_test"
+    effect, sd = (options.pop(k, None) if asks_power else None for k in ("effect", "sd"))
     if not method_names(verb):
         raise RequestError(_no_plan(verb))
     design_options = None
@@ -118,12 +127,16 @@ def plan(
         return make_plan(build_chosen(verb, formula, chosen, eps=budget, **arguments), rows)
 
     result = planned(n, eps)
-    if want is None:
+    if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
+    if asks_power:
+        from dpmodels.planning.reach import power
+
+        return replace(result, advice=(*result.advice, *power(planned, n, float(eps), effect, sd)))
     if not isinstance(want, Mapping):
         raise RequestError(
-            f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}; got "
-            f"{shown(want)}"
+            f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}, or "
+            f"want='power' with effect={{{result.design.names[-1]!r}: 0.1}}; got {shown(want)}"
         )
     columns = list(dict.fromkeys([*result.expected_se, *result.design.names]))
     unknown = [c for c in want if c not in columns]

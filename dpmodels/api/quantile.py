@@ -73,6 +73,7 @@ def dp_quantile(
     data, eps, delta, schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_ols`; "em" takes ``delta=0``.
     q : float or list of float
+        Also called ``tau=``, ``quantiles=`` and ``probs=``.
     method : {"em", "tree"}, optional
         "em": the exponential mechanism, one draw a quantile. "tree": a noisy tree of counts, which
         has every quantile, with intervals. None: "tree" for intervals or more than 10 quantiles,
@@ -106,8 +107,22 @@ def dp_quantile(
     {'q0.5(mdvis)': 1.0, 'q0.9(mdvis)': 7.0}
     """
     formula = quantile_formula(formula)
+    for word in ("tau", "quantiles", "probs"):  # of dp_quantreg, of dp_table, of R
+        q = options.pop(word, q)
     return fit_formula(
         "dp_quantile",
         default=method or (lambda: Choice(*quantile_method(q, inference, delta))),
-        **locals(),
+        formula=formula,
+        data=data,
+        q=q,
+        eps=eps,
+        delta=delta,
+        method=method,
+        schema=schema,
+        bounds=bounds,
+        inference=inference,
+        budget=budget,
+        seed=seed,
+        progress=progress,
+        options=options,
     )

@@ -46,7 +46,7 @@ def dp_quantreg(
         The guarantee of the whole call.
     tau : float or list of float
         Quantiles, strictly between 0 and 1. Several share their start and read the rows together;
-        coefficients are then called ``"x [tau = 0.25]"``.
+        coefficients are then called ``"x [tau = 0.25]"``. Also called ``q=``, as in statsmodels.
     method : {"scoring", "drcl", "sdrcl", "sl"}, optional
         On data "scoring" (private Fisher scoring); on a release "drcl" (integrated corrected
         loss) or its one-draw forms.
@@ -82,4 +82,24 @@ def dp_quantreg(
     ``unit="attribute"``: one attribute of a row. Neighbours: replace one, n public (or
     ``relation="add-remove"``). Charged: (eps, delta), before noise is drawn. On a release: nothing.
     """
-    return fit_formula("dp_quantreg", default="scoring", **locals())
+    if "q" in options:  # statsmodels' word
+        tau = options.pop("q")
+    return fit_formula(
+        "dp_quantreg",
+        default="scoring",
+        formula=formula,
+        data=data,
+        eps=eps,
+        delta=delta,
+        tau=tau,
+        method=method,
+        schema=schema,
+        bounds=bounds,
+        public=public,
+        inference=inference,
+        budget=budget,
+        seed=seed,
+        progress=progress,
+        unit=unit,
+        options=options,
+    )

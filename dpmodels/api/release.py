@@ -108,10 +108,52 @@ def _plan(
     return replace(plan, guarantee=guarantee)
 
 
+def _names(given: Any) -> bool:
+    """Say whether something is a formula or a list of terms, and no table or path of one."""
+    if isinstance(given, str):
+        return "~" in given
+    listed = isinstance(given, (list, tuple)) and bool(given)
+    return listed and all(isinstance(x, str) for x in given)
+
+
+def _ordered(formula: Any, data: Any, columns: Any) -> tuple[Any, list[str] | None]:
+    """Return the table and its columns, in whichever order they were given."""
+    said = isinstance(formula, str) and "~" in formula
+    old = formula is not None and _names(data) and not isinstance(data, str)
+    if old or (data is None and not said):
+        formula, data = data, formula  # dp_release(data), dp_release(data, columns)
+    if data is None:
+        raise RequestError("dp_release needs a table: dp_release('~ x + z', data, eps=, delta=)")
+    if formula is not None and columns is not None:
+        raise RequestError("dp_release takes columns once: dp_release('~ x + z', data, ...)")
+    given = columns if formula is None else formula
+    if isinstance(given, str):
+        left, tilde, right = (part.strip() for part in given.partition("~"))
+        if tilde and left:
+            raise RequestError(
+                f"a release has no response: write all columns on the right, '~ {left} + {right}'"
+            )
+        return data, _terms_of(right if tilde else given)
+    return data, None if given is None else list(given)
+
+
+def _terms_of(text: str) -> list[str] | None:
+    """Return the terms of a sum, those inside brackets left whole; None for a dot: all."""
+    out, depth, start = [], 0, 0
+    for k, letter in enumerate(f"{text}+"):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth == 0 and letter == "+":
+            out.append(text[start:k].strip())
+            start = k + 1
+    out = [term for term in out if term]
+    return None if out in (["."], []) else out
+
+
 def dp_release(
-    data: Any,
-    columns: Iterable[str] | None = None,
+    formula: Any = None,
+    data: Any = None,
     *,
+    columns: Any = None,
     eps: float,
     delta: float,
     schema: Schema | None = None,
@@ -133,11 +175,14 @@ def dp_release(
 
     Parameters
     ----------
+    formula : str or list of str, optional
+        Columns, or terms of the formula language: ``"~ x + log(z) + x:z"``, or a list of them,
+        which are released as columns of their own. Left out, ``dp_release(data)``: all of the
+        schema, else of the data.
     data : table
         As in ``dp_ols``.
     columns : list of str, optional
-        Columns, or terms of the formula language ("log(x)", "x:z", "poly(x, 2, raw=True)"), which
-        are released as columns of their own. Default: all of the schema, else of the data.
+        The formula as version 0.1 took it: ``dp_release(data, columns)``, by place or by name.
     eps, delta : float
         The guarantee of the release. ``delta=0`` is possible for ``noise="laplace"`` (and for a
         single column) with all bounds declared.
@@ -185,6 +230,7 @@ def dp_release(
     from dpmodels.sources.adapt import as_source
     from dpmodels.sources.elsewhere import need_rows
 
+    data, columns = _ordered(formula, data, columns)
     if hasattr(data, "__noisy_table__"):
         raise RequestError("the data is a release already: releasing it again is post-processing")
     if level is not None and unit is not None and level != unit:

@@ -70,7 +70,8 @@ def dp_test(
     formula : str
         ``"wage ~ gender"`` (equal means), ``"change ~ 1"`` (one mean, against ``mu0=``),
         ``"after ~ before"`` with ``test="paired"``, ``"~ smoker"`` (shares, against ``p=``),
-        ``"~ smoker + region"`` (independence), ``"~ wage + age"`` (correlation of two numbers).
+        ``"~ smoker * region"`` (independence of what is crossed, as in a table), ``"~ wage * age"``
+        (correlation of two numbers); ``+`` says the same.
     data, eps, delta, schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
     test : str or function, optional

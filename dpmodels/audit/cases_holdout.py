@@ -28,6 +28,7 @@ from dpmodels.models.holdout.sums import (
     added_up,
 )
 from dpmodels.privacy.run import Run
+from dpmodels.sources.windows import OfRows
 
 __all__ = ["GROUPS", "sums_of"]
 
@@ -62,7 +63,7 @@ def _of(name: str) -> Any:
     plan: HoldoutPlan = plan_holdout(design, 1, {name: (GROUPS[name], 1.0)}, 2.0, 1e-4)
 
     def private(rows: Array, run: Run) -> Array:
-        class OneBlock:
+        class OneBlock(OfRows):
             def blocks(self, design: Any) -> Any:
                 yield rows.T.copy()
 

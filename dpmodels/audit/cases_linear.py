@@ -36,6 +36,7 @@ from dpmodels.models.linear.stages import Passes
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Real, Schema
+from dpmodels.sources.windows import OfRows
 
 __all__: list[str] = []
 
@@ -94,7 +95,7 @@ _BALL = SensitivityCheck("second moments of rows in a ball", ball_gram, _pairs, 
 def release_moments(rows: Array, run: Run, guarantee: Guarantee | None = None) -> Array:
     """Release the moments of working rows in a ball of radius 1, as every stage does."""
 
-    class OneBlock:
+    class OneBlock(OfRows):
         def blocks(self, design: Any, windows: Any = None, coins: Any = None) -> Any:
             yield rows.T.copy()
 
@@ -114,7 +115,7 @@ def score_moments(stages: int) -> Any:
     def release(data: dict[str, Any], run: Run) -> Array:
         plan = _score_plan()
 
-        class OneBlock:
+        class OneBlock(OfRows):
             def blocks(self, design: Any, windows: Any = None, coins: Any = None) -> Any:
                 yield np.array([data["a"], data["b"], data["y"]])
 

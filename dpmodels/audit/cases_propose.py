@@ -34,6 +34,7 @@ from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Levels, Real, Schema
+from dpmodels.sources.windows import OfRows
 
 __all__: list[str] = []
 
@@ -101,7 +102,7 @@ def release_scale(rows: Array, run: Run) -> Array:
     """Release the scale matrix of working rows, as the private stage does."""
     rowmap = _ball(3)
 
-    class OneBlock:
+    class OneBlock(OfRows):
         def blocks(self, design: Any, windows: Any = None, coins: Any = None) -> Any:
             yield rows.T.copy()
 

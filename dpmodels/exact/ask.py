@@ -24,7 +24,7 @@ from dpmodels.exact.prove import rank_reach, reach
 from dpmodels.exact.statistics import Norm, Ranks, Statistic
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.privacy.run import ROUND_UP, tail_margin
-from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
+from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
 
 if TYPE_CHECKING:
     from dpmodels.privacy.own_proofs import OwnProof
@@ -206,7 +206,7 @@ class Ask:
     @property
     def by_person(self) -> bool:
         """Whether the units are people: public."""
-        return bool(getattr(self._rows, "by_person", False))
+        return isinstance(self._rows, OfRows) and self._rows.by_person
 
     @property
     def private(self) -> bool:
@@ -240,7 +240,7 @@ class Ask:
             raise PrivacyBugError(f"step {step!r}: the sums have not the shape of their statistic")
         budget = mechanism.eps if isinstance(mechanism, Pure) else mechanism.mu
         values = self._drawn(step, query, flat, weights, moved, added.step, norm)
-        sd = moved / (budget * weights) * query.unit
+        sd = moved * query.unit / (budget * weights)
         return Noisy(statistic.shaped(values, norm), statistic.shaped(sd, norm), norm == "l1")
 
     def _drawn(

@@ -84,11 +84,10 @@ def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> G
     counted (:mod:`dpmodels.exact.counting`). By cell (:mod:`dpmodels.exact.cells`) rows in a ball
     have a lattice of their own.
     """
-    plain = hasattr(rows, "coded_blocks") and not hasattr(rows, "summed")
-    by_cell = cell_gram(design, rowmap) if plain or getattr(rows, "by_cells", False) else None
+    by_cell = cell_gram(design, rowmap) if rows.by_cell else None
     if by_cell is not None:
         of_cells: Gram = by_cell.gram(summed(rows, design, by_cell, **chosen))
         return of_cells
-    job: Any = (counted_gram(design, rowmap) if plain else None) or GramOf(rowmap)
+    job: Any = (counted_gram(design, rowmap) if rows.coded else None) or GramOf(rowmap)
     found: Gram = summed(rows, design, job, **chosen)
     return found

@@ -89,7 +89,7 @@ class Box:
         half = np.where(np.arange(d) < (d + 1) // 2, 1.0, float(self.low))
         signs += [half, np.where(half == 1.0, float(self.low), 1.0)]
         signs += [np.where(np.arange(d) < d // 2, 1.0, float(self.low))]
-        signs += [np.where(rng.random(d) < 0.5, 1.0, float(self.low)) for _ in range(many)]
+        signs += [np.where(rng.integers(2, size=d) == 0, 1.0, float(self.low)) for _ in range(many)]
         signs += [np.eye(d)[0], np.eye(d)[0] * self.low]
         rows = [np.append(s, 1.0) if self.one else s for s in signs]
         if self.one:

@@ -79,6 +79,41 @@ _FEW_KNOTS = 24
 # -- splines -------------------------------------------------------------------------------
 
 
+def _ends(
+    node: ast.Call, given: dict[str, ast.expr], x: Node, name: str, ctx: Context
+) -> tuple[float, float]:
+    """Return the public ends of a spline: as given, else those of the declared range."""
+    lo = constant_of(given.get("lower_bound"), "lower_bound", ctx)
+    hi = constant_of(given.get("upper_bound"), "upper_bound", ctx)
+    if (lo is None or hi is None) and x.interval is None:
+        raise need_range(node, given["x"], name, ctx)
+    lo = x.interval[0] if lo is None and x.interval else lo
+    hi = x.interval[1] if hi is None and x.interval else hi
+    assert lo is not None and hi is not None
+    if not lo < hi:
+        raise ctx.fail(f"{name}() needs lower_bound < upper_bound, got {lo:g} and {hi:g}")
+    beyond = literal(given["extrapolation"]) if "extrapolation" in given else "clip"
+    if beyond != "clip":
+        raise ctx.fail(
+            f"{name}(extrapolation={beyond!r}): values outside the range are always "
+            "clipped to it; leave extrapolation out"
+        )
+    return lo, hi
+
+
+def _inner(given: dict[str, ast.expr], lo: float, hi: float, ctx: Context) -> list[float]:
+    """Return the public knots inside the range."""
+    knots = numbers(given.get("knots"), "knots", ctx)
+    outside = [k for k in knots if not lo < k < hi]
+    if outside:
+        raise ctx.fail(
+            f"knots {[float(k) for k in outside]} lie outside the range ({lo:g}, {hi:g})",
+            "Put every knot strictly inside the range: "
+            + str([round(v, 4) for v in np.linspace(lo, hi, len(knots) + 2)[1:-1].tolist()]),
+        )
+    return knots
+
+
 @word("bs")
 def _bs(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(
@@ -88,29 +123,8 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
     degree = whole(given.get("degree"), "degree", 3, 0, ctx)
     if "df" in given and literal(given["df"]) is not None:
         raise refused_state(node, "bs", ctx, x.interval, given, degree)
-    lo = constant_of(given.get("lower_bound"), "lower_bound", ctx)
-    hi = constant_of(given.get("upper_bound"), "upper_bound", ctx)
-    if (lo is None or hi is None) and x.interval is None:
-        raise need_range(node, given["x"], "bs", ctx)
-    lo = x.interval[0] if lo is None and x.interval else lo
-    hi = x.interval[1] if hi is None and x.interval else hi
-    assert lo is not None and hi is not None
-    if not lo < hi:
-        raise ctx.fail(f"bs() needs lower_bound < upper_bound, got {lo:g} and {hi:g}")
-    beyond = literal(given["extrapolation"]) if "extrapolation" in given else "clip"
-    if beyond != "clip":
-        raise ctx.fail(
-            f"bs(extrapolation={beyond!r}): values outside the range are always "
-            "clipped to it; leave extrapolation out"
-        )
-    knots = numbers(given.get("knots"), "knots", ctx)
-    outside = [k for k in knots if not lo < k < hi]
-    if outside:
-        raise ctx.fail(
-            f"knots {[float(k) for k in outside]} lie outside the range ({lo:g}, {hi:g})",
-            "Put every knot strictly inside the range: "
-            + str([round(v, 4) for v in np.linspace(lo, hi, len(knots) + 2)[1:-1].tolist()]),
-        )
+    lo, hi = _ends(node, given, x, "bs", ctx)
+    knots = _inner(given, lo, hi, ctx)
     whole_basis = literal(given["include_intercept"]) if "include_intercept" in given else False
     first = 0 if whole_basis is True else 1
     t = np.array([lo] * (degree + 1) + knots + [hi] * (degree + 1))
@@ -129,6 +143,76 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
         variables=x.variables,
         spans_intercept=first == 0,
     )
+
+
+@word("ns")
+def _ns(node: ast.Call, ctx: Context) -> Factor:
+    return _natural(node, "ns", ctx)
+
+
+@word("cr")
+def _cr(node: ast.Call, ctx: Context) -> Factor:
+    return _natural(node, "cr", ctx)
+
+
+def _natural(node: ast.Call, name: str, ctx: Context) -> Factor:
+    """Return a natural cubic spline, a column a knot: 1 there and 0 at the other knots.
+
+    ``ns`` leaves out the column of the lower end, as R's does: with an intercept a coefficient is
+    then the curve at its knot less that at the lower end. ``cr`` has all, unless the formula has an
+    intercept already. Each column is a combination of B-splines, which are not negative and add up
+    to 1: so it lies between the least and the largest of its weights, and a row of columns is no
+    longer than the longest row of weights.
+    """
+    given = arguments(node, "x df knots lower_bound upper_bound extrapolation", ctx)
+    x = compile_scalar(given["x"], ctx)
+    if "df" in given and literal(given["df"]) is not None:
+        raise refused_state(node, name, ctx, x.interval, given, 0)
+    lo, hi = _ends(node, given, x, name, ctx)
+    knots = [lo, *_inner(given, lo, hi, ctx), hi]
+    t = np.array([lo] * 3 + knots + [hi] * 3)
+    weights = _cardinal(np.array(knots), t)
+    first = 1 if name == "ns" else 0
+    used = weights[:, first:]
+
+    def values(env: Env) -> Array:
+        local = bspline(x.evaluate(env), t, 3)
+        out = np.zeros((used.shape[1], local.shape[1]))
+        for column, own in zip(out, used.T, strict=True):
+            for weight, part in zip(own.tolist(), local, strict=True):
+                column += weight * part  # cell by cell, in one order: no product that BLAS rounds
+        return out
+
+    up = 1.0 + 1e-9  # the rounding of a dozen sums
+    low, high = np.minimum(used.min(axis=0), 0.0) * up, np.maximum(used.max(axis=0), 0.0) * up
+    return Basis(
+        fields=tuple(range(first, len(knots))),
+        intervals=tuple(zip(low.tolist(), high.tolist(), strict=True)),
+        evaluate=values,
+        norms={
+            "l2": float(np.sqrt(np.sum(used**2, axis=1)).max()) * up,
+            "l1": float(np.abs(used).sum(axis=1).max()) * up,
+            "linf": float(np.abs(used).max()) * up,
+        },
+        variables=x.variables,
+        spans_intercept=first == 0,
+    )
+
+
+def _cardinal(knots: Array, t: Array) -> Array:
+    """Return the weights on cubic B-splines of natural splines that are 1 at one knot: (m, k).
+
+    The values at the k knots, and second derivatives of zero at both ends: k + 2 equations.
+    """
+    from scipy.interpolate import BSpline
+
+    count = len(t) - 4
+    curved = BSpline(t, np.eye(count), 3).derivative(2)
+    width = (t[-1] - t[0]) ** 2  # second derivatives in units of the range
+    ends = np.array([curved(knots[0]), curved(knots[-1])]) * width
+    system = np.vstack([bspline(knots, t, 3).T, ends])
+    right = np.vstack([np.eye(len(knots)), np.zeros((2, len(knots)))])
+    return np.asarray(np.linalg.solve(system, right))
 
 
 def bspline(x: Array, t: Array, degree: int) -> Array:

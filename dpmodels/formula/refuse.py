@@ -32,7 +32,7 @@ _STATEFUL: frozenset[str] = frozenset(
 )
 #: those that read the row before
 _ORDERED = frozenset(["lag", "lead", "shift", "diff", "cumsum", "cumprod", "rolling", "expanding"])
-_SPLINES = frozenset(["cr", "cs", "cc", "ns", "te"])
+_SPLINES = frozenset(["cs", "cc", "te"])
 _NODES: dict[type, str] = {
     ast.Lambda: "a lambda",
     ast.ListComp: "a comprehension",
@@ -82,6 +82,8 @@ def refused_state(
     x = pretty(given["x"], ctx)
     if name == "bs":
         return _refused_bs(node, x, ctx, interval, given, size)
+    if name in ("ns", "cr"):
+        return _refused_natural(node, x, ctx, interval, given["df"], name)
     if name == "poly":
         return ctx.refuse(
             "poly() would compute an orthogonal basis from the private data.",
@@ -133,6 +135,21 @@ def _refused_bs(
         why,
         f"Fix, with knots equally spaced on the declared range {ctx.range_of(interval)}:",
         "    " + _all_splines(rewritten(node, fixed, ctx), ctx),
+    )
+
+
+def _refused_natural(
+    node: ast.Call, x: str, ctx: Context, interval: Interval, df: ast.expr, name: str
+) -> FormulaError:
+    count = df.value if isinstance(df, ast.Constant) and isinstance(df.value, int) else 3
+    inner = max(count - (1 if name == "ns" else 2), 1)
+    why = "With df= the knots are quantiles of the private data, its least and largest among them."
+    if interval is None:
+        return ctx.refuse(why, _declare(x), f"then {name}({x}, knots=[...])")
+    return ctx.refuse(
+        why,
+        f"Fix, with knots equally spaced on the declared range {ctx.range_of(interval)}:",
+        "    " + rewritten(node, f"{name}({x}, knots={_even(interval, inner)})", ctx),
     )
 
 
@@ -241,7 +258,7 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
         return ctx.refuse(
             f"{shown}: {last}() takes knots and end points from the private data.",
             "Fix, with public knots:",
-            "    " + rewritten(node, f"bs({inner}, knots=[...])", ctx),
+            "    " + rewritten(node, f"ns({inner}, knots=[...])", ctx),
             f"or: legendre({inner}, 3)",
         )
     if last in _ORDERED:

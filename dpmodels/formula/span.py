@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.variables import Variable
 
-__all__ = ["outside_span", "public_points", "response_column", "span", "terms_at"]
+__all__ = ["outside_span", "public_corners", "public_points", "response_column", "span", "terms_at"]
 
 #: Points: at least so many, and so many a column.
 _POINTS = (512, 32)
@@ -64,6 +64,20 @@ def public_points(
                 f"made, bounds={{{name!r}: (lower, upper)}}"
             )
         table[name] = cells
+    return table
+
+
+def public_corners(design: Design, m: int) -> dict[str, Any]:
+    """Return m rows whose numbers lie at an end of their ranges; levels as in public_points."""
+    table = public_points(design, m)
+    rng = np.random.default_rng(1)  # no secret, as there
+    for name, cells in table.items():
+        variable = design.schema[name]
+        if variable.codes or variable.kind == "binary":
+            continue
+        ends = next((c.interval for c in design.z if c.name == name), None)
+        low, high = map(float, variable.interval or ends or (min(cells), max(cells)))
+        table[name] = np.where(rng.integers(0, 2, m) == 1, high, low)
     return table
 
 

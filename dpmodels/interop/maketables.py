@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpmodels.results.plugin import MaketablesPlugin, register
+from dpmodels.results.adapters import MaketablesPlugin, register
 
 if TYPE_CHECKING:
     from dpmodels.results.fit import Fit

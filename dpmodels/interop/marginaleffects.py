@@ -44,7 +44,7 @@ def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
 
     import pandas as pd
 
-    from dpmodels.results.design_facts import interval_of
+    from dpmodels.results.record import interval_of
 
     axes: dict[str, Any] = {}
     design = fit.design

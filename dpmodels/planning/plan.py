@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.own_proofs import own_proof_of
 from dpmodels.privacy.steps import Step
 from dpmodels.tables import Shown
 
@@ -120,6 +121,8 @@ class Plan(Shown):
             one, and one for the ranges.
         """
         listed = tuple(steps)
+        own = own_proof_of(request.verb, request.method.name)
+        notes = notes if own is None else (*notes, own.said)
         guarantee = Guarantee(
             listed, request.eps, request.delta, request.relation, notes=notes, proved=proved,
             unit="record" if request.unit is None else request.unit.text,

@@ -20,7 +20,7 @@ def _head(plan: Plan) -> list[tuple[str, str]]:
     shares = " ".join(f"{k} {v:.2f}".replace("0.", ".") for k, v in plan.shares.items())
     rows = [
         ("Formula", request.formula),
-        ("Method", f'{request.method.title} (method="{request.method.name}")'),
+        ("Method", f'{request.method.title_of(plan.backend)} (method="{request.method.name}")'),
         ("Guarantee", f"(eps = {guarantee.eps:g}, delta = {guarantee.delta:g})-DP"),
         ("Neighbours", _neighbours(plan)),
         (

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpmodels.privacy.run import FLOAT_NOTE, SMOOTH_NOTE
+from dpmodels.privacy.run import FLOAT_NOTE, RUNS_NOTE, SMOOTH_NOTE, TABLE_NOTE
 
-__all__ = ["OWN_PROOFS", "OwnProof", "own_proof"]
+__all__ = ["OWN_PROOFS", "OwnProof", "own_proof", "own_proof_of"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ class OwnProof:
     methods: tuple[str, ...] = ()
     relations: tuple[str, ...] = ("replace",)
     note: str = ""
+
+    @property
+    def said(self) -> str:
+        """What a guarantee says of it."""
+        return f"proof of its own: {self.name} ({self.theory[0]}, {self.theory[1]})"
 
 
 _ALL = (
@@ -169,7 +174,7 @@ _ALL = (
         ("inner_source",),
         "the best of a random number of private candidates",
         ("models/custom/theory.md", "7"), "dp_select", "inner: the candidates draw",
-        (), ("replace", "add-remove"), FLOAT_NOTE,
+        (), ("replace", "add-remove"), RUNS_NOTE,
     ),
     OwnProof(
         "stable winner",
@@ -198,11 +203,19 @@ _ALL = (
             for verb in ("dp_ols", "dp_glm", "dp_quantreg", "dp_mest")
             for name in ("drcl", "sdrcl", "sl", "naive")
         ),
-        ("replace",), FLOAT_NOTE,
+        ("replace",), TABLE_NOTE,
     ),
 )  # fmt: skip
 
 OWN_PROOFS: dict[str, OwnProof] = {one.name: one for one in _ALL}
+
+
+_OF_METHOD = {method: one for one in _ALL for method in one.methods}
+
+
+def own_proof_of(verb: str, method: str) -> OwnProof | None:
+    """Return the proof of a method of a verb; None: its releases are derived."""
+    return _OF_METHOD.get(f"{verb}.{method}")
 
 
 def own_proof(name: str) -> OwnProof:

@@ -22,7 +22,10 @@ from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pur
 from dpmodels.privacy.noise import NoiseSource
 from dpmodels.privacy.steps import Step
 
-__all__ = ["FLOAT_NOTE", "ROUND_UP", "SMOOTH_NOTE", "Run", "tail_margin"]
+__all__ = [
+    "FLOAT_NOTE", "FLOAT_NOTES", "ROUND_UP", "RUNS_NOTE", "SMOOTH_NOTE", "TABLE_NOTE", "Run",
+    "tail_margin",
+]  # fmt: skip
 
 #: Every noise scale is rounded up by this factor: it pays for root finders and for the lattice.
 ROUND_UP = 1.0 + 1e-9
@@ -40,6 +43,18 @@ SMOOTH_NOTE = (
     "float noise of a scale that depends on the data, outputs rounded to a public grid: the "
     "statement holds for ideal Laplace noise"
 )
+
+#: The same of tables of noised rows, and of the number of runs of a selection.
+TABLE_NOTE = (
+    "noise from 53-bit float draws of the operating system, cells rounded to a public grid: the "
+    "statement holds for ideal real-valued noise"
+)
+RUNS_NOTE = (
+    "how many runs are made, and of which candidates, comes from 53-bit float draws: the "
+    "statement holds for ideal uniforms"
+)
+#: One of these must stand in a guarantee whose release drew floats.
+FLOAT_NOTES = (FLOAT_NOTE, SMOOTH_NOTE, TABLE_NOTE, RUNS_NOTE)
 
 
 def tail_margin(sd: float, p: float) -> float:

@@ -9,14 +9,21 @@ import importlib
 from typing import Any
 
 _EXPORTS = {
-    "anova": "dpmodels.results.nested",
-    "Fit": "dpmodels.results.fit",
-    "load": "dpmodels.results.fit",
+    "anova": "dpmodels.results.side_by_side",
+    **dict.fromkeys(
+        (
+            "Averages", "Classifier", "Components", "Curve", "Estimates", "Facts", "Fit",
+            "LinearRegression", "Moments", "Predictor", "QuantileRegression", "Quantiles",
+            "Regression", "Tabulation", "TestResult", "load",
+        ),
+        "dpmodels.results.fit",
+    ),
     "Summary": "dpmodels.results.summary",
-    "coef_plot": "dpmodels.results.plot",
+    "coef_plot": "dpmodels.results.side_by_side",
+    "tidy_style": "dpmodels.results.inference",
     "etable": "dpmodels.results.side_by_side",
     "modelsummary": "dpmodels.results.side_by_side",
-}
+}  # fmt: skip
 
 __all__ = list(_EXPORTS)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError, choice, did_you_mean, shown
+from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.results import formats as f
 from dpmodels.results import inference
-from dpmodels.results.design_facts import interval_of
 from dpmodels.results.joint import checked_errors, hypothesis_of
-from dpmodels.tables import Column, Layout, Row, Shown, Table
+from dpmodels.results.record import interval_of
+from dpmodels.tables import Column, Layout, Result, Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,24 +31,37 @@ __all__ = ["Combinations", "combine", "contrast", "emmeans", "predictors", "t_te
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
 
-@dataclass(frozen=True, eq=False)
-class Combinations(Shown):
-    """Estimates of ``L b - q`` with errors, intervals and p-values.
+#: Adjustments for several comparisons.
+ADJUST = ("none", "bonferroni", "holm", "tukey")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Combinations(Result):
+    """Estimates of ``L b - q``, or of smooth functions of b, with errors, intervals and p-values.
 
     Attributes
     ----------
     labels : tuple of str
     L, effect, sd, bias, error : arrays
-        Rows of weights, estimates, total standard errors, bounds on the bias, and the errors that
-        z, p and intervals rest on (printed): these hold both.
-    untested : array or None
-        Rows with a coefficient that is not determined: no z and p.
+        Rows of weights (of a smooth function its gradient), estimates, total standard errors,
+        bounds on the bias, and the errors that z, p and intervals rest on (printed): these hold
+        both.
     statistic, pvalue, low, high : arrays
+        p-values and ends of intervals as adjusted.
     level : float
     record : Record
     what : str
         Header of the estimates.
     notes : tuple of str
+    untested : array or None
+        Rows with a coefficient that is not determined: no z and p.
+    groups : tuple of str
+        Rows of one group are compared by :meth:`pairs`; empty: all are one.
+    adjust : {"none", "bonferroni", "holm", "tukey"}
+    on_scale : array or None
+        Of means on the scale of the response: the estimates on that of L.
+    xlabel : str
+        What pictures call the estimates.
     """
 
     labels: tuple[str, ...]
@@ -64,16 +79,21 @@ class Combinations(Shown):
     notes: tuple[str, ...]
     error: Array
     untested: npt.NDArray[np.bool_] | None = None
+    groups: tuple[str, ...] = ()
+    adjust: str = "none"
+    on_scale: Array | None = None
+    extra: Array | None = None
+    xlabel: str = ""
 
     def conf_int(self, level: float | None = None) -> Array:
-        """Return (k, 2) ends of intervals; half widths allow for bounded bias."""
+        """Return (k, 2) ends of intervals; half widths allow for bounded bias. Not adjusted."""
         level = self.level if level is None else level
         est = self.record.estimate
         bias = None if est.bias is None else self.bias
         half = inference.half_width(self.sd, bias, level, est.use_t)
         return np.column_stack([self.effect - half, self.effect + half])
 
-    def summary_frame(self) -> pd.DataFrame:
+    def tidy(self) -> pd.DataFrame:
         """Return one row a combination, broom's column names."""
         import pandas as pd
 
@@ -89,25 +109,59 @@ class Combinations(Shown):
             }
         )
 
-    to_frame = summary_frame
+    def pairs(self, adjust: str | None = None) -> Combinations:
+        """Return all differences between two rows (of one group), first less second.
 
-    def pairs(self) -> Combinations:
-        """Return all differences between two rows, first less second (no adjustment)."""
-        both = list(itertools.combinations(range(len(self.labels)), 2))
+        Parameters
+        ----------
+        adjust : {"none", "bonferroni", "holm", "tukey"}, optional
+            Default: that of the means; where these have none, "tukey", as in R's emmeans.
+        """
+        groups = self.groups or ("",) * len(self.labels)
+        both = [
+            (i, j)
+            for i, j in itertools.combinations(range(len(self.labels)), 2)
+            if groups[i] == groups[j]
+        ]
         if not both:
-            raise RequestError("pairs() needs at least two rows")
+            raise RequestError("pairs() needs at least two rows (of one group)")
         L = np.array([self.L[i] - self.L[j] for i, j in both])
-        labels = tuple(f"{self.labels[i]} - {self.labels[j]}" for i, j in both)
-        return combine(self.record, L, np.zeros(len(L)), labels, self.level, "Difference")
+        at = self.effect if self.on_scale is None else self.on_scale
+        cut = [
+            label.removesuffix(f" | {group}")
+            for label, group in zip(self.labels, groups, strict=True)
+        ]
+        labels = tuple(
+            f"{cut[i]} - {cut[j]}" + (f" | {groups[i]}" if groups[i] else "") for i, j in both
+        )
+        if adjust is None:
+            adjust = self.adjust if self.adjust != "none" else "tukey"
+        means = max(groups.count(g) for g in groups)
+        return combine(
+            self.record, L, np.zeros(len(L)), labels, self.level, "Difference",
+            effect=np.array([at[i] - at[j] for i, j in both]), adjust=adjust, means=means,
+            groups=tuple(groups[i] for i, _ in both) if any(groups) else (),
+            xlabel="difference",
+        )  # fmt: skip
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw estimates with their intervals (needs matplotlib)."""
+        from dpmodels.tables.pictures import forest
+
+        differ = self.what in ("Difference", "Slope", "Contrast", "Comparison", "Estimate")
+        style = {"xlabel": self.xlabel or self.what.lower(), "zero": 0.0 if differ else None,
+                 **style}  # fmt: skip
+        return forest(self.tidy(), ax, **style)
 
     def table(self) -> Table:
         """Return the table."""
         low_name, high_name = inference.bound_names(self.level)
+        few = f.decimals_of(self.error, 4)
         cells = zip(
-            self.labels, f.column(self.effect, 4), f.column(self.error, 4),
+            self.labels, f.column(self.effect, few), f.column(self.error, few),
             f.tested(f.column(self.statistic, 2), self.untested),
             f.tested([f.p_value(p) for p in self.pvalue], self.untested),
-            f.column(self.low, 4, self.high), f.column(self.high, 4, self.low), strict=True,
+            f.column(self.low, few, self.high), f.column(self.high, few, self.low), strict=True,
         )  # fmt: skip
         width = max(12, *(len(label) + 1 for label in self.labels))
         heads = (self.what, "Std. Error", "z", "P>|z|", low_name, high_name)
@@ -117,22 +171,35 @@ class Combinations(Shown):
             notes = (*notes, "Intervals and p-values allow for the bias bound of the fit.")
         return Table(columns=columns, rows=tuple(map(Row, cells)), notes=notes, layout=_LAYOUT)
 
-    def __repr__(self) -> str:
-        return self.as_text()
-
 
 def combine(
     record: Record, L: Array, q: Array, labels: tuple[str, ...], level: float, what: str,
-    notes: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (), *, effect: Array | None = None, extra: Array | None = None,
+    groups: tuple[str, ...] = (), adjust: str = "none", means: int = 0, xlabel: str = "",
 ) -> Combinations:  # fmt: skip
-    """Return estimates, errors and intervals of ``L b - q``; NaN where one is not determined."""
+    """Return estimates, errors and intervals of ``L b - q``; NaN where one is not determined.
+
+    Parameters
+    ----------
+    effect : array, optional
+        The estimates, where they are a function of b with gradient L.
+    extra : array, optional
+        A variance that is added: of released means that the combinations are taken at.
+    groups : tuple of str
+        Family of each row, for adjustments; empty: all are one.
+    means : int
+        How many means the differences are of, for "tukey".
+    """
     from dataclasses import replace
 
+    choice("adjust", adjust, ADJUST)
     est = record.estimate
     V = inference.covariance(est)
     lost = np.isnan(np.diag(V))
-    effect = L @ np.nan_to_num(np.asarray(est.params)) - q
-    sd = np.sqrt(np.einsum("ij,jk,ik->i", L, np.nan_to_num(V), L))
+    if effect is None:
+        effect = L @ np.nan_to_num(np.asarray(est.params)) - q
+    variance = np.einsum("ij,jk,ik->i", L, np.nan_to_num(V), L)
+    sd = np.sqrt(variance + (0.0 if extra is None else extra))
     sd[(np.abs(L[:, lost]) > 0).any(axis=1)] = np.nan
     found = est.bias_of(L)
     bias = np.zeros(len(L)) if found is None else found
@@ -143,11 +210,63 @@ def combine(
         est, names=labels, params=effect, vcov_sampling=np.diag(sd**2),
         vcov_privacy=np.zeros((len(L), len(L))), bias=found, bias_bound=None, untested=untested,
     )  # fmt: skip
-    low, high = inference.conf_int(one, level)
+    p = inference.p_values(one)
+    at = np.full(len(L), level)
+    if adjust != "none":
+        p, at = _adjusted(p, level, adjust, groups or ("",) * len(L), means)
+        notes = (*notes, _said(adjust, groups or ("",) * len(L), means))
+    ends = [inference.conf_int(one, each) for each in at]
+    low = np.array([ends[k][0][k] for k in range(len(L))])
+    high = np.array([ends[k][1][k] for k in range(len(L))])
     return Combinations(
-        labels, L, effect, sd, bias, inference.statistics(one), inference.p_values(one), low, high,
-        level, record, what, notes, inference.deciding(one), untested,
+        labels, L, effect, sd, bias, inference.statistics(one), p, low, high,
+        level, record, what, notes, inference.deciding(one), untested, groups, adjust,
+        extra=extra, xlabel=xlabel,
     )  # fmt: skip
+
+
+def _adjusted(
+    p: Array, level: float, adjust: str, groups: tuple[str, ...], means: int
+) -> tuple[Array, Array]:
+    """Return p-values for all rows of a group together, and the level of each interval.
+
+    From the p-value of a row alone, bias included: Tukey's by the studentized range at the normal
+    quantile that has this p, which is conservative where variances differ (Tukey and Kramer).
+    """
+    from scipy.special import ndtr, ndtri
+    from scipy.stats import studentized_range
+
+    out, at = np.array(p), np.full(len(p), level)
+    for group in dict.fromkeys(groups):
+        here = np.array([k for k, g in enumerate(groups) if g == group])
+        k, own = len(here), p[here]
+        if adjust == "tukey":
+            if means < 2:
+                raise RequestError('adjust="tukey" is for differences between means: .pairs()')
+            z = -ndtri(np.clip(own / 2.0, 1e-300, 0.5))
+            tail = studentized_range.sf(math.sqrt(2.0) * z, means, math.inf)
+            out[here] = np.where(np.isnan(own), np.nan, np.clip(tail, own, 1.0))
+            cut = studentized_range.ppf(level, means, math.inf) / math.sqrt(2.0)
+            at[here] = 2.0 * float(ndtr(cut)) - 1.0
+            continue
+        at[here] = 1.0 - (1.0 - level) / k
+        if adjust == "bonferroni":
+            out[here] = np.minimum(own * k, 1.0)
+        else:
+            order = np.argsort(own)
+            steps = own[order] * (k - np.arange(k))
+            out[here[order]] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return out, at
+
+
+def _said(adjust: str, groups: tuple[str, ...], means: int) -> str:
+    k = max(groups.count(g) for g in groups)
+    within = " of each group" if any(groups) else ""
+    if adjust == "tukey":
+        return f"Adjusted by Tukey's method for {means} means{within}."
+    if adjust == "holm":
+        return f"P-values adjusted by Holm for {k} rows{within}; intervals by Bonferroni."
+    return f"Adjusted by Bonferroni for {k} rows{within}."
 
 
 def t_tests(record: Record, given: Any, level: float) -> Combinations:
@@ -186,19 +305,18 @@ def contrast(record: Record, given: Any, level: float) -> Combinations:
 
 
 def emmeans(
-    fit: Fit, specs: Any, *, at: Mapping[str, Any] | None, what: str, level: float
-) -> Combinations:
+    fit: Fit, specs: Any, *, by: Any, at: Mapping[str, Any] | None, over: Any, adjust: str | None,
+    what: str, level: float,
+) -> Combinations:  # fmt: skip
     """Return adjusted means over a public grid."""
     record = fit._record
     checked_errors(record)
     choice("what", what, ("link", "mean"))
-    if isinstance(specs, str):
-        wanted = [s.strip() for s in specs.replace("*", "+").replace(":", "+").split("+")]
-    else:
-        wanted = list(specs) if isinstance(specs, (list, tuple)) else []
-    given = dict(at or {})
+    wanted, within, paired = _specs(specs, by)
+    held = means_of(over)
+    given = {**{k: v for k, v in held.items() if k not in wanted + within}, **dict(at or {})}
     known = predictors(fit)
-    for name in [*wanted, *given]:
+    for name in [*wanted, *within, *dict(at or {})]:
         if name not in known:
             raise RequestError(
                 f"{shown(name)} is no predictor of this fit.{did_you_mean(name, known)} "
@@ -208,22 +326,33 @@ def emmeans(
         raise RequestError(f"emmeans takes the name of a factor, as in emmeans({known[0]!r})")
     axes, middles = {}, []
     for name in known:
-        axes[name], middle = _axis(fit, name, given.get(name), name in wanted)
+        axes[name], middle = _axis(fit, name, given.get(name), name in wanted + within)
         middles += [f"{name} = {middle:.4g}"] if middle is not None else []
-    groups = list(itertools.product(*(axes[name] for name in wanted)))
-    rest = [name for name in known if name not in wanted]
+    heads = [*within, *wanted]
+    groups = list(itertools.product(*(axes[name] for name in heads)))
+    rest = [name for name in known if name not in heads]
     others = list(itertools.product(*(axes[name] for name in rest)))
     if len(groups) * len(others) > 100_000:
         raise RequestError("the grid has more than 100 000 cells: hold some variables with at=")
     cells = [(*g, *o) for g in groups for o in others]
-    grid = {name: [c[k] for c in cells] for k, name in enumerate([*wanted, *rest])}
+    grid = {name: [c[k] for c in cells] for k, name in enumerate([*heads, *rest])}
     X = np.asarray(fit.design.matrix(grid), dtype=float)
-    L = X.reshape(len(groups), len(others), -1).mean(axis=1)
-    labels = tuple(", ".join(f"{n} = {v}" for n, v in zip(wanted, g, strict=True)) for g in groups)
+    L, names = every_chain(fit, X.reshape(len(groups), len(others), -1).mean(axis=1))
+    families = [_words(within, g[: len(within)]) for g in groups]
+    labels = [
+        _words(wanted, g[len(within) :]) + (f" | {family}" if family else "")
+        for g, family in zip(groups, families, strict=True)
+    ]
     notes = ["Means over a public grid, equal weights to the levels of other factors."]
     if middles:
         notes.append(
             f"Held at the middle of its public range, or as at= says: {', '.join(middles)}."
+        )
+    at_means = [f"{k} = {v:.4g}" for k, v in held.items() if k in rest and k not in dict(at or {})]
+    if at_means:
+        notes.append(
+            f"Held at the means that over= gives: {', '.join(at_means)}; intervals are conditional "
+            "on them."
         )
     link = fit.kind.link_name(fit.options)
     if link != "identity":
@@ -231,8 +360,77 @@ def emmeans(
             "back-transformed (ends of intervals too)" if what == "mean" else "on the link scale"
         )
         notes.append(f"Link {link}: {scale}; averages are taken on the link scale.")
-    found = combine(record, L, np.zeros(len(L)), labels, level, "Mean", tuple(notes))
-    return found if what == "link" or link == "identity" else _on_mean(fit, found)
+    labels = [f"{label}{name}" for name in names for label in labels]
+    # of one quantile, within one level of by
+    family = [f"{one}{name}".removeprefix(", ") for name in names for one in families]
+    found = combine(
+        record, L, np.zeros(len(L)), tuple(labels), level, "Mean", tuple(notes),
+        groups=tuple(family) if any(family) else (), adjust=adjust or "none",
+        xlabel=f"mean of {fit.design.response.name}" if what == "mean" else "linear predictor",
+    )  # fmt: skip
+    if what == "mean" and link != "identity":
+        found = _on_mean(fit, found)
+    return found.pairs() if paired else found
+
+
+def _words(names: list[str], values: Any) -> str:
+    return ", ".join(f"{n} = {v}" for n, v in zip(names, values, strict=True))
+
+
+def _specs(specs: Any, by: Any) -> tuple[list[str], list[str], bool]:
+    """Return what means are of, within what, and whether differences are asked for at once."""
+
+    def listed(given: Any) -> list[str]:
+        if isinstance(given, str):
+            return [s.strip() for s in re.split(r"[+*:]", given) if s.strip()]
+        return [str(s) for s in given] if isinstance(given, (list, tuple)) else []
+
+    paired = False
+    if isinstance(specs, str) and "~" in specs:
+        left, _, specs = (part.strip() for part in specs.partition("~"))
+        paired = left == "pairwise"
+        if left and not paired:
+            raise RequestError(
+                f"emmeans takes '~ a | b', or 'pairwise ~ a' for differences; got {shown(left)} "
+                "before the '~'"
+            )
+    if isinstance(specs, str) and "|" in specs:
+        specs, _, more = (part.strip() for part in specs.partition("|"))
+        by = more if by is None else [*listed(by), *listed(more)]
+    wanted, within = listed(specs), listed(by)
+    return [w for w in wanted if w not in within], within, paired
+
+
+def means_of(over: Any) -> dict[str, float]:
+    """Return means by name: of a release of means or moments, a mapping, or public rows."""
+    if over is None:
+        return {}
+    if hasattr(over, "_record") and hasattr(over, "params"):
+        if not over.released:
+            raise NotReleasedError("the released means got no reply: there are none")
+        return {str(k): float(v) for k, v in over.params.items() if "*" not in k and "^2" not in k}
+    if hasattr(over, "columns") and hasattr(over, "mean"):
+        return {str(c): float(over[c].mean()) for c in over.columns if over[c].dtype.kind in "fiub"}
+    if isinstance(over, Mapping):
+        return {str(k): float(np.mean(np.asarray(v, dtype=float))) for k, v in over.items()}
+    raise RequestError(
+        "means come from a release, dp.dp_mean('age + bmi ~ 1', ...) or dp.dp_moments(...), a "
+        f"mapping {{'age': 40}} or public rows; got {type(over).__name__}"
+    )
+
+
+def every_chain(fit: Fit, L: Array) -> tuple[Array, list[str]]:
+    """Return rows of weights for every quantile of a fit, and what their labels end with."""
+    p, count = L.shape[1], len(fit._record.estimate.names)
+    if count == p:
+        return L, [""]
+    taus = fit.options.get("tau")
+    if not isinstance(taus, (list, tuple)) or len(taus) * p != count:
+        raise RequestError(f"{fit.model} has no linear predictor to average")
+    blocks = np.zeros((len(taus) * len(L), count))
+    for k in range(len(taus)):
+        blocks[k * len(L) : (k + 1) * len(L), k * p : (k + 1) * p] = L
+    return blocks, [f", tau = {t:g}" for t in taus]
 
 
 def _on_mean(fit: Fit, found: Combinations) -> Combinations:
@@ -241,12 +439,15 @@ def _on_mean(fit: Fit, found: Combinations) -> Combinations:
     from dpmodels.families import LINKS
 
     link = LINKS[fit.kind.link_name(fit.options)]
+    slope = np.abs(link.slope(found.effect))
     return replace(
         found,
         effect=link.inverse(found.effect),
-        sd=np.abs(link.slope(found.effect)) * found.sd,
+        sd=slope * found.sd,
+        error=slope * found.error,
         low=link.inverse(found.low),
         high=link.inverse(found.high),
+        on_scale=found.effect,
     )
 
 

@@ -1,19 +1,36 @@
-"""The result of a verb: a frozen face on released and public numbers."""
+"""The results of the verbs: one class a kind, a frozen face on released and public numbers.
+
+A kind is a base, :class:`Fit`, and the capabilities that hold for it (``capabilities.py``): what a
+result lists is what it can do. ``Fit(plan, release, estimate)`` makes one of the right kind.
+"""
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from dpmodels.errors import NotReleasedError, RequestError, whole
+from dpmodels.errors import NotReleasedError, whole
 from dpmodels.quiet import quiet
 from dpmodels.results import inference
-from dpmodels.results.analysis import Analysis, NewReleases, OnMoments
-from dpmodels.results.plugin import MaketablesPlugin, register
+from dpmodels.results.adapters import MaketablesPlugin, register
+from dpmodels.results.capabilities import (
+    Held,
+    Intervals,
+    JointTests,
+    Means,
+    MomentAnalyses,
+    NewReleases,
+    Numbers,
+    Predictions,
+    Updates,
+)
 from dpmodels.results.record import Record
-from dpmodels.results.views import Estimates, PublicFacts
+from dpmodels.tables import Written, also, own_names
+from dpmodels.tables import files as table_files
+from dpmodels.units.person import named
+from dpmodels.verbs import Verb, function_of, verb_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,14 +38,25 @@ if TYPE_CHECKING:
 
     from dpmodels.estimate import Estimate
     from dpmodels.planning import Plan
+    from dpmodels.privacy.guarantee import Guarantee
+    from dpmodels.privacy.ledger import Ledger
     from dpmodels.release import Release
     from dpmodels.results.summary import Summary
 
-__all__ = ["Fit", "load"]
+__all__ = [
+    "Averages", "Classifier", "Components", "Curve", "Estimates", "Facts", "Fit",
+    "LinearRegression", "Moments", "Predictor", "QuantileRegression", "Quantiles", "Regression",
+    "Tabulation", "TestResult", "load",
+]  # fmt: skip
 
 _MOMENTS = (
     "R-squared is a function of released second moments, which linear models with an intercept "
     "hold by method='ssp' or 'pmt', or on m = dp_moments('y + x1 + x2', ...): dp_ols(formula, m)."
+)
+_LIKELIHOOD = (
+    "The log-likelihood is a function of the data. Of a linear fit on released second moments it "
+    "follows from them: m = dp_moments('y + x1 + x2', ...), dp_ols(formula, m).stats['aic']; "
+    "dp_glm(..., fit_stats=True) pays for it."
 )
 #: Names that readers of statsmodels or R try, and what each would take.
 _NOT_RELEASED = {
@@ -37,9 +65,7 @@ _NOT_RELEASED = {
     "fittedvalues": "Fitted values are one number a row. Use predict(new) on public rows.",
     **dict.fromkeys(("rsquared", "rsquared_adj", "rsquared_se"), _MOMENTS),
     **dict.fromkeys(("fvalue", "f_pvalue"), "F needs total standard errors: inference=True."),
-    "llf": "The log-likelihood is a function of the data; it would need a release of its own.",
-    "aic": "The log-likelihood is a function of the data; it would need a release of its own.",
-    "bic": "The log-likelihood is a function of the data; it would need a release of its own.",
+    **dict.fromkeys(("llf", "aic", "bic"), _LIKELIHOOD),
     "deviance": "dp_glm(..., fit_stats=True) pays for it: fit.stats['deviance'].",
     "null_deviance": "dp_glm(..., fit_stats=True) pays for it: fit.stats['null_deviance'].",
     "df_resid": "Intervals are normal, or say otherwise; fit.as_statsmodels().df_resid is n less "
@@ -49,10 +75,60 @@ _NOT_RELEASED = {
     "exog": "A fit keeps no data.",
     "endog": "A fit keeps no data.",
 }
+#: Released scalars under the names that other packages have for them.
+_STATS = {
+    "rsquared": "r_squared", "rsquared_adj": "adj_r_squared", "rsquared_se": "r_squared_se",
+    "deviance": "deviance", "null_deviance": "null_deviance", "aic": "aic", "bic": "bic",
+}  # fmt: skip
+#: What a thing takes that another kind of result has.
+_ELSEWHERE = {
+    "lasso_path": "m = dp.dp_moments('y + x1 + x2', ...), then m.lasso_path('y')",
+    "ridge_path": "m = dp.dp_moments('y + x1 + x2', ...), then m.ridge_path('y')",
+    "best_subset": "m = dp.dp_moments('y + x1 + x2', ...), then m.best_subset('y')",
+    "corr": "m = dp.dp_moments('y + x1 + x2', ...), then m.corr()",
+    "predict": "regressions, classifiers and curves predict",
+    **dict.fromkeys(
+        ("score", "diagnose"), "it predicts no mean to be scored; regressions do (dp_ols, dp_glm)"
+    ),
+    "crosstab": "dp.dp_table('~ a * b', ...) has crosstabs",
+}
 
 
-class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPlugin):
-    """A differentially private fit.
+@dataclass(frozen=True)
+class Facts:
+    """Public facts of a call: what was asked for, and what was decided before the first row.
+
+    Attributes
+    ----------
+    verb, method, title : str
+        ``"dp_ols"``, ``"ssp"``, and what ran, in words.
+    level : float
+    options : dict
+        Of the method, as used.
+    unit : str
+        Whom the guarantee protects: "one row", or "one person (column person_id)".
+    shares, scales : dict
+        Shares of the budget by part of the method; noise scales and radii of the plan.
+    df_model : int
+        Number of coefficients, the intercept not counted (as statsmodels does).
+    use_t : bool
+        Whether tests and intervals use a t reference.
+    """
+
+    verb: str
+    method: str
+    title: str
+    level: float
+    options: dict[str, Any]
+    unit: str
+    shares: dict[str, float]
+    scales: dict[str, float]
+    df_model: int
+    use_t: bool
+
+
+class Fit(Written, Held, MaketablesPlugin):
+    """A differentially private result; the base of every kind.
 
     Frozen; holds released numbers, public facts and the guarantee, and no row of the data: its
     pickle and its JSON have the same size at any number of rows.
@@ -70,12 +146,23 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
 
     Notes
     -----
+    ``dir(fit)`` lists what a kind can do, each thing under one name; spellings of R, statsmodels
+    and earlier versions are accepted too (``fit.coef()``, ``fit.cov_params()``, ``fit.to_json()``).
     Residuals, fitted values and influence measures are absent: they are functions of private rows
     on which nothing was spent. Asking for one raises ``NotReleasedError``; so does R-squared of a
     fit without released second moments.
     """
 
     __slots__ = ("_record",)
+    _kinds: ClassVar[dict[str, type[Fit]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        Fit._kinds[cls.__name__] = cls
+
+    def __new__(cls, plan: Plan, release: Release, estimate: Estimate) -> Fit:
+        """Return a fit of the kind that its verb has."""
+        return object.__new__(kind_of(plan.request.verb) if cls is Fit else cls)
 
     def __init__(self, plan: Plan, release: Release, estimate: Estimate) -> None:
         object.__setattr__(self, "_record", Record.of(plan, release, estimate))
@@ -83,7 +170,7 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
 
     @classmethod
     def _of(cls, record: Record) -> Fit:
-        self = cls.__new__(cls)
+        self = object.__new__(kind_of(record.call.verb))
         object.__setattr__(self, "_record", record)
         register()
         return self
@@ -97,18 +184,91 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
     def __reduce__(self) -> tuple[Any, ...]:
         return Fit._of, (self._record,)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*own_names(self), *dict(self.kind.views)})
+
     def __getattr__(self, name: str) -> Any:
-        view = None if name.startswith("_") else self.kind.load_view(name)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        view = self.kind.load_view(name)
         if view is not None:
             return partial(view, self)
-        if name in ("deviance", "null_deviance") and name in self.stats:
-            return self.stats[name]
+        stats = self._record.estimate.stats
+        if _STATS.get(name) in stats:
+            return float(stats[_STATS[name]])
         if name == "family" and "family" in self._record.call.options:
             return self._record.call.options["family"]
         if name in _NOT_RELEASED:
             raise NotReleasedError(f"{name} was not released. {_NOT_RELEASED[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        from dpmodels.errors import did_you_mean
 
+        what = f"a result of {self._record.call.verb} ({type(self).__name__}) has no attribute"
+        if name in _ELSEWHERE:
+            raise NotReleasedError(f"{what} {name!r}: {_ELSEWHERE[name]}")
+        raise AttributeError(f"{what} {name!r}.{did_you_mean(name, dir(self))}")
+
+    # -- public facts ----------------------------------------------------------------------
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return self._record.call.method
+
+    @property
+    def formula(self) -> str:
+        """The formula as typed."""
+        return self._record.call.formula
+
+    @property
+    def nobs(self) -> int | None:
+        """Public number of rows, or of people under ``unit=``; None where it is private."""
+        return self._record.n
+
+    @property
+    def facts(self) -> Facts:
+        """Public facts of the call: options, level, unit, shares, noise scales."""
+        record, names = self._record, self._record.estimate.names
+        call = record.call
+        return Facts(
+            call.verb, call.method, call.method_title, call.level, dict(call.options),
+            named(record.guarantee.unit), dict(record.shares), dict(record.scales),
+            len(names) - ("Intercept" in names), record.estimate.use_t is not None,
+        )  # fmt: skip
+
+    @property
+    def design(self) -> Any:
+        """The design: columns, intervals in force (bought ones included), row norm. Public."""
+        return self._record.design
+
+    @property
+    def released(self) -> bool:
+        """False after a no-reply."""
+        return self._record.estimate.released
+
+    @property
+    def privacy(self) -> Guarantee:
+        """The guarantee: ``.eps .delta .relation .unit .statement() .delta_at() .eps_at()``."""
+        return self._record.guarantee
+
+    @property
+    def ledger(self) -> Ledger:
+        """The charges of this call, one line a step; prints as a table."""
+        from dpmodels.results.record import ledger_of
+
+        return ledger_of(self._record)
+
+    @property
+    def stats(self) -> dict[str, float]:
+        """Released scalars (``sigma``, ``r_squared``, the statistic of a test, ...)."""
+        return dict(self._record.estimate.stats)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All notes of the fit, in the order of weight: those of ``summary(full=True)``."""
+        from dpmodels.results.notes import notes_of
+
+        return notes_of(self._record)
+
+    # -- tables, pictures, files -----------------------------------------------------------
     def summary(
         self,
         fmt: str | None = None,
@@ -116,6 +276,7 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         stars: bool = False,
         *,
         notes: bool = True,
+        full: bool = False,
         level: float | None = None,
         exponentiate: bool = False,
     ) -> Summary:
@@ -129,6 +290,8 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
             Decimals of estimates and standard errors.
         stars, notes : bool
             Significance stars (off by default, with their legend); the notes.
+        full : bool
+            All notes; else the three that weigh most.
         level : float, optional
             Confidence level; default: that of the fit.
         exponentiate : bool
@@ -142,19 +305,22 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         from dpmodels.results.summary import build
 
         return build(
-            self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, level=level,
+            self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
             exponentiate=exponentiate,
         )  # fmt: skip
+
+    def _shown(self) -> Any:
+        return self.summary()
 
     def tidy(
         self,
         conf_int: bool = True,
         level: float | None = None,
-        style: str = "python",
+        style: str | None = None,
         *,
         exponentiate: bool = False,
     ) -> pd.DataFrame:
-        """One row a coefficient, with the column names of R's broom.
+        """One row an estimate, with the column names of R's broom.
 
         Parameters
         ----------
@@ -162,8 +328,9 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
             Add ``conf_low, conf_high``.
         level : float, optional
             Confidence level; default: that of the fit.
-        style : {"python", "r"}
-            ``"r"`` writes ``std.error`` for ``std_error``.
+        style : {"python", "r"}, optional
+            ``"r"`` writes ``std.error`` for ``std_error``. None: as ``dp.tidy_style("r")`` set it
+            for the session, at first ``"python"``.
         exponentiate : bool
             Exp of estimates and of ends of intervals, as broom does it; standard errors stay.
 
@@ -171,7 +338,7 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         -------
         Post-processing: costs nothing.
         """
-        level = self.level if level is None else level
+        level = self._level(level)
         own = self.kind.load_tidy()
         if own is not None and self.released:
             return inference.styled(own(self._record, conf_int, level), style)
@@ -180,12 +347,12 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
             exponentiate=exponentiate,
         )  # fmt: skip
 
-    def glance(self, style: str = "python") -> pd.DataFrame:
+    def glance(self, style: str | None = None) -> pd.DataFrame:
         """One row: public facts, the guarantee and released statistics (NaN if not released).
 
         Parameters
         ----------
-        style : {"python", "r"}
+        style : {"python", "r"}, optional
 
         Privacy
         -------
@@ -193,84 +360,11 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         """
         return inference.glance(self._record, style=style)
 
-    def _warn_of_odd_cells(self, new: Any, outside: str) -> None:
-        from dpmodels.errors import UtilityWarning
-        from dpmodels.formula.predict import odd_cells
-
-        if not self.released or not (hasattr(new, "keys") or hasattr(new, "columns")):
-            return
-        said = odd_cells(self.design, new, outside)
-        if said:
-            more = "" if outside != "clip" else " (outside='nan' or 'extrapolate' do otherwise)"
-            warnings.warn(UtilityWarning(f"predict: {'; '.join(said)}{more}"), stacklevel=3)
-
-    def predict(
-        self,
-        new: Any = None,
-        interval: str | None = None,
-        level: float | None = None,
-        what: str = "mean",
-        *,
-        se_fit: bool = False,
-        outside: str = "clip",
-        **other: Any,
-    ) -> Any:
-        """Predict at new rows.
-
-        Warns of cells that are outside the ranges in force, or not a declared level: the rows are
-        the caller's, so that may be said.
-
-        Parameters
-        ----------
-        new : DataFrame or mapping of columns
-            Rows with the variables of the formula. There is no default: a fit keeps no rows.
-        interval : {None, "confidence", "prediction"}
-            As ``predict.lm`` in R.
-        level : float, optional
-            Default: the ``level`` of the fit.
-        what : str
-            ``"mean"``; families add their own (``"link"``, ``"class"``, ``"prob"``).
-        se_fit : bool
-            Add a column ``se_fit``.
-        outside : {"clip", "nan", "extrapolate"}
-            Cells outside the ranges in force: moved to the bound, answered by NaN, or used as
-            they are.
-
-        Returns
-        -------
-        Series, or DataFrame with ``fit, lwr, upr`` (and ``se_fit``)
-
-        Privacy
-        -------
-        Post-processing of released coefficients: costs nothing. But a prediction *computed from
-        a private row* is as private as that row; the guarantee does not cover it.
-        """
-        function = self.kind.load_predict()
-        if function is None:
-            raise NotReleasedError(f"{self.model} has no predict")
-        if new is None or other:
-            name = next(iter(other), "")
-            raise RequestError(
-                (f"predict has no argument {name}=: " if name else "predict needs rows: ")
-                + "fit.predict(new), new a frame with the variables of the formula. A fit keeps no "
-                "rows of its own"
-            )
-        level = self.level if level is None else level
-        self._warn_of_odd_cells(new, outside)
-        return function(
-            self,
-            new,
-            what=what,
-            interval=interval,
-            level=level,
-            se_fit=se_fit,
-            outside=outside,
-        )
-
     def plot(self, ax: Axes | None = None, *, level: float | None = None, **style: Any) -> Axes:
-        """Coefficient plot: inner bar sampling error only, outer bar total (needs matplotlib).
+        """Draw what was released, with its intervals (needs matplotlib).
 
-        A family may have a picture of its own: a kernel regression shows its curve.
+        Coefficients: inner bar sampling error only, outer bar total. A kind may have a picture of
+        its own: a kernel regression shows its curve, a table its counts.
 
         Parameters
         ----------
@@ -278,32 +372,62 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         level : float, optional
             Default: the ``level`` of the fit.
         **style
-            ``intercept=True`` shows the intercept too; ``color=``.
+            Of coefficients: ``intercept=True`` shows the intercept too, ``scale="standardised"``
+            those of predictors in units of half their range, ``groups=``, ``color=``.
 
         Privacy
         -------
         Post-processing: costs nothing.
         """
         draw = self.kind.load_plot()
-        axes: Axes = draw(self, ax, level=self.level if level is None else level, **style)
+        axes: Axes = draw(self, ax, level=self._level(level), **style)
         return axes
 
-    coefplot = plot
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fit as plain lists and numbers, with a format version."""
-        from dpmodels.results.saved import to_dict
-
-        return to_dict(self._record)
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Return the fit as JSON text, and write it to ``path`` if one is given.
+    def save(self, path: str | Path) -> None:
+        """Write the fit as JSON: ``dp.load(path)`` reads it back.
 
         Privacy
         -------
         The file holds public and released numbers only; its size does not grow with the data.
         """
-        from dpmodels.results.saved import dumps
+        from dpmodels.results.record import dumps
+
+        table_files.check_saved(path).write_text(dumps(self._record), encoding="utf-8")
+
+    # -- other spellings, accepted and not listed ------------------------------------------
+    coefplot = also("plot")
+    model, level, options = also("facts.verb"), also("facts.level"), also("facts.options")
+    shares, scales, unit = also("facts.shares"), also("facts.scales"), also("facts.unit")
+    df_model, use_t = also("facts.df_model"), also("facts.use_t")
+    from_json, from_dict = also("_from_json"), also("_from_dict")
+
+    def _kind(self) -> Verb:
+        return verb_of(self._record.call.verb)
+
+    def _arrays(self) -> dict[str, Any]:
+        """Return the released arrays beside the estimates; read-only."""
+        return dict(self._record.estimate.arrays)
+
+    def _release(self) -> Any:
+        """Return the noised table the fit was made from (``method="drcl"`` and its kin), else None.
+
+        Left out of the fit's pickle and JSON; keep it with ``fit.release.save(path)``.
+        """
+        return self._record.table
+
+    kind, arrays, release = also(_kind), also(_arrays), also(_release)
+
+    @also.method
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fit as plain lists and numbers, with a format version."""
+        from dpmodels.results.record import to_dict
+
+        return to_dict(self._record)
+
+    @also.method
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return the JSON text that :meth:`save` writes, and write it to ``path`` if given."""
+        from dpmodels.results.record import dumps
 
         text = dumps(self._record)
         if path is not None:
@@ -311,27 +435,27 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         return text
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Fit:
-        """Restore a fit from :meth:`to_dict`."""
-        from dpmodels.results.saved import from_dict
+    def _from_dict(cls, saved: dict[str, Any]) -> Fit:
+        """Restore a fit from ``to_dict()``."""
+        from dpmodels.results.record import from_dict
 
         return cls._shown_once(from_dict(saved))
 
     @classmethod
-    def from_json(cls, text: str) -> Fit:
-        """Restore a fit from :meth:`to_json`."""
-        from dpmodels.results.saved import loads
+    def _from_json(cls, text: str) -> Fit:
+        """Restore a fit from ``to_json()``."""
+        from dpmodels.results.record import loads
 
         return cls._shown_once(loads(text))
 
     @classmethod
     def _shown_once(cls, record: Record) -> Fit:
         """Return a fit of a file that can be shown; another file is damaged."""
-        from dpmodels.results.saved import AGAIN, WHAT
+        from dpmodels.results.record import AGAIN, WHAT
 
-        fit = cls._of(record)
         with whole(WHAT, AGAIN), quiet():
-            str(fit.summary()), repr(fit), fit.tidy(), fit.glance()
+            fit = cls._of(record)
+            str(fit.summary(full=True)), repr(fit), fit.tidy(), fit.glance()
         return fit
 
     def __repr__(self) -> str:
@@ -354,8 +478,166 @@ class Fit(PublicFacts, Estimates, Analysis, NewReleases, OnMoments, MaketablesPl
         return self.summary().as_latex()
 
 
-def load(path: str | Path) -> Fit:
-    """Load a fit that ``fit.to_json(path)`` wrote.
+# -- the kinds -------------------------------------------------------------------------------------
+
+
+class Estimates(Numbers, Fit):
+    """Released numbers with errors: a user's own estimator or mechanism (``dp_eptr, dp_gptr``)."""
+
+    __slots__ = ()
+
+
+class Averages(Numbers, JointTests, Fit):
+    """Means with errors (``dp_mean``), and tests between them."""
+
+    __slots__ = ()
+
+
+class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, Fit):
+    """A regression with one linear predictor (``dp_glm, dp_mest, dp_iv``)."""
+
+    __slots__ = ()
+
+
+class LinearRegression(Regression):
+    """A linear regression (``dp_ols``)."""
+
+    __slots__ = ()
+
+    def vif(self) -> pd.DataFrame:
+        """Return variance inflation factors, one row a coefficient, from released moments.
+
+        How many times larger the sampling variance is than if the column were unrelated to the
+        others. Of terms with several columns the generalised factor (Fox and Monette 1992) is
+        given too, as ``gvif`` with ``df``.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.moments import inflation
+
+        return inflation(self._record)
+
+    corr, partial_corr = also.method(MomentAnalyses.corr), also.method(MomentAnalyses.partial_corr)
+    ridge_path = also.method(MomentAnalyses.ridge_path)
+    lasso_path = also.method(MomentAnalyses.lasso_path)
+    best_subset = also.method(MomentAnalyses.best_subset)
+    components = also.method(MomentAnalyses.components)
+
+
+class QuantileRegression(Numbers, JointTests, Means, Predictions, Updates, Fit):
+    """A regression of one or several quantiles (``dp_quantreg``)."""
+
+    __slots__ = ()
+
+
+class Predictor(Numbers, Predictions, Fit):
+    """Released numbers that predict, by a rule of their own verb."""
+
+    __slots__ = ()
+
+
+class Classifier(Predictor):
+    """A classifier: class statistics, predicted classes and probabilities (``dp_bayes``)."""
+
+    __slots__ = ()
+
+    def confusion_table(self, new: Any) -> pd.DataFrame:
+        """Count public test rows by true and predicted class: :func:`dpmodels.confusion_table`."""
+        from dpmodels.results.predict import confusion_table
+
+        return confusion_table(self, new)
+
+    def balanced_error(self, new: Any) -> float:
+        """Return one minus the mean recall on public test rows: :func:`dpmodels.balanced_error`."""
+        from dpmodels.results.predict import balanced_error
+
+        return balanced_error(self, new)
+
+
+class Curve(Predictor):
+    """A curve at released points, and between them (``dp_npreg``)."""
+
+    __slots__ = ()
+
+
+class Components(Numbers, Fit):
+    """Principal components (``dp_pca``)."""
+
+    __slots__ = ()
+
+
+class Moments(Numbers, MomentAnalyses, Fit):
+    """Second moments (``dp_moments``): also the data of further regressions, at no cost."""
+
+    __slots__ = ()
+
+
+class Tabulation(Numbers, Fit):
+    """Counts, shares, means and quantiles by group (``dp_table``)."""
+
+    __slots__ = ()
+
+    def crosstab(
+        self, rows: str | None = None, columns: str | None = None, *, margins: bool = True
+    ) -> pd.DataFrame:
+        """Return the released counts of two variables as a frame, with margins.
+
+        Parameters
+        ----------
+        rows, columns : str, optional
+            Names of two variables that were crossed; default: the first pair.
+        margins : bool
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        show = function_of("dpmodels.models.table.show:crosstab")
+        frame: pd.DataFrame = show(self, rows, columns, margins=margins)
+        return frame
+
+
+class Quantiles(Intervals, Fit):
+    """Quantiles with intervals (``dp_quantile``)."""
+
+    __slots__ = ()
+    bse = also(lambda fit: Numbers.bse.fget(fit))  # type: ignore[attr-defined]
+
+
+class TestResult(Numbers, Fit):
+    """A test: statistic, degrees of freedom, p-value, and what it is about (``dp_test``)."""
+
+    __slots__ = ()
+    __test__ = False
+
+    @property
+    def statistic(self) -> float:
+        """The statistic; noise is in its variance."""
+        return self._stat("statistic")
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of its reference."""
+        return self._stat("df")
+
+    @property
+    def pvalue(self) -> float:
+        """The p-value."""
+        return self._stat("p_value")
+
+
+def kind_of(verb: str) -> type[Fit]:
+    """Return the class of the fits of a verb."""
+    found = verb_of(verb)
+    plain = found.predict == "dpmodels.results.predict:regression"
+    other = "Predictor" if found.predict else "Estimates"
+    return Fit._kinds[found.kind or ("Regression" if plain else other)]
+
+
+def load(path: str | Path) -> Any:
+    """Load what ``save(path)`` wrote: a fit, a test, a score, a table, or a release.
 
     Parameters
     ----------
@@ -365,10 +647,14 @@ def load(path: str | Path) -> Fit:
     -------
     Costs nothing: the file holds public and released numbers.
     """
-    from dpmodels.results.saved import AGAIN, WHAT
+    from dpmodels.results.record import AGAIN, WHAT
 
-    if not Path(path).is_file():
-        raise RequestError(f"there is no file {str(path)!r}")
+    found = table_files.read(path)
+    if isinstance(found, dict) and found.get("format") == table_files.FORMAT:
+        return table_files.load(found)
+    if isinstance(found, dict) and str(found.get("format", "")).startswith("dpmodels.release"):
+        noised: Any = function_of("dpmodels.models.noised.table:NoisyTable")
+        return noised.load(path)
     with whole(WHAT, AGAIN):
         text = Path(path).read_text(encoding="utf-8")
     return Fit.from_json(text)

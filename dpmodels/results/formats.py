@@ -1,11 +1,27 @@
-"""How numbers look in a summary. Pure functions from a float to a short text."""
+"""How numbers look in a report, and which coefficients it shows, in which order, by which names."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-__all__ = ["column", "greek", "interval", "number", "p_value", "pair", "percent", "share"]
+from dpmodels.errors import RequestError, did_you_mean, shown
+
+__all__ = [
+    "chosen",
+    "column",
+    "greek",
+    "interval",
+    "labelled",
+    "number",
+    "p_value",
+    "pair",
+    "percent",
+    "share",
+]
+
 
 MISSING = "n/a"
 
@@ -48,13 +64,32 @@ def column(
     others = [0.0] * len(cells) if beside is None else [float(x) for x in beside]
     pairs = list(zip(cells, others, strict=True))
     if not any(_is_odd(x, decimals, w) or _is_odd(w, decimals, x) for x, w in pairs):
-        return [number(x, decimals, w) for x, w in pairs]
+        same = _common(abs(v) for pair in pairs for v in pair if math.isfinite(v))
+        few = max(0, min(decimals, decimals + 3 - same))
+        return [_fixed(x, few) if math.isfinite(x) else number(x, decimals) for x, _ in pairs]
     sizes = [max(abs(v) for v in pair if math.isfinite(v)) for pair in pairs if _any_finite(pair)]
     least = min(size for size in sizes if size > 0)
     wanted = 1 - math.floor(math.log10(least))
     if max(sizes) < 1e4 and wanted <= decimals + 2:
         return [_fixed(x, wanted) if math.isfinite(x) else number(x, decimals) for x in cells]
     return [f"{x:.2e}" if math.isfinite(x) else number(x, decimals) for x in cells]
+
+
+def _common(sizes: Iterable[float]) -> int:
+    """Return the digits before the point of the largest number of a column."""
+    return len(str(int(max(sizes, default=0.0))))
+
+
+def decimals_of(errors: Iterable[float], most: int) -> int:
+    """Return the decimals of estimates with these errors: at most ``most``, and no finer than this.
+
+    The smallest error has three digits: standard errors are themselves known to a percent or so at
+    best, and an estimate to a part of its error.
+    """
+    sizes = [float(e) for e in errors if math.isfinite(e) and e > 0.0]
+    if not sizes:
+        return most
+    return max(0, min(most, 2 - math.floor(math.log10(min(sizes)))))
 
 
 def _any_finite(pair: tuple[float, float]) -> bool:
@@ -115,3 +150,69 @@ def greek(statement: str) -> str:
 def pair(eps: float, delta: float) -> str:
     """Return ``(ε = 1, δ = 1e-06)``."""
     return f"(ε = {eps:g}, δ = {delta:g})"
+
+
+def _listed(name: str, given: Any) -> list[str]:
+    listed = [given] if isinstance(given, str) else list(given or ())
+    if not all(isinstance(g, str) for g in listed):
+        raise RequestError(f"{name}= takes names of coefficients, or regular expressions of them")
+    return listed
+
+
+def _matches(option: str, wanted: str, names: Sequence[str]) -> list[str]:
+    """Return the names an entry stands for: itself, or those that a regular expression finds."""
+    if wanted in names:
+        return [wanted]
+    found: list[str] | None = None
+    try:
+        found = [name for name in names if re.search(wanted, name)]
+    except re.error:
+        found = None
+    if not found:
+        raise RequestError(
+            f"{option}: {shown(wanted)} is no coefficient of these fits, nor an expression that "
+            f"finds one.{did_you_mean(wanted, names)} Coefficients: {', '.join(names)}"
+        )
+    return found
+
+
+def chosen(
+    names: Iterable[str], *, order: Any = None, keep: Any = None, drop: Any = None
+) -> list[str]:
+    """Return the coefficients to show.
+
+    Parameters
+    ----------
+    names : iterable of str
+    order, keep, drop : str or list of str, optional
+        Names, or regular expressions. ``order``: these first.
+    """
+    every = list(names)
+    out = every
+    if keep is not None:
+        kept = {n for w in _listed("keep", keep) for n in _matches("keep", w, every)}
+        out = [n for n in out if n in kept]
+    if drop is not None:
+        gone = {n for w in _listed("drop", drop) for n in _matches("drop", w, every)}
+        out = [n for n in out if n not in gone]
+    if order is not None:
+        first = [n for w in _listed("order", order) for n in _matches("order", w, every)]
+        front = [n for n in dict.fromkeys(first) if n in out]
+        out = [*front, *(n for n in out if n not in front)]
+    if not out:
+        raise RequestError("keep= and drop= leave no coefficient to show")
+    return out
+
+
+def labelled(name: str, labels: Mapping[str, str] | None) -> str:
+    """Return the label of a coefficient; of an interaction, the labels of its parts."""
+    if not labels:
+        return name
+    if not isinstance(labels, Mapping):
+        raise RequestError("labels= takes a mapping, {'age': 'Age in years'}")
+    if name in labels:
+        return str(labels[name])
+    parts = name.split(":")
+    if len(parts) > 1 and any(part in labels for part in parts):
+        return " \u00d7 ".join(str(labels.get(part, part)) for part in parts)
+    return name

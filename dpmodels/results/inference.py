@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "conf_int", "covariance", "deciding", "errors", "glance", "quantile", "series",
-    "standard_errors", "styled", "tidy", "widened",
+    "standard_errors", "styled", "tidy", "tidy_style", "widened",
 ]  # fmt: skip
 
 KINDS = ("total", "sampling", "privacy")
@@ -206,14 +206,42 @@ def privacy_share(est: Estimate) -> Array:
     return out
 
 
-def styled(frame: pd.DataFrame, style: str) -> pd.DataFrame:
+#: How tidy tables name their columns where a call does not say it.
+_STYLE = {"columns": "python"}
+
+
+def tidy_style(style: str | None = None) -> str:
+    """Set, for this session, whether columns of tidy tables have underscores or R's dots.
+
+    Parameters
+    ----------
+    style : {"python", "r"}, optional
+        ``"python"``: ``std_error``; ``"r"``: ``std.error``, as broom has it. None: nothing is set.
+
+    Returns
+    -------
+    str
+        What is set. A call of ``tidy(style=)`` or ``glance(style=)`` wins.
+
+    Privacy
+    -------
+    Reads no data.
+    """
+    if style is not None:
+        choice("style", style, ("python", "r"))
+        _STYLE["columns"] = style
+    return _STYLE["columns"]
+
+
+def styled(frame: pd.DataFrame, style: str | None = None) -> pd.DataFrame:
     """Return a frame with names of Python, or of R."""
+    style = _STYLE["columns"] if style is None else style
     choice("style", style, ("python", "r"))
     return frame.rename(columns=lambda c: c.replace("_", ".")) if style == "r" else frame
 
 
 def tidy(
-    est: Estimate, *, conf_int_: bool, level: float, style: str, exponentiate: bool = False
+    est: Estimate, *, conf_int_: bool, level: float, style: str | None, exponentiate: bool = False
 ) -> pd.DataFrame:
     """Return one row a coefficient, with broom's column names."""
     import pandas as pd
@@ -240,11 +268,11 @@ def tidy(
     return styled(frame, style)
 
 
-def glance(record: Record, *, style: str) -> pd.DataFrame:
+def glance(record: Record, *, style: str | None) -> pd.DataFrame:
     """Return one row a fit: public facts, the guarantee, released statistics."""
     import pandas as pd
 
-    from dpmodels.results.design_facts import row_norm
+    from dpmodels.results.record import row_norm
 
     est, promise = record.estimate, record.guarantee
     row = {

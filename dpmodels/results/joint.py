@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice
 from dpmodels.results import formats as f
 from dpmodels.results import inference
-from dpmodels.tables import Column, Layout, Row, Shown, Table
+from dpmodels.tables import Column, Layout, Result, Row, Table, also
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["AnovaTable", "JointTest", "anova_table", "hypothesis_of", "joint_test", "terms_of"]
 
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
+_GONE = (
+    "No statistic and p: a coefficient of the hypothesis is not determined at this budget. More "
+    "rows, a larger ε or fewer terms would help."
+)
 _WIDE = Layout(width=76, wrap=True)
 
 
@@ -79,7 +84,7 @@ def _known(record: Record) -> tuple[Array, Array | None]:
 
 
 @dataclass(frozen=True)
-class JointTest(Shown):
+class JointTest(Result):
     """A joint test of linear hypotheses.
 
     Attributes
@@ -116,20 +121,49 @@ class JointTest(Shown):
             columns=(Column(left=True, width=8), Column(letter, width=10), Column("df", width=4),
                      Column(f"P>{letter}", width=9)),
             rows=(Row(cells),),
-            notes=(note,) if self.noncentrality else (),
+            notes=(_GONE,) if math.isnan(self.pvalue) else (note,) if self.noncentrality else (),
             layout=_WIDE,
         )  # fmt: skip
 
-    def __repr__(self) -> str:
-        return self.as_text()
+    def tidy(self) -> pd.DataFrame:
+        """Return one row: ``term, statistic, df, df_denom, p_value``."""
+        import pandas as pd
+
+        row = ("; ".join(self.hypotheses), self.statistic, self.df, self.df_denom, self.pvalue)
+        return pd.DataFrame([row], columns=["term", "statistic", "df", "df_denom", "p_value"])
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the reference density, its upper 5 %, and the statistic (needs matplotlib)."""
+        from scipy import stats
+
+        from dpmodels.tables.pictures import new_axes
+
+        x = self.statistic * (self.df if self.use_f else 1)
+        free = (
+            stats.ncx2(self.df, self.noncentrality) if self.noncentrality else (stats.chi2(self.df))
+        )
+        ax = new_axes(ax, (5.6, 3.0))
+        at = np.linspace(0.0, max(float(free.ppf(0.999)), 1.1 * x), 400)[1:]
+        color = style.get("color", "C0")
+        ax.plot(at, free.pdf(at), color=color)
+        cut = float(free.ppf(0.95))
+        tail = at[at >= cut]
+        ax.fill_between(tail, free.pdf(tail), color=color, alpha=0.3, label="upper 5 %")
+        ax.axvline(x, color="0.2", linestyle="--", label=f"statistic, p = {f.p_value(self.pvalue)}")
+        ax.set_xlabel(f"chi2, {self.df} degrees of freedom")
+        ax.set_yticks([])
+        ax.legend(fontsize="small", frameon=False)
+        return ax
 
 
 def _joint(record: Record, L: Array, q: Array) -> Wald:
     V, bias = _known(record)
     est = record.estimate
-    return wald(
-        L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t
-    )
+    one = wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)
+    if est.untested is None or not (np.abs(L[:, est.untested]) > 0).any():
+        return one
+    # not determined at this budget: neither z nor p of a single one, nor of several together
+    return replace(one, statistic=math.nan, pvalue=math.nan)
 
 
 def joint_test(record: Record, given: Any, *, use_f: bool) -> JointTest:
@@ -148,7 +182,7 @@ def joint_test(record: Record, given: Any, *, use_f: bool) -> JointTest:
 
 
 @dataclass(frozen=True)
-class AnovaTable(Shown):
+class AnovaTable(Result):
     """A table of tests, one row a term (or a comparison).
 
     Attributes
@@ -163,6 +197,22 @@ class AnovaTable(Shown):
     rows_: tuple[tuple[str, float, int, float], ...]
     notes: tuple[str, ...]
 
+    def tidy(self) -> pd.DataFrame:
+        """Return one row a term: ``term, df, statistic, p_value``."""
+        import pandas as pd
+
+        rows = [(name, df, x, p) for name, x, df, p in self.rows_]
+        return pd.DataFrame(rows, columns=["term", "df", "statistic", "p_value"])
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw what each term explains: chi2 over its degrees of freedom (needs matplotlib)."""
+        from dpmodels.tables.pictures import forest
+
+        frame = self.tidy().assign(estimate=lambda t: t["statistic"] / t["df"])
+        label = "chi2 / df (about 1 where nothing is there)"
+        return forest(frame, ax, xlabel=label, zero=1.0, title=self.title, **style)
+
+    @also.method
     def to_frame(self) -> pd.DataFrame:
         """Return the table as a DataFrame with columns ``df, chi2, F, p_value``."""
         import pandas as pd
@@ -183,9 +233,6 @@ class AnovaTable(Shown):
         return Table(
             title=self.title, columns=columns, rows=tuple(rows), notes=self.notes, layout=_LAYOUT
         )
-
-    def __repr__(self) -> str:
-        return self.as_text()
 
 
 def _factors(term: str) -> set[str]:
@@ -222,9 +269,11 @@ def anova_table(record: Record, kind: int = 3) -> AnovaTable:
     nan = np.isnan(np.diag(inference.covariance(record.estimate)))
     p, rows, lost = len(record.estimate.names), [], []
     own = terms_of(record)
+    gone = record.estimate.untested
+    untested = set() if gone is None else set(np.flatnonzero(gone).tolist())
     for name, later in _later(record, kind).items():
         L = np.eye(p)[list(own[name])]
-        if nan[list(own[name])].any():
+        if nan[list(own[name])].any() or (untested & set(own[name])):
             lost.append(name)
             continue
         if later:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
 from dpmodels.registry import method_names, resolve
 from dpmodels.results import formats as f
 from dpmodels.results import inference
-from dpmodels.results.design_facts import interval_of, ranged
+from dpmodels.results.record import interval_of, ranged
 from dpmodels.tables import Page
+from dpmodels.units.person import column_of
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.results.record import Record
 
-__all__ = ["STARS", "no_reply_page", "notes_of"]
+__all__ = ["STARS", "few_rows", "marks_of", "no_reply_page", "notes_of", "shown_notes"]
 
 _NA = {
     "zero-row": "rows with missing\nvalues were replaced by zero rows",
@@ -31,20 +35,159 @@ _PRIVACY_SE = {
 STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
 
 
-def notes_of(record: Record, *, stars: bool) -> tuple[str, ...]:
-    """Return the notes of a fit with a table, in the order of printing."""
+#: What a sentence begins with -> its weight: what limits a fit first, what explains it last. A
+#: condition of the guarantee weighs most. Methods write plain sentences, and files of earlier
+#: versions hold such, so they are told by their first words.
+_WEIGHTS = (
+    (100, ("NOT PR", "The guarantee", "Private if", "Privacy of a whole row")),
+    (95, ("Warning:", "More than half")),
+    (90, ("Not determined", "No z and p", "Noise dominates", "The information of the weak",
+          "About ")),
+    (86, ("No standard errors", "No intervals")),
+    (85, ("inference=False", "This fit released no", "No coefficient of this fit")),
+    (80, ("Unit: one row. If", "First stage of", "Anderson-Rubin", "Suppressed:")),
+    (75, ("May rest on few",)),
+    (70, ("Ranges bought", "That bias exceeds")),
+    (65, ("Most of the variance",)),
+    (60, ("Errors are model-based", "Privacy: converted")),
+    (45, ("Intervals and p-values are bias-aware", "Chosen by")),
+    (42, ("Largest share",)),
+    (40, ("Values outside", "Rows with missing")),
+    (35, ("Std. Error:",)),
+    (30, ("Errors allow",)),
+    (20, ("Not reported",)),
+    (15, ("Normal approximation", "t (", "Method chosen", "Moments only", "One stage", "Two stages",
+          "R-squared is")),
+)  # fmt: skip
+_ORDINARY = 50
+#: So many notes are shown unless all are asked for.
+SHOWN = 3
+
+
+def _weight(note: str) -> int:
+    return next((w for w, starts in _WEIGHTS if note.startswith(starts)), _ORDINARY)
+
+
+def notes_of(record: Record) -> tuple[str, ...]:
+    """Return all notes of a fit with a table, in the order of weight."""
     regression = not verb_of(record.call.verb).body
+    promise = _promise(record)
     parts = [
         *(_errors(record) if regression else []),
         *(_ranges(record) if regression else _bought(record)),
         *(_largest_share(record) if regression else []),
-        *record.estimate.notes,
+        *_few(record),
+        # the method names what has leverage; which may rest on few rows is said above
+        *(n for n in record.estimate.notes if not n.startswith("Rests on ")),
         *(f"Warning: {w}" for w in record.estimate.warnings),
-        *_promise(record),
+        *promise,
         *_absent(record),
-        *([STARS] if stars else []),
     ]
-    return tuple(" ".join(note.split()) for note in parts if note)
+    first = {" ".join(note.split()) for note in record.guarantee.notes}
+    said = dict.fromkeys(" ".join(note.split()) for note in parts if note)
+    return tuple(sorted(said, key=lambda n: -100 if n in first else -_weight(n)))
+
+
+def shown_notes(record: Record, *, full: bool) -> tuple[str, ...]:
+    """Return the notes that a summary shows: all, or those that weigh most."""
+    notes = notes_of(record)
+    rest = len(notes) - SHOWN
+    if full or rest < 1:
+        return notes
+    *head, last = notes[:SHOWN]
+    more = f"({rest} more note{'s' if rest > 1 else ''}: summary(full=True).)"
+    return (*head, f"{last} {more}")
+
+
+# -- coefficients that deserve care ----------------------------------------------------------------
+
+#: A coefficient is named where this much of its information may be that of fewer rows than this.
+FEW_PART, FEW_ROWS = 0.15, 10
+#: Public rows over the ranges, among which the longest is looked for.
+_CORNERS = 4096
+_MARKS = {
+    "n": "no z and p, as the error does not hold all there is: see the notes",
+    "c": "a combination of other columns, whatever the rows: drop a term",
+    "f": f"may rest on fewer than {FEW_ROWS} rows of high leverage: more bias is possible",
+}
+
+
+def marks_of(record: Record) -> tuple[list[str], tuple[str, ...]]:
+    """Return the mark of each coefficient, and the legend of those that occur."""
+    est = record.estimate
+    p = len(est.names)
+    which = {
+        "n": np.zeros(p, dtype=bool) if est.untested is None else np.asarray(est.untested),
+        "c": _dependent(record),
+        "f": few_rows(record),
+    }
+    cells = ["".join(mark for mark, those in which.items() if those[j]) for j in range(p)]
+    legend = tuple(f"{m}  {words}" for m, words in _MARKS.items() if which[m].any())
+    return cells, legend
+
+
+def _dependent(record: Record) -> npt.NDArray[np.bool_]:
+    """Say which coefficients have an estimate and, of all, no error: combinations of others."""
+    est = record.estimate
+    lost = np.isnan(inference.standard_errors(est))
+    some = est.bias_bound is not None and bool(lost.any()) and not bool(lost.all())
+    return lost if some else np.zeros(len(lost), dtype=bool)
+
+
+def few_rows(record: Record) -> npt.NDArray[np.bool_]:
+    """Say which coefficients may rest on few rows; public and released numbers only.
+
+    A row x holds ``(G x)_j^2`` of the information ``n G_jj`` along coefficient j, G the inverse of
+    the released information. So a part l of it in rows of large leverage is that of at least
+    ``l n G_jj / max (G x)_j^2`` rows, the maximum over the public ranges. Where that is many no
+    row decides, however long rows are, and with more rows nobody is named any more.
+    """
+    est, none = record.estimate, np.zeros(len(record.estimate.names), dtype=bool)
+    if est.bias_bound is None or record.n is None or not est.released:
+        return none
+    named = np.concatenate([one.few(T) for T, one in est.bias_bound.parts])
+    if not named.any():
+        return none
+    X = _public_rows(record.design)
+    out = []
+    for T, one in est.bias_bound.parts:
+        if X is None:
+            out.append(one.few(T))
+            continue
+        G = T @ one.inverse @ T.T
+        along = np.sum((T @ one.inverse @ one.H) * (T @ one.inverse), axis=1)
+        longest = np.max((X @ G) ** 2, axis=0)
+        part = one.leverage(T, one.naming_noise)
+        least = part * record.n * along / np.maximum(longest, 1e-300)
+        out.append(one.few(T) & (part > FEW_PART) & (least < FEW_ROWS))
+    return np.asarray(np.concatenate(out) & ~np.isnan(inference.standard_errors(est)))
+
+
+def _public_rows(design: Any) -> Array | None:
+    """Return rows of the design at public points, corners first; None where a range is private."""
+    from dpmodels.formula.span import public_corners, public_points
+
+    found = []
+    for points in (public_corners, public_points):
+        try:
+            rows = points(design, _CORNERS)
+        except RequestError:
+            return None
+        found.append(np.asarray(design.matrix(rows), dtype=float))
+    X = np.concatenate(found)
+    return np.asarray(X[np.isfinite(X).all(axis=1)])
+
+
+def _few(record: Record) -> list[str]:
+    few = few_rows(record)
+    if not few.any():
+        return []
+    names = ", ".join(n for n, w in zip(record.estimate.names, few, strict=True) if w)
+    return [
+        f"May rest on few rows of high leverage (fewer than {FEW_ROWS}): {names}. The interval "
+        "allows for a bias of bias_bound; more is possible. Narrower ranges, or a transformed "
+        "predictor (log), would help."
+    ]
 
 
 def _errors(record: Record) -> list[str]:
@@ -111,9 +254,14 @@ def _largest_share(record: Record) -> list[str]:
     if np.isnan(shares).all():
         return []
     j = int(np.nanargmax(shares))
+    name, most = record.estimate.names[j], float(shares[j])
+    what = (
+        "Most of the variance is due to privacy"
+        if most > 0.5
+        else ("Largest share of variance due to privacy")
+    )
     return [
-        f"Largest share of variance due to privacy: {record.estimate.names[j]}, "
-        f"{f.percent(float(shares[j]))}. More data or a larger ε narrows it{_foretold(record)}."
+        f"{what}: {name}, {f.percent(most)}. More data or a larger ε narrows it{_foretold(record)}."
     ]
 
 
@@ -147,11 +295,33 @@ def _promise(record: Record) -> list[str]:
     return [*notes, *promise.notes]
 
 
+#: What follows from the numbers that a fit by moments or by scores releases, where it can.
+_FOLLOWS = {"r-squared": ("score_clip", "effective_rows")}
+
+
 def _absent(record: Record) -> list[str]:
+    """Say what readers look for and do not find: only where really nothing was spent on it."""
     verb, stats = verb_of(record.call.verb), record.estimate.stats
     given = {label.lower() for label, key in verb.header if key in stats}
     words = [w for w in verb.absent if w.lower() not in given]
-    return [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
+    # released numbers would tell it, but not with weights, without an intercept or of people
+    told = [w for w in words if any(k in stats for k in _FOLLOWS.get(w.lower(), ()))]
+    words = [w for w in words if w not in told]
+    out = [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
+    if told:
+        out.append(f"Not reported: {', '.join(told)} ({_why_untold(record)}).")
+    return out
+
+
+def _why_untold(record: Record) -> str:
+    design = record.design
+    if column_of(record.guarantee.unit) is not None:
+        return "the residual variance is of people, not of rows"
+    if design.weights is not None:
+        return "with weights= the released sums are those of weighted rows"
+    if not design.has_intercept:
+        return "without an intercept there is no share to explain"
+    return "the released moments do not determine it"
 
 
 def _declare(record: Record) -> list[str]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from dpmodels.errors import DPModelsError, RequestError
-from dpmodels.results.choose import chosen, labelled
+from dpmodels.errors import DPModelsError
+from dpmodels.results.formats import labelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dpmodels.results.fit import Fit
 
-__all__ = ["coef_plot", "coefplot"]
+__all__ = ["coefplot"]
 
 #: Rows between the marks of two fits in one plot.
 _APART = 0.2
@@ -138,46 +138,3 @@ def _wrapped(text: str, width: int = _WRAP) -> str:
         return text
     spaced = re.sub(r"(?<=[\w)\]])([:\[])", r" \1", text)
     return "\n".join(textwrap.wrap(spaced, width)) or text
-
-
-def coef_plot(
-    *fits: Fit,
-    labels: Mapping[str, str] | None = None,
-    order: Any = None,
-    keep: Any = None,
-    drop: Any = None,
-    intercept: bool = False,
-    level: float | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the coefficients of several fits in one picture, aligned by name.
-
-    Parameters
-    ----------
-    *fits : Fit
-    labels, order, keep, drop
-        As in ``dp.etable``.
-    intercept : bool
-        Show the intercept too.
-    level : float, optional
-        Default: that of the first fit.
-    ax : matplotlib Axes, optional
-
-    Privacy
-    -------
-    Draws released numbers: costs nothing.
-    """
-    from dpmodels.results.fit import Fit as AnyFit
-
-    if not fits or not all(isinstance(fit, AnyFit) for fit in fits):
-        raise RequestError("coef_plot takes fits: coef_plot(m1, m2)")
-    every = dict.fromkeys(n for fit in fits for n in fit._record.estimate.names)
-    if not intercept and len(every) > 1:
-        every.pop("Intercept", None)
-    names = chosen(every, order=order, keep=keep, drop=drop)
-    for fit in fits:
-        ax = coefplot(
-            fit, ax, level=fits[0].level if level is None else level, labels=labels, names=names
-        )
-    assert ax is not None
-    return ax

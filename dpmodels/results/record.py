@@ -1,27 +1,54 @@
 """The record behind a fit: public facts, the guarantee, and released numbers. No rows.
 
-``Fit`` is a face on a :class:`Record`; the JSON form (``_json.py``) is the record written down.
+``Fit`` is a face on a :class:`Record`; its portable form is JSON with a format version, the record
+written down. What is read of its design, and the ledger of its call, stand below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import json
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.after.allowance import Allowance, BiasBound, Carried, Tail
 from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, whole
 from dpmodels.estimate import Estimate
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.privacy.guarantee import Guarantee
+    from dpmodels.privacy.ledger import Ledger
     from dpmodels.release import Release
     from dpmodels.request import Request
 
-__all__ = ["Call", "Record"]
+__all__ = [
+    "AGAIN",
+    "WHAT",
+    "Call",
+    "Record",
+    "dumps",
+    "event",
+    "from_dict",
+    "interval_of",
+    "ledger_of",
+    "loads",
+    "outcomes",
+    "ranged",
+    "response",
+    "row_norm",
+    "rows_used",
+    "to_dict",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,13 +79,13 @@ class Call:
     identifier: str = ""
 
     @classmethod
-    def of(cls, request: Request) -> Call:
-        """Copy the public words of a request."""
+    def of(cls, request: Request, backend: str = "") -> Call:
+        """Copy the public words of a request, and say which ending of its method ran."""
         return cls(
             verb=request.verb,
             formula=request.formula,
             method=request.method.name,
-            method_title=request.method.title,
+            method_title=request.method.title_of(backend),
             privacy_se=request.method.privacy_se,
             inference=bool(request.inference),
             level=float(request.level),
@@ -110,11 +137,20 @@ class Record:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "table": None}
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain lists, numbers and text."""
+        return to_dict(self)
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Record:
+        """Return the record that :meth:`to_dict` wrote down."""
+        return from_dict(saved)
+
     @classmethod
     def of(cls, plan: Plan, release: Release, estimate: Estimate) -> Record:
         """Keep what is public or released of the three; their ``detail`` is dropped."""
         return cls(
-            call=Call.of(plan.request),
+            call=Call.of(plan.request, plan.backend),
             design=release.design,
             guarantee=release.guarantee,
             estimate=frozen(estimate, bool(release.reply and estimate.released)),
@@ -173,4 +209,269 @@ def frozen(estimate: Estimate, released: bool) -> Estimate:
         notes=tuple(map(str, estimate.notes)),
         warnings=tuple(map(str, estimate.warnings)),
         arrays={str(k): read_only(v) for k, v in estimate.arrays.items()},
+    )
+
+
+def row_norm(design: Design) -> float:
+    """Return the bound on the Euclidean norm of a row of X; NaN if a range is not known."""
+    return float(design.row_norm())
+
+
+def response(design: Design) -> str:
+    """Return the name of the response; empty if there is none."""
+    return "" if design.response is None else design.response.name
+
+
+def event(design: Design) -> str:
+    """Return ``income = '>50K'`` for a two-level response, whose second level is the event."""
+    levels = design.levels if design.response_ok == "event" else ()
+    named = len(levels) == 2 and design.response is not None and levels[1] not in (1, True)
+    return f"{response(design)} = {levels[1]!r}" if named else ""
+
+
+def rows_used(design: Design) -> list[tuple[str, str]]:
+    """Return the arguments that choose or weigh rows, as header pairs."""
+    said = [("Subset", design.subset), ("Weights", design.weights)]
+    return [(label, str(text)) for label, text in said if text]
+
+
+def ranged(design: Design) -> bool:
+    """Return whether the range of any column is in force."""
+    return any(c.interval is not None for c in design.z if c.kind != "intercept")
+
+
+def interval_of(design: Design, column: str) -> tuple[float, float] | None:
+    """Return the interval in force of a design column or the response, None if unknown."""
+    return next((c.interval for c in design.z if c.name == column), None)
+
+
+def ledger_of(record: Record) -> Ledger:
+    """Return the charges of a record, one line a step."""
+    from dpmodels.privacy.ledger import Ledger
+
+    call = record.call
+    counted = "n" if column_of(record.guarantee.unit) is None else "people"
+    n = "" if record.n is None else f", {counted} = {record.n}"
+    return Ledger(
+        call=f'{call.verb}("{call.formula}", method="{call.method}")',
+        guarantee=record.guarantee,
+        notes=outcomes(record),
+        public=f"schema, formula{n}, method, shares",
+    )
+
+
+def outcomes(record: Record) -> dict[str, str]:
+    """Return what came of each step that matters: "reply", "NO REPLY", "charged".
+
+    All of it is output of the mechanism and paid for. Steps after the one that ended the run
+    are charged although nothing was drawn: their absence is an output.
+    """
+    steps = record.guarantee.steps
+    tests = [k for k, step in enumerate(steps) if step.reply_test]
+    if record.estimate.released or not tests:
+        return {steps[k].name: "reply" for k in tests}
+    end = tests[-1]
+    if record.why == "ranges":
+        # The purchase of ranges opens the plan; which of its steps found nothing is not told.
+        end = next((k for k, step in enumerate(steps) if not step.reply_test), len(steps)) - 1
+    notes = {} if record.why == "ranges" else {steps[k].name: "reply" for k in tests if k < end}
+    notes[steps[max(end, 0)].name] = "NO REPLY"
+    return notes | {step.name: "charged" for step in steps[end + 1 :]}
+
+
+FORMAT = "dpmodels.fit"
+VERSION = 1
+#: What a damaged file is called, and what to do.
+WHAT, AGAIN = "this saved fit", "Write it again with fit.save(path), or use a copy"
+
+
+def to_dict(record: Record) -> dict[str, Any]:
+    """Return a record as plain lists, numbers and text."""
+    from dpmodels._version import __version__
+
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "dpmodels": __version__,
+        "call": _call_out(record.call),
+        "design": record.design.to_dict(),
+        "n": record.n,
+        "shares": dict(record.shares),
+        "scales": dict(record.scales),
+        "bought": list(record.bought),
+        "why": record.why,
+        "guarantee": record.guarantee.to_dict(),
+        "estimate": _estimate_out(record.estimate),
+    }
+
+
+def from_dict(saved: Mapping[str, Any]) -> Record:
+    """Return the record that :func:`to_dict` wrote down."""
+    from dpmodels.formula.build import design_from
+
+    if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
+        raise RequestError("this is not a saved dpmodels fit. Write one with fit.save(path)")
+    if saved.get("version") != VERSION:
+        raise RequestError(
+            f"this fit was saved in format {saved.get('version')!r}; this version of dpmodels "
+            f"reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
+        )
+    with whole(WHAT, AGAIN):
+        return _checked(_record_in(saved, design_from))
+
+
+def _record_in(saved: Mapping[str, Any], design_from: Callable[[Any], Any]) -> Record:
+    estimate = _estimate_in(saved["estimate"])
+    return Record(
+        call=_call_in(saved["call"]),
+        design=design_from(saved["design"]),
+        guarantee=Guarantee.from_dict(saved["guarantee"]),
+        estimate=frozen(estimate, estimate.released),
+        n=saved["n"],
+        shares=dict(saved["shares"]),
+        scales={k: _number_in(v) for k, v in saved["scales"].items()},
+        bought=tuple(saved["bought"]),
+        why=saved["why"],
+    )
+
+
+def _checked(record: Record) -> Record:
+    """Return a record whose parts fit together."""
+    est = record.estimate
+    p = len(est.names)
+    texts = (record.why, *est.names, *est.notes, *est.warnings, *record.bought)
+    sizes = [(est.params, (p,)), (est.vcov_sampling, (p, p)), (est.vcov_privacy, (p, p))]
+    if (
+        any(array is not None and array.shape != shape for array, shape in sizes)
+        or not all(isinstance(text, str) for text in texts)
+        or not (record.n is None or type(record.n) is int)
+        or type(est.released) is not bool
+        or not isinstance(record.call.verb, str)
+    ):
+        raise ValueError("its parts do not fit together")
+    return record
+
+
+def dumps(record: Record) -> str:
+    """Return a record as JSON text, floats to the last bit, NaN and infinity as text."""
+    return json.dumps(_strict(to_dict(record)), allow_nan=False, indent=1, ensure_ascii=False)
+
+
+def loads(text: str) -> Record:
+    """Return the record in a JSON text."""
+    saved: Any = None
+    with contextlib.suppress(json.JSONDecodeError, RecursionError):
+        saved = json.loads(text)
+    return from_dict(saved)
+
+
+def _strict(value: Any) -> Any:
+    """Write NaN and infinities as text: JSON has neither."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {k: _strict(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(v) for v in value]
+    return value
+
+
+def _number_in(value: Any) -> float:
+    return float(value)
+
+
+def _array_out(array: Array | None) -> dict[str, Any] | None:
+    if array is None:
+        return None
+    return {"shape": list(array.shape), "values": np.asarray(array).ravel().tolist()}
+
+
+def _array_in(saved: Mapping[str, Any] | None) -> Array | None:
+    if saved is None:
+        return None
+    values = np.array([_number_in(v) for v in saved["values"]], dtype=float)
+    array: Array = values.reshape(saved["shape"])
+    return array
+
+
+def _bound_out(bound: BiasBound | None) -> Any:
+    """Return the parts of a bound: numbers as they are, arrays with their shapes."""
+    if bound is None:
+        return None
+    out = []
+    for T, one in bound.parts:
+        fields: dict[str, Any] = {
+            k: _array_out(v) if isinstance(v, np.ndarray) else v for k, v in vars(one).items()
+        }
+        carried = one.carried
+        if carried is not None:
+            fields["carried"] = {**vars(carried), "counts": _array_out(carried.counts)}
+        out.append({"map": _array_out(T), **fields, "tail": vars(one.tail)})
+    return out
+
+
+def _bound_in(saved: Any) -> BiasBound | None:
+    if saved is None:
+        return None
+    parts: list[tuple[Any, Allowance]] = []
+    for part in saved:
+        fields: dict[str, Any] = {k: _array_in(v) if isinstance(v, dict) and "shape" in v else v
+                  for k, v in part.items()}  # fmt: skip
+        T, tail, carried = fields.pop("map"), fields["tail"], fields["carried"]
+        fields["tail"] = Tail(**tail)
+        if carried is not None:
+            fields["carried"] = Carried(**{**carried, "counts": _array_in(carried["counts"])})
+        parts.append((T, Allowance(**fields)))
+    return BiasBound(tuple(parts))
+
+
+def _mask_in(saved: Any) -> npt.NDArray[np.bool_] | None:
+    return None if saved is None else np.array(saved, dtype=bool)
+
+
+def _call_out(call: Call) -> dict[str, Any]:
+    out = dict(vars(call))
+    return {**out, "options": dict(call.options), "reasons": list(call.reasons)}
+
+
+def _call_in(saved: Mapping[str, Any]) -> Call:
+    return Call(**{**saved, "reasons": tuple(saved["reasons"])})
+
+
+def _estimate_out(est: Estimate) -> dict[str, Any]:
+    return {
+        "names": list(est.names),
+        "params": _array_out(est.params),
+        "vcov_sampling": _array_out(est.vcov_sampling),
+        "vcov_privacy": _array_out(est.vcov_privacy),
+        "bias": _array_out(est.bias),
+        "released": est.released,
+        "stats": dict(est.stats),
+        "notes": list(est.notes),
+        "warnings": list(est.warnings),
+        "arrays": {k: _array_out(v) for k, v in est.arrays.items()},
+        "use_t": est.use_t,
+        "bias_bound": _bound_out(est.bias_bound),
+        "untested": None if est.untested is None else est.untested.tolist(),
+    }
+
+
+def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
+    params = _array_in(saved["params"])
+    assert params is not None
+    arrays = {k: _array_in(v) for k, v in saved["arrays"].items()}
+    return Estimate(
+        names=tuple(saved["names"]),
+        params=params,
+        vcov_sampling=_array_in(saved["vcov_sampling"]),
+        vcov_privacy=_array_in(saved["vcov_privacy"]),
+        bias=_array_in(saved.get("bias")),  # absent in files of 0.1.0
+        released=saved["released"],
+        stats={k: _number_in(v) for k, v in saved["stats"].items()},
+        notes=tuple(saved["notes"]),
+        warnings=tuple(saved["warnings"]),
+        arrays={k: v for k, v in arrays.items() if v is not None},
+        use_t=saved["use_t"],
+        bias_bound=_bound_in(saved.get("bias_bound")),  # these two are absent in older files
+        untested=_mask_in(saved.get("untested")),
     )

@@ -1,25 +1,45 @@
-"""Several fits side by side, and the guarantee of the table as a whole."""
+"""Several fits: side by side, nested, or in one picture; and the guarantee of them together."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError, choice, did_you_mean
+import numpy as np
+
+from dpmodels.after.regression import score
+from dpmodels.arrays import Array
+from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.results import formats as f
-from dpmodels.results.choose import chosen, labelled
+from dpmodels.results import inference
+from dpmodels.results.capabilities import Intervals
 from dpmodels.results.fit import Fit
-from dpmodels.results.formats import greek, pair
+from dpmodels.results.formats import chosen, greek, labelled, pair
+from dpmodels.results.joint import AnovaTable, anova_table, checked_errors, joint_test
+from dpmodels.results.moments import moments_of
 from dpmodels.results.notes import STARS
+from dpmodels.results.plot import coefplot
 from dpmodels.results.summary import response_of
-from dpmodels.tables import RULE, Column, Layout, Row, Shown, Table
+from dpmodels.tables import RULE, Column, Layout, Result, Row, Table, also
 from dpmodels.tables.files import check_file, write_file
 from dpmodels.tables.text import ascii_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from dpmodels.privacy.guarantee import Guarantee
 
-__all__ = ["Etable", "etable", "joint_line", "modelsummary"]
+__all__ = [
+    "Etable",
+    "anova",
+    "coef_plot",
+    "etable",
+    "joint_line",
+    "modelsummary",
+]
+
 
 #: Other names of the types, as in ``summary(fmt)``.
 _ALSO = {"markdown": "md", "latex": "tex"}
@@ -44,24 +64,30 @@ _LABELS = {
 }
 
 
-class Etable(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Etable(Result):
     """A table of fits, all text.
 
     Attributes
     ----------
     fits : tuple of str
-        Number with method, and response, on two lines: one a fit.
+        One a fit: number with method, response, and what else makes the model what it is, a line
+        each.
     rows : tuple of Row
         Two a coefficient (estimates, and brackets with the standard errors), a rule, and the
         facts of the fits.
     notes : tuple of str
         The last is the guarantee of the table.
+    title : str
+    numbers : DataFrame
+        The numbers behind the text: ``tidy()`` of each fit, with a column ``model``.
     """
 
-    def __init__(
-        self, fits: Sequence[str], rows: Iterable[Row], notes: tuple[str, ...], title: str = ""
-    ) -> None:
-        self.fits, self.rows, self.notes, self.title = tuple(fits), tuple(rows), notes, title
+    fits: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    title: str
+    numbers: Any
 
     def table(self) -> Table:
         """Return the table: a bare one unless it has a title."""
@@ -72,23 +98,33 @@ class Etable(Shown):
             title=self.title, columns=columns, rows=self.rows, notes=self.notes, layout=_LAYOUT
         )
 
+    def tidy(self) -> Any:
+        """Return the numbers of all fits, one row a coefficient of a model."""
+        return self.numbers.copy()
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the coefficients of all fits, aligned by name (needs matplotlib)."""
+        from dpmodels.tables.pictures import forest
+
+        slopes = self.numbers[self.numbers["term"] != "Intercept"]
+        frame = slopes if len(slopes) else self.numbers
+        return forest(frame, ax, by="model", **style)
+
+    @also.method
     def to_frame(self) -> Any:
         """Return the table as a DataFrame of text; the notes are in ``attrs["notes"]``."""
         import pandas as pd
 
         lines = [row.cells for row in self.rows if row.cells]
-        columns = pd.MultiIndex.from_tuples([tuple(fit.split("\n", 1)) for fit in self.fits])
+        columns = pd.MultiIndex.from_tuples([tuple(fit.split("\n")) for fit in self.fits])
         index = [name for name, *_ in lines]
         frame = pd.DataFrame([cells[1:] for cells in lines], index=index, columns=columns)
         frame.attrs["notes"] = list(self.notes)
         return frame
 
-    def __repr__(self) -> str:
-        return self.as_text()
-
 
 def etable(
-    *fits: Fit | Iterable[Fit] | str,
+    *fits: Any,
     type: str | None = None,
     se: str = "total",
     stats: Sequence[str] | None = None,
@@ -137,7 +173,14 @@ def etable(
     Post-processing: costs nothing. The last line is the guarantee of all fits of the table
     together, if they were made from the same data.
     """
-    given, type = _given(fits, type)
+    import pandas as pd
+
+    listed = list(fits)
+    if listed and isinstance(listed[-1], str):
+        if type is not None:
+            raise RequestError("etable takes the type once: etable([fit1, fit2], type='tex')")
+        type = str(listed.pop())
+    given = fits_of("etable", listed)
     type = _ALSO.get(type or "", type)
     choice("se", se, ("total", "split"))
     choice("type", type or "text", TYPES)
@@ -156,14 +199,14 @@ def etable(
         Row((_LABELS.get(key, key), *(_stat(fit, key, digits) for fit in given)))
         for key in (_DEFAULT_STATS if stats is None else stats)
     ]
+    frames = [fit.tidy(style="python").assign(model=f"({k})") for k, fit in enumerate(given, 1)]
+    numbers = pd.concat(frames, ignore_index=True)
     table = Etable(
-        [
-            f"({k}) {fit.method}\n{labelled(response_of(fit._record), labels)}"
-            for k, fit in enumerate(given, 1)
-        ],
-        [*rows, RULE, *facts],
-        (_legend(se), *((STARS,) if stars else ()), *_about(given), joint_line(given)),
+        _heads(given, labels),
+        (*rows, RULE, *facts),
+        (_legend(se), *((STARS,) if stars else ()), *_about(given), _ran(given), joint_line(given)),
         str(title),
+        numbers[numbers["term"].isin(names)].reset_index(drop=True),
     )
     if path is not None:
         write_file(table, path)
@@ -172,29 +215,56 @@ def etable(
     return table.to_frame() if type == "df" else table.render(type)
 
 
-def _given(
-    fits: Sequence[Fit | Iterable[Fit] | str], type: str | None
-) -> tuple[list[Fit], str | None]:
-    """Return the fits of a call, however they were given, and the type."""
-    some: list[Any] = list(fits)
-    last = some[-1] if some else None
-    if isinstance(last, str):
-        if type is not None:
-            raise RequestError("etable takes the type once: etable([fit1, fit2], type='tex')")
-        type = some.pop()
-    found: list[Fit] = []
-    for one in some:
+def fits_of(verb: str, given: Iterable[Any]) -> list[Any]:
+    """Return the fits of a call, given one by one, in a list, or both; refuse what is none."""
+    found: list[Any] = []
+    for one in given:
         several = isinstance(one, Iterable) and not isinstance(one, (Fit, str))
         for fit in one if several else [one]:
             if not isinstance(fit, Fit):
                 raise RequestError(
-                    f"etable takes fits, got {fit.__class__.__name__}: etable(fit1, fit2), or a "
+                    f"{verb} takes fits, got {fit.__class__.__name__}: {verb}(fit1, fit2), or a "
                     "list of them"
                 )
+            if not isinstance(fit, Intervals):
+                raise RequestError(f"{verb} takes fits with coefficients, not a {fit.model}")
             found.append(fit)
     if not found:
-        raise RequestError("etable needs at least one fit")
-    return found, type
+        raise RequestError(f"{verb} takes fits (at least one fit): {verb}(fit1, fit2)")
+    return found
+
+
+def _heads(given: Sequence[Any], labels: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Return the heads: number and method, response, and family, link or quantile if any has."""
+    what = [_what(fit) for fit in given]
+    lines = [
+        [f"({k}) {fit.method}", labelled(response_of(fit._record), labels)]
+        for k, fit in enumerate(given, 1)
+    ]
+    if any(what):
+        lines = [[*line, more] for line, more in zip(lines, what, strict=True)]
+    return tuple("\n".join(line) for line in lines)
+
+
+def _what(fit: Any) -> str:
+    """Return what makes a model what it is beside its formula: "binomial, logit", "tau = 0.5"."""
+    options = fit.facts.options
+    words = []
+    for label, key in fit.kind.says:
+        value = options.get(key)
+        if value is not None:
+            words.append(f"{key} = {value}" if label == "Quantile" else str(value))
+    return ", ".join(words)
+
+
+def _ran(given: Sequence[Any]) -> str:
+    """Say what ran, by the names that the summaries print."""
+    numbers: dict[str, list[str]] = {}
+    for k, fit in enumerate(given, 1):
+        title = fit.facts.title
+        numbers.setdefault(title[:1].lower() + title[1:], []).append(f"({k})")
+    words = "; ".join(f"{', '.join(listed)} {title}" for title, listed in numbers.items())
+    return f"Method: {words}."
 
 
 modelsummary = etable
@@ -214,12 +284,15 @@ def _about(fits: Sequence[Fit]) -> tuple[str, ...]:
 
 def _cells(fit: Fit, se: str, digits: int, stars: bool) -> dict[str, tuple[str, str]]:
     """Coefficient name -> (estimate, bracket)."""
-    error = fit.errors()["error"]
-    parts = (error,) if se == "total" else (fit.bse_sampling, fit.bse_privacy)
-    inside = zip(*(f.column(part, digits) for part in parts), strict=True)
-    shown = f.column(fit.params, digits)
+    est = fit._record.estimate
+    error = inference.deciding(est)
+    both = [inference.standard_errors(est, kind) for kind in ("sampling", "privacy")]
+    parts = [error] if se == "total" else both
+    few = f.decimals_of(error if np.isfinite(error).any() else both[1], digits)
+    inside = zip(*(f.column(part, few) for part in parts), strict=True)
+    shown = f.column(est.params, few)
     if stars:
-        shown = [a + f.stars(p) for a, p in zip(shown, fit.pvalues, strict=True)]
+        shown = [a + f.stars(p) for a, p in zip(shown, inference.p_values(est), strict=True)]
     return {
         name: (number, f"({'|'.join(words)})")
         for name, number, words in zip(fit._record.estimate.names, shown, inside, strict=True)
@@ -281,3 +354,163 @@ def _exact(promises: Sequence[Guarantee], delta: float) -> float:
 
     # shown rounded: to the side that stays true
     return joint(promises).eps_at(delta) + 5e-5
+
+
+def anova(*fits: Any, test: str | None = None, typ: int = 3) -> AnovaTable:
+    """Compare nested models, each with the one before it.
+
+    Parameters
+    ----------
+    *fits : Fit, or a list of them
+        From the smallest to the largest, at least two (one: its table of terms).
+    test : {None, "score", "wald"}
+        None: score tests where all fits come from one release of second moments
+        (``dp_ols(formula, m)``), else Wald tests in the larger fit.
+    typ : {3, 2, 1}
+        Of the table of terms of one fit.
+
+    Returns
+    -------
+    AnovaTable
+
+    Privacy
+    -------
+    Post-processing: costs nothing. Residual sums of squares are not compared: their noise would
+    make F reject true nulls in 8 to 95 of 100 tables.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     m = dp.dp_moments("mdvis + physlm + disea", dp.datasets.rand_hie(), eps=2, delta=1e-6,
+    ...                       seed=1)
+    >>> table = dp.anova(dp.dp_ols("mdvis ~ disea", m), dp.dp_ols("mdvis ~ disea + physlm", m))
+    >>> table.to_frame()["df"].tolist()
+    [1]
+    """
+    choice("test", test, (None, "score", "wald"))
+    fits = tuple(fits_of("anova", fits))
+    for fit in fits:
+        checked_errors(fit._record)
+    if len(fits) == 1:
+        found: AnovaTable = anova_table(fits[0]._record, typ)
+        return found
+    same = all(_one_release(fits[0], fit) for fit in fits[1:])
+    if test == "score" and not same:
+        raise RequestError(
+            "test='score' needs fits from one release of second moments: "
+            "m = dp.dp_moments(...), then dp.dp_ols(formula, m) for each"
+        )
+    one = _score_row if same and test != "wald" else _wald_row
+    rows = [one(small, large) for small, large in itertools.pairwise(fits)]
+    if one is _score_row:
+        notes = ["Score tests from the smaller model: right also where noise rules the larger."]
+    else:
+        notes = ["Wald tests in the larger model, noise included."]
+        if not same:
+            notes.append("Each fit is a release of its own: the smaller one says which terms.")
+    return AnovaTable("Nested models", tuple(rows), tuple(notes))
+
+
+def _one_release(one: Fit, two: Fit) -> bool:
+    arrays = [fit._record.estimate.arrays for fit in (one, two)]
+    if not all("functionals" in a for a in arrays):
+        return False
+    first, second = (np.asarray(a["released_moments"]) for a in arrays)
+    return first.shape == second.shape and bool((first == second).all())
+
+
+def _nested(small: Fit, large: Fit) -> list[str]:
+    """Return the coefficients of the larger model that the smaller lacks, or refuse."""
+    one, two = response_of(small._record), response_of(large._record)
+    if one != two or small.model != large.model:
+        raise RequestError(
+            f"anova compares models of one response: {small.model}({one}) and {large.model}({two})"
+        )
+    mine, theirs = small.design.schema, large.design.schema
+    if small.nobs != large.nobs or any(mine[n] != theirs[n] for n in mine if n in theirs):
+        raise RequestError(
+            "anova compares fits on the same data: these have other rows or other declared ranges"
+        )
+    names, wide = small._record.estimate.names, large._record.estimate.names
+    missing = [n for n in names if n not in wide]
+    if missing:
+        raise RequestError(
+            f"not nested: {', '.join(missing)} of {small.formula!r} is not in {large.formula!r}. "
+            "From the smallest to the largest: anova(small, large)"
+        )
+    extra = [n for n in wide if n not in names]
+    if not extra:
+        raise RequestError(f"{small.formula!r} and {large.formula!r} have the same coefficients")
+    return extra
+
+
+def _label(small: Fit, large: Fit) -> str:
+    return f"{small.formula.partition('~')[2].strip()} < {large.formula.partition('~')[2].strip()}"
+
+
+def _wald_row(small: Fit, large: Fit) -> tuple[str, float, int, float]:
+    extra = _nested(small, large)
+    places = [large._record.estimate.names.index(n) for n in extra]
+    found = joint_test(
+        large._record, np.eye(len(large._record.estimate.names))[places], use_f=False
+    )
+    return _label(small, large), found.statistic, found.df, found.pvalue
+
+
+def _score_row(small: Fit, large: Fit) -> tuple[str, float, int, float]:
+    extra = _nested(small, large)
+    facts = moments_of(small._record)
+    if facts.people:
+        raise NotReleasedError(
+            "a score test takes rows for independent, and these moments are of people with several "
+            "rows: fit the data itself, dp_ols(formula, data, unit=...), whose errors allow it"
+        )
+    wide: Any = large._record.estimate
+    rows: Array = np.asarray(wide.arrays["functionals"])
+    B2 = rows[[wide.names.index(n) for n in extra]]
+    mine = np.asarray(small._record.estimate.arrays["functionals"])
+    found = score(facts.moments, mine[:-1], B2, mine[-1])
+    return _label(small, large), found.statistic, found.df, found.pvalue
+
+
+def coef_plot(
+    *fits: Any,
+    labels: Mapping[str, str] | None = None,
+    order: Any = None,
+    keep: Any = None,
+    drop: Any = None,
+    intercept: bool = False,
+    level: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the coefficients of several fits in one picture, aligned by name.
+
+    Parameters
+    ----------
+    *fits : Fit, or a list of them
+    labels, order, keep, drop
+        As in ``dp.etable``.
+    intercept : bool
+        Show the intercept too.
+    level : float, optional
+        Default: that of the first fit.
+    ax : matplotlib Axes, optional
+
+    Privacy
+    -------
+    Draws released numbers: costs nothing.
+    """
+    fits = tuple(fits_of("coef_plot", fits))
+    every = dict.fromkeys(n for fit in fits for n in fit._record.estimate.names)
+    if not intercept and len(every) > 1:
+        every.pop("Intercept", None)
+    names = chosen(every, order=order, keep=keep, drop=drop)
+    for fit in fits:
+        ax = coefplot(
+            fit, ax, level=fits[0].level if level is None else level, labels=labels, names=names
+        )
+    assert ax is not None
+    return ax

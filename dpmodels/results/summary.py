@@ -9,8 +9,8 @@ import numpy as np
 from dpmodels.errors import RequestError, shown
 from dpmodels.results import formats as f
 from dpmodels.results import inference
-from dpmodels.results.design_facts import event, response, row_norm, rows_used
-from dpmodels.results.notes import no_reply_page, notes_of
+from dpmodels.results.notes import STARS, marks_of, no_reply_page, shown_notes
+from dpmodels.results.record import event, response, row_norm, rows_used
 from dpmodels.tables import Column, Layout, Page, Row, Table
 from dpmodels.tables.table import check_format
 from dpmodels.units.person import column_of, named
@@ -36,6 +36,7 @@ def build(
     digits: int = 4,
     stars: bool = False,
     notes: bool = True,
+    full: bool = False,
     level: float | None = None,
     exponentiate: bool = False,
 ) -> Summary:
@@ -53,10 +54,11 @@ def build(
     columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
     more: tuple[Table, ...] = ()
+    legend: tuple[str, ...] = ()
     if own is not None:
         columns, rows, more = own(record, digits, level)
     elif not no_table:
-        columns, rows = _table(
+        columns, rows, legend = _table(
             record, kind.estimates, digits, level, stars, exponentiate=exponentiate
         )
     return Summary(
@@ -66,20 +68,21 @@ def build(
         columns=columns,
         rows=rows,
         page=no_reply_page(record) if silent else None,
-        notes=_notes(record, stars, exponentiate) if notes and not silent else (),
+        notes=_notes(record, exponentiate, full) if notes and not silent else (),
         statement=f.greek(record.guarantee.statement()),
         more=more,
         layout=_LAYOUT,
         fmt=fmt,
+        legend=legend,
     )
 
 
-def _notes(record: Record, stars: bool, exponentiate: bool) -> tuple[str, ...]:
+def _notes(record: Record, exponentiate: bool, full: bool) -> tuple[str, ...]:
     said = (
         "Exponentiated: estimates and ends of intervals; standard errors and tests are those of "
         "the coefficients."
     )
-    return (*((said,) if exponentiate else ()), *notes_of(record, stars=stars))
+    return (*((said,) if exponentiate else ()), *shown_notes(record, full=full))
 
 
 def _header(record: Record) -> tuple[tuple[str, str], ...]:
@@ -151,8 +154,8 @@ def _table(
     stars: bool,
     *,
     exponentiate: bool = False,
-) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
-    """Return columns and rows of the coefficient table; ``n/a`` where nothing was released."""
+) -> tuple[tuple[Column, ...], tuple[Row, ...], tuple[str, ...]]:
+    """Return columns, rows and legend of the coefficients; ``n/a`` where nothing was released."""
     est = record.estimate
     low, high = inference.conf_int(est, level)
     params = np.asarray(est.params)
@@ -167,26 +170,31 @@ def _table(
     p = inference.p_values(est)
     letter = "z" if est.use_t is None else "t"
     z = f.column(inference.statistics(est), max(digits - 2, 1))
+    error = inference.deciding(est)
+    parts = {kind: inference.standard_errors(est, kind) for kind in ("sampling", "privacy")}
+    few = f.decimals_of(error if np.isfinite(error).any() else parts["privacy"], digits)
+    total = f.column(error, few)
+    # parts of an error have its decimals, unless it is written with exponents
+    beside = None if any("e" in cell for cell in total) else error
+    marks, legend = marks_of(record)
 
     def ends(one: Array, other: Array) -> list[str]:
-        return f.column(one, digits, other)
+        return f.column(one, few, other)
 
     errors = "Std. Error"
+    marked = [m + f.stars(v) for m, v in zip(marks, p, strict=True)] if stars else marks
     spec = (
         (Column(left=True, width=8, stretch=_LAYOUT.width, over=True, blocks=(0, 1)), est.names),
-        (Column(estimates, width=10), f.column(params, digits)),
+        (Column(estimates, width=10), f.column(params, few)),
         (
             Column("total", errors, width=8, blocks=(0, 1), alone=errors),
-            f.column(inference.deciding(est), digits),
+            total,
         ),
         (
             Column("sampling", errors, width=8, blocks=(1,)),
-            f.column(inference.standard_errors(est, "sampling"), digits),
+            f.column(parts["sampling"], few, beside),
         ),
-        (
-            Column("privacy", errors, width=7, blocks=(1,)),
-            f.column(inference.standard_errors(est, "privacy"), digits),
-        ),
+        (Column("privacy", errors, width=7, blocks=(1,)), f.column(parts["privacy"], few, beside)),
         (
             Column("share", errors, width=7, wide=False, blocks=(1,)),
             [f.percent(v) for v in inference.privacy_share(est)],
@@ -195,11 +203,11 @@ def _table(
         (Column(f"P>|{letter}|", width=8), f.tested([f.p_value(v) for v in p], est.untested)),
         (Column(low_name, width=7), ends(low, high)),
         (Column(high_name, width=8), ends(high, low)),
-        *([(Column(width=3), [f.stars(v) for v in p])] if stars else []),
+        *([(Column(left=True, width=3 if stars else 1), marked)] if any(marked) or stars else []),
     )
     columns = tuple(column for column, _ in spec)
     cells = zip(*(texts for _, texts in spec), strict=True)
-    return columns, tuple(Row(texts) for texts in cells)
+    return columns, tuple(map(Row, cells)), (*legend, *((STARS,) if stars else ()))
 
 
 def response_of(record: Record) -> str:

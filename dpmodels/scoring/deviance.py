@@ -204,7 +204,7 @@ class _StatisticsPass:
         """Return (count, sums). Confidential."""
         if self.people:
             return np.asarray(summed(rows, self.design, _SumsOfPeople(self.deviance, self.affine)))
-        grid = scoring_grid(self.design) if hasattr(rows, "cell_blocks") else None
+        grid = scoring_grid(self.design) if rows.by_cell else None
         return np.asarray(summed(rows, self.design, _Sums(self.deviance, self.affine, grid)))
 
 

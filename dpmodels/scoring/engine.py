@@ -34,7 +34,7 @@ from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, Passes, PassSums, ScorePass
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import summed
-from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
+from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -305,7 +305,7 @@ class ScorePasses:
         if self.passes[0].plan.people:
             by_person = tuple(one for one in self.passes if isinstance(one, PersonPass))
             return tuple(summed(rows, self.design, PeoplePasses(by_person), **reading).sums)
-        grid = scoring_grid(self.design) if hasattr(rows, "cell_blocks") else None
+        grid = scoring_grid(self.design) if rows.by_cell else None
         if grid is not None:
             by_cell = CellPasses(tuple(CellPass(one, grid) for one in self.passes), grid)
             return by_cell.done(summed(rows, self.design, by_cell, **reading))
@@ -371,16 +371,18 @@ def _centre(score: Score, state: State, k: int, coordinates: Coordinates, design
 
 
 @dataclass(frozen=True, eq=False)
-class _Worked:
+class _Worked(OfRows):
     """Rows whose response is the working response of a start: row by row."""
 
     rows: Any
     working: Working
 
+    own_sums = True
+
     @property
-    def by_cells(self) -> bool:
+    def by_cell(self) -> bool:  # type: ignore[override]
         """Whether a job may ask for numbers and cells in place of filled rows."""
-        return hasattr(self.rows, "cell_blocks")
+        return bool(self.rows.by_cell)
 
     def blocks(
         self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None

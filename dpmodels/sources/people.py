@@ -25,7 +25,7 @@ from dpmodels.sources.keyed import keyed
 from dpmodels.sources.pieces import Partial, Task, added
 from dpmodels.sources.together import MOVED
 from dpmodels.sources.typed import one_type
-from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, OfRows, Windows
 from dpmodels.units.ids import Ids
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def count_people(source: Source, person: Person) -> int:
     return ids.count()
 
 
-class PeopleRows:
+class PeopleRows(OfRows):
     """The private rows of one call, person by person.
 
     Parameters
@@ -95,6 +95,8 @@ class PeopleRows:
     this stage depends on it. The number of people is public; a table with another one stops the
     call, where it was declared (``units=``) one with more.
     """
+
+    by_person = own_sums = True
 
     def __init__(
         self, source: Source, n: int, person: Person, *, public_n: bool = True,

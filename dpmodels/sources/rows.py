@@ -13,7 +13,7 @@ from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.adapt import Source, chosen_chunks
 from dpmodels.sources.progress import progress_bar
-from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, Windows
+from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -73,7 +73,7 @@ def _filled(
         yield tuple(buffer[..., :at] for buffer in buffers)
 
 
-class Rows:
+class Rows(OfRows):
     """The private rows of one call, read block by block through a design.
 
     Parameters
@@ -94,6 +94,8 @@ class Rows:
     first : int
         Place in the table of the first row of the source.
     """
+
+    by_cell = coded = True
 
     def __init__(
         self,

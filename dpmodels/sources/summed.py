@@ -51,19 +51,18 @@ def summed(
     -------
     Confidential: exact sums, the same integers whoever adds up (``theory.md``).
     """
-    own = getattr(rows, "summed", None)  # rows seen through a map of their own
-    if own is not None:
-        return own(design, job, windows=windows, coins=coins, inner=inner)
+    if rows.own_sums:
+        return rows.summed(design, job, windows=windows, coins=coins, inner=inner)
     chosen: dict[str, Any] = {} if windows.every == 1 else {"windows": windows}
     if coins is not None:
         chosen["coins"] = coins
-    crew = getattr(rows, "crew", None)
+    crew = rows.crew
     if crew is None:
-        return job.over(_blocks(rows, design, job, chosen), inner)
+        return job.over(rows.blocks_for(job, design, **chosen), inner)
     names = list(design.kinds)
     pieces = crew.pieces(rows.source, names)
     if not pieces and not crew.knows_parts:
-        return job.over(_blocks(rows, design, job, chosen), inner)
+        return job.over(rows.blocks_for(job, design, **chosen), inner)
     if windows.every > 1:
         pieces = _in_order(rows, pieces)
     types = getattr(rows.source, "types", None)
@@ -138,7 +137,7 @@ class _Nothing:
 
 def skimmed(rows: Any, design: Design) -> None:
     """Read the table once more and look at nothing: passes are as many as planned."""
-    if getattr(rows, "crew", None) is None:
+    if rows.crew is None:
         rows.skim(design)
     else:
         summed(rows, design, _Nothing())
@@ -243,7 +242,7 @@ def sampled(
     -------
     Confidential: cells. The same whoever reads. Not of a table elsewhere: its rows stay there.
     """
-    crew = getattr(rows, "crew", None)
+    crew = rows.crew
     if crew is None or crew.knows_parts:
         found: Array = rows.sample(design, indices, keep, draw)
         return found
@@ -260,12 +259,6 @@ def sampled(
     for at, values in zip(cells.places, cells.values, strict=True):
         out[:, at] = values
     return out
-
-
-def _blocks(rows: Any, design: Design, job: Job, chosen: dict[str, Any]) -> Any:
-    """Return the blocks that a job reads, of rows or of whatever yields blocks."""
-    own = getattr(rows, "blocks_for", None)
-    return rows.blocks(design, **chosen) if own is None else own(job, design, **chosen)
 
 
 def _placed(rows: Any, pieces: Sequence[Piece]) -> list[Piece]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ALL_ROWS", "ROW_PAD", "WINDOW", "Coins", "Windows"]
+__all__ = ["ALL_ROWS", "ROW_PAD", "WINDOW", "Coins", "OfRows", "Windows"]
 
 #: Rows of a window: one block, whose products of integers up to 2^20 are exact in float64.
 WINDOW = 8192
@@ -106,3 +107,35 @@ class Coins:
 
 
 ALL_ROWS = Windows()
+
+
+class OfRows:
+    """What a pass may ask of whatever yields the rows of a call: one answer a kind, all public.
+
+    The answers here are those of something that yields blocks and no more.
+
+    Attributes
+    ----------
+    crew : Crew or None
+        Who does the tasks of passes that are sums; None: this thread.
+    by_person : bool
+        Units are people, and blocks are of whole ones.
+    by_cell, coded : bool
+        Numbers and cells of a grid, or codes, can be had in place of rows of dummies.
+    own_sums : bool
+        It adds up in a way of its own, ``summed``: by person, or through a map.
+    """
+
+    crew: Any = None
+    by_person: bool = False
+    by_cell: bool = False
+    coded: bool = False
+    own_sums: bool = False
+
+    def blocks_for(self, job: Any, design: Any, **chosen: Any) -> Iterator[Any]:
+        """Yield one pass of the blocks that a job reads."""
+        blocks: Iterator[Any] = self.blocks(design, **chosen)  # type: ignore[attr-defined]
+        return blocks
+
+    def close(self) -> None:
+        """Let go of what was kept of the rows."""

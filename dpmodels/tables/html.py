@@ -29,6 +29,7 @@ def render(table: Table) -> str:
     for columns, rows in grids_of(table):
         parts += _grid(columns, rows, caption, bare=not table.title)
         caption = ""
+    parts += [f'<p style="font-size:smaller">{escape(text)}</p>' for text in table.legend]
     if table.title and table.notes:
         parts.append('<ol class="dpmodels-notes" style="font-size:smaller">')
         parts += [f"<li>{escape(note)}</li>" for note in notes_of(table)]

@@ -69,6 +69,7 @@ def _notes(table: Table, has_grid: bool) -> list[str]:
     out += [f"Privacy: {escape(table.statement)}."] if table.statement else []
     if table.page is not None:
         out += map(escape, (table.page.text, *table.page.bullets))
+    out += map(escape, table.legend)
     mark = "[{}] " if table.title else ""
     return out + [mark.format(k) + escape(note) for k, note in enumerate(notes_of(table), 1)]
 

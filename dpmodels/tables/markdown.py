@@ -25,6 +25,7 @@ def render(table: Table) -> str:
         parts.append(escape(table.page.text))
         parts.append("\n".join(f"- {escape(bullet)}" for bullet in table.page.bullets))
     parts += [_grid(columns, rows) for columns, rows in grids_of(table)]
+    parts += [f"*{escape(text)}*" for text in table.legend]
     parts.append(f"*{escape(table.statement)}*" if table.statement else "")
     if table.title:
         parts.append("\n".join(f"{k}. {escape(note)}" for k, note in enumerate(notes_of(table), 1)))

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial, wraps
 from importlib import import_module
+from inspect import getattr_static
+from operator import attrgetter
+from typing import Any
 
 from dpmodels.errors import choice
 
 __all__ = [
-    "FORMATS", "RULE", "Column", "Layout", "Page", "Row", "Shown", "Table", "check_format", "plain",
+    "FORMATS", "RULE", "Column", "Layout", "Page", "Result", "Row", "Shown", "Table", "Written",
+    "also", "check_format", "own_names", "plain",
 ]  # fmt: skip
 
 #: Names of the formats -> module of the renderer.
@@ -143,7 +148,77 @@ class Layout:
     notes: int = 0
 
 
-class Shown:
+def _of(module: str, name: str) -> Callable[..., Any]:
+    """Import a function of a module beside this one, which that one imports."""
+    function: Callable[..., Any] = getattr(import_module(f"dpmodels.tables.{module}"), name)
+    return function
+
+
+class also:
+    """Another spelling of an attribute: accepted, and left out of ``dir()``.
+
+    Parameters
+    ----------
+    what : str or function
+        The attribute that is meant, ``"bse"`` or ``"facts.level"``; or a function of the object.
+    """
+
+    def __init__(self, what: str | Callable[[Any], Any]) -> None:
+        self.what = what
+
+    def __get__(self, one: Any, owner: type | None = None) -> Any:
+        if callable(self.what):
+            return self if one is None else self.what(one)
+        return attrgetter(self.what)(owner if one is None else one)
+
+    @classmethod
+    def method(cls, function: Callable[..., Any]) -> Any:
+        """Return a method under another spelling; a decorator."""
+        return cls(lambda one: wraps(function)(partial(function, one)))
+
+
+def own_names(one: object) -> list[str]:
+    """Return what ``dir()`` lists of an object: its attributes, each under one name."""
+    cls = type(one)
+    return [n for n in object.__dir__(one) if not isinstance(getattr_static(cls, n, None), also)]
+
+
+class Written:
+    """What is written to a file or into a text, in the formats of the five renderers."""
+
+    __slots__ = ()
+
+    def _shown(self) -> Shown:
+        """Return what has a table."""
+        raise NotImplementedError
+
+    def to_html(self, path: Any = None) -> str:
+        """Return plain HTML, every string escaped, no scripts; written to ``path`` if given."""
+        return self._written("html", path)
+
+    def to_latex(self, path: Any = None) -> str:
+        """Return LaTeX for booktabs and threeparttable; written to ``path`` if given."""
+        return self._written("latex", path)
+
+    def to_markdown(self, path: Any = None) -> str:
+        """Return a markdown pipe table with facts and notes; written to ``path`` if given."""
+        return self._written("markdown", path)
+
+    def to_word(self, path: Any) -> None:
+        """Write a Word file (needs python-docx): ``to_word("table.docx")``."""
+        self._shown()._file("docx", path)
+
+    def _written(self, fmt: str, path: Any) -> str:
+        shown = self._shown()
+        if path is not None:
+            shown._file(fmt, path)
+        return shown.render(fmt)
+
+    def __dir__(self) -> list[str]:
+        return own_names(self)
+
+
+class Shown(Written):
     """What has a table prints as its text and shows as HTML or LaTeX in a notebook."""
 
     __slots__ = ()
@@ -152,21 +227,17 @@ class Shown:
         """Return what is shown."""
         raise NotImplementedError
 
+    def _shown(self) -> Shown:
+        return self
+
+    def _file(self, fmt: str, path: Any) -> None:
+        _of("files", "write_as")(self, fmt, path)
+
     def as_text(self, width: int | None = None) -> str:
         """Return text; tables that follow the terminal do so, or ``width``, below 88 columns."""
-        return str(import_module("dpmodels.tables.text").render(self.table(), width))
+        return str(_of("text", "render")(self.table(), width))
 
-    def as_html(self) -> str:
-        """Return plain HTML, every string escaped, no scripts."""
-        return self.render("html")
-
-    def as_latex(self) -> str:
-        """Return LaTeX for booktabs and threeparttable."""
-        return self.render("latex")
-
-    def as_markdown(self) -> str:
-        """Return a markdown pipe table with facts and notes."""
-        return self.render("markdown")
+    as_html, as_latex, as_markdown = also("to_html"), also("to_latex"), also("to_markdown")
 
     def as_typst(self) -> str:
         """Return a typst table."""
@@ -174,18 +245,48 @@ class Shown:
 
     def render(self, fmt: str) -> str:
         """Return one of the formats text, md, html, tex, typst."""
-        module = import_module(f"dpmodels.tables.{FORMATS[check_format(fmt)]}")
-        form: Callable[[Table], str] = module.render
-        return form(self.table())
+        return str(_of(FORMATS[check_format(fmt)], "render")(self.table()))
 
     def __str__(self) -> str:
         return self.as_text()
 
     def _repr_html_(self) -> str:
-        return self.as_html()
+        return self.render("html")
 
     def _repr_latex_(self) -> str:
-        return self.as_latex()
+        return self.render("latex")
+
+
+class Result(Shown):
+    """A result that is made from a fit or beside one: shown, tidy, drawn, saved and loaded."""
+
+    __slots__ = ()
+
+    def summary(self) -> Table:
+        """Return the table; ``print`` it."""
+        return self.table()
+
+    def tidy(self) -> Any:
+        """Return the numbers as a DataFrame, broom's column names."""
+        raise NotImplementedError
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw estimates with their intervals (needs matplotlib)."""
+        return _of("pictures", "forest")(self.tidy(), ax, **style)
+
+    def save(self, path: Any) -> None:
+        """Write the result as JSON: ``dp.load(path)`` reads it back, with all its methods.
+
+        Privacy
+        -------
+        The file holds public and released numbers only.
+        """
+        _of("files", "save")(self, path)
+
+    to_frame, summary_frame = also("tidy"), also("tidy")
+
+    def __repr__(self) -> str:
+        return self.as_text()
 
 
 @dataclass(frozen=True, repr=False)
@@ -211,6 +312,8 @@ class Table(Shown):
     layout : Layout
     fmt : str
         Format of ``str()``.
+    legend : tuple of str
+        What the marks in the cells mean; shown under the table, without numbers.
 
     Privacy
     -------
@@ -228,6 +331,7 @@ class Table(Shown):
     more: tuple[Table, ...] = ()
     layout: Layout = Layout()
     fmt: str = "text"
+    legend: tuple[str, ...] = ()
 
     def table(self) -> Table:
         """Return itself."""

@@ -36,7 +36,8 @@ def render(table: Table, width: int | None = None) -> str:
     if layout.grows:
         width = max(width, *totals)
     page = _page(table.page, width) if table.page else []
-    parts = [_facts(table, width, wide), page, *grids]
+    legend = [line for text in table.legend for line in _wrap(ascii_text(text), width, "", "   ")]
+    parts = [_facts(table, width, wide), page, *grids, legend]
     if layout.facts_last:
         parts = [*parts[1:], parts[0]]
     lines: list[str] = []

@@ -41,6 +41,8 @@ def render(table: Table) -> str:
     if table.page is not None:
         lines += ["", content(table.page.text)[1:-1], ""]
         lines += [f"- {content(bullet)[1:-1]}" for bullet in table.page.bullets]
+    for text in table.legend:
+        lines += ["", f"#emph{content(text)}"]
     if table.statement:
         lines += ["", f"#emph{content(table.statement)}"]
     lines += ["", *(f"+ {content(note)[1:-1]}" for note in notes_of(table))]

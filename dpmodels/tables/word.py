@@ -48,7 +48,7 @@ def write(table: Table, path: Path) -> None:
     said = [joined(*fact) for fact in facts_of(table)]
     lines = [f"{'; '.join(said)}."] if said else []
     lines += [table.page.text, *table.page.bullets] if table.page is not None else []
-    lines += [f"Privacy: {table.statement}."] if table.statement else []
+    lines += [*table.legend, *([f"Privacy: {table.statement}."] if table.statement else [])]
     for text in [*lines, *notes_of(table)]:
         _small(document.add_paragraph(), text)
     document.save(str(path))

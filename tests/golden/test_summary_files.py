@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from dpmodels.results import etable
@@ -30,6 +31,14 @@ def test_narrow(make_fit, golden, case):
     text = make_fit(**CASES[case]).summary().as_text(70)
     assert max(map(len, text.splitlines())) <= 70
     golden(f"{case}.narrow.txt", text)
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_all_notes_and_marks(make_fit, golden, fmt):
+    untested = np.array([False, False, True, False, False])
+    summary = make_fit(estimate={"untested": untested}).summary(fmt, full=True)
+    text = summary.as_text(88) if fmt == "text" else str(summary)
+    golden(f"marked.{'txt' if fmt == 'text' else fmt}", text)
 
 
 @pytest.mark.parametrize("fmt", FORMATS)

@@ -44,18 +44,20 @@ def test_a_bin_of_one_row_is_kept_with_the_probability_that_is_charged(columns):
 
 
 def test_the_histogram_draws_the_noise_that_the_threshold_is_made_for():
-    from dpmodels.ranges.buy import _noisy_bins
+    from dpmodels.exact.ask import Ask
+    from dpmodels.exact.passes import Kept
+    from dpmodels.privacy.run import Run
 
-    class Widths:
+    class Widths(Run):
         asked = None
 
-        def gaussian(self, name, value, sensitivity):
+        def gaussian(self, name, value, sensitivity, **how):
             self.asked = sensitivity
             return np.asarray(value, dtype=float)
 
-    run = Widths()
-    _noisy_bins(run, "scale of a", np.array([3, 3, 4]), 1.5)
-    assert run.asked == math.sqrt(2.0)
+    run = Widths((), None)
+    kept = Ask(np.array([3, 3, 4]), run).bins("scale of a", Kept(), lambda bins: bins, 1.5)
+    assert run.asked == math.sqrt(2.0) and kept == ([3], [2.0])
 
 
 # -- conversions and composition -----------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from dpmodels.audit import ReleaseCheck, check_sensitivity, corner_neighbours
 from dpmodels.audit import cases_linear as cases
-from dpmodels.exact import queries, sensitivity
+from dpmodels.exact import prove, sensitivity
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.rowspace import identity_scale
@@ -18,7 +18,9 @@ class Louder:
 
     def __init__(self, run, factor):
         self._run, self._factor = run, factor
-        self.noise = run.noise
+
+    def __getattr__(self, name):
+        return getattr(self._run, name)
 
     def gaussian(self, name, value, sensitivity, **kw):
         return self._run.gaussian(name, value, sensitivity * self._factor, **kw)
@@ -73,7 +75,7 @@ def test_scores_with_too_little_noise_are_flagged(honest, factor):
 @pytest.mark.statistical
 def test_the_add_remove_sensitivity_under_replace_one_is_flagged(monkeypatch):
     """Seed 3, as above."""
-    monkeypatch.setattr(queries, "gram_sensitivity", lambda q, relation="replace": 1.0)
+    monkeypatch.setattr(prove, "gram_sensitivity", lambda q, relation="replace": 1.0)
     release, plan = cases.of_plan("ssp", ("Q1",), formula="y ~ a + b - 1", stages=1)
     finding = ReleaseCheck("ssp", release, cases.ORTHOGONAL, plan.guarantee).run(20_000, 3)
     assert not finding.passed

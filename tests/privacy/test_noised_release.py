@@ -10,6 +10,7 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit import check_sensitivity, corner_neighbours
 from dpmodels.audit.cases_noised import CASE, MUTANTS
+from dpmodels.exact.ask import Ask
 from dpmodels.formula import build_design
 from dpmodels.models.noised.layout import layout_of
 from dpmodels.models.noised.make import noised_rows
@@ -91,7 +92,9 @@ def test_an_attribute_moves_its_own_columns_only(formula):
     def row(**cells):
         frame = pd.DataFrame([{"y": 0.9, "x": 0.8, "z": 0.0, "g": "a", **cells}])
         rows = Rows(as_source(frame), 1)
-        made = noised_rows(design, layout, noiseless, (), rows, None, keep_order=True)
+        made = noised_rows(
+            design, layout, noiseless, (), Ask(rows, None), keep_order=True
+        )
         return made.values[:, 0]
 
     first = row()

@@ -8,8 +8,10 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit.replay import replay_ratios, replay_stage
 from dpmodels.errors import DPModelsWarning
+from dpmodels.exact.prove import rank_reach
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.exact.shares import shares
+from dpmodels.exact.statistics import Ranks
 from dpmodels.models.table import quantile, ranks
 
 N = 40
@@ -105,7 +107,7 @@ def worst_person(groups, q, offset):
                 laid[all_groups, rng.choice([0, 3], groups)] = mass
                 found.append(ranks.penalties(start + laid, exact, offset, unit))
             most = np.maximum(most, np.abs(found[0] - found[1]).max(axis=1))
-        bound = ranks.move(exact, grouped=groups > 1, unit=unit, offset=offset)
+        bound = rank_reach(Ranks(exact, groups > 1, unit, offset))
         worst = max(worst, most.sum() / bound)
     return worst
 

@@ -21,6 +21,9 @@ class Louder:
     def __init__(self, run, factor):
         self._run, self._factor = run, factor
 
+    def __getattr__(self, name):
+        return getattr(self._run, name)
+
     def gaussian(self, name, value, sensitivity, **kw):
         return self._run.gaussian(name, value, sensitivity * self._factor, **kw)
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpmodels.exact import prove
+from dpmodels.exact.prove import joint_reach
 from dpmodels.exact.rowmap import STEPS, UnitScale
-from dpmodels.scoring import rules, sums
+from dpmodels.scoring import sums
 from dpmodels.scoring.manner import FEW, LEAST_SQUARES, WIDE_LEAST_SQUARES
-from dpmodels.scoring.rules import LINEAR, joint_sensitivity, plan_pass
+from dpmodels.scoring.rules import LINEAR, plan_pass
 from dpmodels.scoring.sums import Centre, ScorePass
 
 P = 3
@@ -213,11 +215,11 @@ def test_the_joint_bound_is_the_supremum_over_angles():
         full = 2 * kappa * (1 - c**2) + 2 - 2 * c
         empty = kappa + 2 - 2 * c
         best = max(full.max(), empty.max())
-        S = joint_sensitivity(kappa, 1.0, "replace", 4)
-        assert best <= S**2 <= best * (1 + 1e-6) * rules.LATTICE**2
+        S = joint_reach(kappa, 1.0, "replace", 4)
+        assert best <= S**2 <= best * (1 + 1e-6) * prove.LATTICE**2
         assert 4 + 2 * kappa > S**2
-    assert joint_sensitivity(1.0, 1.0, "replace", 1) == pytest.approx(math.sqrt(5.0))
-    assert joint_sensitivity(1.0, 1.0, "add-remove", 4) == pytest.approx(math.sqrt(2.0))
+    assert joint_reach(1.0, 1.0, "replace", 1) == pytest.approx(math.sqrt(5.0))
+    assert joint_reach(1.0, 1.0, "add-remove", 4) == pytest.approx(math.sqrt(2.0))
 
 
 def test_f_never_exceeds_the_clip():
@@ -293,6 +295,9 @@ def test_too_little_noise_of_a_whole_pass_is_flagged(k, factor, kind):
     class Quieter:
         def __init__(self, run):
             self._run = run
+
+        def __getattr__(self, name):
+            return getattr(self._run, name)
 
         def gaussian(self, name, value, sensitivity, **kw):
             return self._run.gaussian(name, value, sensitivity * factor, **kw)

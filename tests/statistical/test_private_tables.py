@@ -14,7 +14,7 @@ import dpmodels as dp
 from dpmodels.models.table.numbers import shown_numbers
 from dpmodels.models.table.sums import spread_out
 from dpmodels.models.table.table import half_ranges
-from dpmodels.models.table.testing import CORRELATION, PAIR_WEIGHTS, solve
+from dpmodels.models.table.testing import pair_noise, solve
 
 pytestmark = pytest.mark.slow
 SCHEMA = dp.Schema(
@@ -58,9 +58,8 @@ def group_sums(plan, draws, groups):
 
 def noisy(plan, exact, rng):
     facts = plan.detail
-    weights = PAIR_WEIGHTS / CORRELATION if facts.layout is None else facts.noise.weights(
-        facts.layout)  # fmt: skip
-    return exact + rng.normal(size=exact.shape) / (facts.mu * weights)
+    sd = pair_noise(facts.mu) if facts.layout is None else facts.noise.sds(facts.layout)
+    return exact + rng.normal(size=exact.shape) * sd
 
 
 def rejections(plan, exact, rng):

@@ -11,6 +11,10 @@ import pytest
 import dpmodels as dp
 from dpmodels import registry
 from dpmodels.estimate import Estimate
+from dpmodels.exact.ask import Query
+from dpmodels.exact.passes import Counts, first_array
+from dpmodels.exact.sets import Mark
+from dpmodels.exact.statistics import Sum
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
@@ -51,6 +55,11 @@ def test_every_verb_is_public():
         assert "Privacy\n    -------" in (getattr(dp, verb).__doc__ or ""), verb
 
 
+def complete_rows(blocks):
+    """Return the number of complete rows of blocks."""
+    return (np.array([sum(int((~np.isnan(b[-1])).sum()) for b in blocks)]),)
+
+
 @pytest.fixture
 def toy():
     """A third party's method: the noisy count of rows as an intercept. Registered, then removed."""
@@ -61,9 +70,9 @@ def toy():
         guarantee = Guarantee((step,), request.eps, request.delta)
         return Plan(request, design, n, (step,), guarantee, detail=request["scale"])
 
-    def release(plan, rows, run):
-        count = sum(int((~np.isnan(b[-1])).sum()) for b in rows.blocks(plan.design))
-        return Release({"count": run.gaussian("count", count, 1.0)}, plan.guarantee, plan.design)
+    def release(plan, ask):
+        query = Query(Sum(Mark(1)), Counts(plan.design, complete_rows), first_array)
+        return Release({"count": ask("count", query).values[0]}, plan.guarantee, plan.design)
 
     def estimate(plan, release):
         value = np.full(plan.design.p, float(release.values["count"]) * plan.detail)
@@ -96,9 +105,10 @@ def test_a_third_party_can_register_a_method(toy, table, bounds):
 
 
 def test_a_release_that_was_not_planned_is_refused(toy, table, bounds, monkeypatch):
-    def twice(plan, rows, run):
-        run.gaussian("count", 1, 1.0)
-        run.gaussian("count", 1, 1.0)
+    def twice(plan, ask):
+        query = Query(Sum(Mark(1)), Counts(plan.design, complete_rows), first_array)
+        ask("count", query)
+        ask("count", query)
 
     from dpmodels import _testing
 

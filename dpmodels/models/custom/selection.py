@@ -20,6 +20,7 @@ from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import RDP, Approximate
 from dpmodels.privacy.own_proofs import own_proof
+from dpmodels.privacy.run import RUNS_NOTE
 from dpmodels.privacy.steps import Step
 from dpmodels.private import opened, released, tell
 from dpmodels.request import check_eps_delta
@@ -72,12 +73,6 @@ def poisson_rdp(alpha: float, *, mu: float, mean: float) -> float:
     """
     hat = delta_gdp(math.log1p(1.0 / (alpha - 1.0)), mu)
     return 0.5 * alpha * mu * mu + mean * hat + math.log(mean) / (alpha - 1.0)
-
-#: Qualification of a guarantee that rests on how many runs there are.
-RUNS_NOTE = (
-    "how many runs are made, and of which candidates, comes from 53-bit float draws: the "
-    "statement holds for ideal uniforms"
-)
 
 
 def _step(kind: str, mu: float, mean: float) -> Step:
@@ -243,7 +238,8 @@ def select(
         raise RequestError("there are no candidates")
     mu = strength_per_candidate(eps, delta, kind, float(mean))
     steps = (_step(kind, mu, float(mean)),)
-    guarantee = Guarantee(steps, eps, delta, relation, notes=(RUNS_NOTE,))
+    notes = (RUNS_NOTE, own_proof("selection").said)
+    guarantee = Guarantee(steps, eps, delta, relation, notes=notes)
     plan = Choice(kind, float(mean), (mu,), guarantee)
     return _chosen("select(...)", plan, candidates, budget, seed)
 
@@ -274,6 +270,7 @@ def select_tested(
     """
     pair = pair_per_candidate(eps, delta, mean)
     step = Step(BEST_STEP, Approximate(eps, delta), share=1.0, label="best of tested runs")
-    guarantee = Guarantee((step,), eps, delta, relation, notes=(RUNS_NOTE,))
+    notes = (RUNS_NOTE, own_proof("selection").said)
+    guarantee = Guarantee((step,), eps, delta, relation, notes=notes)
     plan = Choice("geometric", mean, pair, guarantee)
     return _chosen("dp_select(...)", plan, candidates, budget, seed)

@@ -11,7 +11,7 @@ import numpy as np
 from dpmodels.after.holdout import auc, auc_set, noisy_mean, roc
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError
-from dpmodels.tables import Column, Layout, Row, Shown, Table
+from dpmodels.tables import Column, Layout, Result, Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +23,8 @@ __all__ = ["Diagnosis", "Score", "auc_score", "diagnosis", "loss_score"]
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
 
-@dataclass(frozen=True, eq=False)
-class Score(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Score(Result):
     """Performance on held-out rows, a release of its own.
 
     Attributes
@@ -111,8 +111,29 @@ class Score(Shown):
             layout=_LAYOUT,
         )
 
-    def __repr__(self) -> str:
-        return self.as_text()
+    def tidy(self) -> pd.DataFrame:
+        """Return one row, broom's column names."""
+        import pandas as pd
+
+        low, high = self.conf_int()
+        row = (self.metric, self.value, self.se, self.se_sampling, self.se_privacy, low, high)
+        heads = ["term", "estimate", "std_error", "std_error_sampling", "std_error_privacy",
+                 "conf_low", "conf_high"]  # fmt: skip
+        return pd.DataFrame([row], columns=heads)
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the ROC curve of an AUC, else the value with its interval (needs matplotlib)."""
+        from dpmodels.tables.pictures import forest, new_axes
+
+        if not len(self.n1):
+            return forest(self.tidy(), ax, xlabel=self.metric, zero=None, **style)
+        ax, curve = new_axes(ax, (4.4, 4.2)), self.roc()
+        ax.plot(curve["fpr"], curve["tpr"], **{"color": "C0", **style})
+        ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8)
+        ax.set(xlabel="false positive rate", ylabel="true positive rate")
+        low, high = self.conf_int()
+        ax.set_title(f"AUC {self.value:.3f} [{low:.3f}, {high:.3f}]", fontsize="small")
+        return ax
 
 
 _SAME = "Rows that were in the fit too are protected by the sum of both budgets."
@@ -149,8 +170,8 @@ def loss_score(metric: str, promise: Guarantee, sums: Array, clip: float, tau: f
                  one.se_sampling * factor, promise, tau=tau, notes=tuple(notes))  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Diagnosis(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnosis(Result):
     """Shares at the bounds and missing, and residual means by bin of the prediction.
 
     Attributes
@@ -198,8 +219,28 @@ class Diagnosis(Shown):
         notes = (*self.notes, f"Privacy: {self.privacy.statement()}.")
         return replace(first, more=(second,), notes=notes, layout=_LAYOUT)
 
-    def __repr__(self) -> str:
-        return self.as_text()
+    def tidy(self) -> pd.DataFrame:
+        """Return one row a bin of the prediction, then one a column at its bounds."""
+        import pandas as pd
+
+        r, b = self.residuals, self.bounds
+        bins = [f"residual, prediction {lo:.4g} to {hi:.4g}"
+                for lo, hi in zip(r["low"], r["high"], strict=True)]  # fmt: skip
+        one = pd.DataFrame({"term": bins, "estimate": r["mean"], "std_error": r["std_error"]})
+        ends = [f"at its bounds: {c}" for c in b["column"]]
+        two = pd.DataFrame({"term": ends, "estimate": b["share"], "std_error": b["std_error"]})
+        out = pd.concat([one, two], ignore_index=True)
+        out["conf_low"] = out["estimate"] - 1.959964 * out["std_error"]
+        out["conf_high"] = out["estimate"] + 1.959964 * out["std_error"]
+        return out
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw residual means by bin of the prediction, a residual plot (needs matplotlib)."""
+        from dpmodels.tables.pictures import forest
+
+        frame = self.tidy().iloc[: len(self.residuals)]
+        frame = frame.assign(term=frame["term"].str.removeprefix("residual, "))
+        return forest(frame, ax, **{"xlabel": "mean residual", **style})
 
 
 def diagnosis(

@@ -85,7 +85,14 @@ register_method(
         foretells=True,
         title="least squares from noisy moments",
         backend="dpmodels.models.linear.ssp",
-        endings=(Ending("dpmodels.models.linear.scored", _WHY_NOT, "moments only"),),
+        endings=(
+            Ending(
+                "dpmodels.models.linear.scored",
+                _WHY_NOT,
+                "moments only",
+                "least squares by private Fisher scoring",
+            ),
+        ),
         people=("dpmodels.models.linear.scored",),
         needs=("ranges", "two passes"),
         relations=("replace", "add-remove"),
@@ -142,7 +149,14 @@ register_method(
         verb="dp_ols",
         title="least squares whitened by public moments",
         backend="dpmodels.models.linear.pmt",
-        endings=(Ending("dpmodels.models.linear.pmt_scored", _WHY_NOT, "moments only"),),
+        endings=(
+            Ending(
+                "dpmodels.models.linear.pmt_scored",
+                _WHY_NOT,
+                "moments only",
+                "least squares by private Fisher scoring from public moments",
+            ),
+        ),
         people=("dpmodels.models.linear.pmt_scored",),
         needs=("public data", "two passes"),
         relations=("replace", "add-remove"),

@@ -15,6 +15,8 @@ from dpmodels.models.noised.table import NoisyTable, _read_only
 from dpmodels.planning import Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.own_proofs import own_proof
+from dpmodels.privacy.run import TABLE_NOTE
 from dpmodels.privacy.steps import Step
 from dpmodels.ranges import RANGES_SHARE, buy_ranges, plan_purchase
 
@@ -23,15 +25,10 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema
 
-__all__ = ["TABLE_NOTE", "Settings", "TablePlan", "make_table", "plan_table"]
+__all__ = ["Settings", "TablePlan", "make_table", "plan_table"]
 
 #: Shares of (eps, delta) that buy undeclared ranges: (eps, delta of the Gaussian part, failure).
 RANGE_EPS, RANGE_DELTA, RANGE_FAILURE = RANGES_SHARE, 0.05, 0.05
-
-TABLE_NOTE = (
-    "noise from 53-bit float draws of the operating system, cells rounded to a public grid: the "
-    "statement holds for ideal real-valued noise"
-)
 
 
 @dataclass(frozen=True)
@@ -189,7 +186,7 @@ def plan_table(
         pair = (pair[0] + RANGE_EPS * eps, pair[1] + (RANGE_DELTA + RANGE_FAILURE) * delta)
     if pair is not None and not math.isfinite(pair[0]):
         pair = None
-    notes = [TABLE_NOTE]
+    notes = [TABLE_NOTE, own_proof("noised rows").said]
     if settings.clear_prob > 0:
         notes.append(
             f"expected number of records released unperturbed: {n * settings.clear_prob:.4g}"

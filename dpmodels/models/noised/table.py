@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.models.noised.exact import delta_exact, exact_eps, tradeoff
+from dpmodels.tables import Table, Written, own_names
 from dpmodels.units.person import named
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class NoisyTable:
+class NoisyTable(Written):
     """A noised table, with everything public about how it was made.
 
     Attributes
@@ -262,12 +263,43 @@ class NoisyTable:
 
         return load(cls, path)
 
+    def __dir__(self) -> list[str]:
+        other = ("guarantee", "origins", "declared")  # ``privacy`` and ``schema`` say them
+        return [name for name in own_names(self) if name not in other]
+
     # -- text ------------------------------------------------------------------------------
-    def summary(self) -> str:
-        """Return the facts of the release as text."""
+    def summary(self) -> Table:
+        """Return the facts of the release; ``print`` them."""
         from dpmodels.models.noised.text import table_of
 
-        return str(table_of(self))
+        return table_of(self)
+
+    def _shown(self) -> Table:
+        return self.summary()
+
+    def tidy(self) -> pd.DataFrame:
+        """Return one row a noised column: its mean and range, and the sd of its noise.
+
+        Means are of noised cells: unbiased for those of the clipped cells, with the noise and the
+        sampling of n rows in their errors.
+        """
+        import pandas as pd
+
+        spread = self.values.std(axis=1, ddof=1) / math.sqrt(self.n)
+        mean = self.values.mean(axis=1)
+        return pd.DataFrame({
+            "term": list(self.names), "estimate": mean, "std_error": spread,
+            "conf_low": mean - 1.959964 * spread, "conf_high": mean + 1.959964 * spread,
+            "noise_sd": self.noise_sd, "lower": self.lower, "upper": self.upper,
+        })  # fmt: skip
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the noise of each column, in parts of its range (needs matplotlib)."""
+        from dpmodels.tables.pictures import forest
+
+        frame = self.tidy().drop(columns=["conf_low", "conf_high"])
+        frame = frame.assign(estimate=self.noise_sd / self.scale)
+        return forest(frame, ax, **{"xlabel": "noise sd / range", **style})
 
     def column(self, name: str) -> int:
         """Return the position of a noised column."""

@@ -28,9 +28,14 @@ def _describe(design: Design) -> tuple[list[int], list[int], bool]:
     """Return the numbers and the categories of a formula, and whether it has two sides."""
     program = program_of(design)
     terms = (*program.left, *program.right)
+    crossed = [t for t in terms if len(t) == 2]
+    if len(crossed) == 1 and not program.left and {t for t in terms if len(t) == 1} <= {
+        (j,) for j in crossed[0]
+    }:  # "~ a * b", as in a table; "~ a + b" says the same here
+        terms = tuple((j,) for j in crossed[0])
     if any(len(t) > 1 for t in terms) or len(program.left) > 1:
         raise RequestError(
-            f'"{design.formula}": a test takes "y ~ g", "y ~ 1", "~ g" or "~ a + b"'
+            f'"{design.formula}": a test takes "y ~ g", "y ~ 1", "~ g" or "~ a * b"'
         )
     places = [t[0] for t in terms]
     numbers = [j for j in places if program.sources[j].levels is None]
@@ -48,7 +53,7 @@ def kind_of(request: Request, design: Design) -> str:
     if found is None:
         raise RequestError(
             f'"{design.formula}" has {len(numbers)} numbers and {len(categories)} categories: a '
-            'test takes "y ~ g" (means), "y ~ 1" (one mean), "~ g" (shares), "~ a + b" '
+            'test takes "y ~ g" (means), "y ~ 1" (one mean), "~ g" (shares), "~ a * b" '
             "(independence of two categories, correlation of two numbers)"
         )
     asked = request["test"]

@@ -6,27 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import DPModelsError, NotReleasedError, RequestError, did_you_mean
+from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.models.table.layout import Section
-from dpmodels.models.table.show import parts
+from dpmodels.models.table.show import layout_from, parts
+from dpmodels.tables.pictures import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_quantiles", "plot_table"]
-
-
-def _axes(ax: Any, height: float) -> Any:
-    failed = False
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        failed = True
-    if failed:
-        raise DPModelsError("plot() needs matplotlib: pip install 'dpmodels[plot]'")
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6, height), layout="constrained")
-    return ax
 
 
 def _title(fit: Any) -> str:
@@ -61,7 +49,7 @@ def _name(fit: Any, section: Section) -> str:
 
 def plot_table(
     fit: Any, ax: Axes | None = None, *, level: float = 0.95, what: str | None = None,
-    color: str = "C0",
+    color: str = "C0", kind: str = "bars",
 ) -> Axes:  # fmt: skip
     """Draw one part of a table: means as dots with error bars, counts as bars with error bars.
 
@@ -75,6 +63,8 @@ def plot_table(
         ``"wage by region"``, ``"region"``, ``"region x gender"``; default: means by group if there
         are any, else the first counts.
     color : str
+    kind : {"bars", "density", "ecdf"}
+        Of a histogram: its bars, the density, or the empirical distribution with its band.
 
     Privacy
     -------
@@ -82,6 +72,9 @@ def plot_table(
     """
     if not fit.released:
         raise NotReleasedError("there was no reply: nothing to draw")
+    choice("kind", kind, ("bars", "density", "ecdf"))
+    if kind != "bars":
+        return _distribution(fit, what, ax, level, color, kind)
     section, items, numbers = _chosen(fit, what)
     if section.kind == "means":
         keep = [i for i, item in enumerate(items) if item.statistic == "mean"]
@@ -93,7 +86,7 @@ def plot_table(
     values = numbers["estimate"][keep]
     low, high = numbers["low"][keep], numbers["high"][keep]
     bars = np.nan_to_num(np.abs(np.stack([values - low, high - values])))
-    ax = _axes(ax, 1.0 + 0.28 * len(keep) if section.kind != "counts" else 3.4)
+    ax = new_axes(ax, (6.0, 1.0 + 0.28 * len(keep) if section.kind != "counts" else 3.4))
     text = f"{100 * level:g} % interval"
     if section.kind == "counts":
         at = np.arange(len(keep))
@@ -108,6 +101,59 @@ def plot_table(
         ax.errorbar(values, at, xerr=bars, fmt="o", color=color, elinewidth=1.2, label=text)
         ax.set_yticks(at, labels)
         ax.set_xlabel(f"{section.kind[:-1]} of {section.variable}")
+    ax.set_title(_title(fit), fontsize="small")
+    ax.legend(fontsize="small", frameon=False)
+    return ax
+
+
+def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str, kind: str) -> Axes:
+    """Draw the density, or the distribution function, of a number that was counted in bins."""
+    from scipy.special import ndtri
+
+    layout = layout_from(fit._record)
+    found = {
+        layout.axes[s.axes[0]].name: (layout.axes[s.axes[0]], numbers)
+        for s, _, numbers in parts(fit._record)
+        if s.kind == "counts" and len(s.axes) == 1 and layout.axes[s.axes[0]].kind == "bin"
+    }
+    if not found or fit.nobs is None or (what is not None and what not in found):
+        known = f" Histograms: {', '.join(map(repr, found))}" if found else ""
+        raise RequestError(
+            f"kind={kind!r} draws a histogram of one number, dp_table('~ wage', ..., "
+            f"histogram=40).plot(kind={kind!r}, what='wage').{known}"
+        )
+    axis, numbers = found[what] if what is not None else next(iter(found.values()))
+    column = next(c for c in fit.design.columns if c.name == axis.name)
+    bins = axis.size - 1
+    edges = np.linspace(column.interval[0], column.interval[1], bins + 1)
+    z = -float(ndtri((1.0 - level) / 2.0))
+    ax = new_axes(ax, (6.0, 3.4))
+    if kind == "density":
+        width = edges[1] - edges[0]
+        middle = (edges[:-1] + edges[1:]) / 2.0
+        shares = (numbers[k][:bins] / width for k in ("share", "share_low", "share_high"))
+        values, low, high = shares
+        ax.plot(middle, np.maximum(values, 0.0), color=color, drawstyle="steps-mid")
+        ax.fill_between(
+            middle, np.maximum(low, 0.0), np.maximum(high, 0.0), step="mid", alpha=0.25,
+            color=color, linewidth=0, label=f"{100 * level:g} % interval",
+        )  # fmt: skip
+        ax.set_ylabel("density")
+    else:
+        n = float(fit.nobs)
+        k = np.arange(bins + 1)
+        S = np.clip(np.append(0.0, np.cumsum(numbers["estimate"][:bins]) / n), 0.0, 1.0)
+        # cells of alike noise add up to n: k of K of them have k (K - k) / K of its variance
+        tau = float(np.nanmax(numbers["se_privacy"])) / n
+        spread = np.sqrt(S * (1.0 - S) / n + tau**2 * k * (axis.size - k) / axis.size)
+        S = np.maximum.accumulate(S)
+        ax.plot(edges, S, color=color)
+        ax.fill_between(
+            edges, np.clip(S - z * spread, 0, 1), np.clip(S + z * spread, 0, 1), alpha=0.25,
+            color=color, linewidth=0, label=f"{100 * level:g} % interval at each point",
+        )  # fmt: skip
+        ax.set_ylabel("share of rows at most")
+    ax.set_xlabel(column.name)
     ax.set_title(_title(fit), fontsize="small")
     ax.legend(fontsize="small", frameon=False)
     return ax
@@ -132,7 +178,7 @@ def plot_quantiles(
     if not fit.released:
         raise NotReleasedError("there was no reply: nothing to draw")
     est = fit._record.estimate
-    ax = _axes(ax, 3.4)
+    ax = new_axes(ax, (6.0, 3.4))
     q, values = est.arrays["q"], est.params
     ends = np.stack([values - est.arrays["low"], est.arrays["high"] - values])
     bars = np.nan_to_num(np.abs(ends))

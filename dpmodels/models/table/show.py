@@ -1,7 +1,8 @@
-"""What a table looks like: its summary, tidy frame, crosstabs. Computes nothing new."""
+"""What tables, tests and quantiles look like: summaries, tidy frames, crosstabs. Nothing new."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,10 @@ from dpmodels.tables import Layout as Look
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["body", "crosstab", "parts", "tidy"]
+__all__ = [
+    "body", "crosstab", "layout_from", "number", "parts", "quantile_body", "quantile_tidy", "tidy",
+    "verdict_body", "verdict_tidy",
+]  # fmt: skip
 
 _LOOK = Look(gap=2)
 #: What a released number that is none is printed as.
@@ -53,9 +57,19 @@ def parts(record: Any) -> list[tuple[Section, list[Item], dict[str, Array]]]:
     return out
 
 
-def _number(decimals: int) -> Callable[[float], str]:
-    from dpmodels.models.table.text import number
+def number(x: float, decimals: int) -> str:
+    """Return ``x`` with ``decimals`` decimals, fewer where it is large, an exponent where tiny."""
+    if not math.isfinite(x):
+        return "." if math.isnan(x) else f"{x:g}"
+    size = abs(x)
+    if size >= 1e9 or 0.0 < size < 10.0 ** -(decimals + 1):
+        return f"{x:.2e}"
+    whole = len(str(int(size)))
+    text = f"{x:.{max(0, min(decimals, decimals + 3 - whole))}f}"
+    return text.replace("-0.0", "0.0") if float(text) == 0.0 else text
 
+
+def _number(decimals: int) -> Callable[[float], str]:
     return lambda x: _NONE if x != x else number(x, decimals)
 
 
@@ -276,3 +290,96 @@ def crosstab(
         table["Total"] = table.sum(axis=1)
         table.loc["Total"] = table.sum(axis=0)
     return table if key == wanted else table.T
+
+
+# -- tests ----------------------------------------------------------------------------------------
+
+
+def _estimates(record: Any, level: float) -> list[tuple[str, float, float, float, float, float]]:
+    """Return (name, estimate, error, privacy part, ends of the interval) of every estimate."""
+    from scipy.special import ndtri
+
+    est = record.estimate
+    sampling, privacy = (np.sqrt(np.diag(v)) for v in (est.vcov_sampling, est.vcov_privacy))
+    total = np.hypot(sampling, privacy)
+    z = -float(ndtri((1.0 - level) / 2.0))
+    low, high = est.params - z * total, est.params + z * total
+    if est.names[0].startswith("cor("):  # on the scale of atanh
+        with np.errstate(all="ignore"):
+            middle, width = np.arctanh(est.params), z * total / (1.0 - est.params**2)
+            low, high = np.tanh(middle - width), np.tanh(middle + width)
+    columns = (est.params, total, privacy, low, high)
+    return list(zip(est.names, *(map(float, c) for c in columns), strict=True))
+
+
+def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Return (columns, rows, more tables) of the summary."""
+    interval = f"{100 * level:g} % interval"
+    columns = (
+        Column(left=True, width=8), Column("Estimate"), Column("Std. Error"),
+        Column("privacy", "of which"), Column("low", interval), Column("high", interval),
+    )  # fmt: skip
+    rows = tuple(
+        Row((name, *(number(v, digits) for v in values)))
+        for name, *values in _estimates(record, level)
+    )
+    return columns, rows, ()
+
+
+def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
+    """Return one row an estimate, with the statistic and the p-value of the test."""
+    import pandas as pd
+
+    est = record.estimate
+    frame = pd.DataFrame(
+        _estimates(record, level),
+        columns=[
+            "term", "estimate", "std_error", "std_error_privacy", "conf_low", "conf_high",
+        ],
+    )  # fmt: skip
+    frame["statistic"] = est.stats["statistic"]
+    frame["parameter"] = est.stats["df"]
+    frame["p_value"] = est.stats["p_value"]
+    return frame if conf_int else frame.drop(columns=["conf_low", "conf_high"])
+
+
+# -- quantiles ------------------------------------------------------------------------------------
+
+
+def quantile_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Return (columns, rows, more tables) of the summary."""
+    _level_of_quantiles(record, level)
+    interval = f"{100 * level:g} % interval"
+    columns = (
+        Column(left=True, width=8), Column("Quantile"), Column("low", interval),
+        Column("high", interval),
+    )  # fmt: skip
+    est = record.estimate
+    values = zip(est.params, est.arrays["low"], est.arrays["high"], strict=True)
+    rows = tuple(
+        Row((name, *(number(float(v), digits) for v in three)))
+        for name, three in zip(est.names, values, strict=True)
+    )
+    return columns, rows, ()
+
+
+def _level_of_quantiles(record: Any, level: float) -> None:
+    if abs(level - record.call.level) > 1e-12:
+        raise RequestError(
+            f"the intervals of quantiles are made at the level= of the call "
+            f"({record.call.level:g}): they are not estimate -+ multiple of an error"
+        )
+
+
+def quantile_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
+    """Return one row a quantile: term, quantile, estimate, ends of the interval."""
+    import pandas as pd
+
+    est = record.estimate
+    frame = pd.DataFrame(
+        {"term": list(est.names), "quantile": est.arrays["q"], "estimate": est.params}
+    )
+    if conf_int:
+        _level_of_quantiles(record, level)
+        frame["conf_low"], frame["conf_high"] = est.arrays["low"], est.arrays["high"]
+    return frame

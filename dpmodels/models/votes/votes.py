@@ -22,6 +22,8 @@ from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.privacy.steps import Step
+from dpmodels.tables import Result, Table
+from dpmodels.tables.pictures import forest
 
 __all__ = [
     "PatePlan",
@@ -43,8 +45,8 @@ Labels = npt.NDArray[np.intp]
 MARGIN_STEP, VOTE_STEP, PATE_STEP = "margin of the vote", "votes", "labels and their test"
 
 
-@dataclass(frozen=True)
-class VoteResult:
+@dataclass(frozen=True, repr=False)
+class VoteResult(Result):
     """The released winner of one vote.
 
     Attributes
@@ -64,13 +66,33 @@ class VoteResult:
     margin_lower: float
     privacy: Guarantee
 
+    def table(self) -> Table:
+        """Return the winner and how it was found."""
+        how = "its margin shows that no single vote decides" if self.stable else "by noisy counts"
+        facts = (("Winner", f"{self.label!r}"), ("How", how),
+                 ("Lower bound of the margin", f"{self.margin_lower:.4g}"),
+                 ("Privacy", self.privacy.statement()))  # fmt: skip
+        return Table(title="Differentially private vote", facts=facts)
+
+    def tidy(self) -> Any:
+        """Return one row: winner, whether it is stable, the released margin."""
+        import pandas as pd
+
+        row = (self.label, self.stable, self.margin_lower)
+        return pd.DataFrame([row], columns=["term", "stable", "margin_lower"])
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the released lower bound of the margin (needs matplotlib)."""
+        frame = self.tidy().assign(estimate=self.margin_lower)
+        return forest(frame, ax, **{"xlabel": "lower bound of the margin", **style})
+
     def __repr__(self) -> str:
         how = "stable" if self.stable else "noisy counts"
         return f"<vote: {self.label!r} ({how}) | {self.privacy.statement()}>"
 
 
-@dataclass(frozen=True)
-class PateResult:
+@dataclass(frozen=True, repr=False)
+class PateResult(Result):
     """Released labels of many queries.
 
     Attributes
@@ -95,6 +117,28 @@ class PateResult:
     def released(self) -> bool:
         """Whether there was a reply."""
         return self.labels is not None
+
+    def table(self) -> Table:
+        """Return how many labels there are, and what they cost."""
+        reply = "NO REPLY" if self.labels is None else str(len(self.labels))
+        facts = (("Labels", reply),
+                 ("Data-dependent eps (released)", f"{self.eps_data_dependent:.4g}"),
+                 ("Data-independent eps", f"{self.eps_data_independent:.4g}"),
+                 ("Privacy", self.privacy.statement()))  # fmt: skip
+        return Table(title="Private aggregation of teachers", facts=facts)
+
+    def tidy(self) -> Any:
+        """Return one row a query: its number and its label."""
+        import pandas as pd
+
+        labels = [] if self.labels is None else list(self.labels)
+        return pd.DataFrame({"term": range(len(labels)), "estimate": labels})
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw how often each label was given (needs matplotlib)."""
+        counts = self.tidy()["estimate"].value_counts().sort_index()
+        frame = counts.rename_axis("term").reset_index(name="estimate")
+        return forest(frame, ax, **{"xlabel": "queries with this label", **style})
 
     def __repr__(self) -> str:
         reply = "NO REPLY" if self.labels is None else f"{len(self.labels)} labels"
@@ -141,7 +185,9 @@ class PatePlan:
 
 def vote_plan(names: Sequence[Any], voters: int, eps: float, delta: float) -> VotePlan:
     """Plan one vote."""
-    return VotePlan(tuple(names), Guarantee(vote_steps(eps, delta), eps, delta), voters)
+    own = own_proof("stable winner").said
+    guarantee = Guarantee(vote_steps(eps, delta), eps, delta, notes=(own,))
+    return VotePlan(tuple(names), guarantee, voters)
 
 
 def pate_plan(
@@ -158,7 +204,8 @@ def pate_plan(
     """Plan the answers to all queries of an array of votes of this shape."""
     queries = shape[0] if counts else shape[1]
     free = data_independent_eps(sigma, queries, delta)
-    notes = (FLOAT_NOTE,) if free > eps else ()
+    own = own_proof("PATE with a data-dependent bound").said
+    notes = (FLOAT_NOTE, own) if free > eps else ()
     guarantee = Guarantee(pate_steps(eps, delta, sigma, queries), eps, delta, notes=notes)
     return PatePlan(classes, counts, sigma, test_eps, free, guarantee, teachers, queries)
 

@@ -74,8 +74,10 @@ def test_what_is_asked_of_a_fit():
     with pytest.raises(RequestError, match=r"interval of 5 %.*conf_int\(0.95\).*alpha=0.05"):
         fit.conf_int(0.05)
     assert fit.conf_int(alpha=0.05).equals(fit.conf_int(0.95))
-    with pytest.raises(RequestError, match=r"no argument newdata=.*predict\(new\)"):
-        fit.predict(newdata=FRAME)
+    assert fit.predict(newdata=FRAME).equals(fit.predict(FRAME))  # R's word
+    assert fit.predict(FRAME, type="response").equals(fit.predict(exog=FRAME, what="mean"))
+    with pytest.raises(RequestError, match=r"no argument rows=.*predict\(new\)"):
+        fit.predict(rows=FRAME)
     with pytest.raises(RequestError, match=r"predict needs rows.*predict\(new\)"):
         fit.predict()
     with pytest.raises(NotReleasedError, match="as_statsmodels"):

@@ -84,7 +84,7 @@ def test_text_that_is_no_fit(text, tmp_path):
         Fit.from_json(text)
     path = tmp_path / "fit.json"
     path.write_bytes(b"\xff\xfe" + text.encode())
-    with pytest.raises(DamagedError, match=r"damaged.*fit.to_json\(path\)"):
+    with pytest.raises(DamagedError, match=r"damaged.*fit.save\(path\)"):
         dp.load(path)
     with pytest.raises(DPModelsError, match="there is no file"):
         dp.load(tmp_path / "none")

@@ -140,7 +140,7 @@ def test_repr_is_two_lines(fit, make_fit):
 
 
 def test_outcomes_of_the_ledger(make_fit):
-    from dpmodels.results.charges import outcomes
+    from dpmodels.results.record import outcomes
 
     assert outcomes(make_fit()._record) == {"bound": "reply"}
     assert outcomes(make_fit(reply=False)._record) == {
@@ -156,7 +156,7 @@ def test_outcomes_when_ranges_were_not_found(parts):
     from dpmodels.privacy.mechanisms import Gaussian
     from dpmodels.privacy.steps import Step
     from dpmodels.results import Fit
-    from dpmodels.results.charges import outcomes
+    from dpmodels.results.record import outcomes
 
     plan, release, estimate = parts(reply=False, why="ranges", bought=("pH",))
     bought = tuple(

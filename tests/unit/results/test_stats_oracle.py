@@ -63,7 +63,8 @@ def test_least_squares_by_moments(noiseless, data):
     fit = dp.dp_ols("y ~ x + z + g", data, scoring=False, **CALL)
     exact = smf.ols("y ~ x + z + g", data).fit()
     stats = {k: v for k, v in stats_of(fit).items() if "r_squared" not in k}
-    assert set(stats) == {"noise_sd", "ridge", "radius", "effective_rows", "sigma", "sigma_se"}
+    assert set(stats) == {"noise_sd", "ridge", "radius", "effective_rows", "sigma", "sigma_se",
+                          "aic", "bic", "aic_se_privacy"}  # fmt: skip
     assert stats["sigma"] == pytest.approx(math.sqrt(exact.scale), rel=0.02)
     assert stats["ridge"] == 0.0 and stats["effective_rows"] == pytest.approx(N, rel=0.02)
     # sampling: sigma / sqrt(2 df); the noise of the moments comes on top
@@ -79,7 +80,11 @@ def test_least_squares_on_released_moments(noiseless, data):
     fit = dp.dp_ols("y ~ x + z", released)
     exact = smf.ols("y ~ x + z", data).fit()
     stats = {k: v for k, v in stats_of(fit).items() if "r_squared" not in k}
-    assert set(stats) == {"sigma", "effective_rows", "noise_margin", "sigma_se"}
+    assert set(stats) == {"sigma", "effective_rows", "noise_margin", "sigma_se", "aic", "bic",
+                          "aic_se_privacy"}  # fmt: skip
+    # R counts sigma as a parameter, statsmodels does not
+    assert stats["aic"] == pytest.approx(exact.aic + 2.0, rel=0.01) == fit.aic
+    assert stats["bic"] == pytest.approx(exact.bic + math.log(N), rel=0.01)
     assert stats["sigma"] == pytest.approx(math.sqrt(exact.scale), rel=0.03)
     assert stats["effective_rows"] == pytest.approx(N, rel=0.02)
     assert stats["noise_margin"] > 1.0  # eigenvalues over what noise could be

@@ -166,7 +166,7 @@ def test_level_changes_the_columns(fit):
 
 
 def test_t_reference_is_said(make_fit):
-    text = str(make_fit(estimate={"use_t": 12.0}).summary())
+    text = str(make_fit(estimate={"use_t": 12.0}).summary(full=True))
     assert "P>|t|" in text and "t (12 degrees of freedom) approximation" in text
 
 

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from dpmodels.after.allowance import Allowance, Tail
+from dpmodels.exact.ask import Ask
+from dpmodels.exact.passes import Kept
+from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.intervals import _careful, _kind, infer
 from dpmodels.scoring.manner import (
     FEW,
@@ -19,10 +22,11 @@ from dpmodels.scoring.manner import (
 )
 from dpmodels.scoring.newton import far_heard, newton_step, score_noise
 from dpmodels.scoring.overflow import overflow
+from dpmodels.scoring.release import Released, ask_pass
 from dpmodels.scoring.rules import EVENT, LINEAR, MANY_COLUMNS, passes_of, plan_pass
 from dpmodels.scoring.score import LeastSquares
 from dpmodels.scoring.state import State, kept_apart
-from dpmodels.scoring.sums import AT_CLIP, BINS, PassSums, Released, release_pass
+from dpmodels.scoring.sums import AT_CLIP, BINS, PassSums
 from dpmodels.scoring.tail import tail_of
 
 N = 4000
@@ -225,6 +229,11 @@ def test_far_scores_are_heard_above_their_noise():
 class Noiseless:
     """A run that draws nothing."""
 
+    noise = None
+
+    def mechanism(self, name):
+        return Gaussian(1.0)
+
     def gaussian(self, name, value, sensitivity, *, weights=1.0, unit=1.0):
         return np.asarray(value, dtype=float) * unit
 
@@ -233,7 +242,8 @@ def test_a_signed_histogram_is_the_sum_of_both_signs_and_their_difference():
     plan = last_pass(2, n=60_000)
     zero, none = np.zeros((2, 2), dtype=object), np.array([0, 0], dtype=object)
     bins, far = tuple(range(100, 100 + 2 * BINS)), np.array([2**20, 0], dtype=object)
-    out = release_pass(PassSums(zero, none, zero, zero, 0, bins, far=far), plan, Noiseless(), "2")
+    sums = PassSums(zero, none, zero, zero, 0, bins, far=far)
+    out = ask_pass(Ask(sums, Noiseless()), plan, Kept(), lambda kept: kept, "2", 2)
     up, down = np.array(bins[:BINS]), np.array(bins[BINS:])
     assert out.bins == pytest.approx(up + down) and out.signed == pytest.approx(up - down)
     assert out.far == pytest.approx([3.0 * plan.clip, 0.0])

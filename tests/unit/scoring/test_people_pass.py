@@ -9,8 +9,9 @@ from dpmodels.scoring.intervals import _careful, _left
 from dpmodels.scoring.newton import Step
 from dpmodels.scoring.overflow import overflow
 from dpmodels.scoring.people import PersonPass, sums_of_people
+from dpmodels.scoring.release import Released
 from dpmodels.scoring.rules import LINEAR, plan_pass
-from dpmodels.scoring.sums import BINS, Centre, Released, ScorePass, counted_lengths
+from dpmodels.scoring.sums import BINS, Centre, ScorePass, counted_lengths
 from dpmodels.sources.people import BlockOfPeople
 
 P, N = 3, 300

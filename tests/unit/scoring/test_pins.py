@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
+from dpmodels.exact.ask import ALL, Ask
+from dpmodels.exact.prove import MOST_COLUMNS, joint_reach
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Real, Schema
@@ -16,10 +18,11 @@ from dpmodels.scoring.guide import Guide
 from dpmodels.scoring.intervals import infer
 from dpmodels.scoring.newton import newton_step
 from dpmodels.scoring.overflow import overflow
-from dpmodels.scoring.rules import LINEAR, MOST_COLUMNS, joint_sensitivity
+from dpmodels.scoring.release import Released
+from dpmodels.scoring.rules import LINEAR
 from dpmodels.scoring.score import LeastSquares, Start
 from dpmodels.scoring.state import Information, State
-from dpmodels.scoring.sums import AT_CLIP, BINS, Centre, Released, ScorePass
+from dpmodels.scoring.sums import AT_CLIP, BINS, Centre, ScorePass
 from dpmodels.scoring.tail import tail_weight
 
 XY = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Real(-1, 1))
@@ -29,8 +32,8 @@ def test_beyond_the_proved_columns_the_parts_own_sum_is_used():
     """theory 2.3: the lattice allowance is proved for p <= 4096."""
     assert MOST_COLUMNS == 4096
     own = math.sqrt(4.0 * 1.0 + 2.0 * 3.0)
-    assert joint_sensitivity(3.0, 1.0, "replace", 4097) == pytest.approx(own, rel=1e-15)
-    assert joint_sensitivity(3.0, 1.0, "replace", 4096) < 0.99 * own
+    assert joint_reach(3.0, 1.0, "replace", 4097) == pytest.approx(own, rel=1e-15)
+    assert joint_reach(3.0, 1.0, "replace", 4096) < 0.99 * own
 
 
 def test_a_short_row_is_given_at_most_four_clips_a_unit():
@@ -49,18 +52,18 @@ def test_a_short_row_is_given_at_most_four_clips_a_unit():
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_the_start_is_told_its_noise(monkeypatch, relation):
     seen = {}
-    real_ball, real_start = engine.release_ball, engine.Start.of
+    real_ask, real_start = Ask.__call__, engine.Start.of
 
-    def ball(rows, design, rowmap, run, *rest, **more):
-        coins = more.pop("coins")
-        seen["some rows"] = rest[3:] or (coins is not None and coins.every > 1)
-        return real_ball(rows, design, rowmap, run, *rest, coins=coins, **more)
+    def asked(self, step, query, read=ALL):
+        if step == "start":
+            seen["some rows"] = read.every > 1 or read.windows.every > 1
+        return real_ask(self, step, query, read)
 
     def start(Q, s, n, coordinates):
         seen["s"], seen["n"] = s, n
         return real_start(Q, s, n, coordinates)
 
-    monkeypatch.setattr(engine, "release_ball", ball)
+    monkeypatch.setattr(Ask, "__call__", asked)
     monkeypatch.setattr(engine.Start, "of", start)
     # passes before the last may read fewer rows than the start does
     monkeypatch.setattr(type(Guide()), "early", lambda self, n: n // 2)

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpmodels.errors import PrivacyBugError
+from dpmodels.exact.ask import Ask
 from dpmodels.formula import build_design
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Real, Schema
@@ -93,16 +95,27 @@ def test_counts_of_a_guide():
 
 
 def test_who_tosses():
-    run = Run((), type("Noise", (), {"private": False, "coins": lambda self, m: np.zeros(m)})())
-    assert Guide().early_coins(run) is None and Guide().tail_coins(run) is None
+    def reading(read, *, private):
+        noise = type("Noise", (), {"private": private, "coins": lambda self, m: np.zeros(m)})()
+        return Ask(None, Run((), noise))._reading(read)
+
+    assert not reading(Guide().read_early(), private=True)
+    assert not reading(Guide().read_last(), private=True)
     coins, place = Guide(8), Guide(8, Windows(4, 1))
-    for made in (coins.early_coins(run), coins.tail_coins(run), place.tail_coins(run)):
-        assert made is not None and made.every == 8
-        assert made.draw == run.coins
-    assert place.early_coins(run) is None  # windows chose already
-    assert coins.start_coins(run, 1) is None  # a seed's coins are tossed pass by pass
-    secret = Run((), type("Noise", (), {"private": True, "coins": lambda self, m: np.zeros(m)})())
-    start = coins.start_coins(secret, 2)
+    assert reading(coins.read_early(), private=False)["coins"].every == 8
+    for guide in (coins, place):
+        assert reading(guide.read_last(), private=False)["inner"].every == 8
+    early = reading(place.read_early(), private=False)
+    assert "coins" not in early and early["windows"].every == 4  # windows chose already
+    # a seed's coins are tossed pass by pass
+    assert not reading(coins.read_start(1), private=False)
+    start = reading(coins.read_start(2), private=True)["coins"]
     assert start.every == 1 and [one.every for one in start.then] == [8, 8]
-    assert Guide(8, first=4).start_coins(run, 1).every == 4
-    assert Guide().start_coins(secret, 2) is None
+    assert reading(Guide(8, first=4).read_start(1), private=False)["coins"].every == 4
+    assert not reading(Guide().read_start(2), private=True)
+
+
+def test_windows_are_for_rows_that_are_replaced():
+    read = Guide(8, Windows(4, 1)).read_early()
+    with pytest.raises(PrivacyBugError, match="replace-one"):
+        Ask(None, Run((), None), "add-remove")._reading(read)

@@ -49,7 +49,7 @@ def test_the_guarantee_says_whom_it_protects_and_n_counts_people():
         plain = dp.dp_ols("y ~ x", panel(), eps=5, delta=1e-4, bounds=BOUNDS, unit="pid")
     assert "unit: one person (column pid)" in plain.privacy.statement()
     assert "the number of people is public, that of rows is not" in plain.privacy.statement()
-    text = str(plain.summary()) + str(plain.ledger) + repr(plain) + plain.to_json()
+    text = str(plain.summary(full=True)) + str(plain.ledger) + repr(plain) + plain.to_json()
     assert not re.search(r"(?<![.\d])480(?![.\d])", text)
     assert "cluster-robust" in text and "People:" in text
     again = dp.Fit.from_json(plain.to_json()) if hasattr(dp, "Fit") else None
@@ -154,7 +154,7 @@ def test_public_rows_whiten_people():
     public = panel(60, seed=5)[["x", "y"]]
     found = fit(data, eps=20.0, bounds=None, method="pmt", public=public)
     assert found.params.to_numpy() == pytest.approx([0.0, 0.5], abs=0.1)
-    assert "cluster-robust" in str(found.summary()) and found.nobs == 2000
+    assert "cluster-robust" in str(found.summary(full=True)) and found.nobs == 2000
     with pytest.raises(RequestError, match="combine= belongs to the ending by moments"):
         fit(data, bounds=None, method="pmt", public=public, combine=True)
 
@@ -205,7 +205,7 @@ def test_one_id_for_all_rows_and_as_many_ids_as_rows():
 def test_a_private_count_of_people_is_not_counted():
     found = fit(panel(), relation="add-remove", n_guess=100)
     assert found.nobs is None
-    assert "add or remove all rows of one person" in str(found.summary())
+    assert "add or remove all rows of one person" in str(found.summary(full=True))
 
 
 def test_ledgers_of_people_and_of_rows_do_not_mix(tmp_path):
@@ -244,8 +244,8 @@ def test_ledgers_of_people_and_of_rows_do_not_mix(tmp_path):
 def test_a_summary_names_a_column_that_looks_like_an_identifier():
     data = panel().rename(columns={"pid": "person_id"})
     row = fit(data, unit=None)
-    assert "unit='person_id' protects a person" in " ".join(str(row.summary()).split())
-    assert "protects a person" not in str(fit(data, unit="person_id").summary())
+    assert "unit='person_id' protects a person" in " ".join(str(row.summary(full=True)).split())
+    assert "protects a person" not in str(fit(data, unit="person_id").summary(full=True))
     for name in ("id", "patient", "userId", "customer_no", "x.id", "PID".lower()):
         assert identifier_among(["y", name]) == name
     for name in ("paid", "width", "userland", "idle", "humid"):
@@ -301,7 +301,7 @@ def test_a_generator_that_interleaves_people_gives_what_the_frame_gives(verb):
     there = fit(parts, getattr(dp, verb), formula, **call)
     assert whole.params.equals(there.params) and there.nobs == 150
     assert there.unit == "one person (column pid)"
-    assert "604" not in str(there.summary()) and "600" not in str(there.summary())
+    assert "604" not in str(there.summary(full=True)) and "600" not in str(there.summary(full=True))
 
 
 def test_one_person_or_nobody_twice_has_a_table():
@@ -323,7 +323,7 @@ def test_tables_count_people_and_rows_only_where_it_is_asked_for():
     call = {"bounds": None, "schema": schema, "eps": 1e4}
     kept = fit(data, dp.dp_table, "~ g", **call, max_rows=3)
     assert kept.params["n[g=a]"] == pytest.approx(180, abs=0.5)
-    said = " ".join(str(fit(data, dp.dp_table, "x ~ g", **call).summary()).split())
+    said = " ".join(str(fit(data, dp.dp_table, "x ~ g", **call).summary(full=True)).split())
     assert "Each person counts once" in said
     with pytest.raises(RequestError, match="whole numbers, and a person counts"):
         fit(data, dp.dp_table, "~ g", **call, noise="geometric")
@@ -419,7 +419,7 @@ def test_methods_of_rows_serve_capped_people(name):
     data = panel(400)
     found = fit(data, verb, formula, eps=40.0, max_rows=3, **more)
     assert found.nobs == 400 and found.unit == "one person (column pid)"
-    said = " ".join(str(found.summary()).split())
+    said = " ".join(str(found.summary(full=True)).split())
     assert "cap and pay: at most 3 rows a person are kept" in said
     assert found.privacy.most == 3 and found.privacy.eps == 40.0
     again = fit(data.sample(frac=1, random_state=1), verb, formula, eps=40.0, max_rows=3, **more)
@@ -492,7 +492,7 @@ def test_a_mean_of_people_counts_each_once():
     assert found.params.iloc[0] == pytest.approx(0.5, abs=0.01)
     assert rows.params.iloc[0] == pytest.approx(0.8, abs=0.01)
     assert found.bse_sampling.iloc[0] == pytest.approx(0.5 / np.sqrt(200), rel=0.05)
-    assert "Every person (pid) counts once" in " ".join(str(found.summary()).split())
+    assert "Every person (pid) counts once" in " ".join(str(found.summary(full=True)).split())
 
 
 @pytest.mark.parametrize(

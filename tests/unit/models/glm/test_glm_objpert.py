@@ -45,7 +45,7 @@ def test_recovers_the_coefficients_and_predicts_probabilities(logistic, glm_sche
     prob = fit.predict(data)
     assert prob.between(0, 1).all()
     np.testing.assert_allclose(prob, expit(fit.predict(data, what="link")))
-    assert "P>|z|" in str(fit.summary())
+    assert "P>|z|" in str(fit.summary(full=True))
     assert np.all(fit.bse_privacy > 0)
     assert pickle.loads(pickle.dumps(fit)).params.equals(fit.params)
     again = dp.results.Fit.from_json(fit.to_json())
@@ -180,7 +180,7 @@ def test_the_summary_says_family_event_and_row_weights(logistic, glm_schema):
     data = logistic(3000).assign(y=lambda d: np.where(d.y == 1, "yes", "no"))
     schema = glm_schema.update(y=dp.Levels(["no", "yes"]))
     fit = objpert("y ~ a + b", data, eps=1, delta=1e-6, schema=schema, seed=1, subset="a > -0.9")
-    text = " ".join(str(fit.summary()).split())
+    text = " ".join(str(fit.summary(full=True)).split())
     for words in ("Family: binomial", "Event: y = 'yes'", "Subset: a > -0.9", "weighted down"):
         assert words in text
 

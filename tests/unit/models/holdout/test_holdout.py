@@ -6,7 +6,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.after.holdout import auc, noisy_mean, roc
-from dpmodels.errors import BudgetExceededError, DPModelsError, NotReleasedError, RequestError
+from dpmodels.errors import BudgetExceededError, DPModelsError, NotReleasedError
 
 SCHEMA = dp.Schema(x=dp.Real(-1, 1), y=dp.Binary(), w=dp.Real(-2, 6))
 
@@ -119,7 +119,7 @@ def test_bad_input(fits, quiet):
         with pytest.raises(DPModelsError, match=says):
             call()
     means = dp.dp_mean("x ~ 1", held, eps=1, delta=1e-6, bounds={"x": (-1, 1)}, seed=1)
-    with pytest.raises(RequestError, match="no predictions"):
+    with pytest.raises(NotReleasedError, match="no mean to be scored"):
         means.score(held, eps=1)
     with pytest.raises(NotReleasedError, match="metric='auc'"):
         number.score(held, eps=1, seed=1).roc()

@@ -65,7 +65,7 @@ def test_a_small_ridge_is_raised_and_said_so(table, bounds):
     fit = dp.dp_ols(
         FORMULA, table(300), eps=1, delta=1e-6, bounds=bounds, method="gptr", lam=1e-3, seed=1
     )
-    assert "raised" in str(fit.summary())
+    assert "raised" in str(fit.summary(full=True))
 
 
 @pytest.mark.parametrize("method", ["ops", "adaops"])

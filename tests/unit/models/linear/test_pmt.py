@@ -39,7 +39,7 @@ def test_without_noise_and_ball_it_is_least_squares(noiseless, table, stages, fo
 
 def test_public_frame_is_the_default_method_and_shown(quiet, table):
     fit = dp.dp_ols("y ~ a + b", table(20_000, 1), eps=1, delta=1e-6, public=table(100), seed=2)
-    text = str(fit.summary())
+    text = str(fit.summary(full=True))
     assert fit.method == "pmt"
     assert "public data were given" in text
     assert "Public-only fit (m = 100" in text
@@ -85,7 +85,7 @@ def test_combine(quiet, table):
     frame, public = table(1200, 1), table(100)
     alone = dp.dp_ols("y ~ a + b", frame, public=public, seed=3, **CALL)
     both = dp.dp_ols("y ~ a + b", frame, public=public, seed=3, combine=True, **CALL)
-    assert "Combined with the public fit" in str(both.summary())
+    assert "Combined with the public fit" in str(both.summary(full=True))
     assert (both.bse < alone.bse).all()
     assert both.arrays["params_private"] == pytest.approx(alone.params.to_numpy())
     assert np.linalg.eigvalsh(both.vcov("sampling").to_numpy())[0] > 0
@@ -143,7 +143,7 @@ def test_rare_levels_are_named(quiet, table):
 def test_shift_diagnostics(quiet, table, move, word):
     frame = move(table(20_000, 1))
     fit = dp.dp_ols("y ~ a + b", frame, public=table(100), seed=1, **CALL)
-    text = " ".join(str(fit.summary()).split())
+    text = " ".join(str(fit.summary(full=True)).split())
     assert ("the public data look different" in text) == (word is not None)
 
 

@@ -174,7 +174,7 @@ def test_with_noise_it_is_near_and_says_so(quiet, method):
     assert [s.name for s in fit.privacy.steps] == ["first moments", "whitened moments", "scores"]
     assert [s.share for s in fit.privacy.steps] == pytest.approx([0.18, 0.72, 0.1])
     assert "scores" in str(fit.ledger)
-    text = " ".join(str(fit.summary()).split())
+    text = " ".join(str(fit.summary(full=True)).split())
     assert "vcov='hetero'" in text and "one residual variance" not in text
     assert "scores" in text
     assert fit.arrays["scores"].shape == (3, 3)
@@ -187,7 +187,7 @@ def test_iid_is_the_default_and_has_no_such_step(quiet, table, bounds):
     one = dp.dp_ols("y ~ a + b", table(9000), bounds=bounds, seed=1, **call)
     two = dp.dp_ols("y ~ a + b", table(9000), bounds=bounds, seed=1, vcov="iid", **call)
     assert (one.bse == two.bse).all() and (one.params == two.params).all()
-    assert str(one.summary()) == str(two.summary())
+    assert str(one.summary(full=True)) == str(two.summary(full=True))
     assert "scores" not in [s.name for s in one.privacy.steps]
     assert "scores" not in one.arrays and "score_noise" not in one.stats
 
@@ -293,7 +293,7 @@ def test_pure_privacy_and_add_remove(quiet):
     )
     assert other.nobs is None
     assert other.bse_sampling.to_numpy() == pytest.approx(robust.bse, rel=0.2)
-    assert "60000" not in str(other.summary()) + other.to_json()
+    assert "60000" not in str(other.summary(full=True)) + other.to_json()
 
 
 def test_it_goes_with_the_other_options(quiet):

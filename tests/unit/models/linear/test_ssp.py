@@ -55,7 +55,7 @@ def test_without_an_intercept(noiseless, table, query, stages):
         **CALL,
     )
     assert fit.params.to_numpy() == pytest.approx(ols(frame, intercept=False), abs=3e-4)
-    assert "Without an intercept" in str(fit.summary())
+    assert "Without an intercept" in str(fit.summary(full=True))
 
 
 def test_ranges_off_centre_factors_and_interactions(noiseless, table):
@@ -99,14 +99,14 @@ def test_the_stage_rule_is_public_and_printed(quiet, table, bounds):
     assert [s.name for s in few.privacy.steps] == ["moments"]
     assert [s.name for s in many.privacy.steps] == ["first moments", "whitened moments"]
     assert few.scales["public noise ratio"] > TWO_STAGE_RATIO > many.scales["public noise ratio"]
-    assert "One stage:" in str(few.summary())
-    assert "Two stages:" in str(many.summary())
+    assert "One stage:" in str(few.summary(full=True))
+    assert "Two stages:" in str(many.summary(full=True))
 
 
 def test_it_is_the_default_and_says_why(quiet, table, bounds):
     fit = dp.dp_ols("y ~ a + b", table(5000), eps=1, delta=1e-6, bounds=bounds, seed=1)
     assert fit.method == "ssp"
-    assert "only ranges are known" in str(fit.summary())
+    assert "only ranges are known" in str(fit.summary(full=True))
     schema = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
     plan = dp.plan("y ~ a + b", schema, n=5000, eps=1, delta=1e-6)
     assert plan.request.method.name == "ssp"
@@ -146,7 +146,7 @@ def test_missing_rows_become_zero_rows(quiet, table, bounds):
 
 def test_stein_ridge_says_that_it_shrinks(quiet, table, bounds):
     fit = dp.dp_ols("y ~ a + b", table(20_000), bounds=bounds, seed=3, ridge="stein", **CALL)
-    assert "shrunk" in str(fit.summary())
+    assert "shrunk" in str(fit.summary(full=True))
     assert fit.arrays["params_unshrunk"].shape == (3,)
     noisy = dp.dp_ols(
         "y ~ a + b", table(150), bounds=bounds, seed=3, ridge="stein", **{**CALL, "eps": 0.1}
@@ -181,7 +181,7 @@ def test_add_remove_keeps_the_row_count_private(quiet, table, bounds):
         assert fit.nobs is None
         assert fit.privacy.relation == "add-remove"
         assert fit.params.to_numpy() == pytest.approx([0.5, 1.0, -0.7], abs=0.2)
-        assert "20000" not in str(fit.summary()) + repr(fit) + fit.to_json()
+        assert "20000" not in str(fit.summary(full=True)) + repr(fit) + fit.to_json()
     with pytest.raises(ValueError, match="bounds"):
         dp.dp_ols("y ~ a + b", frame, relation="add-remove", n_guess=100, **CALL)
 

@@ -73,7 +73,7 @@ def test_default_with_public_data_buys_no_ranges(quiet, table):
     assert fit.method == "pmt"
     assert [s.name for s in fit.privacy.steps] == ["first moments", "whitened moments"]
     assert fit.privacy.delta_at(1.0) == pytest.approx(1e-6, rel=1e-6)
-    text = " ".join(str(fit.summary()).split())
+    text = " ".join(str(fit.summary(full=True)).split())
     assert "public data were given" in text
     assert "spread is understated" in text
     C = fit.arrays["moments"]

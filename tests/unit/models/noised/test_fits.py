@@ -121,7 +121,7 @@ def test_median_on_clear_records(clear):
     fit = dp.dp_quantreg("z ~ a + b + c", clear, tau=0.5)
     assert np.abs((fit.params.to_numpy() - THETA) / fit.bse.to_numpy()).max() < 4.5
     assert fit.stats["converged"] == 1.0
-    assert "smoothed with width" in str(fit.summary())
+    assert "smoothed with width" in str(fit.summary(full=True))
     upper = dp.dp_quantreg("z ~ a + b + c", clear, tau=0.8)
     assert upper.params["Intercept"] > fit.params["Intercept"] + 0.2
 
@@ -392,7 +392,7 @@ def test_a_smoothed_corner_has_no_standard_errors(rel, clear, method):
     """Intervals covered .36 to .9: what the smoothing moves was in no error."""
     fit = dp.dp_quantreg("z ~ a", rel, tau=0.75, method=method)
     assert fit.bse.isna().all() and fit.params.notna().all()
-    assert "No standard errors: where the fit has no clear records" in str(fit.summary())
+    assert "No standard errors: where the fit has no clear records" in str(fit.summary(full=True))
     fit = dp.dp_quantreg("z ~ a", clear, tau=0.75, method=method)
     assert fit.bse.notna().all() == (method == "drcl")
     assert dp.dp_mest("median", "z ~ a", rel, method=method).bse.isna().all()

@@ -1,26 +1,101 @@
-"""Correlations, paths, subsets and components of a release of second moments, as tables."""
+"""The release of second moments that a fit holds, and what is read off it.
+
+Correlations, paths, subsets and components, as tables.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.after.association import correlation
+from dpmodels.after.moments import LEAST_ROWS, SecondMoments
 from dpmodels.after.selection import best_subset, components, lasso, slopes
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
 from dpmodels.formula.span import outside_span, public_points, response_column
-from dpmodels.results.released_moments import MomentFacts, moments_of
+from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.results.record import Record
 
-__all__ = ["correlations", "path", "principal", "subsets"]
+__all__ = [
+    "MomentFacts",
+    "correlations",
+    "has_moments",
+    "moments_of",
+    "path",
+    "principal",
+    "subsets",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class MomentFacts:
+    """A release of second moments in a fit.
+
+    Attributes
+    ----------
+    moments : SecondMoments
+    back : (q, k) array
+        Columns of the design (response last, then the constant) as functionals.
+    names : tuple of str
+        Of the rows of ``back`` but the constant.
+    loose : bool
+        The constant is a row of its own, no column of the design.
+    weighted : bool
+        Rows may have been scaled down.
+    people : bool
+        Sums are of people, whose rows may depend on each other: nothing here gives sampling errors.
+    """
+
+    moments: SecondMoments
+    back: Array
+    names: tuple[str, ...]
+    loose: bool
+    weighted: bool
+    people: bool = False
+
+
+def has_moments(record: Record) -> bool:
+    """Return whether a fit holds a release of second moments."""
+    return record.estimate.released and "released_moments" in record.estimate.arrays
+
+
+def moments_of(record: Record) -> MomentFacts:
+    """Return the release of second moments in a record, or say which fit would hold one."""
+    arrays = record.estimate.arrays
+    if not has_moments(record):
+        raise NotReleasedError(
+            "this fit holds no release of second moments"
+            + (": it got no reply" if not record.estimate.released else "")
+            + '. One that does: m = dp.dp_moments("y + x1 + x2", data, eps=..., delta=...)'
+        )
+    people = column_of(record.guarantee.unit) is not None
+    if people and (record.guarantee.most or record.call.verb != "dp_moments"):
+        raise NotReleasedError(
+            f"these moments are of kept rows of {record.guarantee.unit}: what follows from them "
+            "takes rows for independent. Fit the data itself: dp_ols(..., unit=...)"
+        )
+    design, back = record.design, np.asarray(arrays["released_map"])
+    names = tuple(c.name for c in design.z)
+    loose = len(back) > len(names)
+    constant = back[-1] if loose else None
+    if not loose and design.has_intercept:
+        constant = back[[c.kind for c in design.columns].index("intercept")]
+    Q, rows = np.asarray(arrays["released_moments"]), float(arrays["released_rows"][0])
+    known = None
+    if people and constant is not None:  # of people there are N, of their rows any number
+        known = max(float(constant @ Q @ constant), LEAST_ROWS * rows)
+    m = SecondMoments(Q, np.asarray(arrays["released_noise"]), rows, constant, known)
+    return MomentFacts(m, back, names, loose, "released_weighted" in arrays, people)
+
 
 #: All subsets of so many terms are compared at most.
 MOST_TERMS = 14
@@ -228,3 +303,66 @@ def principal(record: Record, standardised: bool) -> pd.DataFrame:
     frame.insert(2, "determined", (found.values > found.noise) & (gaps > found.noise))
     frame.attrs["noise"] = found.noise
     return frame
+
+
+# -- collinearity ----------------------------------------------------------------------------------
+
+
+def inflation(record: Record) -> pd.DataFrame:
+    """Return variance inflation factors from the released information of a linear fit."""
+    import pandas as pd
+
+    from dpmodels.results.joint import terms_of
+
+    S, names = _information(record), record.estimate.names
+    if "Intercept" in names:
+        j = names.index("Intercept")
+        S = S - np.outer(S[:, j], S[j]) / S[j, j]
+    kept = [k for k, n in enumerate(names) if n != "Intercept"]
+    if not kept:
+        raise RequestError("vif needs a predictor: this fit has an intercept alone")
+    S = S[np.ix_(kept, kept)]
+    size = np.sqrt(np.maximum(np.diag(S), 0.0))
+    if not (size > 0.0).all() or np.linalg.eigvalsh(S).min() <= 0.0:
+        raise NotReleasedError(
+            "the released information has a direction that is noise alone, so factors are not "
+            "determined: more rows, a larger eps or fewer terms"
+        )
+    R = S / np.outer(size, size)
+    factors = np.maximum(np.diag(np.linalg.inv(R)), 1.0)
+    whole = float(np.linalg.slogdet(R)[1])
+    term: dict[int, str] = {}
+    joint: dict[int, float] = {}
+    df: dict[int, int] = {}
+    for name, places in terms_of(record).items():
+        own = [kept.index(j) for j in places]
+        rest = [k for k in range(len(kept)) if k not in own]
+        logs = [np.linalg.slogdet(R[np.ix_(s, s)])[1] if s else 0.0 for s in (own, rest)]
+        for k in own:
+            term.setdefault(k, name)
+            joint.setdefault(k, max(math.exp(float(sum(logs)) - whole), 1.0))
+            df.setdefault(k, len(own))
+    rows = [
+        (names[j], factors[k], term.get(k, names[j]), joint.get(k, factors[k]), df.get(k, 1))
+        for k, j in enumerate(kept)
+    ]
+    frame = pd.DataFrame(rows, columns=["coefficient", "vif", "term", "gvif", "df"])
+    return frame.set_index("coefficient")
+
+
+def _information(record: Record) -> Array:
+    """Return the released X'X per row of a linear fit, (p, p)."""
+    est = record.estimate
+    if not est.released:
+        raise NotReleasedError("this fit got no reply: there is nothing to read factors off")
+    if est.bias_bound is not None and len(est.bias_bound.parts) == 1:
+        T, one = est.bias_bound.parts[0]
+        if T.shape[0] == T.shape[1]:
+            return np.asarray(np.linalg.inv(T @ np.linalg.inv(one.H) @ T.T))
+    elif "functionals" in est.arrays:
+        B = np.asarray(est.arrays["functionals"])[:-1]
+        return np.asarray(B @ np.asarray(est.arrays["released_moments"]) @ B.T)
+    raise NotReleasedError(
+        "vif is a function of the released information of the columns, which linear fits of full "
+        "rank hold by method='ssp' or 'pmt', or on m = dp_moments('y + x1 + x2', ...)"
+    )

@@ -1,0 +1,806 @@
+"""What a result can do: one small class a capability, of which ``results/fit.py`` builds kinds.
+
+Each is a face on the one record of a fit and holds nothing itself; the work is done in the module
+that a method imports. A spelling of another package is accepted by ``also`` and not listed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning
+from dpmodels.results import inference
+from dpmodels.tables import also
+from dpmodels.verbs import new_release, verb_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.results.adapters import StatsmodelsLike
+    from dpmodels.results.contrasts import Combinations
+    from dpmodels.results.joint import AnovaTable, JointTest
+    from dpmodels.results.record import Record
+
+__all__ = [
+    "Held", "Intervals", "JointTests", "Means", "MomentAnalyses", "NewReleases", "Numbers",
+    "Predictions", "Updates",
+]  # fmt: skip
+
+
+class Held:
+    """Whatever has the record of a fit; the base of every capability."""
+
+    __slots__ = ()
+    _record: Record
+
+    def _level(self, level: float | None) -> float:
+        return self._record.call.level if level is None else level
+
+    def _stat(self, key: str) -> float:
+        found = self._record.estimate.stats.get(key)
+        if found is None:
+            raise NotReleasedError(key)  # Fit.__getattr__ says what would pay for it
+        return float(found)
+
+
+class Intervals(Held):
+    """Released numbers and their intervals."""
+
+    __slots__ = ()
+
+    @property
+    def params(self) -> pd.Series[float]:
+        """Released numbers by name; all NaN after a no-reply."""
+        est = self._record.estimate
+        return inference.series(est.params, est.names, "params")
+
+    def conf_int(
+        self,
+        level: float | None = None,
+        *,
+        alpha: float | None = None,
+        method: str | None = None,
+    ) -> pd.DataFrame:
+        """Confidence intervals from the total standard error, and the bias bound if there is one.
+
+        Parameters
+        ----------
+        level : float, optional
+            Default: the ``level`` of the fit.
+        alpha : float, optional
+            ``1 - level``, as statsmodels writes it.
+        method : {"normal"}, optional
+            How; None: the method's own (normal, or t where ``use_t``).
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient, columns such as ``2.5 %`` and ``97.5 %``.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        import pandas as pd
+
+        if alpha is not None:
+            if level is not None:
+                raise RequestError("conf_int takes level= or alpha=, not both")
+            level = 1 - alpha
+        elif level is not None and isinstance(level, (int, float)) and 0 < level < 0.5:
+            raise RequestError(
+                f"conf_int({level:g}) would be an interval of {100 * level:g} %: level= is the "
+                f"coverage, conf_int({1 - level:g}); as in statsmodels, conf_int(alpha={level:g})"
+            )
+        if method not in (None, "normal"):
+            raise RequestError(f"method={method!r}: this fit knows method='normal' only")
+        level = self._level(level)
+        est = self._record.estimate
+        own = verb_of(self._record.call.verb).load_tidy() if est.released else None
+        if own is None:
+            low, high = inference.conf_int(est, level)
+        else:  # intervals that are not estimate -+ multiple of an error
+            made = own(self._record, True, level)
+            low, high = made["conf_low"].to_numpy(), made["conf_high"].to_numpy()
+        names = inference.bound_names(level)
+        table: pd.DataFrame = pd.DataFrame(
+            {names[0]: low, names[1]: high}, index=pd.Index(list(est.names))
+        )
+        return table
+
+    coef = also(lambda fit: lambda: fit.params)
+    confint = also("conf_int")
+
+
+class Numbers(Intervals):
+    """Released numbers with their two errors."""
+
+    __slots__ = ()
+
+    @property
+    def bse(self) -> pd.Series[float]:
+        """Root of the variances, sqrt(sampling^2 + privacy^2).
+
+        The printed error also holds what an interval allows for a bias: ``fit.errors()``.
+        """
+        return self._errors("total", "bse")
+
+    @property
+    def bse_sampling(self) -> pd.Series[float]:
+        """Sampling part of the standard error; NaN where nothing was spent on it."""
+        return self._errors("sampling", "bse_sampling")
+
+    @property
+    def bse_privacy(self) -> pd.Series[float]:
+        """Privacy part of the standard error; NaN where it is not known."""
+        return self._errors("privacy", "bse_privacy")
+
+    def _errors(self, kind: str, title: str) -> pd.Series[float]:
+        est = self._record.estimate
+        return inference.series(inference.standard_errors(est, kind), est.names, title)
+
+    def errors(self) -> pd.DataFrame:
+        """Return what the error of each coefficient consists of.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient: ``error`` (printed; z, p and intervals rest on it: the half
+            width of the 95 % interval over 1.96), ``std_error`` (root of the variances, ``bse``),
+            its parts ``sampling`` and ``privacy``, and ``bias_bound``.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return inference.errors(self._record.estimate)
+
+    def vcov(self, kind: str = "total") -> pd.DataFrame:
+        """Covariance of the estimates.
+
+        Parameters
+        ----------
+        kind : {"total", "sampling", "privacy"}
+
+        Privacy
+        -------
+        Post-processing: costs nothing. NaN where the part was not released.
+        """
+        import pandas as pd
+
+        est = self._record.estimate
+        names = list(est.names)
+        table: pd.DataFrame = pd.DataFrame(
+            inference.covariance(est, kind), index=names, columns=names
+        )
+        return table
+
+    def _bias_bound(self) -> pd.Series[float]:
+        est = self._record.estimate
+        bias = np.zeros(est.params.shape) if est.bias is None else est.bias
+        return inference.series(bias, est.names, "bias_bound")
+
+    bias_bound = also(_bias_bound)
+    cov_params = also("vcov")
+    se = also(lambda fit: lambda: fit.bse)
+
+
+class JointTests(Held):
+    """Tests of hypotheses about coefficients, one by one and together.
+
+    Privacy
+    -------
+    Post-processing of released numbers: costs nothing, however often.
+    """
+
+    __slots__ = ()
+
+    @property
+    def zvalues(self) -> pd.Series[float]:
+        """Estimate over the error that decides (``fit.errors()["error"]``).
+
+        That is the total standard error, and what the interval allows for a bias. NaN where a
+        coefficient is not determined at this budget.
+        """
+        est = self._record.estimate
+        return inference.series(inference.statistics(est), est.names, "zvalues")
+
+    @property
+    def pvalues(self) -> pd.Series[float]:
+        """Two-sided p-values, normal reference unless the method says t."""
+        est = self._record.estimate
+        return inference.series(inference.p_values(est), est.names, "pvalues")
+
+    def wald_test(self, hypothesis: Any, *, use_f: bool = False, **other: Any) -> JointTest:
+        """Test linear hypotheses jointly: ``(Lb - q)'(L V L')^{-1}(Lb - q)``, chi2.
+
+        Parameters
+        ----------
+        hypothesis : str, list of str, array or (array, values)
+            ``"region"`` (all coefficients of a term), ``"age = 0, bmi = 2*children"``, names, or
+            a matrix with a column a coefficient.
+        use_f : bool
+            Report ``chi2 / df``. (Not the difference of residual sums of squares, whose noise F
+            does not know.)
+        **other
+            ``scalar=`` of statsmodels is taken and changes nothing.
+
+        Privacy
+        -------
+        Post-processing: costs nothing. V holds the noise; where the fit has a bias bound the
+        reference is noncentral chi2 and the p-value the largest that the bound allows.
+        """
+        from dpmodels.results.joint import joint_test
+
+        unknown = [name for name in other if name != "scalar"]
+        if unknown:
+            raise RequestError(f"wald_test has no argument {unknown[0]}=: wald_test(hypothesis)")
+        return joint_test(self._record, hypothesis, use_f=use_f)
+
+    @also.method
+    def f_test(self, hypothesis: Any) -> JointTest:
+        """Return :meth:`wald_test` as an F, ``chi2 / df``."""
+        return self.wald_test(hypothesis, use_f=True)
+
+    def contrast(self, weights: Any, *, level: float | None = None) -> Combinations:
+        """Estimate and test linear combinations of coefficients, with intervals.
+
+        Parameters
+        ----------
+        weights : mapping, str, list of str or array
+            Coefficient -> weight, ``{"age": 10, "bmi": -1}``, or label -> such a mapping for
+            several; or hypotheses as in :meth:`wald_test`, ``"age = 2*bmi"``.
+        level : float, optional
+
+        Privacy
+        -------
+        Post-processing: costs nothing. Half widths allow for the bias bound of the combination.
+        """
+        from dpmodels.results.contrasts import contrast, t_tests
+
+        made = contrast if isinstance(weights, Mapping) or not _says_something(weights) else t_tests
+        return made(self._record, weights, self._level(level))
+
+    @also.method
+    def t_test(self, hypothesis: Any, *, level: float | None = None) -> Combinations:
+        """Return :meth:`contrast` of hypotheses, by statsmodels' word."""
+        from dpmodels.results.contrasts import t_tests
+
+        return t_tests(self._record, hypothesis, self._level(level))
+
+    def anova_table(self, typ: int = 3) -> AnovaTable:
+        """Test each term by Wald: type III (default), II or I.
+
+        Parameters
+        ----------
+        typ : {3, 2, 1}
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.joint import anova_table
+
+        return anova_table(self._record, typ)
+
+    def _overall(self) -> JointTest:
+        est = self._record.estimate
+        lost = np.isnan(np.diag(inference.covariance(est)))
+        slopes = [j for j, n in enumerate(est.names) if n != "Intercept" and not lost[j]]
+        if not slopes:
+            raise NotReleasedError("fvalue")
+        return self.f_test(np.eye(len(est.names))[slopes])
+
+    @also.method
+    def as_statsmodels(self) -> StatsmodelsLike:
+        """Return the fit with statsmodels' names: ``params, bse, cov_params(), predict(...)``.
+
+        Privacy
+        -------
+        Post-processing: costs nothing. Without residuals and fitted values, which no budget makes
+        private.
+        """
+        from dpmodels.results.adapters import StatsmodelsLike
+
+        fit: Any = self
+        return StatsmodelsLike(fit)
+
+    tvalues, pvalue = also("zvalues"), also(lambda fit: lambda: fit.pvalues)
+    fvalue = also(lambda fit: fit._overall().statistic)
+    f_pvalue = also(lambda fit: fit._overall().pvalue)
+
+
+def _says_something(weights: Any) -> bool:
+    return isinstance(weights, (str, list, tuple, np.ndarray)) and len(weights) > 0
+
+
+class Means(Held):
+    """Adjusted means, average slopes and averaged predictions of a regression.
+
+    Privacy
+    -------
+    Post-processing of released numbers: costs nothing. No private row is averaged over.
+    """
+
+    __slots__ = ()
+
+    def emmeans(
+        self,
+        specs: Any,
+        *,
+        by: Any = None,
+        at: Mapping[str, Any] | None = None,
+        over: Any = None,
+        adjust: str | None = None,
+        what: str = "mean",
+        level: float | None = None,
+    ) -> Combinations:
+        """Estimate adjusted means over a public grid, as R's emmeans does.
+
+        Parameters
+        ----------
+        specs : str or list of str
+            Factors: ``"gender"``, ``"gender * region"``, ``"~ gender | region"`` (by region).
+            ``.pairs()`` of the result compares them, within each level of ``by``.
+        by : str or list of str, optional
+            What stands behind ``|`` in a formula.
+        at : mapping, optional
+            Values of other variables: ``{"age": 40}``. Numbers that are not named are held at the
+            middle of their public range (a fit keeps no means of the rows), or at released means
+            (``over=``); other factors get equal weights.
+        over : fit of ``dp_mean`` or ``dp_moments``, mapping or table, optional
+            Released means to hold numbers at; their own errors are not in the intervals, which are
+            conditional on the grid. A mapping or public rows do as well.
+        adjust : {"none", "bonferroni", "holm", "tukey"}, optional
+            Of p-values and intervals for several of them (holm: p-values; intervals are then
+            Bonferroni's). Default: none for means, "tukey" for ``.pairs()``.
+        what : {"mean", "link"}
+            For models with a link.
+        level : float, optional
+
+        Privacy
+        -------
+        Post-processing: costs nothing. The grid is public; errors are conditional on it.
+        """
+        from dpmodels.results.contrasts import emmeans
+
+        fit: Any = self
+        return emmeans(
+            fit, specs, by=by, at=at, over=over, adjust=adjust, what=what, level=self._level(level)
+        )
+
+    def avg_slopes(
+        self,
+        newdata: Any = None,
+        *,
+        variables: Any = None,
+        by: Any = None,
+        level: float | None = None,
+    ) -> Combinations:
+        """Average the slopes of the mean over public rows, or at released means.
+
+        Parameters
+        ----------
+        newdata : table, mapping, or fit of ``dp_mean`` or ``dp_moments``, optional
+            Public rows to average over, or released means to take slopes at. Where slopes are the
+            same everywhere (a linear predictor without interactions) none is needed. A fit keeps no
+            rows, and an average over private rows would be a release that nobody paid for:
+            ``dp_moments`` releases means.
+        variables : str or list of str, optional
+            Default: every number of the right side; of a factor, differences from its first level.
+        by : str or list of str, optional
+            Averages within the values of these columns of ``newdata``.
+        level : float, optional
+
+        Returns
+        -------
+        Combinations
+            Delta-method errors; intervals allow for the bias bound of the fit.
+
+        Privacy
+        -------
+        Post-processing: costs nothing. ``newdata`` is public or released.
+        """
+        from dpmodels.results.effects import avg_slopes
+
+        fit: Any = self
+        return avg_slopes(fit, newdata, variables, by, self._level(level))
+
+    def avg_comparisons(
+        self,
+        variables: Any = None,
+        newdata: Any = None,
+        *,
+        by: Any = None,
+        level: float | None = None,
+    ) -> Combinations:
+        """Average the change of the mean when a variable changes, over public rows.
+
+        Parameters
+        ----------
+        variables : str, list of str or mapping, optional
+            ``{"age": 10}`` (ten more), ``{"age": (20, 60)}`` (from 20 to 60), names (a number: one
+            more; a factor: each level against the first). Default: all.
+        newdata, by, level
+            As in :meth:`avg_slopes`.
+
+        Privacy
+        -------
+        Post-processing: costs nothing. ``newdata`` is public or released.
+        """
+        from dpmodels.results.effects import avg_comparisons
+
+        fit: Any = self
+        return avg_comparisons(fit, variables, newdata, by, self._level(level))
+
+    def avg_predictions(
+        self,
+        newdata: Any = None,
+        *,
+        by: Any = None,
+        variables: Any = None,
+        level: float | None = None,
+    ) -> Combinations:
+        """Average predictions over public rows, or at released means.
+
+        Parameters
+        ----------
+        newdata, by, level
+            As in :meth:`avg_slopes`.
+        variables : mapping or str, optional
+            Values that every row is given in turn: ``{"age": [20, 40, 60]}``, or a factor: all its
+            levels (counterfactual means).
+
+        Privacy
+        -------
+        Post-processing: costs nothing. ``newdata`` is public or released.
+        """
+        from dpmodels.results.effects import avg_predictions
+
+        fit: Any = self
+        return avg_predictions(fit, newdata, by, variables, self._level(level))
+
+
+#: Other words for what is predicted, and for its scale.
+_SCALES = {"response": "mean", "lp": "link", "linear": "link", "classes": "class",
+           "probs": "prob", "probability": "prob"}  # fmt: skip
+
+
+class Predictions(Held):
+    """Predictions at public rows."""
+
+    __slots__ = ()
+
+    def predict(
+        self,
+        new: Any = None,
+        interval: str | None = None,
+        level: float | None = None,
+        what: str = "mean",
+        *,
+        se_fit: bool = False,
+        outside: str = "clip",
+        **other: Any,
+    ) -> Any:
+        """Predict at new rows.
+
+        Warns of cells that are outside the ranges in force, or not a declared level: the rows are
+        the caller's, so that may be said.
+
+        Parameters
+        ----------
+        new : DataFrame or mapping of columns
+            Rows with the variables of the formula. There is no default: a fit keeps no rows. Also
+            called ``newdata=`` (R), ``exog=`` (statsmodels), ``X=``.
+        interval : {None, "confidence", "prediction"}
+            As ``predict.lm`` in R.
+        level : float, optional
+            Default: the ``level`` of the fit.
+        what : str
+            ``"mean"`` (R: ``type="response"``); families add their own (``"link"``, ``"class"``,
+            ``"prob"``). Also called ``type=`` and ``which=``.
+        se_fit : bool
+            Add a column ``se_fit``. Also ``se.fit`` (in R) or ``se=``.
+        outside : {"clip", "nan", "extrapolate"}
+            Cells outside the ranges in force: moved to the bound, answered by NaN, or used as
+            they are.
+
+        Returns
+        -------
+        Series, or DataFrame with ``fit, lwr, upr`` (and ``se_fit``)
+
+        Privacy
+        -------
+        Post-processing of released coefficients: costs nothing. But a prediction *computed from
+        a private row* is as private as that row; the guarantee does not cover it.
+        """
+        fit: Any = self
+        verb = verb_of(self._record.call.verb)
+        function = verb.load_predict()
+        if function is None:
+            raise NotReleasedError(f"{verb.name} has no predict")
+        for name in ("newdata", "exog", "X", "data"):
+            new = other.pop(name, None) if new is None else new
+        for name in ("type", "which"):
+            what = other.pop(name) if what == "mean" and name in other else what
+        se_fit = bool(other.pop("se", se_fit))
+        alpha = other.pop("alpha", None)
+        level = 1.0 - alpha if level is None and alpha is not None else level
+        if new is None or other:
+            name = next(iter(other), "")
+            raise RequestError(
+                (f"predict has no argument {name}=: " if name else "predict needs rows: ")
+                + "fit.predict(new), new a frame with the variables of the formula. A fit keeps no "
+                "rows of its own"
+            )
+        what = _SCALES.get(what, what) if isinstance(what, str) else what
+        _warn_of_odd_cells(fit, new, outside)
+        return function(
+            fit,
+            new,
+            what=what,
+            interval=interval,
+            level=self._level(level),
+            se_fit=se_fit,
+            outside=outside,
+        )
+
+
+def _warn_of_odd_cells(fit: Any, new: Any, outside: str) -> None:
+    from dpmodels.formula.predict import odd_cells
+
+    if not fit.released or not (hasattr(new, "keys") or hasattr(new, "columns")):
+        return
+    said = odd_cells(fit.design, new, outside)
+    if said:
+        more = "" if outside != "clip" else " (outside='nan' or 'extrapolate' do otherwise)"
+        warnings.warn(UtilityWarning(f"predict: {'; '.join(said)}{more}"), stacklevel=3)
+
+
+class Updates(Held):
+    """The same call again, changed."""
+
+    __slots__ = ()
+
+    def update(
+        self, formula: str = ". ~ .", data: Any = None, *, eps: Any = None, delta: Any = None,
+        **changed: Any,
+    ) -> Any:  # fmt: skip
+        """Fit again with a changed formula: a new release, with a charge of its own.
+
+        Parameters
+        ----------
+        formula : str
+            As in R: ``"~ . - x"``, ``". ~ . + z"``, ``"log(y) ~ ."``; a dot stands for that side of
+            the old formula.
+        data : table, or a release
+            A fit keeps none, so it is handed over again. A release (``dp_moments``, ``dp_release``)
+            costs nothing more, and takes no eps and delta.
+        eps, delta : float
+            The guarantee of the new call. There is no default: it is charged on top of the old one.
+        **changed
+            Other arguments of the verb; those of the old call stay as they were (not the budget).
+
+        Privacy
+        -------
+        A release of its own: charged (eps, delta) as the verb says, beside what this fit cost.
+        """
+        fit: Any = self
+        return new_release("update")(fit, formula, data, eps=eps, delta=delta, **changed)
+
+
+class NewReleases(Held):
+    """New releases about a fit, on rows that are handed over.
+
+    Privacy
+    -------
+    Each call is a release of its own, charged before a row is read.
+    """
+
+    __slots__ = ()
+
+    def score(
+        self,
+        holdout: Any,
+        *,
+        eps: float,
+        delta: float = 0.0,
+        metric: str | None = None,
+        bins: int = 32,
+        clip: float | None = None,
+        budget: Any = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Release the performance of the fit on held-out rows.
+
+        Parameters
+        ----------
+        holdout : table
+            Rows that were not in the fit, with its variables.
+        eps, delta : float
+            The guarantee of this call. ``delta=0``: pure differential privacy.
+        metric : {"auc", "logloss", "rmse"}, optional
+            None: "auc" for events, "rmse" for numbers. "auc" brings ``.roc()`` and
+            ``.calibration()``.
+        bins : int
+            Of the prediction, for the AUC.
+        clip : float, optional
+            Largest loss of a row. Default: log 100, or (4 sigma)^2.
+        budget : Budget, optional
+        seed : int, optional
+            For tests: the score is then NOT PRIVATE.
+
+        Returns
+        -------
+        Score
+            ``value, se, se_privacy, se_sampling, conf_int()``.
+
+        Privacy
+        -------
+        Unit: one row of ``holdout``; replace-one, n public. Charged: (eps, delta), before anything
+        is read. A row that was in the fit too is protected by the sum of both.
+        """
+        fit: Any = self
+        return new_release("score")(
+            fit, holdout, eps=eps, delta=delta, metric=metric, bins=bins, clip=clip, budget=budget,
+            seed=seed,
+        )  # fmt: skip
+
+    def diagnose(
+        self,
+        data: Any,
+        *,
+        eps: float,
+        delta: float = 0.0,
+        bins: int = 10,
+        budget: Any = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Release what a residual plot is looked at for: shares at the bounds, residual means.
+
+        Parameters
+        ----------
+        data : table
+            Rows of the fit, or others.
+        eps, delta : float
+            The guarantee of this call.
+        bins : int
+            Of the prediction.
+        budget, seed
+            As in :meth:`score`.
+
+        Returns
+        -------
+        Diagnosis
+            ``complete``, ``bounds``, ``residuals``.
+
+        Privacy
+        -------
+        Unit: one row of ``data``; replace-one, n public. Charged: (eps, delta), before anything is
+        read; on the rows of the fit it adds to what the fit cost.
+        """
+        fit: Any = self
+        return new_release("diagnose")(
+            fit, data, eps=eps, delta=delta, bins=bins, budget=budget, seed=seed
+        )
+
+
+class MomentAnalyses(Held):
+    """Analyses of a release of second moments (``dp_moments``).
+
+    Privacy
+    -------
+    Post-processing of the released matrix: costs nothing, however often.
+    """
+
+    __slots__ = ()
+
+    def corr(self, *, level: float = 0.95) -> pd.DataFrame:
+        """Return correlations of all pairs of columns, with errors and intervals.
+
+        Parameters
+        ----------
+        level : float
+
+        Returns
+        -------
+        DataFrame
+            One row a pair; ``.attrs["matrix"]`` is the matrix.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.moments import correlations
+
+        return correlations(self._record, (), level)
+
+    def partial_corr(self, given: Any, *, level: float = 0.95) -> pd.DataFrame:
+        """Return correlations of all pairs of columns, given others.
+
+        Parameters
+        ----------
+        given : str or list of str
+            Columns or terms that are held: ``"age"``.
+        level : float
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.moments import correlations
+
+        return correlations(self._record, given, level)
+
+    def ridge_path(self, response: str, lams: Any = None) -> pd.DataFrame:
+        """Return ridge coefficients of a column on all others, one row a penalty. No intervals.
+
+        Parameters
+        ----------
+        response : str
+        lams : sequence of float, optional
+            Per row and for columns of variance one. Default: from the noise of the release up.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.moments import path
+
+        return path(self._record, response, lams, lasso_=False)
+
+    def lasso_path(self, response: str, lams: Any = None) -> pd.DataFrame:
+        """Return lasso coefficients of a column on all others, one row a penalty. No intervals.
+
+        Parameters
+        ----------
+        response : str
+        lams : sequence of float, optional
+            As in :meth:`ridge_path`; ``.attrs["penalty"]`` is the one that keeps pure noise out
+            with probability .95.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.moments import path
+
+        return path(self._record, response, lams, lasso_=True)
+
+    def best_subset(self, response: str, top: int = 10) -> pd.DataFrame:
+        """Return the best subsets of terms for a column, by BIC with noise-corrected RSS.
+
+        Parameters
+        ----------
+        response : str
+        top : int
+            Rows of the answer.
+
+        Privacy
+        -------
+        Post-processing: costs nothing. P-values and intervals of a chosen model are conditional on
+        the choice; ``.attrs["notes"]`` says so.
+        """
+        from dpmodels.results.moments import subsets
+
+        return subsets(self._record, response, top)
+
+    def components(self, *, standardised: bool = True) -> pd.DataFrame:
+        """Return principal components: eigenvalues, shares and loadings.
+
+        Parameters
+        ----------
+        standardised : bool
+            Of correlations; else of covariances.
+
+        Privacy
+        -------
+        Post-processing: costs nothing. ``.attrs["noise"]``: eigenvalues below it are noise.
+        """
+        from dpmodels.results.moments import principal
+
+        return principal(self._record, standardised)

@@ -1,0 +1,76 @@
+"""Power of a coefficient from a plan: against what fits come to, and what is refused."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.errors import RequestError
+
+SCHEMA = dp.Schema(x=dp.Real(-1, 1), z=dp.Real(0, 2), y=dp.Real(-4, 4), e=dp.Binary(),
+                   g=dp.Levels(["a", "b"]))  # fmt: skip
+CALL = {"n": 4000, "eps": 1, "delta": 1e-6}
+SD = {"x": 2 / 12**0.5, "y": 1.0}
+
+
+def said(**more):
+    plan = dp.plan("y ~ x + z", SCHEMA, want="power", **{**CALL, **more})
+    (line,) = [a for a in plan.advice if a.startswith("x: power")]
+    assert line in " ".join(str(plan).split())
+    return float(re.search(r"power ([.\d]+) to find", line).group(1)), line
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("effect", [0.06, 0.12, 0.2])
+def test_the_power_of_a_plan_is_near_that_of_fits(effect):
+    """60 fits a cell, seeds fixed; within .2, three sds of a share of 60 at one half."""
+    planned, _ = said(effect={"x": effect}, sd=SD)
+    found = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        d = pd.DataFrame({"x": rng.uniform(-1, 1, 4000), "z": rng.uniform(0, 2, 4000)})
+        d["y"] = effect * d["x"] + rng.normal(0, 1, 4000)
+        fit = dp.dp_ols("y ~ x + z", d, eps=1, delta=1e-6, schema=SCHEMA, seed=seed)
+        found += fit.pvalues["x"] < 0.05
+    assert abs(found / 60 - planned) < 0.2
+
+
+def test_it_says_what_power_point_eight_would_take():
+    power, line = said(effect={"x": 0.1}, sd=SD)
+    assert 0.1 < power < 0.8
+    rows = int(re.search(r"n = (\d+) at this eps", line).group(1))
+    assert said(effect={"x": 0.1}, sd=SD, n=rows)[0] >= 0.79
+    eps = float(re.search(r"eps = ([.\d]+) at this n", line).group(1))
+    assert said(effect={"x": 0.1}, sd=SD, eps=eps)[0] >= 0.79
+    least = float(re.search(r"an effect of ([.\d]+)", line).group(1))
+    assert said(effect={"x": least}, sd=SD)[0] >= 0.79
+    assert said(effect={"x": 2.0}, sd=SD) == (1.0, said(effect={"x": 2.0}, sd=SD)[1])
+    assert "would take" not in said(effect={"x": 2.0}, sd=SD)[1]
+
+
+def test_a_logit_has_power_too():
+    plan = dp.plan("e ~ x + g", SCHEMA, verb="dp_glm", family="binomial", want="power",
+                   effect={"x": 0.3, "g[T.b]": 0.5}, **CALL)  # fmt: skip
+    assert [a.partition(":")[0] for a in plan.advice if "to find" in a] == ["x", "g[T.b]"]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({}, r"effect=\{'x': 0.1\}"),
+        ({"effect": 0.1}, r"effect=\{'x': 0.1\}"),
+        ({"effect": {"xx": 0.1}}, "Did you mean 'x'"),
+        ({"effect": {"x": 0.0}}, "takes a number"),
+        ({"effect": {"x": "big"}}, "takes a number"),
+        ({"effect": {"x": 0.1}, "sd": {"w": 1}}, "sd= names 'w'"),
+        ({"effect": {"x": 0.1}, "sd": {"x": -1}}, "takes a number"),
+        ({"effect": {"x": 0.1}, "method": "dpgd"}, "expected errors"),
+        ({"want": "pwer", "effect": {"x": 0.1}}, "Did you mean 'power'"),
+    ],
+)
+def test_bad_requests_say_what_to_type(more, says):
+    with pytest.raises(RequestError, match=says):
+        dp.plan("y ~ x + z", SCHEMA, **{"want": "power", **CALL, **more})
