@@ -21,7 +21,11 @@ from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import FLOAT_NOTE, Run
 from dpmodels.privacy.steps import Step
+from dpmodels.sources.adapt import DictSource
+from dpmodels.sources.people import PeopleRows
+from dpmodels.sources.rows import Rows
 from dpmodels.sources.windows import Windows
+from dpmodels.units import Person
 
 DELTA = 1e-6
 VOTES = Query(Sum(Mark(3)), Kept())
@@ -197,22 +201,20 @@ def test_noise_is_of_two_kinds():
 
 
 # --- what was read ------------------------------------------------------------------------------
-class Rows:
-    """Rows that say whose they are."""
-
-    n = 10
-
-    def __init__(self, by_person=False):
-        self.by_person = by_person
+def rows_of(people):
+    """What the door gets of a table."""
+    columns = DictSource({"id": np.arange(10.0), "a": np.zeros(10)})
+    return PeopleRows(columns, 10, Person("id")) if people else Rows(columns, 10)
 
 
 @pytest.mark.parametrize(("relation", "people"), [("add-remove", False), ("replace", True)])
 def test_windows_are_of_rows_under_replace_one(relation, people):
-    ask = Ask(Rows(people), None, relation)
+    ask = Ask(rows_of(people), None, relation)
+    assert ask.by_person == people
     with pytest.raises(PrivacyBugError, match="windows"):
         ask._reading(Read(windows=Windows(4)))
     assert (
-        Ask(Rows(), Run((), SeededNoise(0)))._reading(Read(windows=Windows(4)))["windows"].every
+        Ask(rows_of(False), Run((), SeededNoise(0)))._reading(Read(windows=Windows(4)))["windows"].every
         == 4
     )
 
