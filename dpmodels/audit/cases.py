@@ -70,14 +70,16 @@ def _load() -> list[tuple[str, str]]:
 
 
 def uncovered() -> list[tuple[str, str]]:
-    """Return the registered (verb, method) that have no audit case."""
-    return [key for key in _load() if key not in _CASES]
+    """Return the registered (verb, method) that have no audit case and ask no query."""
+    from dpmodels.audit.derived import derived
+
+    return [key for key in _load() if key not in _CASES and not derived(*key)]
 
 
 def audit(
     method: str, verb: str | None = None, *, draws: int = 20_000, seed: int = 0
 ) -> AuditReport:
-    """Run every audit registered for a method.
+    """Run the audits that follow from a method's queries, and every one registered for it.
 
     Parameters
     ----------
@@ -91,18 +93,22 @@ def audit(
     -------
     Runs on synthetic data. A passed audit refutes nothing; it is not a proof.
     """
-    _load()
-    keys = [k for k in _CASES if k[1] == method and verb in (None, k[0])]
-    if not keys:
-        names = sorted({k[1] for k in _CASES})
-        raise RequestError(
-            f"no audit case is registered for {method!r}.{did_you_mean(method, names)}"
-        )
+    from dpmodels.audit.derived import derived
+
+    known = dict.fromkeys([*_load(), *_CASES])
+    keys = [k for k in known if k[1] == method and verb in (None, k[0])]
     findings: list[Finding] = []
-    for case in (c for k in keys for c in _CASES[k]):
+    for key in keys:
+        findings += derived(*key)
+    for case in (c for k in keys for c in _CASES.get(k, ())):
         findings += [check.run() for check in case.sensitivity]
         findings += [check.run(draws, seed) for check in case.release]
         findings += [check.run(seed) for check in case.events]
         findings += [check.run() for check in case.structure]
         findings += [check.run() for check in case.sentinels]
+    if not findings:
+        names = sorted({k[1] for k in known})
+        raise RequestError(
+            f"no audit case is registered for {method!r}.{did_you_mean(method, names)}"
+        )
     return AuditReport(method, tuple(findings))

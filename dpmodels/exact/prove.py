@@ -121,9 +121,8 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
     if isinstance(of, Hull):  # norms are convex: a person is no worse than a row
         return _sum(Sum(of.of, k, w, s.count_first), relation, norm)  # type: ignore[arg-type]
     if isinstance(of, Interval):
-        if relation == "replace":
-            return w * max(of.high - of.low, _joined(norm, max(of.high, -of.low), k) if k else 0)
-        return _joined(norm, w * max(abs(of.high), abs(of.low)), k)
+        alone = _joined(norm, w * max(of.high, -of.low), k)
+        return max(w * (of.high - of.low), alone if k else 0.0) if relation == "replace" else alone
     if isinstance(of, Mark):
         one, two = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
         if relation != "replace":

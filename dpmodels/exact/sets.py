@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.rowmap import STEPS
 
 __all__ = [
@@ -122,11 +123,15 @@ class Product:
 
 @dataclass(frozen=True)
 class Interval:
-    """One integer between two public ends."""
+    """One integer between two public ends, 0 among them: a void unit is in every set."""
 
     low: int
     high: int
     dim: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.low <= 0 <= self.high:
+            raise PrivacyBugError("the interval of a unit's number does not hold 0")
 
     def holds(self, k: Integers) -> bool:
         """Whether a number is an element."""

@@ -341,6 +341,7 @@ def shapes():
     yield from (
         Sum(Interval(-3, 7)),
         Sum(Interval(0, 9)),
+        Sum(Interval(-3, 7), count=3.0, weight=0.5),
         Sum(Mark(1)),
         Sum(Mark(5)),
         Sum(Mass(4, complete=False)),

@@ -1,0 +1,119 @@
+"""Write dpmodels/privacy/trusted.md: the files that must be right for the claim of privacy to hold.
+
+``python .ci/trusted.py`` writes it, ``python .ci/trusted.py --show`` prints it.
+"""
+
+import ast
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "dpmodels"
+PLACE = PACKAGE / "privacy" / "trusted.md"
+
+#: (title, why, files and folders). A folder stands for its files that no line before it names.
+GROUPS = (
+    (
+        "The prover",
+        "How far one unit moves a query: the only numbers that noise is made of.",
+        "exact/prove.py exact/sensitivity.py exact/lemmas.py exact/statistics.py exact/sets.py",
+    ),
+    (
+        "The door",
+        "Charges first, hands rows to a stage once, draws the noise, lets nothing else out.",
+        "private.py _guard.py quiet.py exact/ask.py exact/passes.py exact/queries.py",
+    ),
+    (
+        "Charges, curves and noise",
+        "What a step costs, how steps compose, what is drawn, what a budget has left.",
+        "privacy/",
+    ),
+    (
+        "From cells to integers",
+        "Every row ends in its clip set, as a function of itself alone; sums are exact.",
+        "exact/ formula/program.py formula/cells.py formula/grid.py formula/clip.py "
+        "formula/coerce.py formula/functions.py formula/powers.py",
+    ),
+    (
+        "Whose rows these are",
+        "A row is read once a pass, by public places or secret coins; a person's rows together.",
+        "sources/rows.py sources/people.py sources/grouped.py sources/ordered.py "
+        "sources/together.py sources/kept.py sources/windows.py sources/keyed.py "
+        "sources/summed.py sources/pieces.py sources/piece.py",
+    ),
+    (
+        "Passes",
+        "What one unit adds to a sum: an element of the set that the query names.",
+        "scoring/sums.py scoring/cells.py scoring/people.py scoring/deviance.py scoring/scales.py "
+        "scoring/release.py scoring/engine.py models/bayes/core.py models/components/pca.py "
+        "models/glm/release.py models/holdout/release.py models/holdout/sums.py "
+        "models/kernel/kernel.py models/kernel/wavelet.py models/linear/dpgd.py "
+        "models/linear/scores.py models/table/quantile.py models/table/ranks.py "
+        "models/table/sums.py models/table/testing.py models/table/subsample.py ranges/buy.py",
+    ),
+    (
+        "Proofs of their own",
+        "Releases that are no query (own_proofs.py), and the bounds that they rest on.",
+        "models/bayes/compare.py models/bayes/gaussian.py models/custom/eptr.py "
+        "models/custom/gptr.py models/custom/selection.py models/glm/lattice.py "
+        "models/glm/newton.py models/glm/selfconcordant.py models/glm/tested.py "
+        "models/kernel/regression.py models/linear/eptr_release.py models/linear/gptr_bounds.py "
+        "models/linear/gptr_release.py models/linear/jl.py models/linear/outpert.py "
+        "models/linear/posterior.py models/linear/score_perturbation.py models/mean/ptr.py "
+        "models/noised/make.py models/votes/pate_math.py models/votes/votes.py",
+    ),
+)
+
+
+def grouped() -> list[tuple[str, str, list[str]]]:
+    """Return (title, why, files) of every group; each file once, where it is named."""
+    named = {f for _, _, files in GROUPS for f in files.split() if not f.endswith("/")}
+    out = []
+    for title, why, given in GROUPS:
+        files = []
+        for one in given.split():
+            if one.endswith("/"):
+                inside = sorted(
+                    p.relative_to(PACKAGE).as_posix() for p in (PACKAGE / one).glob("*.py")
+                )
+                files += [f for f in inside if f not in named and not f.endswith("__init__.py")]
+            else:
+                files.append(one)
+        out.append((title, why, files))
+    return out
+
+
+def sentence(text: str) -> str:
+    """Return the first sentence of a module's docstring."""
+    doc = ast.get_docstring(ast.parse(text)) or ""
+    return " ".join(doc.split("\n\n")[0].split())
+
+
+def written() -> str:
+    """Return the document."""
+    parts, sizes, count = [], {}, 0
+    for title, why, files in grouped():
+        texts = {f: (PACKAGE / f).read_text() for f in files}
+        lines = {f: len(text.splitlines()) for f, text in texts.items()}
+        sizes[title], count = sum(lines.values()), count + len(files)
+        parts.append(f"\n## {title}: {sizes[title]:,} lines\n\n{why}\n\n")
+        parts += [f"* `{f}` ({lines[f]}): {sentence(texts[f])}\n" for f in files]
+    single = sizes["Passes"] + sizes["Proofs of their own"]
+    total = sum(sizes.values())
+    head = (
+        "# What has to be right\n\n"
+        f"The claim of privacy rests on {total:,} lines in {count} files, listed here by "
+        f"`.ci/trusted.py` (a test compares): {total - single:,} for every call, "
+        f"{sizes['Passes']:,} in the passes of single methods, {sizes['Proofs of their own']:,} "
+        "in proofs of their own; whole files, though parts of some only plan or print. What is "
+        "not on the list may be wrong, and a result useless, but not less private: plans choose "
+        "public numbers, estimates see released ones, readers of files hand over cells, whatever "
+        "these are. Beneath it all: Python, numpy, scipy and the operating system's random bits.\n"
+    )
+    return head + "".join(parts)
+
+
+if __name__ == "__main__":
+    if "--show" in sys.argv:
+        print(written(), end="")
+    else:
+        PLACE.write_text(written())
