@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.sources.windows import OfRows
 from dpmodels.exact.ask import Ask
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import WithOne
@@ -161,7 +162,8 @@ def test_ptr_mean_where_values_are_far_larger_than_their_width():
     def answer(high):
         values = np.full((1, n), base)
         values[0, :high] += 512.0
-        rows = SimpleNamespace(n=n, sample=lambda *_: values)
+        rows = OfRows()
+        rows.n, rows.sample = n, lambda *_: values
         plan = SimpleNamespace(detail=detail, design=SimpleNamespace(p=1), guarantee=None)
         run = Run([Step("distance test and mean", Approximate(1.0, 1e-6))], Known())
         return float(release(plan, Ask(rows, run)).values["mean"][0])
