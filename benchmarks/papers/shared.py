@@ -23,7 +23,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import RESULTS, data_folder, kept, one_core, write  # noqa: E402
 
-__all__ = ["DASH", "data_folder", "figures", "item", "kept", "main", "rmse", "table"]
+__all__ = [
+    "DASH", "RESULTS", "data_folder", "figures", "item", "kept", "main", "rmse", "table", "write",
+]  # fmt: skip
 
 #: Where the paper prints no number, or an estimator is not of the paper.
 DASH = "-"
