@@ -129,7 +129,7 @@ def credit(reps):
         rows.append({"eps": eps, **{k: float(np.mean(v)) for k, v in found.items()}})
     text = (
         f"Credit default, 21 000 training rows, 20 columns, {reps} splits: balanced test error, no "
-        "reply counts .5. \"published\" and \"same columns\": z-scores of the whole table (not paid "
+        'reply counts .5. "published" and "same columns": z-scores of the whole table (not paid '
         "for), one variance for all, rows bounded by 4, c0 = .15 (the best of .05, .1, .15 and of the "
         "bounds 4, 6, 8); the others take the raw columns within public ranges and learn a variance "
         "each."
@@ -384,8 +384,8 @@ def california(reps):
     text = (
         f"California housing, 20 % for training, 2000 queries from the other 80 %, {reps} splits: test "
         "error; four columns (income, age, place) and income alone. Bandwidth by our rule; c0 = .02 and "
-        ".1 for the published algorithm, the best at eps = 1 of .005 to .3; no reply counts as the middle of the range. The column \"eps a "
-        "query\" is NOT PRIVATE at (eps, delta) for 2000 queries."
+        '.1 for the published algorithm, the best at eps = 1 of .005 to .3; no reply counts as the middle of the range. The column "eps a '
+        'query" is NOT PRIVATE at (eps, delta) for 2000 queries.'
     )
     return text, [("", rows)]
 

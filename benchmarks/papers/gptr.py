@@ -71,7 +71,7 @@ def theorem(reps):
                      "s, our default": largest_s_pair(0.01, eps, DELTA)})  # fmt: skip
     text = (
         "One sample of N(theta*, (gamma A)^{-1}); exact, from two normal variables. A ratio above 1: the "
-        "printed calibration is not private as it claims. \"no s\": the theorem allows none."
+        'printed calibration is not private as it claims. "no s": the theorem allows none.'
     )
     return text, [*tables, ("Calibration at leverage .01", rows)]
 
@@ -204,7 +204,14 @@ def linear(reps):
                 for k, options in methods.items():
                     guess = {"n_guess": guesses[name]} if k == "our default" else {}
                     values[k] = dp.dp_ols(
-                        formula, train, eps=eps, delta=DELTA, bounds=bounds, seed=r, **options, **guess
+                        formula,
+                        train,
+                        eps=eps,
+                        delta=DELTA,
+                        bounds=bounds,
+                        seed=r,
+                        **options,
+                        **guess,
                     ).params.to_numpy()
                 for k, theta in values.items():
                     found.setdefault(k, []).append(np.mean((t - T @ theta) ** 2) / base)
@@ -262,7 +269,7 @@ def pate(reps):
             print(rows[-1], flush=True)
     text = (
         "400 teachers, 200 queries, 10 classes, delta = 1e-5; a teacher is right with the probability "
-        f"given, else uniform. Medians of {reps} noise seeds. \"paid for\": released by the test "
+        f'given, else uniform. Medians of {reps} noise seeds. "paid for": released by the test '
         "(test_eps = 4), its cost included; without it the number is a function of the votes, the third "
         "curve of the figure."
     )
@@ -378,7 +385,7 @@ def logistic(reps):
             print(rows[-1], flush=True)
     text = (
         f"Test log-loss, medians of {reps} splits; numeric columns as z-scores (taken as public), rows "
-        "shortened to norm 1. \"published shape\": the paper's noise (the inverse Hessian) with the "
+        'shortened to norm 1. "published shape": the paper\'s noise (the inverse Hessian) with the '
         "corrected constants; its printed ones are not private (Theorems C.6 and E.1)."
     )
     return text, [("", rows)]
@@ -439,8 +446,8 @@ def components(reps):
             print(kept[-1], flush=True)
     text = (
         f"Noise of the projector on the first components of rows of norm 1 at a known gap; and, {reps} "
-        "runs of two components of eight, the share of their variance that is kept. \"published "
-        "noise\": at the gap of the data itself (NOT PRIVATE: the gap is not paid for), with the factor "
+        'runs of two components of eight, the share of their variance that is kept. "published '
+        'noise": at the gap of the data itself (NOT PRIVATE: the gap is not paid for), with the factor '
         "sqrt 2 that the print lacks; ours pays for the gap."
     )
     return text, [("Noise", rows), ("Variance kept", kept)]

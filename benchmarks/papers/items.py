@@ -3,7 +3,7 @@
     python benchmarks/papers/items.py      # after the others: reads their kept results
 
 An item without a number has a reason in words. ``CHECKS`` says how near a reproduction must be to the
-printed number; ``tests/benchmarks/test_papers.py`` holds it to that.
+printed number; ``tests/vignettes/test_papers.py`` holds it to that.
 """
 
 from __future__ import annotations
@@ -352,13 +352,18 @@ def of(paper: str) -> Any:
     return kept("papers/items")[list(PAPERS).index(paper)].drop(columns="paper")
 
 
-def main() -> None:
-    """Write the table."""
-    lines = ["# Every item of the five documents", ""]
+def report() -> list[str]:
+    """Return the lines of the table of all items."""
+    lines = ["# Every item of the five documents", "", "`python benchmarks/papers/items.py`", ""]
     for paper, title in PAPERS.items():
         rows = [item.row() for item in ITEMS if item.paper == paper]
         lines += [f"## {title}", "", *table(rows), ""]
-    write(RESULTS / "papers" / "items.md", lines[:-1])
+    return lines[:-1]
+
+
+def main() -> None:
+    """Write it."""
+    write(RESULTS / "papers" / "items.md", report())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ k + Laplace(1/eps) >= log(1/delta)/eps. The example: a mean of normal rows whose
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -28,7 +29,7 @@ def worst_delta(eps, delta):
         laplace_test_probability(k, eps, delta)
         for k in range(math.ceil(3 * math.log(1 / delta) / eps))
     ]
-    for here, there in zip(chance[:-1], chance[1:], strict=True):
+    for here, there in itertools.pairwise(chance):
         for p, q in ((here, there), (there, here)):
             silent = max(0.0, p.complement - math.exp(2 * eps) * q.complement)
             reply = p * delta_gdp(2 * eps + math.log(q / p), mu)
@@ -46,7 +47,7 @@ def claim(reps):
     text = (
         "An unsafe table replies with probability delta/2; otherwise the test costs eps and the answer "
         "(eps, delta), whose delta is weighed by the chance of a reply: (2 eps, delta). The printed "
-        "delta is larger than it need be, not wrong. \"exact\": the worst distance k, Gaussian noise."
+        'delta is larger than it need be, not wrong. "exact": the worst distance k, Gaussian noise.'
     )
     return text, [("", rows)]
 

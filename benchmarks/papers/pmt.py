@@ -304,7 +304,7 @@ def wine(reps):
         rows.append({"eps": eps, **{k: f"{a:.3g} / {b:.3g}" for k, (a, b) in middle.items()}})
     text = (
         f"With an intercept, {reps} splits: median l2 of the coefficients / root mean square of the "
-        "fitted values, both from least squares on the private rows. \"combined\": `combine=True`."
+        'fitted values, both from least squares on the private rows. "combined": `combine=True`.'
     )
     return text, [("", rows)]
 

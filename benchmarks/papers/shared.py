@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from common import RESULTS, data_folder, kept, one_core, write  # noqa: E402
+from common import RESULTS, data_folder, kept, one_core, write
 
 __all__ = [
     "DASH", "RESULTS", "data_folder", "figures", "item", "kept", "main", "rmse", "table", "write",

@@ -45,32 +45,32 @@ from items import of
 # ## Lecture notes on Propose-Test-Release
 
 # %%
-of("lecture").style.hide()
+of("lecture").set_index("item")
 
 # %% [markdown]
 # ## Efficient Propose-Test-Release
 
 # %%
-of("eptr").style.hide()
+of("eptr").set_index("item")
 
 # %% [markdown]
 # ## Zero-inflated noise and corrected losses
 
 # %%
-of("drcl").style.hide()
+of("drcl").set_index("item")
 
 # %% [markdown]
 # ## Generalized Propose-Test-Release
 
 # %%
-of("gptr").style.hide()
+of("gptr").set_index("item")
 
 # %% [markdown]
 # ## Public moments
 
 # %%
-of("pmt").style.hide()
+of("pmt").set_index("item")
 
 # %% [markdown]
 # Kept results, with runs and seeds: `benchmarks/results/papers/`; scripts: `benchmarks/papers/`. A test holds reproductions to printed numbers
-# (`tests/benchmarks/test_papers.py`).
+# (`tests/vignettes/test_papers.py`).

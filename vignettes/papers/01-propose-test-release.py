@@ -47,7 +47,7 @@ from shared import item
 
 eps_test, delta, beta, n = 0.5, 1e-6, 0.05, 1000
 
-of("lecture").style.hide()
+of("lecture").set_index("item")
 
 # %% [markdown]
 # "printed" is what the notes say, "reproduced" the same computed, "our default" what this package does unless told otherwise.

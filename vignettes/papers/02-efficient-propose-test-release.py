@@ -46,7 +46,7 @@ from eptr import least_squares
 from items import of
 from shared import item
 
-of("eptr").style.hide()
+of("eptr").set_index("item")
 
 # %% [markdown]
 # "printed" is the paper's number (its results are figures: it prints none), "reproduced" its algorithm run again, "our default" what this package does

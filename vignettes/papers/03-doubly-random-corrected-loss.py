@@ -44,7 +44,7 @@ for folder in ("benchmarks", "benchmarks/papers"):
 from items import of
 from shared import item
 
-of("drcl").style.hide()
+of("drcl").set_index("item")
 
 # %% [markdown]
 # "printed" is the paper's number, "reproduced" its method run again, "our default" what this package does unless told otherwise.

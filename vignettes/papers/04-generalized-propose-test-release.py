@@ -43,7 +43,7 @@ for folder in ("benchmarks", "benchmarks/papers"):
 from items import of
 from shared import item
 
-of("gptr").style.hide()
+of("gptr").set_index("item")
 
 # %% [markdown]
 # "printed" is the paper's formula or number, "reproduced" its method run again, "our default" what this package does unless told otherwise.

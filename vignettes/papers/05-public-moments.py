@@ -45,7 +45,7 @@ from items import of
 from pmt import cell
 from shared import item, kept
 
-of("pmt").style.hide()
+of("pmt").set_index("item")
 
 # %% [markdown]
 # "printed" is the paper's number, "reproduced" its method run again, "our default" what this package does unless told otherwise.

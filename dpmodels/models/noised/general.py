@@ -293,14 +293,14 @@ def _estimate(
         if loss.name == "poisson":
             extra = " family='geometric' (consistent for the same mean) is always defined."
         warned.append(f"NOT CONVERGED: {solution.why}; no standard errors.{extra}")
-    edge = solution.edge is not None and bool(solution.edge.any())
-    if edge:
-        warned.append(at_the_edge(model.names, solution.edge))
+    edge = solution.edge if solution.edge is not None and solution.edge.any() else None
+    if edge is not None:
+        warned.append(at_the_edge(model.names, edge))
     sampling = privacy = None
     blurred = loss.name in ("check", "hinge") and clear == 0.0 and len(objective.K) > 0
     if blurred and request.inference:
         notes.append(_BLURRED)
-    settled = solution.converged and not edge
+    settled = solution.converged and edge is None
     if settled and request.inference and signal >= TOO_WEAK and not blurred:
         V = None
         used = objective.with_h(solution.h)
