@@ -105,7 +105,7 @@ def rate(reps):
     return text, [("", rows)]
 
 
-PARTS = {"claim": (claim, 0), "radius": (radius, 0), "rate": (rate, 0)}
+PARTS = {"claim": (claim, 0), "radius": (radius, 0), "rate": (rate, 1)}
 
 if __name__ == "__main__":
     main("lecture", PARTS)

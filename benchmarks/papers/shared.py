@@ -29,6 +29,9 @@ __all__ = [
 
 #: Where the paper prints no number, or an estimator is not of the paper.
 DASH = "-"
+#: What a report says of its runs.
+SEEDS = "run r has the seed `default_rng([item, case, r])`, a fit of it `seed=r`."
+EXACT = "computed, without runs."
 
 Row = dict[str, Any]
 Part = Callable[[int], tuple[str, Sequence[tuple[str, Sequence[Row]]]]]
@@ -79,7 +82,7 @@ def main(paper: str, parts: dict[str, tuple[Part, int]]) -> None:
         text, tables = part(runs)
         said = f" --reps {runs}" if runs else ""
         lines = [f"# {(part.__doc__ or name).splitlines()[0].rstrip('.')}", "", text, ""]
-        lines += [f"`python benchmarks/papers/{paper}.py {name}{said}`; seeds in the script."]
+        lines += [f"`python benchmarks/papers/{paper}.py {name}{said}`; {SEEDS if runs else EXACT}"]
         for title, rows in tables:
             lines += ["", *([f"## {title}", ""] if title else []), *table(rows)]
         lines += one_core(start)

@@ -329,16 +329,17 @@ def _accept(
     theta = z / ball.scale
     value, g = objective.gradient(theta, 1.0)
     size = float(np.linalg.norm(g / ball.scale))
-    edge = None
+    edge, beyond = None, ball.box is None and ball.norm(z) > ball.radius * (1 - 1e-6)
     if ball.box is not None:
         lower, upper = ball.ends()
         edge = (z <= lower + 1e-9 * ball.scale) | (z >= upper - 1e-9 * ball.scale)
         size = float(np.linalg.norm(np.where(edge, 0.0, g / ball.scale)))
+        beyond = bool((edge & ~np.isfinite(ball.box[0])).any())  # no end of its own: the ball's
     if not (np.isfinite(theta).all() and math.isfinite(value)):
         return Solution(theta, False, "the path left the domain of the loss", size, naive, h)
     if not objective.admissible(theta):
         return Solution(theta, False, "the noise is too large for this loss", size, naive, h)
-    if ball.box is None and ball.norm(z) > ball.radius * (1 - 1e-6):
+    if beyond:
         why = f"the estimate reached the ball of radius {ball.radius:g} (standardised slopes)"
         return Solution(theta, False, why, size, naive, h)
     if not size < tol:

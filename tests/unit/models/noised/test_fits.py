@@ -432,6 +432,12 @@ def test_an_estimate_at_an_end_of_the_box_says_so_and_has_no_errors(rel):
     assert fit.bse.isna().all()
 
 
+def test_a_coefficient_that_the_box_does_not_name_stays_in_the_ball(rel):
+    with pytest.warns(UtilityWarning, match=r"reached the ball of radius 0\.2"):
+        fit = dp.dp_glm("y ~ a + b + c", rel, theta={"a": (-2, 2)}, radius=0.2)
+    assert abs(fit.params["b"]) <= 0.1 + 1e-12  # columns of width 2
+
+
 def test_the_box_is_the_minimum_inside_it(frame):
     """Without noise the minimum in the box is that of another programme."""
     from scipy.optimize import minimize
