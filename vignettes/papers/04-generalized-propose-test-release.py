@@ -98,7 +98,7 @@ linear = item("gptr", "linear")[0]
 print(linear.to_string(index=False))
 
 # %%
-# alt: Two panels, wine and California: test error over least squares against eps; output perturbation highest, the published and the corrected selection in between, posterior and score below, our default lowest on wine and at small eps on California
+# alt: Two panels, wine and California: test error over least squares against eps; output perturbation highest, the published and the corrected selection in between, posterior and score below, our default lowest almost everywhere, level on California
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.8))
 STYLES = {
     "OutPert": "C5:", "OPS-Balanced": "C4:", "OPS-PTR, published (NOT PRIVATE)": "C3--s",
@@ -117,8 +117,8 @@ figure.tight_layout()
 plt.show()
 
 # %% [markdown]
-# **Our default** for a regression is `dp_ols` (`ssp`), with intervals; on California it shortens rows that least squares follows and stays about 3 % above it,
-# where the posterior sample, which does not, ends lower. The two calls on the bundled table:
+# **Our default** for a regression is `dp_ols` (`ssp`), with intervals; on California it shortens rows that least squares follows, and stays about 3 % above it at
+# every eps here. The two calls on the bundled table:
 
 # %%
 data = dp.datasets.rand_hie()
@@ -135,8 +135,8 @@ pd.DataFrame(
 # ## PATE (Figure 2)
 #
 # Three prices of 200 answers: fixed; data-dependent with the cost of releasing it; and data-dependent without, which is a function of the votes and **not
-# private**. With consensus the tested price wins where noise is small; without, its release costs more than it saves, and at eps = 8 there is *no reply*
-# until the fixed price itself is within the budget.
+# private**. With high consensus the tested price wins where noise is small. With less, its *release* (smooth sensitivity) costs more than it saves, although at
+# .3 the loss itself is still small: at eps = 8 there is no reply until the fixed price itself is within the budget.
 
 # %%
 pate = item("gptr", "pate")[0]
@@ -205,7 +205,8 @@ print(item("gptr", "logistic")[0].to_string(index=False))
 # ## Principal components
 #
 # One row of norm 1 moves the projector on the first k components by at most `1/(sqrt 2 (gap - 1))`: 2.8 times less than the classical `2/gap`, whose printed noise
-# lacks a `sqrt 2` (`components/theory.md`, 5.3). Then the share of the variance that two released components of eight keep.
+# lacks a `sqrt 2` (`components/theory.md`, 5.3). Then the share of the variance that two released components of eight keep: ours pays for the eigengap, the
+# published noise here does not, and so is better for few rows; at the edge of a reply (n = 2000, eps = 2) our answer is of little use.
 
 # %%
 noise, kept_share = item("gptr", "components")
@@ -213,7 +214,7 @@ print(noise.to_string(index=False), end="\n\n")
 print(kept_share.to_string(index=False))
 
 # %%
-# alt: Share of variance kept against eps for two sizes: with the published noise it starts at about half for two thousand rows and is near one for twenty thousand; our default replies later for few rows and keeps nearly everything where it replies
+# alt: Share of variance kept against eps for two sizes: with the published noise it starts at about half for two thousand rows and is near one for twenty thousand; our default replies later for few rows, and where it just replies keeps less than half; for twenty thousand rows both keep nearly everything
 figure, ax = plt.subplots(figsize=(6, 3.2))
 for color, (n, rows) in zip(("C1", "C0"), kept_share.groupby("n"), strict=True):
     for column, style in (
