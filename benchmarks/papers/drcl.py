@@ -486,7 +486,7 @@ def search(reps):
 
 
 PARTS = {
-    "table1": (table1, 2000), "table2": (table2, 300), "table3": (table3, 300),
+    "table1": (table1, 5000), "table2": (table2, 1000), "table3": (table3, 300),
     "figure1": (figure1, 0), "variance": (variance, 200), "coverage": (coverage, 800),
     "box": (box, 100), "search": (search, 40),
 }  # fmt: skip

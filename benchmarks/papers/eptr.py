@@ -56,7 +56,7 @@ def classifier(reps, n, least, eps):
         truth = test["k"].to_numpy()
         for k, options in BAYES.items():
             if k == PUBLISHED:
-                options = {**options, "c0": 0.8 * least}
+                options = {**options, "c0": 0.8 * shares.min()}
             fit = dp.dp_bayes(
                 formula, train, eps=eps, delta=DELTA, schema=schema, seed=r, **options
             )

@@ -305,7 +305,7 @@ def _ends(printed: str) -> tuple[float, float]:
 def checks() -> list[Check]:
     """Return a check of every printed number of a table, and of the condition numbers.
 
-    Bounds: 8 % for means of 2000 runs; 10 % for estimates (one standard error of a root mean squared
+    Bounds: 8 % for means of 5000 runs; 10 % for estimates (one standard error of a root mean squared
     error of 200 runs of six coefficients is about 2 %, and heavy tails add to it), 15 % for the
     intercept, one coefficient; 15 % for condition numbers, whose design is ours.
     """
