@@ -213,7 +213,8 @@ print(item("drcl", "box")[0].to_string(index=False))
 
 # %% [markdown]
 # No. What public ranges allow ("wide") does not bind, and for logistic models ranges bound nothing; a box as large as the ball of our default hides failures
-# that the ball reports. A *narrow* box that is true helps where noise is loud: it is an option, `theta=`.
+# that the ball reports. A *narrow* box that is true helps where noise is loud: it is an option, `theta=`. (Median, p = 0: the corrected loss has corners, at
+# which its gradient does not vanish; every such fit says that it is not converged, and has no errors, with a box or without.)
 #
 # ## What the simulated settings mean
 #
