@@ -78,7 +78,8 @@ def dp_glm(
         Options of the method (``dp.methods("scoring")``), and ``split, level, relation, na,
         on_no_reply, engine, subset, weights, n, units,
         rows_per_unit, sort``. ``weights="w"``: a declared column that
-        multiplies a row's share of the likelihood.
+        multiplies a row's share of the likelihood. On a noised table ``theta=(0, 2)``, or
+        a dict of coefficient -> ends, keeps the coefficients inside ends that are known.
 
     Returns
     -------

@@ -67,7 +67,8 @@ def dp_mest(
     **options
         Options of the method (``dp.methods("scoring")``, ``dp.methods("drcl")``), and ``split,
         level, relation, na, on_no_reply, engine, subset, weights, n,
-        units, rows_per_unit, max_rows, sort``.
+        units, rows_per_unit, max_rows, sort``. On a noised table ``theta=(0, 2)``, or
+        a dict of coefficient -> ends, keeps the coefficients inside ends that are known.
 
     Returns
     -------

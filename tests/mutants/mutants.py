@@ -946,6 +946,12 @@ MUTANTS = (
         ("tests/unit/sources/test_coins.py",),
     ),
     Mutant(
+        _M + "noised/general.py",
+        "settled = solution.converged and edge is None",
+        "settled = solution.converged",
+        ("tests/unit/models/noised/test_fits.py", "-k", "at_an_end_of_the_box"),
+    ),
+    Mutant(
         _M + "noised/layout.py",
         "[g for g in self.groups if variable in g.variables]",
         "[g for g in self.groups if {variable} == g.variables]",

@@ -19,13 +19,18 @@
 #
 # **Setting.** n = 1000 values of a normal variable with sd 2 around 50; eps = 1, half of it for the test; delta = 1e-6.
 #
-# **What you will see.** The coin of the test as printed, and as it must be; the price of the test beside the default.
+# **What you will see.** The claim of the notes, and what holds; the coin of the test as printed, and as it must be; the radius and the rate of the noise; the
+# price of the test beside the default.
 #
-# **Privacy used.** None: simulated rows, seeded fits (they say **NOT PRIVATE**).
+# **Privacy used.** None: simulated rows, seeded fits (they say **NOT PRIVATE**), kept results of `benchmarks/papers/lecture.py`.
+#
+# ## Where each item is
 
 # %%
 import math
+import sys
 import warnings
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,7 +39,26 @@ import pandas as pd
 import dpmodels as dp
 
 warnings.simplefilter("ignore", dp.errors.DPModelsWarning)  # seeded fits, explained above
+pd.options.display.max_colwidth = None
+for folder in ("benchmarks", "benchmarks/papers"):
+    sys.path.append(str(Path(dp.__file__).resolve().parents[1] / folder))
+from items import of
+from shared import item
+
 eps_test, delta, beta, n = 0.5, 1e-6, 0.05, 1000
+
+of("lecture").set_index("item")
+
+# %% [markdown]
+# "printed" is what the notes say, "reproduced" the same computed, "our default" what this package does unless told otherwise.
+#
+# ## The claim: (2 eps, e^eps delta)
+#
+# An unsafe table replies with probability delta/2. Otherwise the test costs eps, the answer (eps, delta), and its delta counts only if there is a reply:
+# (2 eps, delta) is enough. The printed delta is larger than it need be, not wrong. "exact" is the worst case over all distances, computed.
+
+# %%
+print(item("lecture", "claim")[0].to_string(index=False))
 
 # %% [markdown]
 # ## The coin of the distance oracle
@@ -74,6 +98,26 @@ ax.set(xlabel="rows outside the best interval", ylabel="probability of a reply",
 ax.legend(frameon=False)
 figure.tight_layout()
 plt.show()
+
+# %% [markdown]
+# ## The radius: c_1 lacks log n
+#
+# The notes clip at `c_1 = 3 sqrt d` around the centre. n normal rows need about `sqrt d + sqrt(2 log n)`: in one dimension the printed radius leaves no room for
+# a thousand rows. The probability that all of them lie inside:
+
+# %%
+radius = item("lecture", "radius")[0]
+print(radius[[c for c in radius if "needed" not in c]].to_string(index=False), end="\n\n")
+print(radius[["d", "3 sqrt d", *(c for c in radius if "needed" in c)]].to_string(index=False))
+
+# %% [markdown]
+# ## The rate of the noise: c_2
+#
+# One row moves the clipped mean by about `c_1 T/n` with T = log(1/delta)/eps, and Gaussian noise multiplies by sqrt(log(1/delta))/eps: so
+# c_2 is of the order `c_1 log(1/delta)^(3/2)/(n eps^2)`. The powers again, from the noise of `dp_mean(method="ptr")`:
+
+# %%
+print(item("lecture", "rate")[0].to_string(index=False))
 
 # %% [markdown]
 # ## What the test costs
@@ -117,7 +161,9 @@ plt.show()
 #
 # 1. The oracle is reversed (0 when safe, positive when unsafe).
 # 2. With the printed threshold perfect data have a distance of about `log(1/delta)/eps`: the first figure.
-# 3. The noise is written once as `N(0, c2 I)` and once as `N(0, c2^2 I)`.
-# 4. The exact search over balls is not tractable in high dimension; intervals per coordinate are.
+# 3. `c_1 = 3 sqrt d` lacks a log n.
+# 4. The noise is written once as `N(0, c2 I)` and once as `N(0, c2^2 I)`.
+# 5. The delta of the claim can be delta.
+# 6. The exact search over balls is not tractable in high dimension; intervals per coordinate are.
 #
 # Proofs: `dpmodels/models/mean/theory.md`, section 6.

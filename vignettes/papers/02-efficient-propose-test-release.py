@@ -17,13 +17,16 @@
 # unsafe data, which is hard to compute, by a lower bound that is easy; flip a coin with it; release. Three examples: a Bayes
 # classifier, least squares, kernel regression.
 #
-# **Setting.** The paper's simulations: least squares with p = 5, n = 8000, delta = .01 (4.3); three classes of unequal size; a smooth curve at 41
-# points. The paper does not state the row bound and c0 of its figure for least squares; 4 and .5 are taken.
+# **Setting.** The paper's three figures: simulations and a real table each; delta = .01 as in the paper, unless said. The paper does not state
+# every constant of its figures (row bounds, c0): ours are named where they stand, the best of a few.
 #
-# **What you will see.** The algorithm as printed, the same idea with tight constants (`method="eptr"`), and our default.
+# **What you will see.** The algorithm with its printed constants ("published"), the same idea with tight ones ("eptr", `method="eptr"`), our default, and the
+# methods that the paper compares with.
 #
-# **Privacy used.** None: simulated rows, seeded fits (they say **NOT PRIVATE**). delta = .01 with n = 8000 is far above 1/n: a comparison
-# with the paper, not an example to follow.
+# **Privacy used.** None: kept results of `benchmarks/papers/eptr.py`, a short seeded run (**NOT PRIVATE**). delta = .01 with n = 8000 is far above 1/n: a
+# comparison with the paper, not an example to follow.
+#
+# ## Where each item is
 
 # %%
 import sys
@@ -36,53 +39,144 @@ import pandas as pd
 import dpmodels as dp
 
 warnings.simplefilter("ignore", dp.errors.DPModelsWarning)  # seeded fits, explained above
-sys.path.append(str(Path(dp.__file__).resolve().parents[1] / "benchmarks"))
-from common import kept
-from eptr_simulations import least_squares
+pd.options.display.max_colwidth = None
+for folder in ("benchmarks", "benchmarks/papers"):
+    sys.path.append(str(Path(dp.__file__).resolve().parents[1] / folder))
+from eptr import least_squares
+from items import of
+from shared import item
+
+of("eptr").set_index("item")
 
 # %% [markdown]
-# ## The three simulations
+# "printed" is the paper's number (its results are figures: it prints none), "reproduced" its algorithm run again, "our default" what this package does
+# unless told otherwise.
 #
-# Kept results of `benchmarks/eptr_simulations.py`, 100 replications.
+# ## Figure 1: Bayes classifier
+#
+# Balanced test error of three classes, against n, the share of the least class, and eps; 500 runs.
 
 # %%
-titles = ("Least squares: squared error", "Bayes: balanced test error", "Kernel: error, 41 points")
-found = [t.set_index("estimator") for t in kept("eptr_simulations")]
-for title, table in zip(titles, found, strict=True):
-    print(title, table.to_string(), sep="\n", end="\n\n")
+STYLES = {
+    "published": "C3--s", "eptr": "C1-^", "our default": "C0-o", "JL": "C2:", "DPGD": "C4:",
+    "FM": "C5:", "DPNB": "C2:", "DPNBSS": "C4:", "wavelets": "C2:", "not private": "k:",
+    "least squares": "k:", "published, eps a query": "C3--s", "eptr, all 41": "C1-^",
+    "published, eps/41 a query": "C6--", "eptr, same columns": "C1--",
+}  # fmt: skip
+
+
+def panels(tables, logs, height=3.6):
+    """A panel a table, the first column across, a line a method."""
+    figure, axes = plt.subplots(1, len(tables), figsize=(3.9 * len(tables), height))
+    for ax, (title, table), log in zip(axes, tables, logs, strict=True):
+        at = table.iloc[:, 0]
+        for name in table.columns[1:]:
+            if name in STYLES:
+                ax.plot(at, table[name].astype(float), STYLES[name], ms=3, label=name)
+        ax.set(xscale="log", yscale=log, xlabel=at.name)
+        ax.set_xticks(at[:: max(1, len(at) // 6)], [f"{v:g}" for v in at[:: max(1, len(at) // 6)]])
+        ax.minorticks_off()
+        ax.set_title(title, fontsize=10)
+    axes[0].legend(fontsize=6.5)
+    figure.tight_layout()
+    plt.show()
+
+
+one, credit = item("eptr", "figure1"), item("eptr", "credit")[0]
+for table in one:
+    print(table.to_string(index=False), end="\n\n")
 
 # %%
-# alt: Three panels against eps on log axes. In each, the algorithm as printed lies far above the tight version and the default, which are close to each other
-styles = ("C3--s", "C1-^", "C0-o", "k:")
-figure, axes = plt.subplots(1, 3, figsize=(11, 3.8))
-for ax, title, table in zip(axes, titles, found, strict=True):
-    eps = [float(c.removeprefix("eps ")) for c in table]
-    for (name, values), style in zip(table.iterrows(), styles, strict=False):
-        ax.plot(eps, values.astype(float), style, label=name)
-    ax.set(xscale="log", yscale="log", xlabel="eps")
-    ax.set_title(title, fontsize=10)
-    ax.set_xticks(eps, [f"{e:g}" for e in eps])
-    ax.minorticks_off()
-    ax.legend(fontsize=7)
-figure.tight_layout()
-plt.show()
+# alt: Four panels of balanced error, against n, least share and eps for the simulation and against eps on the credit table: the published algorithm starts high and is level with the others from n = 4000 or eps = 2 on, the tight version and our default are close to the non-private classifier from n = 1000 on, the two naive Bayes methods are highest
+panels(
+    [("simulation", one[0]), ("simulation", one[1]), ("simulation", one[2]), ("credit", credit)],
+    ["linear"] * 4,
+)
 
 # %% [markdown]
-# * **Least squares.** As printed, noise is the same in every direction and scaled by `4 Rx^2 Rtheta/(c0 n)`. Tight: the eigenvalue's
-#   lower bound is released instead of assumed, the constant is `B(R) <= 2.6 Rx^2 Rtheta` here, and the noise is calibrated exactly. The default
-#   (`ssp`) is given wider declared ranges than the norm bound that the test uses, and pays for robust errors and intervals, which the
-#   others do not give here; this design, all variances one and no correlation, is the best case of the test.
-# * **Bayes.** Noisy class sums and counts (the default) need no test; see the figure for where the test is level with them. On the credit
-#   table (`benchmarks/results/bayes_credit.md`) sums are better at small eps.
-# * **Kernel.** The printed guarantee is one *per query point*. For 41 points the budget is divided by 41 and almost nothing is left. The default
-#   releases the whole curve once.
+# Noisy class sums and counts (our default) need no test. On the credit table the published algorithm is close to the others once its columns are z-scores and its
+# constants are chosen well:
+
+# %%
+print(credit.to_string(index=False))
+
+# %% [markdown]
+# ## Figure 2: least squares
 #
+# p = 5, n = 8000, theta ~ 1/j: fifteen eps, then n at eps = 1. What bounds the rows decides more than anything: with 2 and c0 = .5, the best of those tried,
+# the published algorithm has a twelfth of the error that it has with 4 and .5.
+
+# %%
+two = item("eptr", "figure2")
+print(two[0].to_string(index=False), end="\n\n")
+print(two[3].to_string(index=False))
+
+# %%
+# alt: Four panels for least squares on log axes, squared error and test error against eps and against n: the published algorithm starts above the tight version and our default, which are close to least squares, and meets them near eps 4; the functional mechanism and the sketch are highest
+panels(
+    list(
+        zip(
+            ("squared error", "test error", "squared error, eps = 1", "test error, eps = 1"),
+            two,
+            strict=True,
+        )
+    ),
+    ["log"] * 4,
+)
+
+# %% [markdown]
+# Published noise is the same in every direction and scaled by `4 Rx^2 Rtheta/(c0 n)`. Tight: the eigenvalue's lower bound is released instead of assumed, the
+# constant is `B(R) <= 2.6 Rx^2 Rtheta` here, and the noise is calibrated exactly. Where noise is small (eps of 5 and more) the published algorithm is the best of
+# all, in the end below least squares even: short rows and a ball of radius 1 shrink a little, and theta has length 1. This design, all variances one and no
+# correlation, is the best case of the test. Our default is given wider declared ranges than the norm bound that the test uses, and pays for robust
+# errors and intervals.
+#
+# ## Wine
+#
+# Four columns, 20 % for training. **Where the test fails, and why**: with wide declared ranges the eigenvalue that it can rely on is small, and at eps = .5 its
+# error is many times that of our default. It is the *standardisation* that decides, not the constants and not the split: on z-scores with rows bounded by
+# 3 the test with tight constants is level with our default from eps = 2 on, and better than the sketch, gradient descent and the functional mechanism, as the
+# paper claims. With the printed constants, at the best bounds that we found, it is level with the sketch at eps = 2 and behind gradient descent: that
+# "best throughout" is of the algorithm as printed, we could not reproduce.
+
+# %%
+wine = item("eptr", "wine")[0]
+print(wine.to_string(index=False))
+
+# %% [markdown]
+# z-scores use means and sds of the whole table, which are not paid for. Paid-for ranges ("ranges bought") and tight declared ones lie between. What to do with
+# wide ranges: `Rx=`, or our default, which needs neither.
+#
+# ## Figure 3: kernel regression
+#
+# A smooth curve at 41 points. The printed guarantee is one *per query point*. As the paper reads it, each of the 41 has its own (eps, delta), and together they
+# are **not private** at (eps, delta) ("eps a query"); divided by 41 almost nothing is left. Our default releases the whole curve once. For delta = .01:
+
+# %%
+kernel, california = item("eptr", "kernel"), item("eptr", "california")[0]
+print("delta = .01", kernel[0].to_string(index=False), sep="\n", end="\n\n")
+print("delta = 1e-6", kernel[1].to_string(index=False), sep="\n")
+
+# %%
+# alt: Two panels, delta .01 and 1e-6, error of a curve at 41 points against eps on log axes: divided by 41 the published algorithm stays at .25; with eps a query it falls from about .06 or .2 to below our default; the test for all points at once falls likewise; our default is flat near .005 and wavelets are lowest nearly everywhere
+panels([("delta = .01", kernel[0]), ("delta = 1e-6", kernel[1])], ["log"] * 2)
+
+# %% [markdown]
+# Of what is private for the whole curve our default is the best at eps = .5 and delta = 1e-6; elsewhere wavelets, made for smooth curves of one variable, are
+# better: where noise is small the fixed bandwidth of our default shows.
+#
+# California housing, 2000 queries, 50 splits (test error):
+
+# %%
+print(california.to_string(index=False))
+
+# %% [markdown]
 # ## A short run of the same script
 #
-# Three replications, least squares, eps = 1:
+# Three runs, least squares, eps = 1 (squared error of the coefficients):
 
 # %%
-pd.Series(least_squares(1, reps=3)).round(5)
+pd.Series(least_squares(1, 3)[0]).round(5)
 
 # %% [markdown]
 # ## Where the default of this package is better, and where the test is of use
@@ -100,5 +194,6 @@ pd.Series(least_squares(1, reps=3)).round(5)
 # 5. The classical noise `sqrt(2 log(1.25/delta))/eps` is proved for eps < 1 only, and fails at large eps. `variant="paper"` takes the larger of it and the exact one.
 # 6. Algorithm 2 writes N(0, 1) for a vector.
 # 7. The theorems need delta <= n^-3; the simulations use .01.
+# 8. Kernel regression: privacy holds for one query; it is evaluated on a test set without a word on composition.
 #
 # Proofs and constants: `dpmodels/privacy/propose.md`, `dpmodels/models/linear/eptr.md`, `bayes/theory.md`, `kernel/theory.md`.

@@ -95,9 +95,9 @@ def _check(request: Request) -> None:
     if options.get("variant") == "paper":
         raise RequestError(
             "variant='paper' is not offered: the published constants of OPS-PTR (Theorem 5.1 and "
-            "Algorithm 8) lose a factor sqrt(2) in a Gaussian tail, and the true delta is 2 to 29 "
-            "times the claimed one (theory note, section 6). The corrected algorithm is the "
-            "default: leave variant= out"
+            "Algorithm 8) lose a factor sqrt(2) in a Gaussian tail: from eps of .25 on the true "
+            "delta exceeds the claimed one, up to 29 times at 1e-6 and far more at smaller ones "
+            "(theory note, section 6). The corrected algorithm is the default: leave variant= out"
         )
     if request.weights is not None:
         raise RequestError(f"method={request.method.name!r} takes no weights=")

@@ -17,7 +17,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
 from dpmodels.models.noised.draws import second_model
-from dpmodels.models.noised.fitting import column_scales, split_errors
+from dpmodels.models.noised.fitting import at_the_edge, column_scales, split_errors
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -81,12 +81,18 @@ def _rows(loss: Function, model: Model, kind: str, seed: int | None) -> Callable
 
 
 def fit_function(
-    request: Request, design: Design, model: Model, loss: Any, kind: str, notes: list[str]
+    request: Request,
+    design: Design,
+    model: Model,
+    loss: Any,
+    kind: str,
+    notes: list[str],
+    box: tuple[Array, Array] | None = None,
 ) -> Estimate:
     """Minimise the corrected mean of a user's function from the naive fit, by BFGS."""
-    from scipy.optimize import minimize
+    from scipy.optimize import Bounds, minimize
 
-    from dpmodels.models.noised.optimise import RADIUS
+    from dpmodels.models.noised.optimise import RADIUS, Ball
 
     scale, slopes = column_scales(design, model)
     radius = float(request.options.get("radius") or RADIUS)
@@ -108,17 +114,25 @@ def fit_function(
 
         return fun
 
+    how: dict[str, Any] = {"jac": True, "method": "BFGS"}
+    lower, upper = np.full(model.p, -np.inf), np.full(model.p, np.inf)
+    if box is not None:
+        lower, upper = Ball(scale, slopes, radius, box).ends()
+        how = {"jac": True, "method": "L-BFGS-B", "bounds": Bounds(lower, upper)}
     with np.errstate(all="ignore"):
-        start = minimize(objective(naive), np.zeros(model.p), jac=True, method="BFGS")
-        found = minimize(objective(rows), start.x, jac=True, method="BFGS", options={"gtol": 1e-5})
+        start = minimize(objective(naive), np.clip(np.zeros(model.p), lower, upper), **how)
+        found = minimize(objective(rows), start.x, options={"gtol": 1e-5}, **how)
         z = np.asarray(found.x, dtype=float)
-        size = float(np.linalg.norm(found.jac))
+        edge = (z <= lower + 1e-9 * scale) | (z >= upper - 1e-9 * scale)
+        size = float(np.linalg.norm(np.where(edge, 0.0, found.jac)))
         theta = z / scale
-        inside = float(np.linalg.norm(z[slopes])) < radius
+        inside = box is not None or float(np.linalg.norm(z[slopes])) < radius
         converged = bool(np.isfinite(z).all() and size < 1e-3 and inside)
         warned, sampling, privacy = [], None, None
         if not converged:
             warned.append(f"NOT CONVERGED: gradient {size:.2g}, inside the ball: {inside}")
+        elif edge.any():
+            warned.append(at_the_edge(model.names, edge))
         elif request.inference:
             cov = _covariance(rows, theta, w, 1e-4 / scale)
             if cov is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError
 from dpmodels.estimate import Estimate
-from dpmodels.models.noised.general import check_loss, fit_model, loss_of
+from dpmodels.models.noised.general import box_of, check_loss, fit_model, loss_of
 from dpmodels.models.noised.model import model_of
 from dpmodels.models.noised.stage import RANGE_EPS, Settings, make_table, plan_table
 from dpmodels.planning import Plan
@@ -36,6 +36,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
                 f"{what}= needs public columns with method={request.method.name!r}. Make the "
                 "release first, rel = dp_release(data, ..., public_columns=[...]), and fit on it"
             )
+    box_of(request, design.names)
     settings = _settings(request)
     made = plan_table(design, n, request.eps, request.delta, settings)
     scale: Mapping[str, float] = {

@@ -15,11 +15,13 @@ from dpmodels.models.noised.draws import second_model
 from dpmodels.models.noised.linear import LinearFit, fit_linear, fit_linear_one_draw
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpmodels.formula.design import Design
     from dpmodels.models.noised.model import Model
     from dpmodels.request import Request
 
-__all__ = ["column_scales", "fit_least_squares", "signal_warnings", "split_errors"]
+__all__ = ["at_the_edge", "column_scales", "fit_least_squares", "signal_warnings", "split_errors"]
 
 
 #: Signal of the smallest eigenvalue, in standard errors: below these a warning, no errors.
@@ -53,6 +55,12 @@ def signal_warnings(signal: float) -> list[str]:
     text = f"weak signal: the smallest eigenvalue of the corrected moments is {signal:.2g} SE"
     rest = " above zero; no standard errors" if signal < TOO_WEAK else " above zero"
     return [text + rest + ". More rows, fewer columns or a larger eps would help"]
+
+
+def at_the_edge(names: Sequence[str], edge: npt.NDArray[np.bool_]) -> str:
+    """Return the warning of a fit that ends at an end of ``theta=``."""
+    listed = ", ".join(str(name) for name, at in zip(names, edge, strict=True) if at)
+    return f"at an end of theta=: {listed}; no standard errors"
 
 
 def fit_least_squares(request: Request, model: Model, notes: list[str]) -> Estimate:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from dpmodels.models.noised.anyloss import fit_function
 from dpmodels.models.noised.draws import second_model
 from dpmodels.models.noised.fitting import (
     TOO_WEAK,
+    at_the_edge,
     column_scales,
     fit_least_squares,
     signal_warnings,
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from dpmodels.models.noised.table import NoisyTable
     from dpmodels.request import Request
 
-__all__ = ["LOSSES", "NotOffered", "check_loss", "fit_loss", "fit_model", "loss_of"]
+__all__ = ["LOSSES", "NotOffered", "box_of", "check_loss", "fit_loss", "fit_model", "loss_of"]
 
 
 LOSSES = ("squared", "logistic", "poisson", "geometric", "quantile", "median", "huber", "hinge")
@@ -85,6 +88,37 @@ def _named(loss: Any, options: Any) -> Any:
     if loss == "squared":
         return Squared()
     return Poisson() if loss == "poisson" else Logistic(geometric=loss == "geometric")
+
+
+def box_of(request: Request, names: Sequence[str]) -> tuple[Array, Array] | None:
+    """Return the ends of ``theta=``, infinite for coefficients that it does not name; or None.
+
+    A function of the request and of the names: it is asked before any row is read.
+    """
+    given = request.options.get("theta")
+    if given is None:
+        return None
+    lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
+    pairs = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    for name, pair in pairs.items():
+        if name not in names:
+            raise RequestError(
+                f"theta= names {shown(name)}, which is no coefficient; there are: "
+                + ", ".join(map(str, names))
+            )
+        ends = list(pair) if isinstance(pair, (tuple, list)) else []
+        if (
+            len(ends) != 2
+            or not all(isinstance(v, Real) and not isinstance(v, bool) for v in ends)
+            or not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1])
+        ):
+            raise RequestError(
+                "theta= takes two finite ends of every coefficient, the lower first, as in "
+                f"theta=(0, 2), or a dict of name -> ends, got {shown(pair)}"
+            )
+        k = list(names).index(name)
+        lower[k], upper[k] = ends
+    return lower, upper
 
 
 def check_loss(request: Request, noise: str, blocks: int, p: float, noisy_y: bool) -> None:
@@ -189,9 +223,10 @@ def fit_loss(request: Request, design: Design, model: Model, notes: list[str]) -
     check_loss(request, model.noise, len(model.K), model.clear_prob, model.noisy_y)
     loss = loss_of(request)
     kind = "paper" if request.options.get("variant") == "paper" else request.method.name
+    box = box_of(request, design.names)
     if not isinstance(loss, Loss):
-        return fit_function(request, design, model, loss, kind, notes)
-    if isinstance(loss, Squared):
+        return fit_function(request, design, model, loss, kind, notes, box)
+    if isinstance(loss, Squared) and box is None:
         return fit_least_squares(request, model, notes)
     if not loss.of_residual and float(np.abs(model.total[-1, :-1]).max()) > 0:
         raise RequestError("the response shares a noised column with the right-hand side")
@@ -211,6 +246,7 @@ def fit_loss(request: Request, design: Design, model: Model, notes: list[str]) -
         h=None if h is None else float(h),
         p=clear,
         progress=request.progress,
+        box=box,
     )  # fmt: skip
     return _estimate(request, model, objective, solution, scale, notes, clear)
 
@@ -257,11 +293,15 @@ def _estimate(
         if loss.name == "poisson":
             extra = " family='geometric' (consistent for the same mean) is always defined."
         warned.append(f"NOT CONVERGED: {solution.why}; no standard errors.{extra}")
+    edge = solution.edge if solution.edge is not None and solution.edge.any() else None
+    if edge is not None:
+        warned.append(at_the_edge(model.names, edge))
     sampling = privacy = None
     blurred = loss.name in ("check", "hinge") and clear == 0.0 and len(objective.K) > 0
     if blurred and request.inference:
         notes.append(_BLURRED)
-    if solution.converged and request.inference and signal >= TOO_WEAK and not blurred:
+    settled = solution.converged and edge is None
+    if settled and request.inference and signal >= TOO_WEAK and not blurred:
         V = None
         used = objective.with_h(solution.h)
         if loss.kinked:

@@ -61,6 +61,13 @@ def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
 
 
 _RADIUS = positive("radius", "slopes (times the column widths) stay inside", 20.0)
+_THETA = Option(
+    "theta",
+    "ends of the coefficients, the intercept too: (lower, upper), or a dict of name -> ends; the "
+    "fit then stays inside (None: slopes stay inside radius=)",
+    None,
+    object,
+)
 _H = Option("h", "smoothing of kinks, in units of the response; None: by rule", None, (float, int))
 _TAU = Option("tau", "quantile", 0.5, (float, int))
 
@@ -71,9 +78,10 @@ register_family(
         one_of("family", "response family", *(f.name for f in FAMILIES.values() if f.loss)),
         one_of("link", "fixed by the family", "logit", "log", default=None),
         _RADIUS,
+        _THETA,
     ),
 )  # fmt: skip
-register_family("dp_quantreg", (_TAU, _H, _RADIUS))
+register_family("dp_quantreg", (_TAU, _H, _RADIUS, _THETA))
 register_family(
     "dp_mest",
     (
@@ -82,5 +90,6 @@ register_family(
         _TAU,
         _H,
         _RADIUS,
+        _THETA,
     ),
 )

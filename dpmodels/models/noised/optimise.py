@@ -44,8 +44,8 @@ class Solution:
         The naive fit the path started from.
     h : float
         Smoothing in force.
-    mad : float
-        Median absolute deviation of the naive residuals (kinked losses), times 1.4826 not applied.
+    edge : (p,) bool array or None
+        Which coefficients stand at an end of the box, where one was given.
     """
 
     theta: Array
@@ -54,15 +54,31 @@ class Solution:
     gradient: float
     naive: Array
     h: float = 0.0
+    edge: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
 class Ball:
-    """Standardised coordinates z = theta * scale; slopes are kept inside radius R."""
+    """Standardised coordinates z = theta * scale; slopes are kept inside radius R.
+
+    With a ``box`` (lower and upper ends of theta) every coordinate is kept inside it instead;
+    a slope without ends of its own is kept inside the radius.
+    """
 
     scale: Array
     slopes: npt.NDArray[np.bool_]
     radius: float
+    box: tuple[Array, Array] | None = None
+
+    def ends(self) -> tuple[Array, Array]:
+        """Return the ends of the box in standardised coordinates."""
+        assert self.box is not None
+        most = np.where(self.slopes, self.radius, np.inf)
+        lower, upper = (np.asarray(end) * self.scale for end in self.box)
+        return (
+            np.where(np.isfinite(lower), lower, -most),
+            np.where(np.isfinite(upper), upper, most),
+        )
 
     def norm(self, z: Array) -> float:
         """Length of the slopes."""
@@ -124,8 +140,30 @@ class _Scaled:
     def __init__(self, objective: Objective, ball: Ball) -> None:
         self.objective, self.ball = objective, ball
 
+    def bounded(self, z: Array, t: float, tol: float) -> tuple[Array, float]:
+        """Minimise L_t from z inside the box, by L-BFGS-B."""
+        from scipy.optimize import Bounds, minimize
+
+        s, o = self.ball.scale, self.objective
+        lower, upper = self.ball.ends()
+
+        def fun(x: Array) -> tuple[float, Array]:
+            if not o.admissible(x / s):
+                return 1e300, np.zeros_like(x)
+            v, g = o.gradient(x / s, t)
+            return (v, g / s) if math.isfinite(v) else (1e300, np.zeros_like(x))
+
+        found = minimize(
+            fun, np.clip(z, lower, upper), jac=True, method="L-BFGS-B", bounds=Bounds(lower, upper),
+            options={"gtol": tol, "ftol": 1e-15, "maxiter": 500},
+        )  # fmt: skip
+        x = np.clip(np.asarray(found.x, dtype=float), lower, upper)
+        return x, float(np.linalg.norm(x - np.clip(x - fun(x)[1], lower, upper)))
+
     def newton(self, z: Array, t: float, tol: float, most: int) -> tuple[Array, float]:
         """Minimise L_t from z."""
+        if self.ball.box is not None:
+            return self.bounded(z, t, tol)
         s, o = self.ball.scale, self.objective
 
         def full(x: Array) -> tuple[float, Array, Array]:
@@ -141,6 +179,8 @@ class _Scaled:
 
     def bfgs(self, z: Array, t: float, tol: float) -> tuple[Array, float]:
         """Minimise L_t from z by BFGS (kinked losses)."""
+        if self.ball.box is not None:
+            return self.bounded(z, t, tol)
         from scipy.optimize import minimize
 
         s = self.ball.scale
@@ -190,6 +230,7 @@ def minimise(
     h: float | None = None,
     p: float = 0.0,
     progress: bool | None = None,
+    box: tuple[Array, Array] | None = None,
 ) -> Solution:
     """Minimise a corrected objective.
 
@@ -205,8 +246,10 @@ def minimise(
         Smoothing of a kinked loss; None: by rule.
     p : float
         Clear probability of the release.
+    box : (p,) array, (p,) array, optional
+        Ends of theta: the minimum inside them, the path too; infinite: only the ball binds.
     """
-    ball = Ball(scale, slopes, radius)
+    ball = Ball(scale, slopes, radius, box)
     start = np.zeros(objective.p)
     bar = _progress(progress, objective.n, 1 + len(PATH))
     try:
@@ -286,15 +329,21 @@ def _accept(
     theta = z / ball.scale
     value, g = objective.gradient(theta, 1.0)
     size = float(np.linalg.norm(g / ball.scale))
+    edge, beyond = None, ball.box is None and ball.norm(z) > ball.radius * (1 - 1e-6)
+    if ball.box is not None:
+        lower, upper = ball.ends()
+        edge = (z <= lower + 1e-9 * ball.scale) | (z >= upper - 1e-9 * ball.scale)
+        size = float(np.linalg.norm(np.where(edge, 0.0, g / ball.scale)))
+        beyond = bool((edge & ~np.isfinite(ball.box[0])).any())  # no end of its own: the ball's
     if not (np.isfinite(theta).all() and math.isfinite(value)):
         return Solution(theta, False, "the path left the domain of the loss", size, naive, h)
     if not objective.admissible(theta):
         return Solution(theta, False, "the noise is too large for this loss", size, naive, h)
-    if ball.norm(z) > ball.radius * (1 - 1e-6):
+    if beyond:
         why = f"the estimate reached the ball of radius {ball.radius:g} (standardised slopes)"
         return Solution(theta, False, why, size, naive, h)
     if not size < tol:
         return Solution(
             theta, False, f"the gradient is {size:.2g}, not below {tol:g}", size, naive, h
         )
-    return Solution(theta, True, "", size, naive, h)
+    return Solution(theta, True, "", size, naive, h, edge)

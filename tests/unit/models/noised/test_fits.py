@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -397,3 +398,78 @@ def test_a_smoothed_corner_has_no_standard_errors(rel, clear, method):
     assert fit.bse.notna().all() == (method == "drcl")
     assert dp.dp_mest("median", "z ~ a", rel, method=method).bse.isna().all()
     assert dp.dp_mest("huber", "z ~ a", rel, method=method, k=1.0).bse.notna().all()
+
+
+# -- theta=: a box for the coefficients ------------------------------------------------------------
+
+
+LOSSES_IN_A_BOX = {
+    "logistic": (dp.dp_glm, "y ~ a + b + c", {}),
+    "median": (dp.dp_quantreg, "z ~ a + b + c", {"h": 0.5}),
+    "squared": (partial(dp.dp_mest, "squared"), "z ~ a + b + c", {}),
+    "own": (partial(dp.dp_mest, lambda y, X, t: 0.5 * (y - X @ t) ** 2), "z ~ a + b + c", {}),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES_IN_A_BOX)
+def test_a_wide_box_changes_nothing_and_a_narrow_one_binds(rel, name):
+    verb, formula, call = LOSSES_IN_A_BOX[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DPModelsWarning)
+        free = verb(formula, rel, **call)
+        wide = verb(formula, rel, theta=(-40, 40), **call)
+        narrow = verb(formula, rel, theta={"a": (0.1, 0.2)}, **call)
+    np.testing.assert_allclose(wide.params, free.params, atol=2e-3)
+    np.testing.assert_allclose(wide.bse, free.bse, rtol=0.02, equal_nan=True)
+    assert 0.1 <= narrow.params["a"] <= 0.2
+    assert narrow.params["b"] != pytest.approx(free.params["b"], abs=1e-6)
+
+
+def test_an_estimate_at_an_end_of_the_box_says_so_and_has_no_errors(rel):
+    with pytest.warns(UtilityWarning, match=r"at an end of theta=: a; no standard errors"):
+        fit = dp.dp_glm("y ~ a + b + c", rel, theta={"a": (-0.5, 0.1)})
+    assert fit.params["a"] == pytest.approx(0.1)
+    assert fit.bse.isna().all()
+
+
+def test_a_coefficient_that_the_box_does_not_name_stays_in_the_ball(rel):
+    with pytest.warns(UtilityWarning, match=r"reached the ball of radius 0\.2"):
+        fit = dp.dp_glm("y ~ a + b + c", rel, theta={"a": (-2, 2)}, radius=0.2)
+    assert abs(fit.params["b"]) <= 0.1 + 1e-12  # columns of width 2
+
+
+def test_the_box_is_the_minimum_inside_it(frame):
+    """Without noise the minimum in the box is that of another programme."""
+    from scipy.optimize import minimize
+
+    rel = release(frame, noise="laplace", eps=1e7, public_columns=["y", "z", "k", "group"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DPModelsWarning)
+        fit = dp.dp_glm("y ~ a + b + c", rel, theta=(-0.4, 0.5))
+    X = np.column_stack([np.ones(len(frame)), frame[["a", "b", "c"]].to_numpy()])
+    y = frame["y"].to_numpy()
+    found = minimize(
+        lambda t: np.mean(np.logaddexp(0, X @ t) - y * (X @ t)),
+        np.zeros(4), method="SLSQP", bounds=[(-0.4, 0.5)] * 4, options={"ftol": 1e-12},
+    )  # fmt: skip
+    # the release permutes the rows, which moves nothing
+    np.testing.assert_allclose(np.sort(fit.params), np.sort(found.x), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("theta", "message"),
+    [
+        ((2, 0), "the lower first"),
+        ((0, float("inf")), "two finite ends"),
+        ((0, 1, 2), "two finite ends"),
+        (3.0, "two finite ends"),
+        ({"d": (0, 1)}, "no coefficient; there are: Intercept, a"),
+        ({"a": 1}, "two finite ends"),
+    ],
+)
+def test_a_box_that_is_none_is_refused_and_nothing_is_charged(frame, theta, message):
+    call = {"eps": 1, "delta": 1e-6, "schema": SCHEMA, "method": "drcl", "theta": theta}
+    budget = dp.Budget(eps=2, delta=1e-3)
+    with pytest.raises(dp.errors.RequestError, match=message):
+        dp.dp_glm("y ~ a + b", frame, budget=budget, **call)
+    assert not budget.charges

@@ -1,0 +1,1 @@
+"""The published tables and figures again: a script a paper, an argument an item."""
