@@ -156,6 +156,9 @@ def _gram(s: Gram, relation: str, norm: Norm) -> float:
         return _none(s, relation, norm)
     if norm == "l1":
         return gram_l1(k, relation) * square
+    if isinstance(of, Box) and of.one and of.radius == 1.0 and relation == "replace":
+        # convex in each coordinate: corners decide, where 1 + a'b is odd if d is even
+        return math.sqrt(2.0 * square * square - 2.0 * (of.dim % 2 == 0))
     return gram_sensitivity(k, relation) * square
 
 

@@ -1271,7 +1271,7 @@ _OF_QUERIES = tuple(
         (_X + "prove.py", "apart = 2.0 * one\n", "apart = one\n", QUERIES),
         (_X + "prove.py", "apart = (1.0 - of.low) * one", "apart = one", QUERIES),
         (_X + "prove.py", "return max(apart, _joined(norm, one, k)) if relation == \"replace\"", "return apart if relation == \"replace\"", QUERIES),
-        (_X + "prove.py", "twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)", "twice = of.single + len(of.blocks), of.single + len(of.blocks)", QUERIES),
+        (_X + "prove.py", "twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)", "twice = of.single + len(of.blocks), of.single + len(of.blocks)", ("tests/unit/exact/test_prove.py",)),
         (_X + "prove.py", "return max(S, add_remove_sensitivity(a, b, c, e, f, k))", "return 0.7 * S", QUERIES),
         (_X + "prove.py", "one = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx", "one = math.sqrt(s.p) * s.rx * s.ry + 0.5 * s.p * s.rx * s.rx", QUERIES),
         (_X + "prove.py", "(2.0 if s.low == 0 else 4.0) * d", "(1.0 if s.low == 0 else 2.0) * d", QUERIES),

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.sources.windows import OfRows
 from dpmodels.exact.ask import Ask
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import WithOne
@@ -20,6 +19,7 @@ from dpmodels.privacy.mechanisms import Approximate
 from dpmodels.privacy.propose import laplace_test_probability
 from dpmodels.privacy.run import Run, _on_grid
 from dpmodels.privacy.steps import Step
+from dpmodels.sources.windows import OfRows
 
 
 def table(n, seed=0):
