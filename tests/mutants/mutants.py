@@ -29,7 +29,7 @@ _M = "dpmodels/models/"
 _PEOPLE = ("tests/privacy/test_people.py",)
 _TABLES = ("tests/privacy/test_people_tables.py",)
 #: What is done with a fit, and new releases about one.
-HOLDOUT = ("tests/privacy/test_holdout_sensitivity.py", "-k", "attained")
+HOLDOUT = ("tests/privacy/test_queries.py", "-k", "held_out")
 ORACLE = ("tests/unit/after/test_oracle.py",)
 AFTER = (
     Mutant(f"{_M}holdout/sums.py", "l2, l1, unit = math.sqrt(2.0), 2.0", "l2, l1, unit = 1.0, 2.0", HOLDOUT),
