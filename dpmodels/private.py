@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from dpmodels.units.person import Person
 
 __all__ = [
-    "Opened", "Planned", "checked", "opened", "people_count", "released", "row_count", "rows_of",
-    "tell",
+    "Opened", "Planned", "answered", "checked", "opened", "people_count", "released", "row_count",
+    "rows_of", "tell",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -300,6 +300,28 @@ def _check_ending(
         raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
     if floats and not set(FLOAT_NOTES) & set(guarantee.notes):
         raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
+
+
+def answered(
+    label: str, plan: Planned, stage: Callable[[Any, Ask], T], rows: Any, budget: Any,
+    seed: int | None, *, what: str = "",
+) -> tuple[Opened, T]:  # fmt: skip
+    """Open the door and call the stage: the one way from a verb to private rows.
+
+    Parameters
+    ----------
+    label, plan, budget, seed, what
+        As :func:`opened` takes them.
+    stage, rows
+        As :func:`released` takes them.
+
+    Returns
+    -------
+    door, found
+        What was charged, and what the stage returned.
+    """
+    door = opened(label, plan, budget, seed, what=what)
+    return door, released(door, stage, rows)
 
 
 def row_count(source: Source, declared: int | None, name: str, *, asks_n: bool = True) -> int:

@@ -48,7 +48,7 @@ __all__ = [
 class Backend(Protocol):
     """The three functions a method supplies. Module-level functions will do."""
 
-    def plan(self, request: Request, design: Design, n: int | None) -> Plan:
+    def plan(self, request: Request, design: Design, n: int | None) -> Plan[Any]:
         """Decide everything public: steps, scales, shares. Reads no row.
 
         n is None where it is private, under add-remove: a method without that relation in its
@@ -56,11 +56,11 @@ class Backend(Protocol):
         """
         ...
 
-    def release(self, plan: Plan, ask: Ask) -> Release:
+    def release(self, plan: Plan[Any], ask: Ask) -> Release:
         """Ask for released numbers: alone in speaking to the door of the rows."""
         ...
 
-    def estimate(self, plan: Plan, release: Release) -> Estimate:
+    def estimate(self, plan: Plan[Any], release: Release) -> Estimate:
         """Post-process released and public numbers. Sees no row."""
         ...
 
@@ -262,7 +262,7 @@ class Method:
 _OF_ALL = ("bounds", "schema", "weights", "subset", "public", "unit", "units", "level", "split")
 
 
-def backend_of(plan: Plan) -> Backend:
+def backend_of(plan: Plan[Any]) -> Backend:
     """Import what a plan was made by: its release and its estimate belong together."""
     return plan.request.method.load(plan.backend)
 

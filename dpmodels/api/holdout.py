@@ -13,7 +13,7 @@ from dpmodels.api.on_moments import holds_moments
 from dpmodels.api.on_release import is_release
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import declared_schema
-from dpmodels.private import checked, opened, released, row_count, rows_of
+from dpmodels.private import answered, checked, row_count, rows_of
 from dpmodels.request import check_eps_delta
 from dpmodels.units.person import column_of
 
@@ -125,9 +125,10 @@ def _released(
     if n < 1:
         raise RequestError("the held-out table has no rows")
     plan = plan_holdout(fit.design, n, parts, eps, delta)
-    door = opened(f"{fit.model}({fit.formula!r}).{label}", plan, budget, seed, what="the score is ")
-    plan = replace(plan, guarantee=door.guarantee)
-    return plan, released(door, release, rows_of(source, n))
+    call = f"{fit.model}({fit.formula!r}).{label}"
+    rows = rows_of(source, n)
+    door, found = answered(call, plan, release, rows, budget, seed, what="the score is ")
+    return replace(plan, guarantee=door.guarantee), found
 
 
 def _checked_fit(fit: Fit) -> bool:

@@ -97,7 +97,9 @@ def made(
     detail = OnMoments(
         facts.moments, rows[:-1], rows[-1], facts.weighted, paid, instruments, facts.people
     )
-    plan = Plan(request, design, m.nobs, promise.steps, promise, reasons=request.reasons)
+    plan: Plan[None] = Plan(
+        request, design, m.nobs, promise.steps, promise, reasons=request.reasons
+    )
     release = Release({}, promise, design, detail=detail)
     with one_thread():
         found = estimate(plan, release)

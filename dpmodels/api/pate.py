@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import NoReplyWarning, RequestError, shown
-from dpmodels.private import checked, opened, released, tell
+from dpmodels.private import answered, checked, tell
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
@@ -119,8 +119,9 @@ def dp_pate(
         array.shape, classes, counts=counts, teachers=teachers, sigma=float(sigma), test_eps=hat,
         eps=eps, delta=delta,
     )  # fmt: skip
-    door = opened("dp_pate(...)", plan, budget, seed)
-    labels, eps_total, order = released(door, release_labels, array)
+    door, (labels, eps_total, order) = answered(
+        "dp_pate(...)", plan, release_labels, array, budget, seed
+    )
     door.note(labels is not None)
     if labels is None:
         tell(NoReplyWarning("no reply: the private test did not pass; the charge stands"))

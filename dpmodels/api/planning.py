@@ -58,7 +58,7 @@ def plan(
     inference: bool = True,
     want: Mapping[str, float] | str | None = None,
     **options: Any,
-) -> Plan:
+) -> Plan[Any]:
     """Plan a fit without data: columns, bounds, noise, shares, expected errors.
 
     Parameters
@@ -123,7 +123,7 @@ def plan(
         "design_options": design_options,
     }
 
-    def planned(rows: int, budget: float) -> Plan:
+    def planned(rows: int, budget: float) -> Plan[Any]:
         return make_plan(build_chosen(verb, formula, chosen, eps=budget, **arguments), rows)
 
     result = planned(n, eps)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import NoReplyError, RequestError, shown
-from dpmodels.private import checked, opened, released, row_count, rows_of
+from dpmodels.private import answered, checked, row_count, rows_of
 from dpmodels.request import check_eps_delta, check_n
 from dpmodels.units.person import LEVELS, NO_PEOPLE, identifier_among
 
@@ -255,8 +255,8 @@ def dp_release(
     need_rows(source, "dp_release")
     plan = _plan(source, columns, eps, delta, schema, bounds, options, n)
     label = f"dp_release({', '.join(plan.layout.names)})"
-    door = opened(label, plan, budget, seed, what="the release is ")
-    table = released(door, make_table, rows_of(source, plan.n))
+    rows = rows_of(source, plan.n)
+    _, table = answered(label, plan, make_table, rows, budget, seed, what="the release is ")
     if table is None:
         raise NoReplyError(
             "no reply: the ranges of undeclared columns could not be found within the budget (a "

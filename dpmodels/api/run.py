@@ -20,10 +20,9 @@ from dpmodels.errors import (
 from dpmodels.planning.capped import capped_plan
 from dpmodels.planning.size import check_size
 from dpmodels.private import (
+    answered,
     checked,
-    opened,
     people_count,
-    released,
     row_count,
     rows_of,
     tell,
@@ -43,7 +42,7 @@ __all__ = ["execute", "make_plan"]
 T = TypeVar("T")
 
 
-def make_plan(call: Designed, n: int | None) -> Plan:
+def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     """Return the plan of a call: the same code for ``plan()`` and for a fit.
 
     Parameters
@@ -128,7 +127,7 @@ def _serves_people(request: Request, backend: str, reasons: tuple[str, ...]) -> 
     )
 
 
-def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release, Estimate]:
+def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan[Any], Release, Estimate]:
     """Plan, charge the budget, and only then read rows and draw noise.
 
     Returns
@@ -157,13 +156,14 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
             "ranges are bought from pairs of rows themselves, which are not here: declare "
             f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
         )
-    door = opened(_label(plan), plan, budget, request.seed, what="the fit is ")
     backend = backend_of(plan)
     rows = rows_of(
         source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
         kinds=plan.design.kinds, seed=request.seed,
     )  # fmt: skip
-    release: Release = released(door, backend.release, rows)
+    door, release = answered(
+        _label(plan), plan, backend.release, rows, budget, request.seed, what="the fit is "
+    )
     with one_thread():
         estimate = _finite(backend.estimate, "The charge stands")(plan, release)
     estimate = estimate.of_alike_rows(plan.request.alike)
@@ -174,7 +174,7 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan, Release,
     return plan, release, estimate
 
 
-def _default_reply(plan: Plan, estimate: Estimate) -> Any:
+def _default_reply(plan: Plan[Any], estimate: Estimate) -> Any:
     """Return the fixed, public reply: no effect of anything, the response in mid-range."""
     import numpy as np
 
@@ -185,12 +185,12 @@ def _default_reply(plan: Plan, estimate: Estimate) -> Any:
     return params
 
 
-def _label(plan: Plan) -> str:
+def _label(plan: Plan[Any]) -> str:
     request = plan.request
     return f'{request.verb}("{request.formula}", method="{request.method.name}")'
 
 
-def _after(plan: Plan, release: Release, estimate: Estimate) -> None:
+def _after(plan: Plan[Any], release: Release, estimate: Estimate) -> None:
     tell(*map(UtilityWarning, estimate.warnings))
     if not release.reply:
         if plan.request.on_no_reply == "raise":

@@ -64,7 +64,7 @@ def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
         record.design, record.estimate.arrays["moments"], record.estimate.vcov_privacy, fit.nobs
     )
     estimate = table_of(call.design, moments, fit.level)
-    plan = Plan(request, call.design, fit.nobs, fit.privacy.steps, fit.privacy)
+    plan: Plan[None] = Plan(request, call.design, fit.nobs, fit.privacy.steps, fit.privacy)
     return Fit(plan, Release({}, fit.privacy, call.design), estimate)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError
-from dpmodels.private import opened, released
+from dpmodels.private import answered
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def dp_vote(
     if isinstance(votes, str) or not hasattr(votes, "__len__"):
         raise RequestError("votes takes one vote a voter: a list, an array or a Series")
     plan = vote_plan(names, len(votes), eps, delta)
-    door = opened("dp_vote(...)", plan, budget, seed)
-    winner, stable, lower = released(door, release_winner, votes)
+    door, (winner, stable, lower) = answered(
+        "dp_vote(...)", plan, release_winner, votes, budget, seed
+    )
     return VoteResult(names[winner], stable, lower, door.guarantee)

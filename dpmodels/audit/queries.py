@@ -546,7 +546,7 @@ def statistics(asked: list[Asked]) -> list[tuple[Any, str]]:
     return list(found)
 
 
-def recorded(plan: Plan, data: Mapping[str, Any], seed: int = 0) -> Recorder:
+def recorded(plan: Plan[Any], data: Mapping[str, Any], seed: int = 0) -> Recorder:
     """Run the private stage of a plan on columns; return the door with what it was asked."""
     from dpmodels.registry import backend_of
 

@@ -262,7 +262,9 @@ class ReplayRun(Run):
         return None if out is None else np.array(out)
 
 
-def rows_for(plan: Plan, data: Mapping[str, Any], units: int | None = None, seed: int = 0) -> Any:
+def rows_for(
+    plan: Plan[Any], data: Mapping[str, Any], units: int | None = None, seed: int = 0
+) -> Any:
     """Return columns as the rows (or people) that the private stage of a plan reads.
 
     ``units``: how many there are, in place of what the plan says. Under add-remove the columns may
@@ -284,7 +286,7 @@ def rows_for(plan: Plan, data: Mapping[str, Any], units: int | None = None, seed
 
 
 def replay_stage(
-    plan: Plan, data: Mapping[str, Any], seed: int, first: Mapping[str, Draw] | None = None
+    plan: Plan[Any], data: Mapping[str, Any], seed: int, first: Mapping[str, Draw] | None = None
 ) -> dict[str, Draw]:
     """Run the private stage of a plan on columns; return its draws.
 
@@ -301,7 +303,7 @@ def replay_stage(
 
 
 def replay_ratios(
-    plan: Plan,
+    plan: Plan[Any],
     data: Mapping[str, Any],
     others: Iterable[Mapping[str, Any]],
     *,

@@ -127,16 +127,16 @@ def verb_case(
 def plan_of(
     verb: str, method: str, formula: str, n: int, schema: Any, eps: float, delta: float,
     options: Mapping[str, Any] | None = None,
-) -> Plan:  # fmt: skip
+) -> Plan[Any]:  # fmt: skip
     """Return the plan of a call without data (the code that a fit runs)."""
     dpmodels = importlib.import_module("dpmodels")
-    plan: Plan = dpmodels.plan(
+    plan: Plan[Any] = dpmodels.plan(
         formula, schema, n=n, eps=eps, delta=delta, method=method, verb=verb, **(options or {})
     )
     return plan
 
 
-def backend_release(plan: Plan, data: Mapping[str, Any], run: Any) -> Release:
+def backend_release(plan: Plan[Any], data: Mapping[str, Any], run: Any) -> Release:
     """Run the private stage of a plan on synthetic columns."""
     from dpmodels.exact.ask import Ask
     from dpmodels.registry import backend_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.privacy.group import charged, gaussian_rows, is_gaussian, pair_of_rows
 from dpmodels.privacy.guarantee import Guarantee
@@ -18,11 +18,11 @@ __all__ = ["capped_plan"]
 
 
 def capped_plan(
-    planned: Callable[[Request, Design, int], Plan],
+    planned: Callable[[Request, Design, int], Plan[Any]],
     request: Request,
     design: Design,
     n: int | None,
-) -> Plan:
+) -> Plan[Any]:
     """Return the plan of a call that keeps m rows of each of n people.
 
     The row-level call gets what, m times, is the (eps, delta) of a person: by mu where all its
@@ -31,7 +31,7 @@ def capped_plan(
     person = request.unit
     assert person is not None and n is not None  # replace-one alone (``api/building.py``)
     m = person.most
-    plan: Plan | None = None
+    plan: Plan[Any] | None = None
     for by_mu in (True, False):
         rule = gaussian_rows if by_mu else pair_of_rows
         eps, delta = rule(request.eps, request.delta, m)

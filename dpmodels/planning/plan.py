@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.own_proofs import own_proof_of
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from dpmodels.tables import Table
 
 __all__ = ["Plan", "Purchase"]
+
+#: What a method decided before the first row, in a record of its own.
+D = TypeVar("D")
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Purchase:
 
 
 @dataclass(frozen=True)
-class Plan(Shown):
+class Plan(Shown, Generic[D]):
     """Decided before the first row.
 
     Attributes
@@ -87,7 +90,7 @@ class Plan(Shown):
     scales: Mapping[str, float] = field(default_factory=dict)
     expected_se: Mapping[str, float] = field(default_factory=dict)
     purchase: Purchase | None = None
-    detail: Any = None
+    detail: D = None  # type: ignore[assignment]
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     forecast: str = ""
@@ -106,7 +109,7 @@ class Plan(Shown):
         notes: tuple[str, ...] = (),
         proved: str | None = None,
         **facts: Any,
-    ) -> Plan:
+    ) -> Plan[Any]:
         """Return the plan of these steps, under the guarantee that the request asks for.
 
         Parameters

@@ -20,7 +20,7 @@ _MAX_N = 10**10
 _MAX_EPS = 100.0
 
 
-def _error(plan: Plan, name: str) -> float:
+def _error(plan: Plan[Any], name: str) -> float:
     return plan.expected_se.get(name, math.inf)
 
 
@@ -43,7 +43,7 @@ def _smallest(ok: Callable[[float], bool], low: float, high: float) -> float | N
 
 
 def reach(
-    make: Callable[[int, float], Plan], n: int, eps: float, want: Mapping[str, float]
+    make: Callable[[int, float], Plan[Any]], n: int, eps: float, want: Mapping[str, float]
 ) -> tuple[str, ...]:
     """Return one sentence a wanted privacy standard error.
 
@@ -102,7 +102,7 @@ _INFORMATION = {"logit": 0.25, "probit": 0.64, "cloglog": 0.48, "log": 1.0}
 
 
 def power(
-    make: Callable[[int, float], Plan], n: int, eps: float, effect: Any, sd: Any
+    make: Callable[[int, float], Plan[Any]], n: int, eps: float, effect: Any, sd: Any
 ) -> tuple[str, ...]:
     """Return one sentence a coefficient: the power of its test, and what power .8 would take.
 
@@ -170,7 +170,7 @@ def power(
     return tuple(out)
 
 
-def _parts(plan: Plan, name: str, sd: Mapping[str, float]) -> tuple[float, float]:
+def _parts(plan: Plan[Any], name: str, sd: Mapping[str, float]) -> tuple[float, float]:
     """Return the expected sampling and privacy error of a coefficient."""
     own = next((c.interval for c in plan.design.columns if c.name == name), None)
     if own is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.tables import Table, plain
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["plan_frame", "plan_table"]
 
 
-def _head(plan: Plan) -> list[tuple[str, str]]:
+def _head(plan: Plan[Any]) -> list[tuple[str, str]]:
     request, guarantee = plan.request, plan.guarantee
     shares = " ".join(f"{k} {v:.2f}".replace("0.", ".") for k, v in plan.shares.items())
     rows = [
@@ -41,7 +41,7 @@ def _head(plan: Plan) -> list[tuple[str, str]]:
     return rows
 
 
-def _neighbours(plan: Plan) -> str:
+def _neighbours(plan: Plan[Any]) -> str:
     request = plan.request
     short = "replace one row" if request.relation == "replace" else "add or remove"
     return short if request.unit is None else plan.guarantee.neighbours
@@ -58,13 +58,13 @@ def _origin(interval: tuple[float, float] | None, bought: bool) -> str:
     return "declared" if interval is not None else "not needed"
 
 
-def _range(plan: Plan, interval: tuple[float, float] | None) -> str:
+def _range(plan: Plan[Any], interval: tuple[float, float] | None) -> str:
     if interval is not None:
         return "[{:g}, {:g}]".format(*interval)
     return "not needed" if plan.purchase is None else "to buy"
 
 
-def plan_frame(plan: Plan) -> pd.DataFrame:
+def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
     """Return one row a design column: name, term, kind, lower, upper, privacy_se."""
     import pandas as pd
 
@@ -83,7 +83,7 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
     )
 
 
-def plan_table(plan: Plan) -> Table:
+def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of what is released below it."""
     known = bool(plan.expected_se)
     columns = [
@@ -127,7 +127,7 @@ _MEASURED = {
 }
 
 
-def _assumption(plan: Plan) -> tuple[str, ...]:
+def _assumption(plan: Plan[Any]) -> tuple[str, ...]:
     if not plan.expected_se:
         return ()
     if plan.design.cells:

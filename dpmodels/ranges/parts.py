@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import mu_gdp
@@ -100,7 +100,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
     )
 
 
-def ranged_design(plan: Plan, ask: Ask, *, wide: bool = False) -> Design | None:
+def ranged_design(plan: Plan[Any], ask: Ask, *, wide: bool = False) -> Design | None:
     """Return the plan's design with every range known, buying what the plan says; None: no reply.
 
     Parameters
@@ -117,6 +117,6 @@ def ranged_design(plan: Plan, ask: Ask, *, wide: bool = False) -> Design | None:
     return buy_ranges(plan.purchase, plan.design, ask, wide=wide)
 
 
-def no_ranges(plan: Plan) -> Release:
+def no_ranges(plan: Plan[Any]) -> Release:
     """Return the no-reply of a call whose ranges could not be bought."""
     return Release({}, plan.guarantee, plan.design, reply=False, why="ranges")

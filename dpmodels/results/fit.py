@@ -160,11 +160,11 @@ class Fit(Written, Held, MaketablesPlugin):
         super().__init_subclass__()
         Fit._kinds[cls.__name__] = cls
 
-    def __new__(cls, plan: Plan, release: Release, estimate: Estimate) -> Fit:
+    def __new__(cls, plan: Plan[Any], release: Release, estimate: Estimate) -> Fit:
         """Return a fit of the kind that its verb has."""
         return object.__new__(kind_of(plan.request.verb) if cls is Fit else cls)
 
-    def __init__(self, plan: Plan, release: Release, estimate: Estimate) -> None:
+    def __init__(self, plan: Plan[Any], release: Release, estimate: Estimate) -> None:
         object.__setattr__(self, "_record", Record.of(plan, release, estimate))
         register()
 

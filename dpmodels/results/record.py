@@ -147,7 +147,7 @@ class Record:
         return from_dict(saved)
 
     @classmethod
-    def of(cls, plan: Plan, release: Release, estimate: Estimate) -> Record:
+    def of(cls, plan: Plan[Any], release: Release, estimate: Estimate) -> Record:
         """Keep what is public or released of the three; their ``detail`` is dropped."""
         return cls(
             call=Call.of(plan.request, plan.backend),

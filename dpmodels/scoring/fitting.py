@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -199,7 +199,7 @@ def _bought(request: Request, design: Design, model: Model) -> tuple[str, ...]:
     return missing
 
 
-def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan:
+def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any]:
     """Plan a scoring fit.
 
     Parameters
@@ -360,14 +360,14 @@ def _reaching(design: Design, asked: Design) -> Design:
     return design.with_bounds(wide) if wide else design
 
 
-def release_fit(plan: Plan, ask: Ask) -> Release:
+def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     """Release the start and the scoring passes.
 
     Privacy
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
-    detail: ScoredDetail = plan.detail
+    detail = plan.detail
     design = ranged_design(plan, ask, wide=True)
     if design is None:
         return no_ranges(plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,7 @@ def no_ranges_note(names: Sequence[str]) -> Estimate:
 
 
 def estimate_fit(
-    plan: Plan, release: Release, stats: Callable[[Part], dict[str, float]]
+    plan: Plan[ScoredDetail], release: Release, stats: Callable[[Part], dict[str, float]]
 ) -> Estimate:
     """Map the last step of every chain to the user's units, with bias-aware errors.
 
@@ -77,7 +77,7 @@ def estimate_fit(
         What the room reports of a chain beside the coefficients: released numbers. Clip and noise
         of the scores, and fit statistics, follow.
     """
-    detail: ScoredDetail = plan.detail
+    detail = plan.detail
     if not release.reply:
         chains = detail.model.chains
         return no_ranges_note([name for c in chains for name in c.named(release.design.names)])
@@ -168,7 +168,7 @@ def _spread(part: Part, people: bool) -> Array:
     return np.asarray(out @ roots(part.inference.meat)[0]) if people else out
 
 
-def _void_rows(plan: Plan, design: Design, part: Part) -> list[str]:
+def _void_rows(plan: Plan[Any], design: Design, part: Part) -> list[str]:
     """Say how many rows were empty: the histogram of the last pass has one entry a whole row."""
     if plan.request.relation != "replace":
         return []
@@ -206,12 +206,12 @@ def _listed(names: tuple[str, ...], bias: Array) -> str:
     return ", ".join(given[:SHOWN]) + (", ..." if len(given) > SHOWN else "") or "none"
 
 
-def counted(plan: Plan) -> str:
+def counted(plan: Plan[Any]) -> str:
     """Return what n counts."""
     return "rows" if plan.request.unit is None else "people"
 
 
-def _errors(plan: Plan) -> str:
+def _errors(plan: Plan[Any]) -> str:
     """Say what the errors allow for."""
     person = plan.request.unit
     if person is not None:
@@ -230,7 +230,7 @@ def _errors(plan: Plan) -> str:
 
 
 def _notes(
-    plan: Plan,
+    plan: Plan[Any],
     names: tuple[str, ...],
     bias: Array,
     few: npt.NDArray[np.bool_],

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class CompareDetail:
     delta: float
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan: a third of eps each for counts, means and sums of squares."""
     features_of(design)  # there must be one
     part = pair_part(request, design.unknown)
@@ -101,7 +101,7 @@ def smooth_sensitivity(count: int, beta: float) -> float:
     return best
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[CompareDetail], ask: Ask) -> Release:
     """Release counts, means and pooled sums of squares with Laplace noise.
 
     Privacy
@@ -110,7 +110,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Pooled squares: d. Smooth sensitivity: each of the at most 2 d class means that a row can move
     gets a (2 d)-th of the budget.
     """
-    detail: CompareDetail = plan.detail
+    detail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
@@ -143,9 +143,9 @@ def _smooth_means(detail: CompareDetail, over: Sums, d: int, ask: Ask) -> Array:
     return np.clip(raw.scaled_laplace("class means", exact, scale, grid=_GRID), -1.0, 1.0)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[CompareDetail], release: Release) -> Estimate:
     """Priors, class means and pooled variances in the user's units."""
-    detail: CompareDetail = plan.detail
+    detail = plan.detail
     design = release.design
     names = parameter_names(design)
     if not release.reply:

@@ -93,7 +93,7 @@ def _form(request: Request) -> str:
     return "auto" if request["c0"] in (None, "auto") else "fixed"
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a Bayes classifier."""
     form = _form(request)
     if design.response is None or len(design.levels) < 2:
@@ -246,7 +246,7 @@ def pair_constants(detail: BayesDetail, smallest: float, norm: float, n: int) ->
     return PairConstants(gamma, alpha, weight, p, alpha * agm(detail.eps_r, detail.delta))
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[BayesDetail], ask: Ask) -> Release:
     """Release class statistics.
 
     Privacy
@@ -254,7 +254,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row; replace-one, n public. Rows with a missing cell or an undeclared class add
     nothing to any sum.
     """
-    detail: BayesDetail = plan.detail
+    detail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
@@ -343,9 +343,9 @@ def _release_squares(
     return ask("sums of squares", query).values.reshape(K, -1)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[BayesDetail], release: Release) -> Estimate:
     """Priors, class means (user units) and variances from the release."""
-    detail: BayesDetail = plan.detail
+    detail = plan.detail
     design = release.design
     names = parameter_names(design)
     if not release.reply:

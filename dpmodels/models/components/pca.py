@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +93,7 @@ def projector(M: Array, k: int) -> Array:
     return np.asarray(V @ V.T)
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_pca``."""
     k, p = request["k"], design.p
     if p < 2:
@@ -178,7 +178,7 @@ def working_map(scale: Array, shift: Array, radius: float) -> RowMap:
     return RowMap(UnitScale(scale, shift, False), np.full(p, radius), ball=p, radius=radius)
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     """Release centres and scales, a lower bound of the eigengap, and the projector.
 
     Privacy
@@ -186,7 +186,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row. If the released bound of the gap is not above 1 there is no reply; everything
     is charged. Both passes add up exact integers; 2^-20 pays for eigenvalues in floats.
     """
-    detail: PcaDetail = plan.detail
+    detail = plan.detail
     design = plan.design
     p = design.p
     scale, shift = _unit(design)
@@ -213,9 +213,9 @@ def release(plan: Plan, ask: Ask) -> Release:
     return Release(values, plan.guarantee, design, detail=bound / detail.mu[COEF_STEP])
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:
     """Return loadings of the k components, in working units, signs fixed by the largest entry."""
-    detail: PcaDetail = plan.detail
+    detail = plan.detail
     design = release.design
     names = tuple(f"PC{j + 1}:{c}" for j in range(detail.k) for c in design.names)
     if not release.reply:

@@ -77,7 +77,7 @@ def _functions(request: Request) -> tuple[Any, Any, Any, int]:
     return estimator, safety, alpha, size
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a private release of a user's estimator."""
     estimator, safety, alpha, size = _functions(request)
     if request.method.name == "bound":
@@ -185,7 +185,7 @@ def reply(detail: EptrDetail, gamma: float) -> float:
     return reply_probability(value, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
 
 
-def _rows(plan: Plan, rows: Rows) -> Array:
+def _rows(plan: Plan[Any], rows: Rows) -> Array:
     """Return the table (n, k); a row with a missing cell is a row of zeros."""
     design = plan.design
     x = sampled(rows, design, range(design.p)).T
@@ -193,7 +193,7 @@ def _rows(plan: Plan, rows: Rows) -> Array:
     return np.ascontiguousarray(x)
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[EptrDetail], ask: Ask) -> Release:
     """Test, then release the user's estimate.
 
     Privacy
@@ -201,7 +201,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row; replace-one, n public. True if the user's two conditions are.
     """
     raw = ask.raw(own_proof("ePTR of the user's own estimator"))
-    detail: EptrDetail = plan.detail
+    detail = plan.detail
     x = _rows(plan, raw.rows)
     value = safe_vector(detail.estimator, x, detail.size)
     gamma = safe_number(detail.safety, x)
@@ -214,7 +214,9 @@ def release(plan: Plan, ask: Ask) -> Release:
     return Release({"estimate": noisy}, plan.guarantee, plan.design, detail=sd)
 
 
-def _release_bound(plan: Plan, detail: EptrDetail, value: Array, lam: float, raw: Raw) -> Release:
+def _release_bound(
+    plan: Plan[Any], detail: EptrDetail, value: Array, lam: float, raw: Raw
+) -> Release:
     s = detail.sensitivity * GRID
     mu_t, mu_r = detail.mu
     noisy = float(raw.gaussian_real("lower bound and test", lam, s))
@@ -233,7 +235,7 @@ def _release_bound(plan: Plan, detail: EptrDetail, value: Array, lam: float, raw
     )
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Return the released vector with the sd of its noise."""
     size = plan.detail.size
     given = plan.request["names"]

@@ -59,7 +59,7 @@ class GptrDetail:
     delta_f: float
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a release of a user's mechanism. Reads no row."""
     propose = request.method.name == "propose"
     for name in ("mechanism", "privacy_loss"):
@@ -136,7 +136,7 @@ def _rounded(out: Array) -> Array:
     return np.asarray(np.ldexp(np.round(mantissa * 2.0**32) * 2.0**-32, exponent))
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[GptrDetail], ask: Ask) -> Release:
     """Release an upper bound of the privacy loss; then the mechanism, if the bound allows.
 
     Privacy
@@ -145,7 +145,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are right**.
     """
     raw = ask.raw(own_proof("generalized propose-test-release of the user's own mechanism"))
-    detail: GptrDetail = plan.detail
+    detail = plan.detail
     design = plan.design
     Z = _rows(raw.rows, design)
     # an unbounded loss is released as a number far beyond any use
@@ -175,9 +175,9 @@ def release(plan: Plan, ask: Ask) -> Release:
     return Release(values, plan.guarantee, design)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[GptrDetail], release: Release) -> Estimate:
     """Name the entries of the mechanism's output."""
-    detail: GptrDetail = plan.detail
+    detail = plan.detail
     names = plan.request["names"] or tuple(f"out{j + 1}" for j in range(detail.size))
     bound = float(release.values["loss bound"])
     note = "Private if the user's privacy loss, its sensitivity and the mechanism are as stated."

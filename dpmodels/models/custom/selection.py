@@ -22,7 +22,7 @@ from dpmodels.privacy.mechanisms import RDP, Approximate
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import RUNS_NOTE
 from dpmodels.privacy.steps import Step
-from dpmodels.private import opened, released, tell
+from dpmodels.private import answered, tell
 from dpmodels.request import check_eps_delta
 
 if TYPE_CHECKING:
@@ -190,8 +190,7 @@ def _chosen(
     call: str, plan: Choice, candidates: Sequence[Callable[..., Any]], budget: Any, seed: int | None
 ) -> tuple[Any, Guarantee]:
     """Charge, choose, and mark the choice where a candidate's noise was no noise."""
-    door = opened(call, plan, budget, seed)
-    best, seeded = released(door, _best, candidates)
+    door, (best, seeded) = answered(call, plan, _best, candidates, budget, seed)
     if not seeded or door.guarantee.seeded:
         return best, door.guarantee
     door.remark(BEST_STEP, "NOT PRIVATE: a candidate was seeded")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def _reach_note(detail: GlmDetail) -> str:
     )
 
 
-def _empty_note(plan: Plan, release: Release, detail: GlmDetail) -> list[str]:
+def _empty_note(plan: Plan[Any], release: Release, detail: GlmDetail) -> list[str]:
     """Say which share of the rows was empty, where the released count shows it above its noise."""
     if "sums" not in release.values or plan.n is None:
         return []
@@ -97,9 +97,9 @@ def _empty_note(plan: Plan, release: Release, detail: GlmDetail) -> list[str]:
     ]
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
     """Map the release back to the design's own units."""
-    detail: GlmDetail = plan.detail
+    detail = plan.detail
     design = release.design
     names = design.names
     if not release.reply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -306,7 +306,7 @@ def _shares(request: Request, rescale: bool, inference: bool) -> dict[str, float
     return {wanted[short[k]]: float(request.split[short[k]]) for k in default}
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_glm(method="objpert")``. Source: ``theory.md``, section 4."""
     check_common(request, design)
     loss = glm_loss(request, design)

@@ -103,7 +103,7 @@ def _column_sums(
     return (column_sums((block[index] for block in blocks), scale, shift),)
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[GlmDetail], ask: Ask) -> Release:
     """Run objective perturbation on the rows.
 
     Privacy
@@ -119,7 +119,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     larger tables at each step, the information. The steps are taken by the caller.
     """
     raw = ask.raw(own_proof("objective perturbation"))
-    detail: GlmDetail = plan.detail
+    detail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)

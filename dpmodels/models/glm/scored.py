@@ -7,7 +7,7 @@ the engine (:mod:`dpmodels.scoring`) does the rest. Proofs: ``scoring/theory.md`
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def _guess(request: Request, design: Design) -> float:
     return float(information[0] ** -0.5)
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_glm(method="scoring")``."""
     family = family_of(request["family"])
     asked = bool(request["fit_stats"])
@@ -100,7 +100,7 @@ def _clipped_counts(request: Request, design: Design) -> tuple[str, ...]:
     )
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware robust errors."""
     family = family_of(plan.request["family"])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -153,7 +153,7 @@ def _hessian(
     return detail, steps(lo), proved
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_glm(method="gptr")``."""
     check_common(request, design)
     if not family_of(request["family"]).is_event:
@@ -186,7 +186,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan:
     )
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[TestedDetail], ask: Ask) -> Release:
     """Release a lower bound of the curvature at the optimum, then the coefficients.
 
     Privacy
@@ -199,7 +199,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     raw = ask.raw(own_proof("logistic posterior"))
     from dpmodels.models.glm.release import working_map
 
-    detail: TestedDetail = plan.detail
+    detail = plan.detail
     design = plan.design
     scale, shift = working_map(design)
     B, lam = detail.B, detail.lam
@@ -237,9 +237,9 @@ def release(plan: Plan, ask: Ask) -> Release:
     return Release({"theta": values, "alpha": np.array(alpha)}, plan.guarantee, design, detail=done)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[TestedDetail], release: Release) -> Estimate:
     """Map the release back to the design's own units."""
-    detail: TestedDetail = plan.detail
+    detail = plan.detail
     released: TestedReleased = release.detail
     design = release.design
     A = back_map(released.scale, released.shift, design.has_intercept)

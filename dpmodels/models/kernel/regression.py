@@ -144,7 +144,7 @@ def _form(request: Request) -> str:
     return "auto" if request["c0"] in (None, "auto") else "fixed"
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a kernel regression."""
     form = _form(request)
     d = len(_features(design))
@@ -213,14 +213,14 @@ def _pair_steps(request: Request, form: str, to_buy: tuple[str, ...], m: int) ->
     return part.purchase, steps, pair, {**part.printed, "curve": 1.0 - bought}
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[NpregDetail], ask: Ask) -> Release:
     """Release a curve on fixed public points.
 
     Privacy
     -------
     Unit: one row; replace-one, n public. A row with a missing cell adds nothing to any sum.
     """
-    detail: NpregDetail = plan.detail
+    detail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
@@ -248,11 +248,11 @@ def _subset(points: Array) -> Array:
 
 
 def _release_functional(
-    plan: Plan, design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
+    plan: Plan[NpregDetail], design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
 ) -> Release:
     from scipy.linalg import cholesky, solve_triangular
 
-    detail: NpregDetail = plan.detail
+    detail = plan.detail
     K = gaussian(frame.points, frame.points, detail.h)
     K[np.diag_indices_from(K)] += _JITTER
     L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
@@ -281,9 +281,9 @@ def _release_functional(
 
 
 def _release_eptr(
-    plan: Plan, design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
+    plan: Plan[NpregDetail], design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
 ) -> Release:
-    detail: NpregDetail = plan.detail
+    detail = plan.detail
     n = plan.n
     assert n is not None
     raw = ask.raw(own_proof("ePTR, kernel regression"))
@@ -336,9 +336,9 @@ def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, raw: Raw) -> tup
     return out, sigma
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[NpregDetail], release: Release) -> Estimate:
     """Values of the curve at the fixed points, with the privacy error of each."""
-    detail: NpregDetail = plan.detail
+    detail = plan.detail
     if not release.reply:
         return Estimate.silent(("curve",))
     frame: NpregReleased = release.detail

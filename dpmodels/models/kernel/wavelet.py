@@ -56,7 +56,7 @@ def default_level(n: int, mu: float) -> int:
     return max(1, round(math.log2(max(cells, 2.0))))
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a wavelet regression in one variable."""
     index = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
     if len(index) != 1 or design.columns[index[0]].kind == "dummy":
@@ -79,7 +79,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[WaveletDetail], ask: Ask) -> Release:
     """Release (sum of y, count) of each cell.
 
     Privacy
@@ -87,7 +87,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2: same cell
     2, two cells ``sqrt(1 + 1 + 1 + 1)``.
     """
-    detail: WaveletDetail = plan.detail
+    detail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
@@ -126,11 +126,11 @@ def _cell_sums(
     return sums, counts
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[WaveletDetail], release: Release) -> Estimate:
     """Cell means, as a curve at the mid-points of the cells."""
     if not release.reply:
         return Estimate.silent(("curve",))
-    detail: WaveletDetail = plan.detail
+    detail = plan.detail
     scale, centre, half = release.detail
     cells = 2**detail.level
     sigma = 2.0 / detail.mu

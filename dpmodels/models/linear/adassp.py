@@ -44,7 +44,7 @@ class AdaDetail:
     mu: float
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan AdaSSP: three releases of ``mu / sqrt 3`` each."""
     bought, steps, budget, rest = budget_of(request, design)
     part = budget.part(1.0 / 3.0)
@@ -53,7 +53,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan:
     return make_plan(request, design, n, steps, bought, AdaDetail(part.mu))
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[AdaDetail], ask: Ask) -> Release:
     """Release lambda_min(X'X), X'X and X'y of unit rows. One pass.
 
     Privacy
@@ -61,7 +61,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row. Sensitivities (theory.md 1.1, 1.4): R_x^2 for the eigenvalue, sqrt2 R_x^2
     (replace) or R_x^2 for X'X, 2 R_x R_y or R_x R_y for X'y.
     """
-    detail: AdaDetail = plan.detail
+    detail = plan.detail
     given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ class GdDetail:
     rows: int
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan T noisy gradients of ``mu / sqrt T`` each."""
     bought, steps, budget, rest = budget_of(request, design)
     T = int(request["iterations"])
@@ -77,14 +77,14 @@ def _gradient_sum(
     return (total,)
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[GdDetail], ask: Ask) -> Release:
     """Release T noisy sums of clipped gradients, each at the released iterate. T passes.
 
     Privacy
     -------
     A row moves a sum of clipped gradients by 2 G (replace) or G.
     """
-    detail: GdDetail = plan.detail
+    detail = plan.detail
     given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given

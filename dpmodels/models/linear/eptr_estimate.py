@@ -47,9 +47,9 @@ def covariances(
     return sampling, sigma2 * np.eye(p), s2
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     """Map the release back to the design's own units."""
-    detail: OlsDetail = plan.detail
+    detail = plan.detail
     design = release.design
     p, names = design.p, design.names
     assert plan.n is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
@@ -120,7 +120,7 @@ def _check_combination(request: Request, form: str) -> None:
         raise RequestError("eptr has its proof for relation='replace' (n public)")
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a call of ``dp_ols(method="eptr")``.
 
     Source: Shen, Tong and Wang, Algorithms 2 and 4; the auto form and the constants are ours

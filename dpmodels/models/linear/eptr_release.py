@@ -154,14 +154,14 @@ def residual_statistic(
     return total, c * c * 2.0**-30
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[OlsDetail], ask: Ask) -> Release:
     """Run ePTR least squares on the rows.
 
     Privacy
     -------
     Unit: one row; replace-one, n public. Charged: the steps of the plan, whether or not they ran.
     """
-    detail: OlsDetail = plan.detail
+    detail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
@@ -171,8 +171,8 @@ def release(plan: Plan, ask: Ask) -> Release:
     return _release_pair(plan, design, unit, ask)
 
 
-def _release_auto(plan: Plan, design: Design, unit: UnitScale, ask: Ask) -> Release:
-    detail: OlsDetail = plan.detail
+def _release_auto(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: Ask) -> Release:
+    detail = plan.detail
     n, p = ask.n, design.p
     allowance = float_allowance(p, n)
     raw = ask.raw(own_proof("ePTR, least squares"))
@@ -282,8 +282,8 @@ def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[flo
     return float(whole), p, alpha * agm(detail.eps_r, detail.delta)
 
 
-def _release_pair(plan: Plan, design: Design, unit: UnitScale, ask: Ask) -> Release:
-    detail: OlsDetail = plan.detail
+def _release_pair(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: Ask) -> Release:
+    detail = plan.detail
     n, p = ask.n, design.p
     raw = ask.raw(own_proof("ePTR, least squares"))
     rowmap = _row_map(detail, unit, p, None)

@@ -32,14 +32,14 @@ __all__ = ["estimate", "plan", "release"]
 _STEP = "objective"
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one Laplace release of the objective's coefficients."""
     declared_only(design, "functional")
     part = Pure(request.eps)
     return make_plan(request, design, n, [Step(_STEP, part, share=1.0)], None, part)
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[Any], ask: Ask) -> Release:
     """Release the coefficients ``-2 X'y`` and ``x_j^2, 2 x_j x_k`` of the objective. One pass."""
     given = unit_design(plan, ask)
     if isinstance(given, Release):

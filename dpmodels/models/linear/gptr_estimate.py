@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.estimate import Estimate
 from dpmodels.models.linear.gptr_release import noise_bound
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["estimate"]
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the draws back to the design's own units; ``params`` is their mean."""
     design = release.design
     if not release.reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear.eptr_plan import column_radius
@@ -135,7 +135,7 @@ def _radius(request: Request, design: Design) -> float:
     return float(request["radius"] or column_radius(design))
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_ols(method="gptr")`` or ``"adaops"``."""
     _check(request)
     rule = request.method.name if request.method.name == "adaops" else "auto"
@@ -202,7 +202,7 @@ def _plan(
     steps: list[Step],
     shares: dict[str, float],
     purchase: Purchase | None = None,
-) -> Plan:
+) -> Plan[Any]:
     return Plan.of(
         request,
         design,
@@ -216,7 +216,7 @@ def _plan(
     )
 
 
-def plan_ops(request: Request, design: Design, n: int) -> Plan:
+def plan_ops(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan ``dp_ols(method="ops")``: one posterior sample at a ridge fixed by n (OPS-Balanced).
 
     Source: Wang (2018), with the exact calibration in place of the published one.

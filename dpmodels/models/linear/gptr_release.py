@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,7 +91,9 @@ def adaops_ridge(d: int, eps: float, delta: float, lam_min: float) -> float:
     return float(t[int(np.nanargmin(cost))])
 
 
-def _ridge(plan: Plan, detail: LinearDetail, lam_min: float, d: int) -> tuple[float, float, bool]:
+def _ridge(
+    plan: Plan[Any], detail: LinearDetail, lam_min: float, d: int
+) -> tuple[float, float, bool]:
     """Return (lam_star0, lam_0, raised), from released numbers."""
     B2 = detail.B**2
     least = ridge_floor(detail.kind, B2, detail.mu2, detail.rho, detail.delta_t, detail.floor)
@@ -113,7 +115,7 @@ def _bounded(rbar: float, detail: LinearDetail, lam0: float) -> float:
     return rbar
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[LinearDetail], ask: Ask) -> Release:
     """Release two bounds, choose ridge and noise from them, and sample.
 
     Privacy
@@ -121,7 +123,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row. One-sided composition (``posterior.md``, section 1): the bounds need to hold at
     the data set at hand only. Always answers, unless ranges could not be bought.
     """
-    detail: LinearDetail = plan.detail
+    detail = plan.detail
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)

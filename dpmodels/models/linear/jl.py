@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class JlDetail:
     ratio: float
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one sketch."""
     declared_only(design, "jl")
     r = int(request["rows"])
@@ -86,7 +86,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     return make_plan(request, design, n, steps, None, detail, notes=(FLOAT_NOTE,))
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[JlDetail], ask: Ask) -> Release:
     """Release the sketch Y, r x q. One pass; r normals a row.
 
     Privacy
@@ -94,7 +94,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row, replaced. Float normals: the guarantee carries a note.
     """
     raw = ask.raw(own_proof("gaussian sketch"))
-    detail: JlDetail = plan.detail
+    detail = plan.detail
     given = unit_design(plan, ask)
     if isinstance(given, Release):
         return given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ __all__ = ["estimate", "output_sensitivity", "plan", "release"]
 _STEP = "coefficients"
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one release of the ridge solution."""
     bought, steps, budget, rest = budget_of(request, design)
     part = budget.part(1.0)
@@ -53,7 +53,7 @@ def output_sensitivity(lam: float, n: int, rx: float, ry: float) -> float:
     return 2.0 * (ry + rx * top) * rx / lam
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[Any], ask: Ask) -> Release:
     """Release ``(X'X + lam I)^{-1} X'y`` with Gaussian noise, lam from a public rule. One pass."""
     raw = ask.raw(own_proof("output perturbation"))
     given = unit_design(plan, ask)

@@ -107,7 +107,7 @@ def published_query(
     )
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan the two releases. ``rho=`` means the total of both (the paper's is half of it)."""
     if request.public is None:
         raise RequestError("method='pmt_paper' needs public data with the response: public=")
@@ -131,7 +131,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )  # fmt: skip
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[PaperDetail], ask: Ask) -> Release:
     """Release ``sum x~x~'`` and ``sum x~y~`` of truncated rows. One pass.
 
     Privacy
@@ -139,7 +139,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Noise of the published size: sensitivity 2 R^2 (the tight one is sqrt2 R^2), and full size off
     the diagonal. Both only add noise, so the stated guarantee holds.
     """
-    detail: PaperDetail = plan.detail
+    detail = plan.detail
     d = plan.design.p
     matrix = np.zeros((d + 1, d + 1))
     matrix[:d, :d] = detail.root
@@ -170,7 +170,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     )
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Return ``s_B S^{-1/2} M^{-1} h``, as published."""
     detail: PaperDetail = release.detail
     M, h = release.values["second_moments"], release.values["cross_moments"]

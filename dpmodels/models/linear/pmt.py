@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -116,12 +116,14 @@ def whitening_of(request: Request, design: Design, n: int | None) -> PublicWhite
     )
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_ols(method="pmt")`` that ends by moments alone."""
     return whitened_plan(request, design, n, whitening_of(request, design, n))
 
 
-def whitened_plan(request: Request, design: Design, n: int | None, white: PublicWhitening) -> Plan:
+def whitened_plan(
+    request: Request, design: Design, n: int | None, white: PublicWhitening
+) -> Plan[Any]:
     """Plan stages, shares and radii of publicly whitened rows, from public facts."""
     rows = planning_rows(request, n)
     q = len(white.L)
@@ -211,7 +213,7 @@ def _advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ...]:
     return tuple(out)
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[PmtDetail], ask: Ask) -> Release:
     """Release noisy second moments of whitened rows, in one or two passes; of scores in one more.
 
     Privacy
@@ -219,7 +221,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan. Privacy
     never depends on the public data being right.
     """
-    detail: PmtDetail = plan.detail
+    detail = plan.detail
     unit = UnitScale(1.0 / detail.white.scale, np.zeros(len(detail.white.scale)), False)
     constant = plan.design.response is None
     passes = Passes(ask, plan.design, unit, plan.request.relation, constant, detail.per)
@@ -286,9 +288,9 @@ def beside(fit: PublicFit, names: tuple[str, ...]) -> str:
     return f"Public-only fit ({rows}; standard errors in brackets): {cells}."
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[PmtDetail], release: Release) -> Estimate:
     """Map the last stage back, beside the public-only fit; combine on request."""
-    detail: PmtDetail = plan.detail
+    detail = plan.detail
     released: Stages = release.detail
     request, design = plan.request, release.design
     public = public_fit(detail.white.moments) if _has_response(detail) else None
@@ -310,9 +312,9 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     return with_public(found, public, request)
 
 
-def _facts(plan: Plan, design: Design, released: Stages) -> Report:
+def _facts(plan: Plan[PmtDetail], design: Design, released: Stages) -> Report:
     """Collect what the fit of the last stage is made from: public and released numbers."""
-    detail: PmtDetail = plan.detail
+    detail = plan.detail
     return Report(
         design=design,
         unit=released.unit,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.models.linear import scored
 from dpmodels.models.linear.combine import public_fit
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["estimate", "plan", "release"]
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_ols(method="pmt")`` that ends by scoring."""
     return scored.plan(request, design, n, whitening_of(request, design, n))
 
 
-def _read(plan: Plan, release: Release) -> int:
+def _read(plan: Plan[ScoredDetail], release: Release) -> int:
     """Return how many rows the start read; of people the released number, if it tells."""
-    detail: ScoredDetail = plan.detail
+    detail = plan.detail
     read = detail.guide.start(detail.rows)
     a = release.detail.coordinates.constant
     if plan.request.unit is None or a is None:
@@ -36,9 +36,9 @@ def _read(plan: Plan, release: Release) -> int:
     return max(round(float(a @ release.detail.Q[:r, :r] @ a)), read // 10)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[ScoredDetail], release: Release) -> Estimate:
     """Return the estimate of a scoring fit, beside the public-only fit."""
-    detail: ScoredDetail = plan.detail
+    detail = plan.detail
     model = detail.model
     assert isinstance(model, LinearModel) and model.white is not None
     white = model.white

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -95,7 +95,7 @@ def _why_moments(request: Request, asked: bool | None) -> str:
 
 def plan(
     request: Request, design: Design, n: int | None, white: PublicWhitening | None = None
-) -> Plan:
+) -> Plan[Any]:
     """Plan a scoring fit: of ``ssp``, or of ``pmt`` about a public whitening."""
     chains, meat = (Chain(LeastSquares()),), request.options["vcov"] != "iid"
     model = LinearModel(chains, meat=meat)
@@ -124,7 +124,7 @@ _SHARE = (
 )
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware errors."""
 
     def stats(part: Part) -> dict[str, float]:
@@ -161,7 +161,7 @@ def _cut(part: Part) -> float:
     return lost / last.rows / len(part.inference.d) * part.release.before.phi
 
 
-def _r_squared(plan: Plan, release: Release, part: Part) -> dict[str, float]:
+def _r_squared(plan: Plan[Any], release: Release, part: Part) -> dict[str, float]:
     """Return R-squared of the last pass and its interval (``scoring/theory.md``, 5.8).
 
     Nothing without an intercept or full rank, or of people, whose residual variance is not that
@@ -198,9 +198,9 @@ def _r_squared(plan: Plan, release: Release, part: Part) -> dict[str, float]:
     }  # fmt: skip
 
 
-def start_stage(plan: Plan, release: Release) -> Stage:
+def start_stage(plan: Plan[ScoredDetail], release: Release) -> Stage:
     """Return the start as a released stage, for comparing private with public moments."""
-    detail: ScoredDetail = plan.detail
+    detail = plan.detail
     found: ScoringRelease = release.detail
     scoring = detail.scoring(found.coordinates.rank, plan.request.relation)
     mechanism, q = Gaussian(scoring.start), len(found.Q)

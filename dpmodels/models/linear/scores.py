@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -235,11 +235,11 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
 
 
 def finished(
-    plan: Plan,
+    plan: Plan[Any],
     passes: Passes,
     stages: Sequence[Stage],
     mechanism: Gaussian | Pure | None,
-    facts: Callable[[Plan, Design, Stages], Report],
+    facts: Callable[[Plan[Any], Design, Stages], Report],
 ) -> Release:
     """Return the release of some stages, after that of the scores where a plan has them.
 

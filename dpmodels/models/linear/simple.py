@@ -81,7 +81,7 @@ def make_plan(
     scales: Mapping[str, float] | None = None,
     advice: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
-) -> Plan:
+) -> Plan[Any]:
     """Return the plan of a method without a rule of its own."""
     return Plan.of(
         request,
@@ -105,7 +105,7 @@ def declared_only(design: Design, method: str) -> None:
         )
 
 
-def unit_design(plan: Plan, ask: Ask) -> UnitRows | Release:
+def unit_design(plan: Plan[Any], ask: Ask) -> UnitRows | Release:
     """Buy what must be bought, and map to unit rows; a Release is a no-reply."""
     design = ranged_design(plan, ask)
     if design is None:
@@ -119,7 +119,7 @@ def unit_moments(given: UnitRows) -> Moments:
     return Moments(given.design, RowMap(given.unit, np.ones(given.design.q)))
 
 
-def unit_estimate(plan: Plan, release: Release) -> Estimate:
+def unit_estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map ``values["theta"]`` (unit rows) to the user's units; no standard errors."""
     if not release.reply:
         return no_reply(release)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class SspDetail:
     scores: Gaussian | Pure | None = None
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_ols(method="ssp")`` that ends by moments alone."""
     rows = enough_rows(request, design, n)
     p, q = design.p, design.q
@@ -249,14 +249,14 @@ def _advice(x: float) -> tuple[str, ...]:
     )
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[SspDetail], ask: Ask) -> Release:
     """Release noisy second moments of the rows, in one or two passes; of the scores in one more.
 
     Privacy
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
-    detail: SspDetail = plan.detail
+    detail = plan.detail
     relation = plan.request.relation
     # whitening takes the width of a range out again, so a wide one costs the first stage only
     design = ranged_design(plan, ask, wide=detail.second is not None)
@@ -289,7 +289,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     return finished(plan, passes, stages, detail.scores, _facts)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last stage back to the design's own units."""
     from dpmodels.models.linear.inference import no_reply
 
@@ -299,9 +299,9 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)
 
 
-def _facts(plan: Plan, design: Design, released: Stages) -> Report:
+def _facts(plan: Plan[SspDetail], design: Design, released: Stages) -> Report:
     """Collect what the estimate is made from: public and released numbers."""
-    detail: SspDetail = plan.detail
+    detail = plan.detail
     return Report(
         design=design,
         unit=released.unit,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class MeanReleased:
     half: Array
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan the release of d clipped means."""
     part = gaussian_part(request, design.unknown)
     steps, mu, bought = list(part.steps), part.mu, part.share
@@ -118,7 +118,7 @@ def sums_and_count(d: int, people: bool = False) -> Sum:
     return Sum(_box(d, people), count=math.sqrt(3.0 * d), products=True)
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[MeanDetail], ask: Ask) -> Release:
     """Release sums, the count of complete rows and (with inference) second moments.
 
     Privacy
@@ -137,21 +137,21 @@ def release(plan: Plan, ask: Ask) -> Release:
     query = Query(sums_and_count(d, people), over, lambda G: Added(G.integers()[-1, : d + 1]))
     sums = ask("means and count", query).values
     values = {"sums": sums[:d], "count": sums[d:]}
-    detail: MeanDetail = plan.detail
+    detail = plan.detail
     if detail.mu_square:
         squares = Query(Gram(_box(d, people)), over, lambda G: Added(G.integers()[:d, :d]))
         values["squares"] = ask("second moments", squares).values
     return Release(values, plan.guarantee, design, detail=MeanReleased(centre, half))
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[MeanDetail], release: Release) -> Estimate:
     """Means ``c + h S/N`` with N the released count; errors by the delta method."""
     design = release.design
     names = design.names
     d = len(names)
     if not release.reply:
         return Estimate.silent(names)
-    detail: MeanDetail = plan.detail
+    detail = plan.detail
     part: MeanReleased = release.detail
     assert plan.n is not None
     sums = release.values["sums"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class PtrMeanDetail:
     delta: float
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan: T = ceil((log(1/delta) + log(1/beta)) / eps_t); needs n > 2 (T + 1)."""
     if request["width"] is None:
         raise RequestError(
@@ -117,7 +117,7 @@ def distance(values: Array, width: Array, slack: int, n: int) -> tuple[int, Arra
     return max(0, fewest - (n - slack) + 1), np.array([start for _, start in found])
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[PtrMeanDetail], ask: Ask) -> Release:
     """Test the distance, then release the clipped mean.
 
     Privacy
@@ -125,7 +125,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row; replace-one, n public. (eps_t + eps_r, delta): ``theory.md`` section 6.
     """
     raw = ask.raw(own_proof("classic propose-test-release, mean"))
-    detail: PtrMeanDetail = plan.detail
+    detail = plan.detail
     n = ask.n
     values = sampled(raw.rows, plan.design, range(plan.design.p))
     k, start = distance(values, detail.width, detail.slack, n)
@@ -140,7 +140,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     return Release({"mean": noisy}, plan.guarantee, plan.design)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Means with the known privacy error; nothing is spent on the sampling error."""
     names = plan.design.names
     if not release.reply:

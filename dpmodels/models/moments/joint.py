@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class JointReleased:
     noise: Array
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan one release of ``sum (u, 1)(u, 1)'`` of unit rows."""
     bought, steps, budget, rest = budget_of(request, design)
     part = budget.part(1.0)
@@ -62,7 +62,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan:
     return make_plan(request, design, n, steps, bought, detail)
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[SecondDetail], ask: Ask) -> Release:
     """Release the second moments of (u, 1), u the columns in unit half-ranges. One pass.
 
     Privacy
@@ -71,7 +71,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     whose rows are scaled into a ball: their squares come to at most as many times k + 1 as
     ``rows_per_unit=`` says (``units/theory.md``, 2).
     """
-    detail: SecondDetail = plan.detail
+    detail = plan.detail
     relation = plan.request.relation
     design = ranged_design(plan, ask)
     if design is None:
@@ -106,11 +106,11 @@ def _centred(design: Design) -> UnitScale:
     return UnitScale(2.0 / width, -(lo + hi) / width, False)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[SecondDetail], release: Release) -> Estimate:
     """Return moments per row in the user's units: means, mean products, share of complete rows."""
     if not release.reply:
         return no_reply(release)
-    detail: SecondDetail = plan.detail
+    detail = plan.detail
     done: JointReleased = release.detail
     unit = done.unit
     Q = release.values["Q"]

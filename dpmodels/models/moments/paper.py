@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class PaperSecond:
         return 2.0 * self.radius**2 / self.mu
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan the one release. ``rho=`` is its zCDP parameter, as in the paper."""
     if request.public is None:
         raise RequestError("method='pmt_paper' needs public data: public=")
@@ -79,7 +79,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )  # fmt: skip
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[PaperSecond], ask: Ask) -> Release:
     """Release ``sum x~x~'`` of whitened, truncated rows (1, x). One pass.
 
     Privacy
@@ -87,7 +87,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     Unit: one row, replace-one. The published noise exceeds what the sensitivity asks for
     (``2 R^2`` for ``sqrt2 R^2``; full size off the diagonal), so the stated guarantee holds.
     """
-    detail: PaperSecond = plan.detail
+    detail = plan.detail
     q = len(detail.root)
     rowmap = OneFirst(
         ball_map(identity_scale(q), detail.radius, detail.root, plan.request.relation)
@@ -97,7 +97,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     return Release({"Q": Q}, plan.guarantee, plan.design, detail=detail)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Return ``S^{1/2} Q S^{1/2} / n``, the constant last."""
     detail: PaperSecond = release.detail
     Q = release.values["Q"]

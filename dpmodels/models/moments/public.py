@@ -7,7 +7,7 @@ are (``models/linear/theory.md`` 2, ``theory.md`` 7).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ __all__ = ["estimate", "plan", "release"]
 WEIGHTS = "row weights"
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_moments(method="pmt")``. The public data are part of the request."""
     if request.public is None:
         raise RequestError(
@@ -49,9 +49,9 @@ def _counted(released: Stages, detail: PmtDetail) -> int:
     return max(round(float(constant @ stage.Q @ constant)), detail.rows)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[PmtDetail], release: Release) -> Estimate:
     """Map the last stage back to (x, 1), per row."""
-    detail: PmtDetail = plan.detail
+    detail = plan.detail
     released: Stages = release.detail
     stage = released.stages[-1]
     # (1, x) = scale L w; the constant goes last

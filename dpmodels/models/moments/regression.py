@@ -80,7 +80,7 @@ class OnMoments:
     people: bool = False
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Return least squares, or two-stage least squares, with errors that hold the noise."""
     detail: OnMoments = release.detail
     if detail.instruments is not None:
@@ -151,7 +151,9 @@ def _notes(detail: OnMoments) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _instrumented(plan: Plan, release: Release, detail: OnMoments, given: Instruments) -> Estimate:
+def _instrumented(
+    plan: Plan[Any], release: Release, detail: OnMoments, given: Instruments
+) -> Estimate:
     m, names = detail.moments, release.design.names
     inside, excluded = list(given.endogenous), list(given.excluded)
     fit = two_stage(m, detail.B, given.B, detail.a, inside, excluded)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class WhitenedDetail:
     per: float = 0.0
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan one release of the moments of (1, x), or two by a rule on public numbers."""
     rows, p = planning_rows(request, n), design.p
     bought, steps, budget = purchase(request, design)
@@ -120,7 +120,7 @@ def radius_of(square: float, mechanism: Gaussian | Pure, q: int, n: int, relatio
     return math.sqrt(min(max(1.0 + BALL_PART * square, quiet), 1.0 + square))
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
     """Release the second moments of (1, x) in one or two passes.
 
     Privacy
@@ -129,7 +129,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     plan. Rows (the trace of a person's) are bounded by the ball, in integers; the second map was
     released by the first stage.
     """
-    detail: WhitenedDetail = plan.detail
+    detail = plan.detail
     relation = plan.request.relation
     design = ranged_design(plan, ask, wide=detail.second is not None)
     if design is None:
@@ -151,11 +151,11 @@ def release(plan: Plan, ask: Ask) -> Release:
     return Release(values, plan.guarantee, design, detail=Stages(unit, tuple(stages)))
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[WhitenedDetail], release: Release) -> Estimate:
     """Map the last stage back to (x, 1), per row."""
     if not release.reply:
         return no_reply(release)
-    detail: WhitenedDetail = plan.detail
+    detail = plan.detail
     released: Stages = release.detail
     stage = released.stages[-1]
     # (1, x) = S^{-1} L w; the constant goes last

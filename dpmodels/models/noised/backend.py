@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["estimate", "plan", "plan_on_release", "release"]
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a release of the design's own columns, and the fit on it."""
     if request.na != "impute-midpoint":
         raise RequestError(
@@ -90,7 +90,7 @@ def _widths(design: Design, rows: tuple[int, ...]) -> list[float]:
     return [float(v) for v in ends[:, 1] - ends[:, 0]]
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[Any], ask: Ask) -> Release:
     """Release the noised table of the plan.
 
     Privacy
@@ -103,7 +103,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     return Release({}, plan.guarantee, table.design, detail=table)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Fit the model to the released table."""
     names = release.design.names
     if not release.reply:
@@ -116,7 +116,7 @@ def estimate(plan: Plan, release: Release) -> Estimate:
     return fit_model(plan.request, release.design, model_of(release.design, table), table)
 
 
-def plan_on_release(request: Request, design: Design, table: NoisyTable) -> Plan:
+def plan_on_release(request: Request, design: Design, table: NoisyTable) -> Plan[Any]:
     """Return the plan of a fit on a release: nothing is read and nothing is charged."""
     scales: dict[str, Any] = {
         f"noise sd of {name}": float(sd)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError
 from dpmodels.models.noised.make import Noised, noised_rows
-from dpmodels.private import checked, opened, released, row_count, rows_of
+from dpmodels.private import answered, checked, row_count, rows_of
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -106,7 +106,7 @@ def appended(table: NoisyTable, new_data: Any, seed: int | None, budget: Any = N
         raise RequestError("the table to append has no rows")
     plan = Batch(table, batch_guarantee(table), table.n + n)
     label = f"append({', '.join(table.layout.names)})"
-    door = opened(label, plan, budget, seed, what="the release is ")
-    made = released(door, _noised, rows_of(source, n))
+    rows = rows_of(source, n)
+    door, made = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
     grown = table._grown(made.values, made.public, seeded=door.guarantee.seeded)
     return replace(grown, origins=(*table.origins, Origin(new_data)))

@@ -46,7 +46,7 @@ def taus_of(value: Any) -> tuple[float, ...]:
     return tuple(sorted(float(tau) for tau in several))
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_quantreg(method="scoring")``."""
     taus = taus_of(request["tau"])
     labels = [f"tau = {tau:g}" if len(taus) > 1 else "" for tau in taus]
@@ -56,7 +56,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan:
     return plan_fit(request, design, planning_rows(request, n), Model(chains, guess=_GUESS))
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step of every quantile to the user's units."""
 
     def stats(part: Part) -> dict[str, float]:

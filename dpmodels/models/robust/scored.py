@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
@@ -76,7 +76,7 @@ def _alone(request: Request, loss: str) -> None:
             raise RequestError(f"{name}= belongs to loss={' or '.join(map(repr, losses))}")
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan:
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_mest(method="scoring")``."""
     score = score_of(request, design)
     fixed = request["scale"]
@@ -85,7 +85,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan:
     return plan_fit(request, design, planning_rows(request, n), Model((Chain(score),)))
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware robust errors."""
 
     def stats(part: Part) -> dict[str, float]:

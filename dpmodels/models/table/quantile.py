@@ -117,7 +117,7 @@ def names_of(design: Design, jobs: tuple[tuple[int, float], ...]) -> tuple[str, 
     return tuple(f"q{q:g}({design.columns[j].name})" for j, q in jobs)
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one draw a quantile, three with intervals. Reads no row."""
     jobs = checked(request, design)
     steps, shares, purchase, eps = _purchase(request, design)
@@ -154,7 +154,7 @@ def _purchase(request: Request, design: Design) -> tuple[list[Step], dict[str, f
     return list(part.steps), shares, part.purchase, part.eps
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[QuantileDetail], ask: Ask) -> Release:
     """Release grid points by the exponential mechanism.
 
     Privacy
@@ -166,7 +166,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
-    detail: QuantileDetail = plan.detail
+    detail = plan.detail
     request = plan.request
     numbers = dict.fromkeys(j for j, _ in detail.jobs)
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
@@ -201,12 +201,12 @@ def release(plan: Plan, ask: Ask) -> Release:
     return Release(values, plan.guarantee, design)
 
 
-def is_bought(plan: Plan, number: int) -> bool:
+def is_bought(plan: Plan[Any], number: int) -> bool:
     """Whether the range of a column was bought: values may lie beyond it."""
     return plan.design.columns[number].name in plan.design.unknown
 
 
-def steps_text(plan: Plan, design: Design, points: int) -> str:
+def steps_text(plan: Plan[Any], design: Design, points: int) -> str:
     """Return the note that says the step of every grid."""
     said = []
     for j in dict.fromkeys(j for j, _ in plan.detail.jobs):
@@ -233,7 +233,7 @@ class LeavesPass:
     Of rows in one pass; of people one a number.
     """
 
-    plan: Plan
+    plan: Plan[Any]
     design: Design
     grids: Mapping[int, Array]
     unit: int
@@ -249,9 +249,9 @@ class LeavesPass:
         return {j: counts[0] for j, counts in histograms(rows, design, grids, {}).items()}
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[QuantileDetail], release: Release) -> Estimate:
     """Quantiles, and the ends of their intervals."""
-    detail: QuantileDetail = plan.detail
+    detail = plan.detail
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
         return Estimate.silent(names)

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,7 @@ def _step(design: Design, number: int) -> str:
     return f"tree of {design.columns[number].name}"
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one tree a number. Reads no row."""
     jobs = checked(request, design)
     numbers = numbers_of(design)
@@ -97,7 +97,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )  # fmt: skip
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[TreeDetail], ask: Ask) -> Release:
     """Release the noisy counts of a tree over each number.
 
     Privacy
@@ -109,7 +109,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
-    detail: TreeDetail = plan.detail
+    detail = plan.detail
     numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
     unit = int(STEPS) if plan.request.by_person else 1
@@ -129,9 +129,9 @@ def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Ad
     return Added(tree_counts(leaves[j], total - int(leaves[j].sum())))
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[TreeDetail], release: Release) -> Estimate:
     """Quantiles and intervals: {x: |F(x) - n q| <= z sqrt(n q (1 - q) + tau_x^2)}."""
-    detail: TreeDetail = plan.detail
+    detail = plan.detail
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
         return Estimate.silent(names)

@@ -119,7 +119,7 @@ class Split:
     test: Callable[[Any], Any]
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a test of tests: parts and level by the power of a z test. Reads no row."""
     test = request["test"]
     if not callable(test):
@@ -156,7 +156,7 @@ def plan(request: Request, design: Design, n: int) -> Plan:
     )  # fmt: skip
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[Split], ask: Ask) -> Release:
     """Release the noisy number of rejections.
 
     Privacy
@@ -165,7 +165,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     so a row is in one part whatever it holds, and moves the count by at most 1. A test that fails,
     or says nothing, rejects nothing.
     """
-    split: Split = plan.detail
+    split = plan.detail
     over = _Parts(split, plan.design, ask)
     rejected = Query(Of("rejections", ()), over, _as_integer, whole=True)
     noisy = ask(_STEP, rejected).values
@@ -225,9 +225,9 @@ def _frame(rows: Rows, design: Design) -> Any:
     return pd.DataFrame(columns)
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Split], release: Release) -> Estimate:
     """Return the p-value of the noisy number of rejections."""
-    split: Split = plan.detail
+    split = plan.detail
     z = float(release.values["rejections"][0])
     eps = plan.request.eps
     b = math.exp(-eps)

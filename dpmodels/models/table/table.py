@@ -78,7 +78,7 @@ def _quantiles(given: Any) -> tuple[float, ...]:
     return tuple(sorted({float(q) for q in listed}))
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one joint release of a table. Reads no row."""
     layout = layout_for(request, design)
     to_buy = design.unknown
@@ -184,7 +184,7 @@ def half_ranges(design: Design) -> tuple[Array, Array]:
     return ends.mean(axis=1), np.maximum(0.5 * (ends[:, 1] - ends[:, 0]), 1e-300)
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[TableDetail], ask: Ask) -> Release:
     """Release the noisy counts, sums and squares of a table, and its quantiles.
 
     Privacy
@@ -196,7 +196,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
-    detail: TableDetail = plan.detail
+    detail = plan.detail
     noise, layout = detail.noise, detail.layout
     centre, half = half_ranges(design)
     people = plan.request.by_person
@@ -214,9 +214,9 @@ def _counted(exact: npt.NDArray[np.object_]) -> Added:
     return Added(np.array([int(v) >> 20 for v in exact], dtype=object))
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
     """Return what the table shows: consistent counts, means, sds, quantiles, with intervals."""
-    detail: TableDetail = plan.detail
+    detail = plan.detail
     names = [item.name for s in detail.layout.sections for item in detail.layout.items(s)]
     if not release.reply:
         return Estimate.silent(names)

@@ -79,7 +79,7 @@ def _layout(design: Design, kind: str) -> Layout:
     return Layout(layout.axes, (Block((0, 1)),), layout.sections)  # the cells alone
 
 
-def plan(request: Request, design: Design, n: int) -> Plan:
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a test: one Gaussian release of its sums; its power. Reads no row."""
     part = gaussian_part(request, design.unknown)
     mu = part.mu * math.sqrt(1.0 - part.share)
@@ -125,7 +125,7 @@ def _advice(facts: Facts, n: int, counted: str) -> tuple[str, ...]:
     return ()
 
 
-def release(plan: Plan, ask: Ask) -> Release:
+def release(plan: Plan[Facts], ask: Ask) -> Release:
     """Release the noisy sums of a test.
 
     Privacy
@@ -136,7 +136,7 @@ def release(plan: Plan, ask: Ask) -> Release:
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
-    facts: Facts = plan.detail
+    facts = plan.detail
     centre, half = half_ranges(design)
     if facts.layout is None or facts.noise is None:
         unit = UnitScale(1.0 / half, -centre / half, False)
@@ -162,9 +162,9 @@ def _voided(blocks: Iterable[Array]) -> Iterator[Array]:
         yield block
 
 
-def estimate(plan: Plan, release: Release) -> Estimate:
+def estimate(plan: Plan[Facts], release: Release) -> Estimate:
     """Return the test, and what it says of the effect."""
-    facts: Facts = plan.detail
+    facts = plan.detail
     if not release.reply:
         return Estimate.silent(("test",))
     assert plan.n is not None
