@@ -72,7 +72,7 @@ _FORMS: tuple[dict[str, Any], ...] = (
 )
 
 
-def derived_plans(verb: str, method: str) -> Iterator[Plan]:
+def derived_plans(verb: str, method: str) -> Iterator[Plan[Any]]:
     """Yield plans of a method: both currencies, both relations, people, as far as it has them."""
     dp: Any = importlib.import_module("dpmodels")
     options = dict(_OPTIONS.get(verb, {}))
@@ -93,7 +93,7 @@ def derived_plans(verb: str, method: str) -> Iterator[Plan]:
                     continue
 
 
-def _columns(plan: Plan, n: int, seed: int, wild: bool = False) -> dict[str, Any]:
+def _columns(plan: Plan[Any], n: int, seed: int, wild: bool = False) -> dict[str, Any]:
     """Return rows at the ends of their ranges; every second cell anything, if ``wild``."""
     rng = np.random.default_rng(seed)
     out: dict[str, Any] = {}
@@ -128,7 +128,7 @@ def derived(verb: str, method: str) -> tuple[Finding, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _findings(plan: Plan, one: Asked) -> list[Finding]:
+def _findings(plan: Plan[Any], one: Asked) -> list[Finding]:
     """Return what the laws say of one query."""
     people = ", people" if one.people else ""
     name = f"{one.step} ({one.relation}, {one.norm}{people})"
@@ -145,7 +145,7 @@ def _findings(plan: Plan, one: Asked) -> list[Finding]:
     return out
 
 
-def _choice(plan: Plan, ranks: Ranks, over: Any, penalties: Callable[[Any], Any]) -> Finding:
+def _choice(plan: Plan[Any], ranks: Ranks, over: Any, penalties: Callable[[Any], Any]) -> Finding:
     """Return the largest move of the penalties of a choice over what the prover says of them."""
     base, made = _columns(plan, 9, 2), []
     for seed in range(8):
@@ -163,7 +163,7 @@ def _choice(plan: Plan, ranks: Ranks, over: Any, penalties: Callable[[Any], Any]
     return Finding(f"penalties of a choice, {ranks.q} of {who}", moved <= most, moved, most)
 
 
-def _inside(plan: Plan, one: Asked, columns: Mapping[str, Any]) -> bool:
+def _inside(plan: Plan[Any], one: Asked, columns: Mapping[str, Any]) -> bool:
     """Whether what one unit lays down, through the production pass, is in the clip set."""
     if one.people:  # a person of forty such rows
         columns = {k: np.repeat(v, 40) for k, v in columns.items()}
