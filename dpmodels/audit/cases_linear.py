@@ -23,12 +23,9 @@ from dpmodels.audit import (
 )
 from dpmodels.audit.cases_scoring import BY_CELL, FAR, PASSES
 from dpmodels.exact.ask import Ask
-from dpmodels.exact.gram import gram
 from dpmodels.exact.passes import Moments, moments_query
 from dpmodels.exact.queries import ball_map
-from dpmodels.exact.rowmap import STEPS
 from dpmodels.exact.rowspace import identity_scale
-from dpmodels.models.linear.dpgd import clipped_gradients
 from dpmodels.models.linear.facts import Report, Stage
 from dpmodels.models.linear.outpert import output_sensitivity
 from dpmodels.models.linear.scores import release_scores
@@ -57,19 +54,6 @@ def frame(n: int) -> Any:
 # -- sensitivity -----------------------------------------------------------------------------
 
 
-def ball_gram(rows: Array) -> Array:
-    """Return the real Gram matrix of rows (n, k) scaled into the unit ball."""
-    rowmap = ball_map(identity_scale(rows.shape[1]), 1.0, None)
-    return gram([rows.T.copy()], rowmap).real(rowmap.units)
-
-
-def gradient_sum(rows: Array) -> Array:
-    """Return the sum of clipped gradients of rows (n, 3) at a fixed vector, radius 1."""
-    b = np.array([0.4, -0.9])
-    with np.errstate(all="ignore"):
-        return clipped_gradients(rows.T.copy(), b, 1.0).sum(axis=1) / STEPS
-
-
 def ridge_solution(rows: Array) -> Array:
     """Return the ridge solution of rows (n, 3) in the unit box at lambda = 1.5."""
     z = np.clip(np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0), -1, 1)
@@ -84,9 +68,6 @@ def ridge_bound(x: Array, other: Array) -> float:
 
 def _pairs() -> Any:
     return corner_neighbours([(-1, 1), (-0.5, 1), (-1, 1)], n=(2, 3, 6), trials=300)
-
-
-_BALL = SensitivityCheck("second moments of rows in a ball", ball_gram, _pairs, math.sqrt(2.0))
 
 
 # -- whole releases ----------------------------------------------------------------------------
@@ -185,7 +166,6 @@ register_case(
     "ssp",
     "dp_ols",
     AuditCase(
-        sensitivity=(_BALL,),
         release=(
             *_SCORES,
             *PASSES,
@@ -201,7 +181,6 @@ register_case(
     "pmt",
     "dp_ols",
     AuditCase(
-        sensitivity=(_BALL,),
         release=(
             *_SCORES,
             *PASSES,
@@ -216,7 +195,6 @@ register_case(
     "adassp",
     "dp_ols",
     AuditCase(
-        sensitivity=(_BALL,),
         release=(
             _check("moments", "adassp", ("second_moments", "cross_moments"), ATTAINED),
         ),
@@ -235,11 +213,6 @@ register_case(
         )
     ),
 )  # fmt: skip
-register_case(
-    "dpgd",
-    "dp_ols",
-    AuditCase(sensitivity=(SensitivityCheck("clipped gradients", gradient_sum, _pairs, 2.0),)),
-)
 register_case(
     "outpert",
     "dp_ols",
@@ -262,7 +235,6 @@ register_case(
     "ssp",
     "dp_moments",
     AuditCase(
-        sensitivity=(_BALL,),
         release=(
             _check(
                 "moments", "ssp", ("Q1",), _ENDS, verb="dp_moments", formula="a + b + y ~ 1",
@@ -280,9 +252,7 @@ SECOND: dict[str, Any] = {
 register_case(
     "pmt",
     "dp_moments",
-    AuditCase(
-        sensitivity=(_BALL,), release=(_check("moments", "pmt", ("Q1",), OPPOSITE, **SECOND),)
-    ),
+    AuditCase(release=(_check("moments", "pmt", ("Q1",), OPPOSITE, **SECOND),)),
 )
 register_case(
     "pmt_paper",

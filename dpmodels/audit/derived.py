@@ -8,8 +8,9 @@ method with a proof of its own has hand-written cases beside these (``cases_*``)
 from __future__ import annotations
 
 import importlib
+import itertools
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from dpmodels.audit.replay import rows_for
 from dpmodels.audit.stats import Finding
 from dpmodels.errors import DPModelsError
 from dpmodels.exact.lemmas import Of
+from dpmodels.exact.prove import rank_reach
+from dpmodels.exact.statistics import Ranks
 from dpmodels.quiet import quiet
 from dpmodels.schema import Binary, Levels, Real, Schema
 
@@ -33,7 +36,7 @@ _EVENT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Binary())
 _CLASS = Schema(a=Real(-1, 1), b=Real(-2, 1), k=Levels(["u", "v"]))
 _FACTORS = Schema(g=Levels(["u", "v", "w"]), k=Levels(["p", "q"]), y=Real(-3, 3))
 #: Formulas and schemas of every verb: numbers, factors alone, crossed tables.
-_CALLS: dict[str, tuple[tuple[str, Schema], ...]] = {
+_CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "dp_ols": (("y ~ a + b", _XY), ("y ~ g * k", _FACTORS)),
     "dp_glm": (("y ~ a + b", _EVENT),),
     "dp_quantreg": (("y ~ a + b", _XY), ("y ~ g + k", _FACTORS)),
@@ -43,7 +46,12 @@ _CALLS: dict[str, tuple[tuple[str, Schema], ...]] = {
     "dp_pca": (("a + b + y ~ 1", _XY),),
     "dp_bayes": (("k ~ a + b", _CLASS),),
     "dp_npreg": (("y ~ a", _XY),),
-    "dp_table": (("~ k", _CLASS), ("a ~ k", _CLASS), ("~ g * k", _FACTORS), ("a + k ~ 1", _CLASS)),
+    "dp_table": (
+        ("~ k", _CLASS),
+        ("a ~ k", _CLASS, {"quantiles": [0.1, 0.5]}),
+        ("~ g * k", _FACTORS),
+        ("a + k ~ 1", _CLASS),
+    ),
     "dp_quantile": (("~ a + b", _XY),),
     "dp_test": (("a ~ 1", _XY), ("a ~ k", _CLASS), ("~ a + b", _XY), ("~ g + k", _FACTORS)),
 }
@@ -71,7 +79,7 @@ def derived_plans(verb: str, method: str) -> Iterator[Plan[Any]]:
     options |= _OPTIONS.get(method, {})
     if method.startswith("pmt"):
         options["public"] = {"moments": _PUBLIC.get(verb), "m": 50}
-    for formula, schema in _CALLS.get(verb, ()):
+    for formula, schema, *own in _CALLS.get(verb, ()):
         for delta in (1e-4, 0.0):
             for more in ({}, *_FORMS):
                 try:
@@ -79,7 +87,7 @@ def derived_plans(verb: str, method: str) -> Iterator[Plan[Any]]:
                         warnings.simplefilter("ignore")
                         yield dp.plan(
                             formula, schema, n=_N, eps=4.0, delta=delta, verb=verb, method=method,
-                            **options, **more,
+                            **options, **more, **dict(*own),
                         )  # fmt: skip
                 except DPModelsError:  # it has no such form: said before anything is read
                     continue
@@ -112,8 +120,11 @@ def derived(verb: str, method: str) -> tuple[Finding, ...]:
     """
     found: list[Finding] = []
     for plan in derived_plans(verb, method):
-        for one in recorded(plan, _columns(plan, _N, 1)).asked:
+        door = recorded(plan, _columns(plan, _N, 1))
+        for one in door.asked:
             found += _findings(plan, one)
+        for ranks, over, penalties in door.chosen:
+            found.append(_choice(plan, ranks, over, penalties))
     return tuple(dict.fromkeys(found))
 
 
@@ -132,6 +143,24 @@ def _findings(plan: Plan[Any], one: Asked) -> list[Finding]:
     outside = sum(not _inside(plan, one, _columns(plan, 1, seed, True)) for seed in range(12))
     out.append(Finding(f"set of {name}", not outside, float(outside), 0.0))
     return out
+
+
+def _choice(plan: Plan[Any], ranks: Ranks, over: Any, penalties: Callable[[Any], Any]) -> Finding:
+    """Return the largest move of the penalties of a choice over what the prover says of them."""
+    base, made = _columns(plan, 9, 2), []
+    for seed in range(8):
+        last = {
+            **_columns(plan, 1, seed, True),
+            **({"id": np.full(1, 99.0)} if "id" in base else {}),
+        }
+        table = {k: np.concatenate([v, last[k]]) for k, v in base.items()}
+        with quiet(), np.errstate(all="ignore"):
+            made.append(np.atleast_2d(penalties(over.total(rows_for(plan, table, 10), {}))))
+    pairs = itertools.combinations(made, 2)
+    moved = max(int(np.abs(a.astype(object) - b).max(axis=1).sum()) for a, b in pairs)
+    most = rank_reach(ranks)
+    who = "people" if plan.request.unit is not None else "rows"
+    return Finding(f"penalties of a choice, {ranks.q} of {who}", moved <= most, moved, most)
 
 
 def _inside(plan: Plan[Any], one: Asked, columns: Mapping[str, Any]) -> bool:

@@ -399,6 +399,8 @@ def _elements(statistic: Any, rng: np.random.Generator) -> Iterator[Any]:
     else:
         for k in statistic.set.corners(rng):
             yield statistic.of(k)
+        if isinstance(statistic, Powers) and statistic.low < 0:  # in L1 farthest from all ones
+            yield statistic.of(_exact([*[-_ONE // 2] * statistic.d, _ONE]))
 
 
 def _classes(s: ByClass, k: Any) -> Iterator[Any]:

@@ -29,10 +29,12 @@ from dpmodels.audit import (
     uncovered,
 )
 from dpmodels.audit.cases import _CASES
+from dpmodels.audit.derived import derived
 from dpmodels.errors import RequestError
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.privacy.run import Run
 from dpmodels.privacy.steps import Step
 from dpmodels.registry import methods
 
@@ -235,3 +237,23 @@ def test_registered_methods(verb, method):
         pytest.skip(f"no audit case is registered for {verb}(method={method!r}) yet")
     report = audit(method, verb)
     assert report.passed, str(report)
+
+
+def test_sums_of_held_out_rows_pass_and_half_their_noise_is_flagged(monkeypatch):
+    """Seed 0; false-alarm probability as the report states it."""
+    assert audit("holdout", draws=4000).passed
+    plain = Run.gaussian
+    monkeypatch.setattr(
+        Run, "gaussian", lambda self, name, value, s, **kw: plain(self, name, value, s / 2, **kw)
+    )
+    assert not audit("holdout", draws=4000).passed
+
+
+def test_half_the_noise_of_a_query_is_flagged_without_a_case_by_hand(monkeypatch):
+    assert all(finding.passed for finding in derived("dp_moments", "joint"))
+    plain = Run.gaussian
+    monkeypatch.setattr(
+        Run, "gaussian", lambda self, name, value, s, **kw: plain(self, name, value, s / 2, **kw)
+    )
+    flagged = [f.check for f in derived("dp_moments", "joint") if not f.passed]
+    assert flagged and all(check.startswith("noise of") for check in flagged)

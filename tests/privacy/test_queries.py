@@ -346,7 +346,7 @@ def shapes():
         Sum(Mark(5)),
         Sum(Mass(4, complete=False)),
     )
-    yield from (Powers(1), Powers(3), Powers(1, low=0), Powers(4, low=0), Pair())
+    yield from (Powers(1), Powers(3), Powers(9), Powers(1, low=0), Powers(4, low=0), Pair())
     yield from (
         Tree(3, (5, 16, 64)),
         Cells((4, 7), (0.3, 0.7)),
