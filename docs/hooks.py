@@ -53,7 +53,7 @@ MADE = (
     "results.contrasts.Combinations", "results.joint.JointTest", "results.joint.AnovaTable",
     "results.side_by_side.Etable", "models.holdout.report.Score", "models.holdout.report.Diagnosis",
     "models.votes.votes.VoteResult", "models.votes.votes.PateResult", "planning.plan.Plan",
-    "api.select.Selection",
+    "api.custom.Selection",
 )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.building import build_chosen
 from dpmodels.api.choice import choose_method
-from dpmodels.api.glm import glm_arguments
 from dpmodels.api.on_release import REQUIRED, require
+from dpmodels.api.regressions import glm_arguments
 from dpmodels.api.run import make_plan
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.registry import method_names, methods

@@ -51,9 +51,9 @@ CLAIMS = [
      lambda f: list(inspect.signature(dp.dp_mest).parameters)[:3] == ["formula", "data", "loss"]),
     ("docs/coming/statsmodels.md", r"`dp.dp_quantreg\(f, df, tau=.5",
      lambda f: default(dp.dp_quantreg, "tau") == 0.5),
-    ("dpmodels/api/ols.py", r"end by private Fisher scoring, their\s+default, errors are robust \(HC1\)",
+    ("dpmodels/api/regressions.py", r"end by private Fisher scoring, their\s+default, errors are robust \(HC1\)",
      lambda f: f["fit"].facts.title == "least squares by private Fisher scoring"),
-    ("dpmodels/api/ols.py", r"moments alone \(``scoring=False``,\s+``inference=False``, ``delta=0``\)",
+    ("dpmodels/api/regressions.py", r"moments alone \(``scoring=False``,\s+``inference=False``, ``delta=0``\)",
      lambda f: {f[k].facts.title for k in ("moments", "pure", "points")}
      == {"least squares from noisy moments"}),
     ("docs/guides/verbs.md", r"\| `dp_ols` \| linear regression \| `ssp`",
