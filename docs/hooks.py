@@ -89,14 +89,50 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put kept results where a page says ``{{ results NAME [section] }}``."""
+#: How much more a page of a folder weighs in the search: who looks for a word wants the guide.
+SEARCH = {"guides": 3.0, "coming": 2.0, "notebooks": 1.5, "reference": 1.2, "theory": 0.3}
+
+
+def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
+    """Put kept results and what its code prints into a page, and its weight into the search.
+
+    Results stand where a page says ``{{ results NAME [section] }}``.
+    """
+    where = page.file.src_uri if page is not None else ""
+    weight = SEARCH.get(where.partition("/")[0])
+    if weight is not None:
+        page.meta.setdefault("search", {"boost": weight})
+    if where.startswith(("guides/", "coming/")) or where == "index.md":
+        markdown = with_output(markdown)
     return re.sub(
         r"^\{\{ results (\w+)(?: (.+?))? \}\}$",
         lambda found: kept(found.group(1), found.group(2)),
         markdown,
         flags=re.MULTILINE,
     )
+
+
+def with_output(markdown: str) -> str:
+    """Return a page with what each of its blocks marked ``python`` prints, executed in order.
+
+    The noise is fresh in every build, as it is for a reader.
+    """
+    import contextlib
+    import io
+    import warnings
+
+    import dpmodels as dp
+
+    space: dict[str, Any] = {"__name__": "page"}
+
+    def run(found: re.Match[str]) -> str:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()) as printed:
+            warnings.simplefilter("ignore", dp.errors.DPModelsWarning)
+            exec(compile(found.group(1), "page", "exec"), space)  # noqa: S102 - our own pages
+        text = printed.getvalue().rstrip()
+        return found.group() + (f"\n\n```text\n{text}\n```" if text else "")
+
+    return re.sub(r"^```python\n(.*?)^```", run, markdown, flags=re.DOTALL | re.MULTILINE)
 
 
 def kept(name: str, section: str | None) -> str:
