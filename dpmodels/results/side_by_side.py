@@ -292,7 +292,8 @@ def _cells(fit: Fit, se: str, digits: int, stars: bool) -> dict[str, tuple[str, 
     both = [inference.standard_errors(est, kind) for kind in ("sampling", "privacy")]
     parts = [error] if se == "total" else both
     few = f.decimals_of(error if np.isfinite(error).any() else both[1], digits)
-    inside = zip(*(f.column(part, few) for part in parts), strict=True)
+    # errors have the decimals of the estimates, and no exponents of their own
+    inside = zip(*(f.column(part, few, est.params) for part in parts), strict=True)
     shown = f.column(est.params, few)
     if stars:
         shown = [a + f.stars(p) for a, p in zip(shown, inference.p_values(est), strict=True)]
