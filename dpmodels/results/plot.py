@@ -146,7 +146,7 @@ def coefplot(
         title = "\n".join(f"({i + 1}) {t}" for i, t in enumerate(drawn.titles))
     ax.set_title(title, fontsize="small")
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(fontsize="small", frameon=False)
+        ax.legend(fontsize="small", framealpha=0.8, edgecolor="none")
     return ax
 
 
@@ -206,14 +206,18 @@ def _panels(
         len(found), 1, figsize=(7.0, 0.6 + 0.42 * sum(heights)), height_ratios=heights,
         layout="constrained", squeeze=False,
     )  # fmt: skip
+    marks: Any = None
     for k, (ax, (title, listed)) in enumerate(zip(axes[:, 0], found.items(), strict=True)):
         coefplot(fit, ax, level=level, color=color or "C0", labels=labels, names=listed,
                  scale=scale)  # fmt: skip
         ax.set_title(title, fontsize="small")
-        if k and ax.get_legend() is not None:
+        if ax.get_legend() is not None:  # one for all panels, below them
+            marks = ax.get_legend_handles_labels()
             ax.get_legend().remove()
         if k < len(found) - 1:
             ax.set_xlabel("")
+    if marks is not None:
+        figure.legend(*marks, loc="outside lower center", ncols=2, fontsize="small", frameon=False)
     figure.suptitle(
         f"{_wrapped(fit.formula, _TITLE)}\n{fit.privacy.statement().partition(';')[0]}",
         fontsize="small",
