@@ -19,6 +19,7 @@ _NEW_RELEASES = {
     "score": "dpmodels.api.holdout:score",
     "diagnose": "dpmodels.api.holdout:diagnose",
     "update": "dpmodels.api.holdout:update",
+    "means": "dpmodels.api.holdout:means",
 }
 
 
