@@ -29,10 +29,32 @@ PAGES = {
         "plan", "describe", "Schema", "Real", "Count", "Binary", "Levels", "Ordered",
         "register_rowwise", "PublicMoments", "Budget",
     ),
-    "After a fit": ("load", "anova", "etable", "modelsummary", "coef_plot"),
+    "After a fit": ("load", "anova", "etable", "modelsummary", "coef_plot", "tidy_style"),
     "Methods": ("methods", "register_method", "Method", "Option"),
     "Threads and clusters": ("connect", "Elsewhere", "partial_sums"),
 }  # fmt: skip
+
+
+RESULTS = "Results by kind"
+#: Classes of results: the kinds of fits, what they are built from, and what is made from a fit.
+KINDS = (
+    "LinearRegression", "Regression", "QuantileRegression", "Averages", "Tabulation", "Quantiles",
+    "TestResult", "Moments", "Classifier", "Curve", "Components", "Predictor", "Estimates",
+)  # fmt: skip
+BUILT_FROM = (
+    "results.fit.Fit", "results.fit.Facts",
+    *(f"results.capabilities.{name}" for name in (
+        "Intervals", "Numbers", "JointTests", "Means", "Predictions", "Updates", "NewReleases",
+        "MomentAnalyses",
+    )),
+    "tables.table.Written", "tables.table.Shown", "tables.table.Result", "tables.table.Table",
+)  # fmt: skip
+MADE = (
+    "results.contrasts.Combinations", "results.joint.JointTest", "results.joint.AnovaTable",
+    "results.side_by_side.Etable", "models.holdout.report.Score", "models.holdout.report.Diagnosis",
+    "models.votes.votes.VoteResult", "models.votes.votes.PateResult", "planning.plan.Plan",
+    "api.custom.Selection",
+)  # fmt: skip
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -67,14 +89,50 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put kept results where a page says ``{{ results NAME [section] }}``."""
+#: How much more a page of a folder weighs in the search: who looks for a word wants the guide.
+SEARCH = {"guides": 3.0, "coming": 2.0, "notebooks": 1.5, "reference": 1.2, "theory": 0.3}
+
+
+def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
+    """Put kept results and what its code prints into a page, and its weight into the search.
+
+    Results stand where a page says ``{{ results NAME [section] }}``.
+    """
+    where = page.file.src_uri if page is not None else ""
+    weight = SEARCH.get(where.partition("/")[0])
+    if weight is not None:
+        page.meta.setdefault("search", {"boost": weight})
+    if where.startswith(("guides/", "coming/")) or where == "index.md":
+        markdown = with_output(markdown)
     return re.sub(
         r"^\{\{ results (\w+)(?: (.+?))? \}\}$",
         lambda found: kept(found.group(1), found.group(2)),
         markdown,
         flags=re.MULTILINE,
     )
+
+
+def with_output(markdown: str) -> str:
+    """Return a page with what each of its blocks marked ``python`` prints, executed in order.
+
+    The noise is fresh in every build, as it is for a reader.
+    """
+    import contextlib
+    import io
+    import warnings
+
+    import dpmodels as dp
+
+    space: dict[str, Any] = {"__name__": "page"}
+
+    def run(found: re.Match[str]) -> str:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()) as printed:
+            warnings.simplefilter("ignore", dp.errors.DPModelsWarning)
+            exec(compile(found.group(1), "page", "exec"), space)  # noqa: S102 - our own pages
+        text = printed.getvalue().rstrip()
+        return found.group() + (f"\n\n```text\n{text}\n```" if text else "")
+
+    return re.sub(r"^```python\n(.*?)^```", run, markdown, flags=re.DOTALL | re.MULTILINE)
 
 
 def kept(name: str, section: str | None) -> str:
@@ -97,7 +155,7 @@ def reference() -> dict[str, list[str]]:
     names = [n for n in dpmodels.__all__ if not n.startswith("__")]
     pages = {page: [n for n in listed if n in names] for page, listed in PAGES.items()}
     more = [n for n in names if not any(n in listed for listed in PAGES.values())]
-    return pages | ({"More": more} if more else {})
+    return pages | {RESULTS: []} | ({"More": more} if more else {})
 
 
 def page_of(name: str) -> str:
@@ -112,9 +170,44 @@ def reference_page(name: str, names: list[str]) -> str:
         lines += [methods_table(), ""]
     for public in names:
         lines += directive(public)
-    if name == "After a fit":
-        lines += ["::: dpmodels.results.fit.Fit", *options("Fit", members=True), ""]
+    if name == RESULTS:
+        lines += results_page()
     return "\n".join(lines)
+
+
+def results_page() -> list[str]:
+    """Return the page of all kinds of results: what each can do, then every method once."""
+    import dpmodels.results.fit as fits
+
+    lines = [
+        "What a result can do depends on its kind. `dir(fit)` lists the same names as this page; "
+        "other spellings of R, statsmodels and earlier versions are accepted too.",
+        "",
+    ]
+    for name in KINDS:
+        kind = getattr(fits, name)
+        lines += [f"## {name}", "", (kind.__doc__ or "").split("\n")[0], ""]
+        lines += [", ".join(link(kind, own) for own in names_of(kind)) + ".", ""]
+    for path in (*(f"results.fit.{name}" for name in KINDS), *BUILT_FROM, *MADE):
+        name = path.rsplit(".", 1)[1]
+        lines += [f"::: dpmodels.{path}", *options(name, members=True, dp=False), ""]
+    return lines
+
+
+def names_of(kind: type) -> list[str]:
+    """Return what a class of results lists: its public names, other spellings left out."""
+    from inspect import getattr_static
+
+    from dpmodels.tables import also
+
+    return [n for n in dir(kind)
+            if not n.startswith("_") and not isinstance(getattr_static(kind, n), also)]  # fmt: skip
+
+
+def link(kind: type, name: str) -> str:
+    """Return a name with a link to the class that defines it."""
+    owner = next(c for c in kind.__mro__ if name in vars(c))
+    return f"[`{name}`][{owner.__module__}.{owner.__qualname__}.{name}]"
 
 
 def directive(public: str) -> list[str]:
@@ -128,9 +221,9 @@ def directive(public: str) -> list[str]:
     return [f"::: {path}", *options(public, members=isinstance(thing, type)), ""]
 
 
-def options(public: str, *, members: bool) -> list[str]:
+def options(public: str, *, members: bool, dp: bool = True) -> list[str]:
     """Return the options of a directive."""
-    lines = ["    options:", f"      heading: dp.{public}"]
+    lines = ["    options:", f"      heading: {'dp.' if dp else ''}{public}"]
     return lines if members else [*lines, "      members: false"]
 
 

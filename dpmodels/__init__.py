@@ -67,6 +67,23 @@ _EXPORTS = {
     "describe": "dpmodels.formula",
     "register_rowwise": "dpmodels.formula",
 }
+#: What other packages call a verb.
+_MEANT = {
+    **dict.fromkeys(("lm", "ols", "feols", "reg", "dp_lm", "linearregression"), "dp.dp_ols"),
+    **dict.fromkeys(
+        ("logit", "probit", "poisson", "glm", "fepois", "feglm", "dp_logit", "logisticregression"),
+        "dp.dp_glm(..., family='binomial'), or another family",
+    ),
+    **dict.fromkeys(("rq", "quantreg", "dp_rq"), "dp.dp_quantreg"),
+    **dict.fromkeys(("rlm", "dp_rlm"), "dp.dp_mest(..., loss='huber')"),
+    **dict.fromkeys(("ivreg", "iv2sls", "dp_ivreg"), "dp.dp_iv"),
+    **dict.fromkeys(("ttest", "t_test", "chisq_test", "dp_ttest"), "dp.dp_test"),
+    **dict.fromkeys(("crosstab", "table", "count", "dp_count", "xtabs"), "dp.dp_table"),
+    **dict.fromkeys(("mean", "median", "quantile", "dp_median"), "dp.dp_mean or dp.dp_quantile"),
+    **dict.fromkeys(("predict", "summary", "tidy", "vif", "emmeans", "avg_slopes"),
+                    "fit.predict(new), fit.summary(), fit.tidy(): methods of a fit"),
+    **dict.fromkeys(("read_csv", "save"), "pandas.read_csv, or the path itself as data; fit.save"),
+}  # fmt: skip
 _MODULES = ("datasets", "errors", "privacy", "results", "formula", "interop")
 
 __all__ = [*_EXPORTS, "__version__"]
@@ -79,7 +96,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"dpmodels.{name}")
     from dpmodels.errors import did_you_mean
 
-    hint = did_you_mean(name, __all__)
+    meant = _MEANT.get(name.lower(), "")
+    hint = f" Type {meant}" if meant else did_you_mean(name, __all__)
     raise AttributeError(f"module 'dpmodels' has no attribute {name!r}.{hint}")
 
 

@@ -171,7 +171,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     known : iterable of str
         Public names only: methods, options, schema variables.
     """
-    close = difflib.get_close_matches(str(word), [str(k) for k in known], n=1)
+    names = [str(k) for k in known]
+    close = difflib.get_close_matches(str(word), names, n=1)
+    if not close and len(str(word)) > 2:  # the start of one name alone: conf for confidence
+        close = [name for name in names if name.startswith(str(word))]
+        close = close if len(close) == 1 else []
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

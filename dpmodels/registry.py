@@ -116,6 +116,9 @@ class Option:
                 + did_you_mean(meant, [str(c) for c in self.choices])
             )
         if object not in kinds and not isinstance(value, kinds):
+            if isinstance(value, Mapping) and self.instead:  # vcov={"CRV1": "village"}
+                instead = next(iter(self.instead.values()))
+                raise RequestError(f"{self.name}={shown(value)}: {instead}")
             raise RequestError(f"{self.name}= takes {self._wanted()}, got {shown(value)}")
         if numeric and isinstance(value, (int, float)) and not isinstance(value, bool):
             bad = value != value
@@ -245,6 +248,8 @@ class Method:
         known = {o.name: o for o in self.options}
         for name in given:
             if name not in known:
+                if name in _MEANT:
+                    raise UnknownOptionError(f"{self.verb} has no option {name!r}: {_MEANT[name]}")
                 raise UnknownOptionError(
                     f"{self.verb}(method={self.name!r}) has no option {name!r}."
                     f"{did_you_mean(name, [*_OF_ALL, *known])}\n  Its options: "
@@ -258,6 +263,20 @@ class Method:
         }
 
 
+#: What other packages call an argument, and what to type here.
+_MEANT = {
+    **dict.fromkeys(
+        ("cluster", "clusters", "groups", "cov_kwds"),
+        'errors by cluster come with unit="person_id", the column that says whose row it is',
+    ),
+    **dict.fromkeys(
+        ("cov_type", "se", "vcov_type", "robust"),
+        "errors are robust by default; vcov='iid' assumes one variance",
+    ),
+    **dict.fromkeys(
+        ("missing", "na_action"), "na='zero-row' is the default, na='declared' another"
+    ),
+}
 #: Arguments of every call, which a misspelt option may have meant.
 _OF_ALL = ("bounds", "schema", "weights", "subset", "public", "unit", "units", "level", "split")
 
@@ -382,7 +401,9 @@ def methods(name: str | None = None) -> pd.DataFrame:
     chosen = [m for m in entries().values() if m.name == name]
     if not chosen:
         known = sorted({m.name for m in entries().values()})
-        if any(m.verb == name for m in entries().values()):
+        verb = name if str(name).startswith("dp_") else f"dp_{name}"
+        if any(m.verb == verb for m in entries().values()):
+            name = verb
             raise UnknownMethodError(
                 f"{name!r} is a verb, not a method. Its methods: {', '.join(method_names(name))}"
             )

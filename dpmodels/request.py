@@ -26,7 +26,10 @@ def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[
         if isinstance(value, (list, tuple)) or getattr(value, "ndim", False):
             raise RequestError(f"{name} must be a number, got {given[name]}")
         if isinstance(value, str):
-            raise RequestError(f"{name} must be a number, got the text {given[name]}")
+            example = "eps=1" if name == "eps" else "delta=1e-6"
+            raise RequestError(
+                f"{name} must be a number, got the text {given[name]}. For example {example}"
+            )
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             number = math.nan
             with contextlib.suppress(Exception):  # whose message may quote the value

@@ -19,6 +19,7 @@ _NEW_RELEASES = {
     "score": "dpmodels.api.holdout:score",
     "diagnose": "dpmodels.api.holdout:diagnose",
     "update": "dpmodels.api.holdout:update",
+    "means": "dpmodels.api.holdout:means",
 }
 
 
@@ -263,7 +264,7 @@ _VERBS: dict[str, Verb] = {
             design="build_cell_design",
             predict="",
             count="Statistics",
-            arguments="dpmodels.api.table:table_arguments",
+            arguments="dpmodels.api.tables:table_arguments",
             plot=_TABLES + "pictures:plot_table",
             body=_TABLES + "show:body",
             tidy=_TABLES + "show:tidy",
@@ -275,7 +276,7 @@ _VERBS: dict[str, Verb] = {
             design="build_cell_design",
             predict="",
             count="Quantiles",
-            arguments="dpmodels.api.quantile:quantile_arguments",
+            arguments="dpmodels.api.tables:quantile_arguments",
             plot=_TABLES + "pictures:plot_quantiles",
             body=_TABLES + "show:quantile_body",
             tidy=_TABLES + "show:quantile_tidy",
@@ -287,7 +288,7 @@ _VERBS: dict[str, Verb] = {
             design="build_cell_design",
             predict="",
             count="Estimates",
-            arguments="dpmodels.api.test:plan_arguments",
+            arguments="dpmodels.api.tables:plan_arguments",
             header=(
                 ("Statistic", "statistic"),
                 ("Degrees of freedom", "df"),

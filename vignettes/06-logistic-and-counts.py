@@ -142,7 +142,7 @@ figure.tight_layout()
 # Huber's loss gives far observations a bounded say; its corner is 1.345 released scales.
 
 # %%
-huber = dp.dp_mest("huber", "log1p(mdvis) ~ lncoins + physlm + disea", data, eps=1, **call)
+huber = dp.dp_mest("log1p(mdvis) ~ lncoins + physlm + disea", data, loss="huber", eps=1, **call)
 print(huber.params.round(3).to_dict(), "scale", round(huber.stats["scale"], 3))
 
 # %% [markdown]

@@ -33,7 +33,7 @@ people = pd.DataFrame({"wage": wage, "age": age, "school": school})
 schema = dp.Schema(wage=dp.Real(0, 60), age=dp.Real(18, 70), school=dp.Real(0, 25))
 
 # %%
-table = dp.dp_release(people, ["wage", "age", "school"], eps=6, delta=1e-6, schema=schema, seed=1)
+table = dp.dp_release("~ wage + age + school", people, eps=6, delta=1e-6, schema=schema, seed=1)
 print(table.summary())
 
 # %% [markdown]

@@ -67,7 +67,13 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     """Take the common arguments out of ``options`` and check them."""
     common = {k: options.pop(k, default) for k, default in COMMON_OPTIONS.items()}
     for name in ("na", "on_no_reply", "engine"):
-        choice(name, common[name], _CHOICES[name])
+        more = ""
+        if name == "na" and common["na"] in ("drop", "omit", "exclude", "na.omit"):
+            more = (
+                " No row is dropped, as n is public: a row with a missing cell counts as zeros "
+                "(na='zero-row', the default)"
+            )
+        choice(name, common[name], _CHOICES[name], more=more)
     if common["relation"] is not None:
         choice("relation", common["relation"], _CHOICES["relation"])
     level = common["level"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpmodels.models.holdout.sums import Predictor, Sums
     from dpmodels.results import Fit
 
-__all__ = ["diagnose", "score", "update"]
+__all__ = ["diagnose", "means", "score", "update"]
 
 METRICS = ("auc", "logloss", "rmse")
 #: Least probability of a prediction in a log loss.
@@ -307,3 +307,12 @@ def _old_arguments(fit: Any) -> dict[str, Any]:
     plain = {"level": 0.95, "na": "zero-row", "relation": "replace", "inference": True}
     kept = {k: v for k, v in said.items() if v is not None and v != plain.get(k)}
     return {**own, **kept}
+
+
+def means(fit: Any, names: list[str], data: Any, **paid: Any) -> Any:
+    """Release the means of numbers among the predictors of a fit; see ``fit.avg_slopes``."""
+    import dpmodels.api as verbs
+
+    quoted = [name if name.isidentifier() else f"`{name}`" for name in names]
+    schema = fit.design.schema.restrict(names)
+    return verbs.dp_mean(f"{' + '.join(quoted)} ~ 1", data, schema=schema, **paid)

@@ -82,7 +82,7 @@ def dp_iv(
     >>> list(fit.params.index)
     ['Intercept', 'physlm']
     """
-    from dpmodels.api.moments import dp_moments
+    from dpmodels.api.multivariate import dp_moments
     from dpmodels.api.on_moments import holds_moments
 
     main, instruments = _parts(formula)

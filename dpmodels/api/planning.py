@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.building import build_chosen
 from dpmodels.api.choice import choose_method
-from dpmodels.api.glm import glm_arguments
+from dpmodels.api.on_release import REQUIRED, require
+from dpmodels.api.regressions import glm_arguments
 from dpmodels.api.run import make_plan
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.registry import method_names, methods
@@ -48,9 +49,9 @@ def plan(
     formula: str,
     schema: Schema | None = None,
     *,
-    n: int,
-    eps: float,
-    delta: float,
+    n: int = REQUIRED,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
     method: str | None = None,
     verb: str = "dp_ols",
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
@@ -88,6 +89,9 @@ def plan(
     -------
     Reads no data and costs nothing.
     """
+    if n is REQUIRED:
+        raise RequestError("a plan needs the number of rows of the study: dp.plan(..., n=1000)")
+    require("dp.plan", eps, delta, options)
     check_n(n)
     if isinstance(want, str) and want != "power":
         raise RequestError(

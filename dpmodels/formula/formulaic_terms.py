@@ -154,6 +154,8 @@ def parsed_by_library(text: str, available: tuple[str, ...] | None, by_degree: b
                 "a comparison on the left-hand side stands in braces: "
                 f"{{{left.strip()}}} ~{text.split('~', 1)[1]}"
             )
+        else:
+            problem += _hint(text)
         raise FormulaError(f'cannot read the formula "{text}"\n  {problem}')
     lhs = getattr(formula, "lhs", None) if hasattr(formula, "rhs") else None
     rhs = formula.rhs if hasattr(formula, "rhs") else formula
@@ -164,6 +166,23 @@ def parsed_by_library(text: str, available: tuple[str, ...] | None, by_degree: b
             f'"{text}" has several parts; one left-hand and one right-hand side only'
         )
     return Parsed(None if lhs is None else _texts(lhs), _texts(rhs))
+
+
+def _hint(text: str) -> str:
+    """Return what to type instead, where the fault is a usual one."""
+    if "~" not in text and text.count("=") == 1:
+        return f"\n  Fix, with ~ between response and predictors: {text.replace('=', '~')}"
+    left, tilde, right = text.partition("~")
+    if re.search(r"[-+*/:]\s*$", right):
+        return f"\n  Fix, without a sign at the end: {text.rstrip(' +-*/:')}"
+    double = re.sub(r"([-+*/:])\s*[-+*/:]+(?!\*)", r"\1", right)
+    if double != right:
+        return f"\n  Fix, with one sign between two terms: {left}{tilde}{double}"
+    compared = re.search(r"([\w.]+\s*(?:[<>]=?|==|!=)\s*[\w.]+)", right)
+    if compared:
+        fixed = right.replace(compared.group(1), f"{{{compared.group(1)}}}")
+        return f"\n  Fix, with the comparison in braces: {left}{tilde}{fixed}"
+    return ""
 
 
 def _problem(error: Exception, text: str) -> str:

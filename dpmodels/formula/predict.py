@@ -39,7 +39,11 @@ def matrix(design: Design, new: Any, outside: str) -> Any:
         if name not in used:
             continue
         if name not in columns:
-            raise FormulaError(f"the new data has no column {name!r}.{did_you_mean(name, columns)}")
+            needed = ", ".join(n for n in design.variables if n in used)
+            raise FormulaError(
+                f"the new data has no column {name!r}.{did_you_mean(name, columns)} It needs "
+                f"{needed}"
+            )
         variable = design.schema[name]
         cells = coerce(_listed(new[name]), variable)
         if outside == "nan" and variable.interval is not None:

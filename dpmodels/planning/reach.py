@@ -120,7 +120,7 @@ def power(
     known = [name for name in plan.expected_se if name != "Intercept"]
     if not known:
         raise RequestError(
-            "power needs expected errors, which this method's plan does not have: declare every "
+            "power needs expected errors, which this plan does not have: more rows, declare every "
             "range, and take dp_ols by 'ssp' or dp_glm by 'scoring'"
         )
     if not isinstance(effect, Mapping) or not effect:

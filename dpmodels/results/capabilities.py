@@ -380,6 +380,7 @@ class Means(Held):
         variables: Any = None,
         by: Any = None,
         level: float | None = None,
+        **paid: Any,
     ) -> Combinations:
         """Average the slopes of the mean over public rows, or at released means.
 
@@ -395,20 +396,26 @@ class Means(Held):
         by : str or list of str, optional
             Averages within the values of these columns of ``newdata``.
         level : float, optional
+        **paid
+            ``eps=, delta=`` (``budget=, seed=``): ``newdata`` is then a private table, and means of
+            its numbers are released first, for a charge of their own; of models without a link.
 
         Returns
         -------
         Combinations
-            Delta-method errors; intervals allow for the bias bound of the fit.
+            Delta-method errors, with those of released means; intervals allow for the bias bound of
+            the fit.
 
         Privacy
         -------
-        Post-processing: costs nothing. ``newdata`` is public or released.
+        Post-processing of public or released ``newdata``: costs nothing. With ``eps=`` a release of
+        its own: charged (eps, delta) before anything is read, beside what the fit cost.
         """
-        from dpmodels.results.effects import avg_slopes
+        from dpmodels.results.effects import avg_slopes, charged_means
 
         fit: Any = self
-        return avg_slopes(fit, newdata, variables, by, self._level(level))
+        rows = charged_means(fit, newdata, paid)
+        return avg_slopes(fit, rows, variables, by, self._level(level))
 
     def avg_comparisons(
         self,
@@ -417,6 +424,7 @@ class Means(Held):
         *,
         by: Any = None,
         level: float | None = None,
+        **paid: Any,
     ) -> Combinations:
         """Average the change of the mean when a variable changes, over public rows.
 
@@ -425,17 +433,19 @@ class Means(Held):
         variables : str, list of str or mapping, optional
             ``{"age": 10}`` (ten more), ``{"age": (20, 60)}`` (from 20 to 60), names (a number: one
             more; a factor: each level against the first). Default: all.
-        newdata, by, level
+        newdata, by, level, **paid
             As in :meth:`avg_slopes`.
 
         Privacy
         -------
         Post-processing: costs nothing. ``newdata`` is public or released.
         """
-        from dpmodels.results.effects import avg_comparisons
+        from dpmodels.results.effects import avg_comparisons, charged_means
 
         fit: Any = self
-        return avg_comparisons(fit, variables, newdata, by, self._level(level))
+        return avg_comparisons(
+            fit, variables, charged_means(fit, newdata, paid), by, self._level(level)
+        )
 
     def avg_predictions(
         self,
@@ -444,12 +454,13 @@ class Means(Held):
         by: Any = None,
         variables: Any = None,
         level: float | None = None,
+        **paid: Any,
     ) -> Combinations:
         """Average predictions over public rows, or at released means.
 
         Parameters
         ----------
-        newdata, by, level
+        newdata, by, level, **paid
             As in :meth:`avg_slopes`.
         variables : mapping or str, optional
             Values that every row is given in turn: ``{"age": [20, 40, 60]}``, or a factor: all its
@@ -459,10 +470,12 @@ class Means(Held):
         -------
         Post-processing: costs nothing. ``newdata`` is public or released.
         """
-        from dpmodels.results.effects import avg_predictions
+        from dpmodels.results.effects import avg_predictions, charged_means
 
         fit: Any = self
-        return avg_predictions(fit, newdata, by, variables, self._level(level))
+        return avg_predictions(
+            fit, charged_means(fit, newdata, paid), by, variables, self._level(level)
+        )
 
 
 #: Other words for what is predicted, and for its scale.

@@ -137,11 +137,14 @@ class Combinations(Result):
         if adjust is None:
             adjust = self.adjust if self.adjust != "none" else "tukey"
         means = max(groups.count(g) for g in groups)
+        extra = None
+        if self.extra is not None:  # of means that both are taken at: no more than this
+            extra = np.array([2.0 * (self.extra[i] + self.extra[j]) for i, j in both])
         return combine(
             self.record, L, np.zeros(len(L)), labels, self.level, "Difference",
             effect=np.array([at[i] - at[j] for i, j in both]), adjust=adjust, means=means,
             groups=tuple(groups[i] for i, _ in both) if any(groups) else (),
-            xlabel="difference",
+            xlabel="difference", extra=extra,
         )  # fmt: skip
 
     def plot(self, ax: Any = None, **style: Any) -> Any:

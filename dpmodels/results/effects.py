@@ -8,8 +8,8 @@ No private row is averaged over: rows are public, or one row of released means s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,12 +20,13 @@ from dpmodels.quiet import tell
 from dpmodels.results.contrasts import Combinations, combine, every_chain, means_of, predictors
 from dpmodels.results.joint import checked_errors
 from dpmodels.results.record import interval_of
+from dpmodels.verbs import new_release
 
 if TYPE_CHECKING:
     from dpmodels.families import Link
     from dpmodels.results.fit import Fit
 
-__all__ = ["avg_comparisons", "avg_predictions", "avg_slopes"]
+__all__ = ["avg_comparisons", "avg_predictions", "avg_slopes", "charged_means"]
 
 #: Half a step of a slope, over the range of the variable.
 _STEP = 1e-4
@@ -40,7 +41,9 @@ class _Rows:
     table: dict[str, Any]
     n: int
     notes: tuple[str, ...]
-    means: bool = False
+    #: Of released means: their names, and their covariance.
+    means: tuple[str, ...] = ()
+    spread: Array | None = None
 
     def with_(self, **cells: Any) -> dict[str, Any]:
         """Return the rows with some variables replaced."""
@@ -109,10 +112,24 @@ def _at_means(fit: Fit, released: Any, needed: list[str]) -> _Rows:
             )
     cells = list(itertools.product(*axes.values()))
     table = {name: np.array([c[k] for c in cells]) for k, name in enumerate(axes)}
-    text = f"At released means ({', '.join(said)}), to which errors are conditional"
+    moving = tuple(name for name in needed if len(axes[name]) == 1 and name in means)
+    V = _covariance(released, moving)
+    text = f"At released means ({', '.join(said)}), " + (
+        "to which errors are conditional" if V is None else "whose own errors are in those here"
+    )
     even = [name for name in needed if fit.design.schema[name].codes]
     text += f"; equal weights to the levels of {', '.join(even)}." if even else "."
-    return _Rows(table, len(cells), (text,), means=True)
+    return _Rows(table, len(cells), (text,), moving if V is not None else (), V)
+
+
+def _covariance(released: Any, names: tuple[str, ...]) -> Array | None:
+    """Return the covariance of released means, noise and sampling; None where it is not known."""
+    if not names or not hasattr(released, "vcov"):
+        return None
+    V = released.vcov()
+    if not set(names) <= set(V.index) or not np.isfinite(V.loc[[*names], [*names]]).all().all():
+        return None
+    return np.asarray(V.loc[[*names], [*names]], dtype=float)
 
 
 def _link(fit: Fit) -> Link:
@@ -184,11 +201,12 @@ def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
 
 
 def _made(
-    fit: Fit, parts: list[tuple[str, Array, Array]], rows: _Rows, by: Any, level: float,
-    what: str, xlabel: str,
+    fit: Fit, parts_of: Callable[[_Rows], list[tuple[str, Array, Array]]], rows: _Rows, by: Any,
+    level: float, what: str, xlabel: str,
 ) -> Combinations:  # fmt: skip
     """Return averages by group of labelled values (chains, n) with gradients (chains, n, p)."""
     labels, effect, L, families = [], [], [], []
+    parts = parts_of(rows)
     for words, at in _groups(rows, by).items():
         for label, values, gradients in parts:
             known = at[np.isfinite(values[:, at]).all(axis=0)]
@@ -206,15 +224,65 @@ def _made(
                 effect.append(float(value))
                 L.append(row[chain if len(names) > 1 else 0])
                 families.append("" if alone else own)
+    families = families if by is not None and any(families) else []
     return combine(
         fit._record, np.array(L), np.zeros(len(L)), tuple(labels), level, what, rows.notes,
-        effect=np.array(effect), groups=tuple(families) if by is not None and any(families) else (),
+        effect=np.array(effect), extra=_by_means(parts_of, rows, by), groups=tuple(families),
         xlabel=xlabel,
     )  # fmt: skip
 
 
+def _by_means(
+    parts_of: Callable[[_Rows], list[tuple[str, Array, Array]]], rows: _Rows, by: Any
+) -> Array | None:
+    """Return the variance that released means bring, by how the averages move with each of them."""
+    if rows.spread is None or by is not None:
+        return None
+    slopes = []
+    for k, name in enumerate(rows.means):
+        h = max(float(np.sqrt(rows.spread[k, k])), 1e-12) / 2.0
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = replace(rows, table=rows.with_(**{name: _numbers(rows, name) + sign * h}))
+            ends.append(np.concatenate([v.mean(axis=1) for _, v, _ in parts_of(moved)]))
+        slopes.append((ends[0] - ends[1]) / (2.0 * h))
+    D = np.array(slopes)
+    return np.asarray(np.einsum("ki,kl,li->i", D, rows.spread, D))
+
+
 def _response(fit: Fit) -> str:
     return "" if fit.design.response is None else str(fit.design.response.name)
+
+
+def charged_means(fit: Fit, data: Any, paid: Mapping[str, Any]) -> Any:
+    """Return means of the predictors, released from private rows for a charge of their own.
+
+    None of ``eps, delta, budget, seed`` is given: the rows are public, and are returned.
+    """
+    given = {k: v for k, v in paid.items() if v is not None}
+    if not given:
+        return data
+    unknown = [k for k in given if k not in ("eps", "delta", "budget", "seed")]
+    if unknown:
+        raise RequestError(
+            f"no argument {unknown[0]}=: newdata, variables=, by=, level=, and eps=, delta=, "
+            "budget= for an average over private rows"
+        )
+    if data is None or "eps" not in given or "delta" not in given:
+        raise RequestError(
+            "an average over private rows is a release of its own, of the means of the predictors: "
+            "newdata=data, eps=..., delta=..."
+        )
+    if _link(fit).name != "identity":
+        raise RequestError(
+            f"with the link {_link(fit).name!r} an average over rows is no function of released "
+            "means: give public rows, or take the effect at the means, "
+            "newdata=dp.dp_mean('x + z ~ 1', data, ...)"
+        )
+    numbers = [n for n in predictors(fit) if not fit.design.schema[n].codes]
+    if not numbers:
+        raise RequestError("there is no number among the predictors to release a mean of")
+    return new_release("means")(fit, numbers, data, **given)
 
 
 def avg_predictions(fit: Fit, newdata: Any, by: Any, variables: Any, level: float) -> Combinations:
@@ -240,11 +308,14 @@ def avg_predictions(fit: Fit, newdata: Any, by: Any, variables: Any, level: floa
     rows = _rows(fit, newdata, needed, constant=not needed)
     import itertools
 
-    parts = []
-    for cell in itertools.product(*values.values()):
-        at = dict(zip(values, cell, strict=True))
-        label = ", ".join(f"{n} = {v}" for n, v in at.items()) or "average"
-        parts.append((label, *_mean(fit, rows.with_(**at))))
+    def parts(rows: _Rows) -> list[tuple[str, Array, Array]]:
+        out = []
+        for cell in itertools.product(*values.values()):
+            at = dict(zip(values, cell, strict=True))
+            label = ", ".join(f"{n} = {v}" for n, v in at.items()) or "average"
+            out.append((label, *_mean(fit, rows.with_(**at))))
+        return out
+
     return _made(fit, parts, rows, by, level, "Mean", f"average prediction of {_response(fit)}")
 
 
@@ -289,13 +360,17 @@ def avg_slopes(fit: Fit, newdata: Any, variables: Any, by: Any, level: float) ->
     needed = predictors(fit)
     constant = by is None and newdata is None and _same_everywhere(fit, names)
     rows = _rows(fit, newdata, needed, constant=constant)
-    parts = []
-    for name in names:
-        if _is_factor(fit, name):
-            parts += _of_factor(fit, rows, name)
-            continue
-        h, x = _STEP * _width(fit, name), _numbers(rows, name)
-        parts.append((name, *_difference(fit, rows, {name: x - h}, {name: x + h}, 2.0 * h)))
+
+    def parts(rows: _Rows) -> list[tuple[str, Array, Array]]:
+        out = []
+        for name in names:
+            if _is_factor(fit, name):
+                out += _of_factor(fit, rows, name)
+                continue
+            h, x = _STEP * _width(fit, name), _numbers(rows, name)
+            out.append((name, *_difference(fit, rows, {name: x - h}, {name: x + h}, 2.0 * h)))
+        return out
+
     label = f"average slope of {_response(fit)}"
     return _made(fit, parts, rows, by, level, "Slope", label)
 
@@ -315,24 +390,28 @@ def avg_comparisons(fit: Fit, variables: Any, newdata: Any, by: Any, level: floa
     names = _wanted(fit, list(asked) if asked is not None else variables)
     constant = newdata is None and by is None and _same_everywhere(fit, names)
     rows = _rows(fit, newdata, predictors(fit), constant=constant)
-    parts = []
-    for name in names:
-        change = None if asked is None else asked[name]
-        if isinstance(change, (list, tuple)) and len(change) == 2:
-            low, high = change
-            label = f"{name}: {high} - {low}"
-            parts.append((label, *_difference(fit, rows, {name: low}, {name: high})))
-        elif _is_factor(fit, name) and change is None:
-            parts += _of_factor(fit, rows, name)
-        elif isinstance(change, (int, float)) or change is None:
-            step = 1.0 if change is None else float(change)
-            x = _numbers(rows, name)
-            label = f"{name}: +{step:g}"
-            parts.append((label, *_difference(fit, rows, {name: x}, {name: x + step})))
-        else:
-            raise RequestError(
-                f"variables={{{name!r}: {shown(change)}}}: give how much more, {{{name!r}: 10}}, "
-                f"or from and to, {{{name!r}: (20, 60)}}"
-            )
+
+    def parts(rows: _Rows) -> list[tuple[str, Array, Array]]:
+        out = []
+        for name in names:
+            change = None if asked is None else asked[name]
+            if isinstance(change, (list, tuple)) and len(change) == 2:
+                low, high = change
+                label = f"{name}: {high} - {low}"
+                out.append((label, *_difference(fit, rows, {name: low}, {name: high})))
+            elif _is_factor(fit, name) and change is None:
+                out += _of_factor(fit, rows, name)
+            elif isinstance(change, (int, float)) or change is None:
+                step = 1.0 if change is None else float(change)
+                x = _numbers(rows, name)
+                label = f"{name}: +{step:g}"
+                out.append((label, *_difference(fit, rows, {name: x}, {name: x + step})))
+            else:
+                raise RequestError(
+                    f"variables={{{name!r}: {shown(change)}}}: give how much more, "
+                    f"{{{name!r}: 10}}, or from and to, {{{name!r}: (20, 60)}}"
+                )
+        return out
+
     label = f"average change of {_response(fit)}"
     return _made(fit, parts, rows, by, level, "Comparison", label)

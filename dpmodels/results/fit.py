@@ -87,6 +87,9 @@ _ELSEWHERE = {
     "best_subset": "m = dp.dp_moments('y + x1 + x2', ...), then m.best_subset('y')",
     "corr": "m = dp.dp_moments('y + x1 + x2', ...), then m.corr()",
     "predict": "regressions, classifiers and curves predict",
+    "to_csv": "fit.tidy().to_csv(path)",
+    "to_excel": "fit.tidy().to_excel(path)",
+    "to_pickle": "fit.save('fit.json'), read by dp.load",
     **dict.fromkeys(
         ("score", "diagnose"), "it predicts no mean to be scored; regressions do (dp_ols, dp_glm)"
     ),

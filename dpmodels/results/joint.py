@@ -149,7 +149,9 @@ class JointTest(Result):
         cut = float(free.ppf(0.95))
         tail = at[at >= cut]
         ax.fill_between(tail, free.pdf(tail), color=color, alpha=0.3, label="upper 5 %")
-        ax.axvline(x, color="0.2", linestyle="--", label=f"statistic, p = {f.p_value(self.pvalue)}")
+        said = f.p_value(self.pvalue)
+        said = said if said.startswith("<") else f"= {said}"
+        ax.axvline(x, color="0.2", linestyle="--", label=f"statistic, p {said}")
         ax.set_xlabel(f"chi2, {self.df} degrees of freedom")
         ax.set_yticks([])
         ax.legend(fontsize="small", frameon=False)

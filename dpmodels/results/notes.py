@@ -160,7 +160,9 @@ def few_rows(record: Record) -> npt.NDArray[np.bool_]:
         part = one.leverage(T, one.naming_noise)
         least = part * record.n * along / np.maximum(longest, 1e-300)
         out.append(one.few(T) & (part > FEW_PART) & (least < FEW_ROWS))
-    return np.asarray(np.concatenate(out) & ~np.isnan(inference.standard_errors(est)))
+    # where all predictors are zero is mostly far from every row: that is said of no coefficient
+    slope = np.array([not name.startswith("Intercept") for name in est.names])
+    return np.asarray(np.concatenate(out) & slope & ~np.isnan(inference.standard_errors(est)))
 
 
 def _public_rows(design: Any) -> Array | None:

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from dpmodels.errors import DPModelsError
+from dpmodels.errors import RequestError, choice, did_you_mean
+from dpmodels.errors import shown as quoted
 from dpmodels.results.formats import labelled
+from dpmodels.tables.pictures import new_axes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +46,11 @@ def coefplot(
     color: str | None = None,
     labels: Mapping[str, str] | None = None,
     names: Sequence[str] | None = None,
-) -> Axes:
+    scale: str = "raw",
+    groups: Any = None,
+    term: str | None = None,
+    at: Mapping[str, Any] | None = None,
+) -> Any:
     """Draw estimates with two nested error bars: inner sampling error only, outer total.
 
     Parameters
@@ -62,18 +68,27 @@ def coefplot(
         Coefficient -> what is printed.
     names : sequence of str, optional
         Coefficients to show, in this order.
+    scale : {"raw", "standardised"}
+        "standardised": each coefficient times half the public range of its column, so that one with
+        small units is not flattened by the others.
+    groups : "terms" or mapping of str to list of str, optional
+        Panels with scales of their own: one a term, or title -> coefficients. Returns their axes.
+    term : str, optional
+        In place of coefficients the mean as this variable moves over its range, with its band; the
+        others are held at the middle of their range or their first level, or as ``at`` says.
+    at : mapping, optional
+        Of ``term``.
 
     Privacy
     -------
     Draws released numbers: costs nothing.
     """
-    failed = False
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        failed = True
-    if failed:
-        raise DPModelsError("plot() needs matplotlib: pip install 'dpmodels[plot]'")
+    choice("scale", scale, ("raw", "standardised"))
+    if term is not None:
+        return effect_curve(fit, term, ax, level=level, at=at, color=color)
+    if groups is not None:
+        return _panels(fit, groups, level=level, color=color, labels=labels, scale=scale)
+    import numpy as np
 
     from dpmodels.results.inference import quantile
 
@@ -84,48 +99,54 @@ def coefplot(
     z = quantile(level, fit._record.estimate.use_t)
     ends = fit.conf_int(level)
     half = (ends.iloc[:, 1] - ends.iloc[:, 0]) / 2.0  # with the allowance for bias
+    inner = z * fit.bse_sampling
+    if scale == "standardised":
+        unit = _half_ranges(fit)
+        estimates, half, inner = (v * unit for v in (estimates, half, inner))
+        shown = [name for name in shown if np.isfinite(unit[name])]
     if ax is None:
         rows = len(shown if names is None else names)
         lines = sum(_wrapped(labelled(n, labels)).count("\n") for n in names or shown)
         size = (7.0, 1.1 + 0.45 * rows + 0.15 * lines)
-        _, ax = plt.subplots(figsize=size, layout="constrained")
+        ax = new_axes(None, size)
     drawn = _DRAWN.setdefault(ax, _Drawn())
     drawn.names += [name for name in names or shown if name not in drawn.names]
     k = len(drawn.titles)
     color = color or f"C{k}"
-    at = [drawn.names.index(name) + _APART * k for name in shown]
+    lines_at = [drawn.names.index(name) + _APART * k for name in shown]
     drawn.titles.append(
         f"{_wrapped(fit.formula, _TITLE)}\n{fit.privacy.statement().partition(';')[0]}"
     )
     tag = f"({k + 1}) " if k else ""
     for length, width, label in (
         (half, 1.2, f"{tag}{100 * level:g} % interval, total error"),
-        (z * fit.bse_sampling, 4.0, f"{tag}sampling error alone"),
+        (inner, 4.0, f"{tag}sampling error alone"),
     ):
         if length[shown].isna().all():  # nothing to draw, and nothing to explain
             continue
         ax.errorbar(
             estimates[shown],
-            at,
+            lines_at,
             xerr=length[shown],
             fmt="none",
             ecolor=color,
             elinewidth=width,
             label=label,
         )
-    ax.plot(estimates[shown], at, "o", color="white", markeredgecolor=color, zorder=3)
+    ax.plot(estimates[shown], lines_at, "o", color="white", markeredgecolor=color, zorder=3)
     ticks = [_wrapped(labelled(name, labels)) for name in drawn.names]
     ax.set_yticks(list(range(len(drawn.names))), ticks)
     ax.set_ylim(len(drawn.names) - 1 + _APART * k + 0.5, -0.5)  # first name on top, no bar cut
     if not k:
         ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
-        ax.set_xlabel("estimate")
+        wide = "estimate" if scale == "raw" else "estimate x half the range of its column"
+        ax.set_xlabel(wide)
         title = drawn.titles[0]
     else:
         title = "\n".join(f"({i + 1}) {t}" for i, t in enumerate(drawn.titles))
     ax.set_title(title, fontsize="small")
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(fontsize="small", frameon=False)
+        ax.legend(fontsize="small", framealpha=0.8, edgecolor="none")
     return ax
 
 
@@ -138,3 +159,129 @@ def _wrapped(text: str, width: int = _WRAP) -> str:
         return text
     spaced = re.sub(r"(?<=[\w)\]])([:\[])", r" \1", text)
     return "\n".join(textwrap.wrap(spaced, width)) or text
+
+
+def _half_ranges(fit: Fit) -> Any:
+    """Return half the public range of the column of each coefficient; NaN where there is none."""
+    from dpmodels.results.inference import series
+
+    columns = {c.name: c.interval for c in fit.design.columns}
+    names = fit._record.estimate.names
+    halves = []
+    for name in names:
+        ends = columns.get(name.partition(" [tau")[0])
+        halves.append(float("nan") if ends is None else (ends[1] - ends[0]) / 2.0)
+    import numpy as np
+
+    return series(np.array(halves), names, "half range")
+
+
+def _panels(
+    fit: Fit, groups: Any, *, level: float, color: str | None, labels: Any, scale: str
+) -> Any:
+    """Draw groups of coefficients in panels with scales of their own."""
+    import matplotlib.pyplot as plt
+
+    from dpmodels.results.joint import terms_of
+
+    every = fit._record.estimate.names
+    if groups == "terms":
+        found: dict[str, list[str]] = {}
+        for name, places in terms_of(fit._record).items():
+            listed = [every[j] for j in places]
+            if listed not in found.values():
+                found[name] = listed
+    else:
+        found = {str(k): [v] if isinstance(v, str) else list(v) for k, v in dict(groups).items()}
+        unknown = [n for listed in found.values() for n in listed if n not in every]
+        if unknown:
+            raise RequestError(
+                f"groups= names {quoted(unknown[0])}, which is no coefficient."
+                f"{did_you_mean(unknown[0], every)} Coefficients: {', '.join(every)}"
+            )
+    if not found:
+        raise RequestError("groups= leaves no coefficient to show")
+    heights = [len(v) + 0.8 for v in found.values()]
+    figure, axes = plt.subplots(
+        len(found), 1, figsize=(7.0, 0.6 + 0.42 * sum(heights)), height_ratios=heights,
+        layout="constrained", squeeze=False,
+    )  # fmt: skip
+    marks: Any = None
+    for k, (ax, (title, listed)) in enumerate(zip(axes[:, 0], found.items(), strict=True)):
+        coefplot(fit, ax, level=level, color=color or "C0", labels=labels, names=listed,
+                 scale=scale)  # fmt: skip
+        ax.set_title(title, fontsize="small")
+        if ax.get_legend() is not None:  # one for all panels, below them
+            marks = ax.get_legend_handles_labels()
+            ax.get_legend().remove()
+        if k < len(found) - 1:
+            ax.set_xlabel("")
+    if marks is not None:
+        figure.legend(*marks, loc="outside lower center", ncols=2, fontsize="small", frameon=False)
+    figure.suptitle(
+        f"{_wrapped(fit.formula, _TITLE)}\n{fit.privacy.statement().partition(';')[0]}",
+        fontsize="small",
+    )
+    return axes[:, 0]
+
+
+def effect_curve(
+    fit: Fit, name: str, ax: Axes | None = None, *, level: float, at: Any = None,
+    color: str | None = None,
+) -> Any:  # fmt: skip
+    """Draw the mean as one variable moves over its public range, with its band."""
+    import numpy as np
+
+    from dpmodels.results.contrasts import predictors
+    from dpmodels.results.record import interval_of
+
+    known = predictors(fit)
+    for one in (name, *(at or {})):
+        if one not in known:
+            raise RequestError(
+                f"{quoted(one)} is no predictor of this fit.{did_you_mean(one, known)} "
+                f"Predictors: {', '.join(known)}"
+            )
+    held: dict[str, Any] = {}
+    for one in known:
+        variable = fit.design.schema[one]
+        ends = variable.interval or interval_of(fit.design, one)
+        if at and one in at:
+            held[one] = at[one]
+        elif variable.codes or variable.kind == "binary":
+            held[one] = next(iter(variable.codes), 0)
+        elif ends is None:
+            raise RequestError(f"the range of {one!r} is not public: at={{{one!r}: value}}")
+        else:
+            held[one] = (float(ends[0]) + float(ends[1])) / 2.0
+    variable = fit.design.schema[name]
+    ends = variable.interval or interval_of(fit.design, name)
+    factor = bool(variable.codes) or variable.kind == "binary"
+    if factor:
+        points: Any = list(variable.codes) or [0, 1]
+    elif ends is None:
+        raise RequestError(f"the range of {name!r} is not public: there is nothing to move over")
+    else:
+        points = np.linspace(float(ends[0]), float(ends[1]), 101)
+    rows = {k: [v] * len(points) for k, v in held.items()} | {name: points}
+    found = fit.predict(rows, interval="confidence", level=level)
+    ax = new_axes(ax, (5.6, 3.4))
+    line = color or "C0"
+    if factor:
+        places = np.arange(len(points))
+        bars = np.array([found["fit"] - found["lwr"], found["upr"] - found["fit"]])
+        ax.errorbar(places, found["fit"], yerr=bars, fmt="o", color=line)
+        ax.set_xticks(places, [str(p) for p in points])
+    else:
+        ax.plot(points, found["fit"], color=line)
+        ax.fill_between(points, found["lwr"], found["upr"], alpha=0.25, color=line, linewidth=0,
+                        label=f"{100 * level:g} % interval at each point")  # fmt: skip
+        ax.legend(fontsize="small", frameon=False)
+    ax.set_xlabel(name)
+    ax.set_ylabel(f"mean of {fit.design.response.name}" if fit.design.response else "mean")
+    others = ", ".join(
+        f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}"
+        for k, v in held.items() if k != name
+    )  # fmt: skip
+    ax.set_title(_wrapped(f"at {others}", _TITLE) if others else fit.formula, fontsize="small")
+    return ax

@@ -183,7 +183,8 @@ def etable(
     given = fits_of("etable", listed)
     type = _ALSO.get(type or "", type)
     choice("se", se, ("total", "split"))
-    choice("type", type or "text", TYPES)
+    more = " A Word file: file='table.docx'" if type in ("word", "docx") else ""
+    choice("type", type or "text", TYPES, more=more)
     path = None if file is None else check_file(file)
     names = chosen(
         dict.fromkeys(n for fit in given for n in fit._record.estimate.names),
@@ -219,7 +220,9 @@ def fits_of(verb: str, given: Iterable[Any]) -> list[Any]:
     """Return the fits of a call, given one by one, in a list, or both; refuse what is none."""
     found: list[Any] = []
     for one in given:
-        several = isinstance(one, Iterable) and not isinstance(one, (Fit, str))
+        several = isinstance(one, Iterable) and not (
+            isinstance(one, (Fit, str)) or hasattr(one, "columns")
+        )
         for fit in one if several else [one]:
             if not isinstance(fit, Fit):
                 raise RequestError(
@@ -289,7 +292,8 @@ def _cells(fit: Fit, se: str, digits: int, stars: bool) -> dict[str, tuple[str, 
     both = [inference.standard_errors(est, kind) for kind in ("sampling", "privacy")]
     parts = [error] if se == "total" else both
     few = f.decimals_of(error if np.isfinite(error).any() else both[1], digits)
-    inside = zip(*(f.column(part, few) for part in parts), strict=True)
+    # errors have the decimals of the estimates, and no exponents of their own
+    inside = zip(*(f.column(part, few, est.params) for part in parts), strict=True)
     shown = f.column(est.params, few)
     if stars:
         shown = [a + f.stars(p) for a, p in zip(shown, inference.p_values(est), strict=True)]
@@ -485,6 +489,7 @@ def coef_plot(
     intercept: bool = False,
     level: float | None = None,
     ax: Axes | None = None,
+    scale: str = "raw",
 ) -> Axes:
     """Draw the coefficients of several fits in one picture, aligned by name.
 
@@ -498,6 +503,8 @@ def coef_plot(
     level : float, optional
         Default: that of the first fit.
     ax : matplotlib Axes, optional
+    scale : {"raw", "standardised"}
+        As in ``fit.plot``.
 
     Privacy
     -------
@@ -510,7 +517,12 @@ def coef_plot(
     names = chosen(every, order=order, keep=keep, drop=drop)
     for fit in fits:
         ax = coefplot(
-            fit, ax, level=fits[0].level if level is None else level, labels=labels, names=names
+            fit,
+            ax,
+            level=fits[0].level if level is None else level,
+            labels=labels,
+            names=names,
+            scale=scale,
         )
     assert ax is not None
     return ax

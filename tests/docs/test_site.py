@@ -118,6 +118,54 @@ def test_every_public_name_has_its_place_in_the_reference(site, built):
             assert f"{thing.__module__}.{thing.__qualname__}" in ids or name.lower() in ids, name
 
 
+def test_every_method_of_every_kind_stands_in_the_reference(site, built):
+    """Nine of Fit's did; ``emmeans``, ``wald_test`` and others stood on no page."""
+    import sys
+
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        import hooks
+    finally:
+        sys.path.pop(0)
+    ids = set().union(*(page.ids for path, page in built.items() if path.parts[0] == "reference"))
+    import importlib
+
+    from dpmodels.results.fit import Fit
+
+    assert {*hooks.KINDS} == {*Fit._kinds}  # no kind is left out
+    paths = [f"results.fit.{name}" for name in hooks.KINDS] + list(hooks.MADE)
+    missing = []
+    for path in paths:
+        module, _, name = f"dpmodels.{path}".rpartition(".")
+        kind = getattr(importlib.import_module(module), name)
+        for own in hooks.names_of(kind):
+            owner = next(c for c in kind.__mro__ if own in vars(c))
+            place = f"{owner.__module__}.{owner.__qualname__}.{own}"
+            if (place not in ids and place.rpartition(".")[0] not in ids) or (place not in ids and callable(getattr(kind, own)) and owner.__module__.startswith("dpmodels.results")):
+                missing.append(place)
+    assert missing == []
+
+
+def test_a_guide_shows_what_its_code_prints(site):
+    """Executed when the site is built: the noise is fresh, the layout is that of the code."""
+    for name in ("index", "guides/intervals", "coming/statsmodels", "guides/tables"):
+        source = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        if "print(" not in source:
+            continue
+        page = (site / f"{name}.html").read_text(encoding="utf-8")
+        text = html.unescape(re.sub(r"<[^>]+>", "", page))
+        assert "eps = 1" in text or "Std. Error" in text or "95 % interval" in text, name
+    start = html.unescape(re.sub(r"<[^>]+>", "", (site / "index.html").read_text(encoding="utf-8")))
+    assert "least squares by private Fisher scoring" in start
+
+
+def test_the_search_puts_guides_before_theory(site):
+    text = (site / "search" / "search_index.js").read_text(encoding="utf-8")
+    entries = json.loads(text[text.index("{") : text.rindex("}") + 1])["docs"]
+    boost = {e["location"].partition("#")[0]: e.get("boost", 1.0) for e in entries}
+    assert boost["guides/intervals.html"] > 1 > boost["theory/scoring-theory.html"]
+
+
 def test_every_theory_note_and_notebook_is_a_page(site):
     for note in (ROOT / "dpmodels").rglob("theory.md"):
         name = "-".join(note.relative_to(ROOT / "dpmodels").with_suffix("").parts)

@@ -123,4 +123,7 @@ def check_name(test: Any) -> Any:
     """Return a known name of a test, None, or a function; else refuse it."""
     if test is None or callable(test):
         return test
-    return choice("test", test, NAMES)
+    meant = {"ttest": "t", "t.test": "t", "t-test": "t", "student": "t", "chisq": "chi2",
+             "f": "anova", "chi-squared": "chi2", "pearson": "correlation"}  # fmt: skip
+    near = meant.get(str(test).lower())
+    return choice("test", test, NAMES, more=f" Did you mean {near!r}?" if near else "")

@@ -87,7 +87,9 @@ def test_slopes_of_a_linear_predictor_need_no_rows(noiseless):
     assert "At released means" in str(at)
     V = both.vcov().loc[["x", "x:z"], ["x", "x:z"]]
     w = np.array([1.0, zbar])
-    assert at.sd[0] == pytest.approx(np.sqrt(w @ V @ w), rel=1e-6)
+    # the error of the mean is in it: the slope moves with z by the interaction
+    more = (b["x:z"] * means.bse["z"]) ** 2
+    assert at.sd[0] == pytest.approx(np.sqrt(w @ V @ w + more), rel=1e-6)
     m = dp.dp_moments("y + x + z", d, **EXACT)
     assert both.avg_slopes(m, variables="x").effect == pytest.approx(at.effect, rel=1e-3)
 
@@ -220,3 +222,22 @@ def test_pictures(logit, rows):
         ax = found.plot()
         assert [t.get_text() for t in ax.get_yticklabels()] == list(found.labels)
         plt.close("all")
+
+
+def test_an_average_over_private_rows_is_charged():
+    d = table(3000)
+    call = {"eps": 2, "delta": 1e-6, "schema": SCHEMA, "seed": 1}
+    fit = dp.dp_ols("y ~ x * z", d, **call)
+    budget = dp.Budget(1, 1e-5)
+    found = fit.avg_slopes(d, variables="x", eps=0.5, delta=1e-6, budget=budget)
+    assert 0.4 < budget.eps_spent(1e-6) < 0.6
+    zbar, b = d["z"].mean(), fit.params
+    assert abs(found.effect[0] - (b["x"] + b["x:z"] * zbar)) < 0.1
+    assert "At released means" in str(found)
+    for options, says in (({"eps": 1}, "delta="), ({"budget": budget}, "eps=")):
+        with pytest.raises(RequestError, match=says):
+            fit.avg_slopes(d, **options)
+    logit = dp.dp_glm("e ~ x", d, family="binomial", **call)
+    with pytest.raises(RequestError, match="no function of released means"):
+        logit.avg_slopes(d, eps=1, delta=1e-6)
+    assert budget.eps_spent(1e-6) < 0.6  # nothing of these was charged

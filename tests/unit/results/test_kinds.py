@@ -64,6 +64,7 @@ def made():
                                   bounds={"x": (-1, 1)}, seed=1, **pure),
             "dp_release": dp.dp_release("~ x + y", d, **{**CALL, "seed": None}),
             "dp_vote": dp.dp_vote(["a"] * 90 + ["b"] * 9, ["a", "b"], **pure),
+            "dp_select": dp.dp_select([lambda e, d_, noise: (1.0, (2.0, 3))], **pure),
             "score": glm.score(table(2000, 1), eps=2), "rmse": ols.score(table(2000, 1), eps=2),
             "diagnosis": ols.diagnose(d, eps=2),
             "wald_test": ols.wald_test("g"), "contrast": ols.contrast({"x": 2, "z": -1}),
@@ -133,6 +134,8 @@ def test_what_makes_no_sense_is_not_there(made):
         made["dp_quantile"].lasso_path("y")
 
 
+#: Facts without a table.
+BARE = ("dp_vote", "dp_select")
 EVERY = ("tidy", "summary", "plot", "save", "to_latex", "to_html", "to_markdown", "to_word")
 
 
@@ -143,7 +146,7 @@ def test_every_result_is_shown_drawn_and_saved(made, tmp_path):
         frame = one.tidy()
         assert len(frame) and "term" in frame.columns, name
         assert str(one.summary()).strip() and one.to_html().startswith("<"), name
-        assert "tabular" in one.to_latex() or name == "dp_vote", name
+        assert "tabular" in one.to_latex() or name in BARE, name
         assert one.to_markdown().strip()
         assert one.plot() is not None, name
         plt.close("all")
@@ -156,7 +159,7 @@ def test_every_result_is_shown_drawn_and_saved(made, tmp_path):
         pd.testing.assert_frame_equal(again.tidy(), frame)
         written = tmp_path / f"{name}.html"
         one.to_html(written)
-        assert "<table" in written.read_text() or name == "dp_vote"
+        assert "<table" in written.read_text() or name in BARE
     with pytest.raises(RequestError, match=r"save\('fit.json'\).*to_html\('fit.html'\)"):
         made["dp_ols"].save("fit.html")
     with pytest.raises(RequestError, match="takes a path"):

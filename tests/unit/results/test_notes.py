@@ -58,7 +58,7 @@ def test_who_rests_on_few_rows_is_marked():
     assert few_rows(fit._record).tolist() == [False, False, True]
     cells, legend = marks_of(fit._record)
     assert cells == ["", "", "f"] and "fewer than 10 rows" in legend[0]
-    text = str(fit.summary())
+    text = fit.summary().as_text(88)
     (row,) = [line for line in text.splitlines() if line.startswith("v  ")]
     assert row.endswith(" f") and "\nf  may rest on fewer than 10 rows" in text
     assert "[1] May rest on few rows of high leverage (fewer than 10): v." in text

@@ -359,7 +359,7 @@ def test_the_margin_of_a_vote_fails_no_more_often_than_delta(eps):
 def test_a_null_in_a_table_of_votes_is_an_abstention():
     """The numpy type of an integer table depends on nulls; its schema does not."""
     pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
-    from dpmodels.api.pate import _checked
+    from dpmodels.api.votes import _checked
 
     rng = np.random.default_rng(0)
     votes = rng.integers(0, 3, (40, 5))

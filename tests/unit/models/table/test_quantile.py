@@ -182,7 +182,7 @@ def test_quantiles_of_the_values_that_are_there(wages, method):
 
 def test_the_rule():
     def method(**kw):
-        return dp.api.quantile.quantile_method(
+        return dp.api.tables.quantile_method(
             **{"q": 0.5, "inference": True, "delta": 1e-6, **kw}
         )[0]
 

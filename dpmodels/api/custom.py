@@ -1,0 +1,330 @@
+"""``dp_eptr``, ``dp_gptr``, ``dp_select``: a user's own estimators and mechanisms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.api.fitting import fit_formula
+from dpmodels.errors import RequestError, choice, shown
+from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.tables import Result, Table
+
+if TYPE_CHECKING:
+    from dpmodels.results import Fit
+    from dpmodels.schema import Schema
+
+__all__ = ["Selection", "dp_eptr", "dp_gptr", "dp_select"]
+
+
+def dp_eptr(
+    estimator: Callable[..., Any],
+    safety: Callable[..., Any],
+    alpha: float | Callable[[float], float],
+    formula: str,
+    data: Any,
+    *,
+    eps: float,
+    delta: float,
+    method: str | None = None,
+    size: int = 1,
+    names: Sequence[str] | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    budget: Any = None,
+    seed: int | None = None,
+    **options: Any,
+) -> Fit:
+    """Release a user's estimator by efficient Propose-Test-Release.
+
+    You supply an estimator T, a *safety lower bound* gamma >= 0 and a number alpha, with a proof
+    that for tables X, X' of n rows that differ in one row
+
+    (i) ``|gamma(X) - gamma(X')| <= 1``;
+    (ii) ``gamma(X) > 0`` implies ``|T(X) - T(X')| <= alpha`` for every neighbour X'.
+
+    ``dpmodels.check_safety`` searches for counterexamples on synthetic tables.
+
+    Parameters
+    ----------
+    estimator : function
+        (n, k) array -> vector of ``size``. If it raises or is not finite, T := 0.
+    safety : function
+        (n, k) array -> gamma (method "coin"), the distance to the unsafe tables (method "ptr"), or
+        a statistic of sensitivity ``sensitivity=`` (method "bound"). Raising, NaN: 0.
+    alpha : float or function
+        The bound of (ii); for method "bound" a decreasing function h(l) that bounds the change of
+        T whenever l is at most the larger of the two statistics.
+    formula : str
+        The columns handed to the functions: ``"x1 + x2 ~ 1"``. Declared ranges are enforced first;
+        a row with a missing cell is a row of zeros.
+    data, eps, delta, schema, bounds, budget, seed
+        As in :func:`dpmodels.dp_ols`. Ranges are not bought here.
+    method : {"coin", "ptr", "bound"}
+    size : int
+        Length of the estimate.
+    names : sequence of str, optional
+        Names of its entries.
+    **options
+        ``test_share=`` (share of eps for the test), ``coin=`` ("integer", "sharp", "logistic"),
+        ``sensitivity=``, and the common ones.
+
+    Returns
+    -------
+    Fit
+        ``params``: the noisy estimate, or NaN after a no-reply.
+
+    Privacy
+    -------
+    Unit: one row. Neighbours: replace one row, n public. (eps, delta), **if (i) and (ii) hold** -
+    also where T is replaced by 0, so gamma must be 0 there. Charged before noise is drawn.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import dpmodels as dp
+    >>> def mean(x):
+    ...     return [x.mean()]
+    >>> def always_safe(x):  # a clipped mean is safe everywhere: any constant is 1-Lipschitz
+    ...     return 1e6
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_eptr(mean, always_safe, 52 / 20190, "mdvis ~ 1", dp.datasets.rand_hie(),
+    ...                      eps=1, delta=1e-6, bounds={"mdvis": (0, 52)}, seed=1)
+    >>> round(float(fit.params.iloc[0]), 1)
+    2.9
+    """
+    if names is not None and len(names) != size:
+        raise RequestError(f"names= has {len(names)} entries, size={size}")
+    functions = {"estimator": estimator, "safety": safety, "alpha": alpha, "size": size}
+    return fit_formula(
+        "dp_eptr",
+        formula,
+        data,
+        budget=budget,
+        eps=eps,
+        delta=delta,
+        method=method,
+        default="coin",
+        schema=schema,
+        bounds=bounds,
+        seed=seed,
+        options={**functions, "names": None if names is None else tuple(names), **options},
+    )
+
+
+def dp_gptr(
+    mechanism: Callable[..., Any],
+    privacy_loss: Callable[..., Any],
+    formula: str,
+    data: Any,
+    *,
+    eps: float,
+    delta: float,
+    sensitivity: float,
+    test: str = "propose",
+    size: int = 1,
+    names: Sequence[str] | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    budget: Any = None,
+    seed: int | None = None,
+    **options: Any,
+) -> Fit:
+    """Release a user's mechanism whose privacy loss depends on the data.
+
+    Parameters
+    ----------
+    mechanism : function
+        ``mechanism(Z, noise)`` (test="propose") or ``mechanism(Z, phi, noise)`` (test="choose")
+        -> vector of ``size``. ``noise.normals(k)``, ``noise.uniforms(k)`` draw.
+    privacy_loss : function
+        "propose": ``eps(Z)``, such that at Z, against every neighbour, the mechanism is
+        (eps(Z), delta_m)-DP, delta_m = 0.9 of the add/remove delta. "choose": a statistic.
+    formula : str
+        The columns handed to the functions as an (n, k) array: ``"x1 + x2 ~ 1"``. Declared ranges
+        are enforced first; a row with a missing cell is a row of zeros.
+    eps, delta, data, schema, bounds, budget, seed
+        As in :func:`dpmodels.dp_ols`. Ranges are not bought here.
+    sensitivity : float
+        Bound on the change of ``privacy_loss`` between neighbours.
+    test : {"propose", "choose"}
+        Algorithm 2 (may not reply) or Algorithm 5 (always replies; needs ``choose=``).
+    size : int
+        Length of the output.
+    names : sequence of str, optional
+    **options
+        ``choose=`` (function (bound, eps, delta) -> phi), ``test_share=``, ``proof=``
+        ("add-remove", the default, or "replace": the relation of the user's proofs).
+
+    Returns
+    -------
+    Fit
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public (or ``relation="add-remove"``). (eps, delta), **if** the
+    sensitivity and the privacy loss are right. Validity is needed at the data set at hand only.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> def noisy_mean(Z, noise):  # sd 1/10: eps(Z) is a constant here
+    ...     return [Z.mean() + 0.1 * noise.normals(1)[0]]
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_gptr(noisy_mean, lambda Z: 0.1, "mdvis ~ 1", dp.datasets.rand_hie(),
+    ...         eps=4, delta=1e-6, sensitivity=1e-3, bounds={"mdvis": (0, 50)}, seed=1)
+    >>> bool(abs(fit.params.iloc[0] - 2.86) < 0.5)
+    True
+    """
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise RequestError(
+            f"size= is the length of the output, for example size=1; got {shown(size)}"
+        )
+    if names is not None and len(names) != size:
+        raise RequestError(f"names= has {len(names)} entries, size={size}")
+    return fit_formula(
+        "dp_gptr",
+        formula,
+        data,
+        budget=budget,
+        eps=eps,
+        delta=delta,
+        method=test,
+        default=test,
+        schema=schema,
+        bounds=bounds,
+        inference=False,
+        seed=seed,
+        options={
+            "mechanism": mechanism,
+            "privacy_loss": privacy_loss,
+            "sensitivity": sensitivity,
+            "size": size,
+            "names": None if names is None else tuple(names),
+            **options,
+        },
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Selection(Result):
+    """What :func:`dp_select` chose.
+
+    Attributes
+    ----------
+    output : object
+        Of the best-scored run; None if no run replied.
+    reply : bool
+    privacy : Guarantee
+        Of the whole choice.
+    """
+
+    output: Any
+    reply: bool
+    privacy: Guarantee
+
+    def table(self) -> Table:
+        """Return what was chosen and what it cost."""
+        reply = repr(self.output) if self.reply else "NO REPLY"
+        facts = (("Output", reply), ("Privacy", self.privacy.statement()))
+        return Table(title="Choice of private candidates", facts=facts)
+
+    def tidy(self) -> Any:
+        """Return one row a number of the output."""
+        import pandas as pd
+
+        listed = self.output if isinstance(self.output, (tuple, list)) else [self.output]
+        numbers = [v for v in listed if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        return pd.DataFrame({"term": [f"output {k}" for k in range(1, len(numbers) + 1)],
+                             "estimate": numbers})  # fmt: skip
+
+    def __repr__(self) -> str:
+        reply = type(self.output).__name__ if self.reply else "NO REPLY"
+        return f"<Selection: {reply} | {self.privacy.statement()}>"
+
+
+def dp_select(
+    candidates: Sequence[Callable[..., Any]],
+    *,
+    eps: float,
+    delta: float,
+    proof: str = "pair",
+    mean: float = 30.0,
+    relation: str = "replace",
+    budget: Any = None,
+    seed: int | None = None,
+) -> Selection:
+    """Run random candidates a random number of times and return the best-scored output.
+
+    For methods that have to be *tuned*, each run private and each with a score: generalized
+    Propose-Test-Release with selection (Redberg, Zhu and Wang 2023, Algorithm 3), with a tighter
+    account. Choosing by a formula, or among numbers already released, is free and needs none of it.
+
+    Parameters
+    ----------
+    candidates : sequence of function
+        ``proof="pair"``: ``f(eps, delta, noise) -> (score, output)``, or None for no reply, with
+        the (eps, delta) that a run may have. ``proof="gdp"``: ``f(mu, noise) -> (score, output)``,
+        each run mu-GDP. Score and output together are the release: the score is a function of
+        public data and of the output, never of private rows. A candidate that fails does not reply.
+    eps, delta : float
+        Of the whole choice, however many runs there are.
+    proof : {"pair", "gdp"}
+        What is proved of a run. Tested candidates (``dp_eptr``, ``dp_gptr``) state pairs.
+    mean : float
+        Expected number of runs (geometric). Give a few times the number of candidates.
+    relation : {"replace", "add-remove"}
+        Neighbours for which the candidates are private; the guarantee states the same.
+    budget : Budget, optional
+        Charged once, for the choice; calls inside candidates are part of it.
+    seed : int, optional
+        For tests: the result is then NOT PRIVATE, as it is where a candidate is given one.
+
+    Returns
+    -------
+    Selection
+
+    Privacy
+    -------
+    Unit: one row, as for the candidates. (eps, delta), **if** every candidate is private at what
+    it is given: (eps/3, delta/((1 + e^eps) mean)) a run, or the mu of a run. Charged before the
+    first run. The number of runs has to stay secret: candidates must not print, log, count or
+    give a budget of their own. Progress bars of calls inside are not shown.
+
+    Examples
+    --------
+    >>> import dpmodels as dp
+    >>> visits = dp.datasets.rand_hie()
+    >>> def clipped_mean(top):  # one candidate: the mean of visits, clipped at ``top``
+    ...     def run(eps, delta, noise):
+    ...         fit = dp.dp_eptr(lambda x: [x.mean()], lambda x: 1e6, top / 20190, "mdvis ~ 1",
+    ...                          visits, eps=eps, delta=delta, bounds={"mdvis": (0, top)})
+    ...         mean = float(fit.params.iloc[0])
+    ...         return -abs(mean - 2.9), (top, mean)  # score: near a figure published elsewhere
+    ...     return run
+    >>> chosen = dp.dp_select([clipped_mean(top) for top in (5, 50)], eps=3, delta=1e-6, mean=10)
+    >>> chosen.reply and 1 < chosen.output[1] < 4
+    True
+    """
+    from dpmodels.models.custom.selection import select, select_tested
+    from dpmodels.request import check_eps_delta
+
+    eps, delta = check_eps_delta(eps, delta)
+    listed = list(candidates) if isinstance(candidates, (list, tuple)) else []
+    if not listed or not all(callable(f) for f in listed):
+        raise RequestError("candidates= takes a list of at least one function")
+    if isinstance(mean, bool) or not isinstance(mean, (int, float)) or not 1 < mean < 1e6:
+        raise RequestError("mean= is the expected number of runs, a number above 1, say mean=30")
+    choice("relation", relation, ("replace", "add-remove"))
+    choice("proof", proof, ("pair", "gdp"))
+    common: dict[str, Any] = {
+        "eps": eps, "delta": delta, "mean": float(mean), "relation": relation, "budget": budget,
+        "seed": seed,
+    }  # fmt: skip
+    output, guarantee = (select_tested if proof == "pair" else select)(listed, **common)
+    return Selection(output, output is not None, guarantee)

@@ -1,0 +1,436 @@
+"""``dp_table``, ``dp_quantile``, ``dp_test``: tables, quantiles and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.api.building import check_first
+from dpmodels.api.choice import Choice
+from dpmodels.api.fitting import fit_formula
+from dpmodels.api.on_release import REQUIRED
+from dpmodels.errors import RequestError, shown
+from dpmodels.units.person import column_of
+
+if TYPE_CHECKING:
+    from dpmodels.results import Fit
+    from dpmodels.schema import Schema
+
+__all__ = [
+    "dp_quantile", "dp_table", "dp_test", "is_moments", "plan_arguments", "quantile_arguments",
+    "quantile_formula", "quantile_method", "table_arguments", "table_from_moments",
+    "test_arguments", "with_groups",
+]  # fmt: skip
+
+
+def is_moments(data: Any) -> bool:
+    """Whether ``data`` is a fit of ``dp_moments``."""
+    return getattr(data, "model", None) == "dp_moments" and hasattr(data, "_record")
+
+
+def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
+    """Return a table that is read off released moments.
+
+    Privacy
+    -------
+    Post-processing: reads no row, charges nothing. The table states the guarantee of the moments.
+    """
+    from dpmodels.api.building import build_request
+    from dpmodels.models.table.from_moments import Moments, table_of
+    from dpmodels.planning import Plan
+    from dpmodels.registry import Method
+    from dpmodels.release import Release
+    from dpmodels.results import Fit
+
+    if asked:
+        raise RequestError(
+            f"{', '.join(asked)} must not be given with moments: they were paid for when they were "
+            "released, and hold counts and means"
+        )
+    if column_of(fit.privacy.unit) is not None:
+        raise RequestError("a table is read off moments of rows, and these are of people")
+    if fit.method != "joint" or fit.nobs is None or not fit.released:
+        raise RequestError(
+            "a table can be read off dp_moments(method='joint') with a public number of rows: "
+            "there rows are counted and not weighted"
+        )
+    record = fit._record
+    call = build_request(
+        "dp_table", formula, eps=fit.privacy.eps, delta=fit.privacy.delta, method="joint",
+        kinds=dict.fromkeys(record.design.schema, "numeric"), attached=record.design.schema,
+        schema=None, bounds=None, public=None, inference=True, seed=None, progress=None, options={},
+    )  # fmt: skip
+    method = Method(
+        "moments", "dp_table", "From released moments", "", privacy_se="released", options=()
+    )
+    request = replace(call.request, method=method, level=fit.level)
+    moments = Moments(
+        record.design, record.estimate.arrays["moments"], record.estimate.vcov_privacy, fit.nobs
+    )
+    estimate = table_of(call.design, moments, fit.level)
+    plan: Plan[None] = Plan(request, call.design, fit.nobs, fit.privacy.steps, fit.privacy)
+    return Fit(plan, Release({}, fit.privacy, call.design), estimate)
+
+
+def with_groups(formula: Any, by: Any) -> str:
+    """Return ``"~ a + b"`` with groups ``by`` as the two-sided ``"a + b ~ by"``."""
+    check_first(formula)
+    if by is None:
+        return str(formula)
+    names = [by] if isinstance(by, str) else [*by] if isinstance(by, (list, tuple)) else []
+    if not names or not all(isinstance(name, str) and name.strip() for name in names):
+        raise RequestError(
+            f'by= takes the name of a variable, as in by="region", or a list; got {shown(by)}'
+        )
+    left, tilde, right = str(formula).partition("~")
+    if tilde and left.strip():
+        raise RequestError(
+            f'"{formula}" has its groups on the right of "~" already: leave by= out, or write '
+            f'"~ {left.strip()}"'
+        )
+    return f"{(right if tilde else left).strip()} ~ {':'.join(names)}"
+
+
+def table_arguments(
+    formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
+) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
+    """Return what a plan of a table goes by: ``by=`` is a part of the formula."""
+    rest = {k: v for k, v in options.items() if k != "by"}
+    return with_groups(formula, options.get("by")), method, rest, ()
+
+
+def dp_table(
+    formula: str,
+    data: Any,
+    *,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    by: str | list[str] | None = None,
+    quantiles: Any = None,
+    histogram: int | None = None,
+    method: str | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Fit:
+    """Release a table with differential privacy.
+
+    Parameters
+    ----------
+    formula : str
+        ``"~ region"``: counts and shares. ``"~ region * gender"``: a crosstab with margins, made
+        consistent. ``"wage ~ region"``: n, mean and standard deviation by group.
+        ``"~ age + gender + region"``: all of it at once, one release.
+    data : table
+        As in :func:`dpmodels.dp_ols`. Or moments that ``dp_moments`` released (with dummies of the
+        groups): counts, crosses of two and means by one group, at no further cost.
+    eps, delta : float
+        The guarantee of the whole call; ``delta=0`` gives pure differential privacy.
+    by : str or list of str, optional
+        Groups: ``dp_table("~ age + gender", by="treatment")``, a "table 1".
+    quantiles : list of float, optional
+        Of every number, in every group; they take half of eps. :func:`dpmodels.dp_quantile` has
+        intervals too.
+    histogram : int, optional
+        Number of equal bins over the declared range of every number.
+    schema, bounds, budget, seed, progress
+        As in :func:`dpmodels.dp_ols`. Categories need declared levels; ranges can be bought.
+    **options
+        ``unit="person_id"``: the column that says whose row it is (with ``units=`` and ``sort=`` as
+        in :func:`dpmodels.dp_ols`). Each person then counts once, in every cell by the share of own
+        rows; with ``max_rows=m`` rows are counted, at most m of each person, at m times the loss.
+        ``noise="auto"`` (the narrower at this guarantee), ``suppress=10`` (blank what rests on a
+        *released* count below 10), ``bounds_share=``, ``subset=``, ``level=``.
+
+    Returns
+    -------
+    Fit
+        ``print(fit.summary())``, ``fit.tidy()``, ``fit.crosstab()``, ``fit.plot()``.
+
+    Notes
+    -----
+    Every axis has a cell ``(missing)``: missing and undeclared cells, and rows that ``subset=``
+    leaves out. So a table adds up to n, which is public, and all margins agree.
+
+    Privacy
+    -------
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public. Charged: (eps, delta), before noise is drawn. Which cells are empty is never shown: all
+    declared cells are released, with noise.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_table("~ C(physlm > 0)", dp.datasets.rand_hie(), eps=1, delta=0,
+    ...                       bounds={"physlm": (0, 1)}, seed=1)
+    >>> fit.tidy()[["level", "estimate"]].round(0).values.tolist()[-1]
+    ['(missing)', 4.0]
+    """
+    text = with_groups(formula, by)
+    if is_moments(data):
+        given = {"quantiles": quantiles, "histogram": histogram, "budget": budget, "seed": seed,
+                 "schema": schema, "bounds": bounds, "method": method}  # fmt: skip
+        asked = [name for name, value in given.items() if value is not None] + list(options)
+        asked += [k for k, v in (("eps", eps), ("delta", delta)) if v is not REQUIRED]
+        return table_from_moments(text, data, asked)
+    return fit_formula(
+        "dp_table",
+        text,
+        data,
+        budget=budget,
+        eps=eps,
+        delta=delta,
+        method=method,
+        default="joint",
+        schema=schema,
+        bounds=bounds,
+        seed=seed,
+        progress=progress,
+        options={"quantiles": quantiles, "histogram": histogram, **options},
+    )
+
+
+#: More quantiles than this come from a tree: it has all of them for one price.
+_MANY = 10
+
+
+def quantile_formula(formula: Any) -> str:
+    """Return ``"wage"`` and ``"wage ~ 1"`` as the formulas ``"~ wage"`` and ``"wage ~ 1"``."""
+    check_first(formula)
+    return str(formula) if "~" in formula else f"~ {formula}"
+
+
+def quantile_method(q: Any, inference: bool, delta: Any) -> tuple[str, tuple[str, ...]]:
+    """Return the method by a public rule, and the reason."""
+    many = hasattr(q, "__len__") and len(q) > _MANY
+    if isinstance(delta, (int, float)) and delta == 0:
+        return "em", ("method chosen: em, because delta = 0 allows no Gaussian noise",)
+    if many:
+        return "tree", (f"method chosen: tree, because more than {_MANY} quantiles cost one tree",)
+    if inference:
+        return "tree", ("method chosen: tree, because intervals are asked for (inference=True)",)
+    return "em", ("method chosen: em, the most accurate for few points without intervals",)
+
+
+def quantile_arguments(
+    formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
+) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
+    """Return what a plan of quantiles goes by: the method that the rule chooses."""
+    reasons: tuple[str, ...] = ()
+    if method is None:
+        method, reasons = quantile_method(options.get("q", 0.5), inference, delta)
+    return quantile_formula(formula), method, options, reasons
+
+
+def dp_quantile(
+    formula: str,
+    data: Any,
+    *,
+    q: Any = 0.5,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    method: str | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    inference: bool = True,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Fit:
+    """Release quantiles with differential privacy.
+
+    Parameters
+    ----------
+    formula : str
+        ``"wage"``, ``"~ wage + age"`` or ``"wage ~ 1"``: numbers or row-wise expressions.
+    data, eps, delta, schema, bounds, budget, seed, progress
+        As in :func:`dpmodels.dp_ols`; "em" takes ``delta=0``.
+    q : float or list of float
+        Also called ``tau=``, ``quantiles=`` and ``probs=``.
+    method : {"em", "tree"}, optional
+        "em": the exponential mechanism, one draw a quantile. "tree": a noisy tree of counts, which
+        has every quantile, with intervals. None: "tree" for intervals or more than 10 quantiles,
+        else "em".
+    inference : bool
+        Whether intervals are wanted. ``inference=False`` gives the most accurate points.
+    **options
+        ``points=``: most points of the public grid, multiples of 1, 2 or 5 times a power of ten
+        inside the range (65 536 for "em", 4096 to 65 536 by n for "tree"); ``subset=``, ``level=``;
+        ``unit="person_id"``: each person counts once, by the shares of own rows.
+
+    Returns
+    -------
+    Fit
+        ``params`` are the quantiles, ``conf_int()`` their intervals.
+
+    Privacy
+    -------
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public. Charged: (eps, delta), before noise is drawn. How many values are missing is private.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_quantile("mdvis", dp.datasets.rand_hie(), q=[0.5, 0.9], eps=1, delta=0,
+    ...                          bounds={"mdvis": (0, 100)}, inference=False, seed=1)
+    >>> fit.params.to_dict()
+    {'q0.5(mdvis)': 1.0, 'q0.9(mdvis)': 7.0}
+    """
+    formula = quantile_formula(formula)
+    for word in ("tau", "quantiles", "probs"):  # of dp_quantreg, of dp_table, of R
+        q = options.pop(word, q)
+    return fit_formula(
+        "dp_quantile",
+        default=method or (lambda: Choice(*quantile_method(q, inference, delta))),
+        formula=formula,
+        data=data,
+        q=q,
+        eps=eps,
+        delta=delta,
+        method=method,
+        schema=schema,
+        bounds=bounds,
+        inference=inference,
+        budget=budget,
+        seed=seed,
+        progress=progress,
+        options=options,
+    )
+
+
+def test_arguments(formula: Any, test: Any) -> tuple[str, str]:
+    """Return the formula of a test and its method: a paired test is one of a difference."""
+    from dpmodels.models.table.hypotheses import check_name
+
+    check_first(formula)
+    check_name(test)
+    if callable(test):
+        text = str(formula)
+        return text if "~" in text else f"~ {text}", "subsample"
+    if test == "paired":
+        left, tilde, right = (part.strip() for part in str(formula).partition("~"))
+        if not (left and tilde and right) or right == "1":
+            raise RequestError(
+                f'test="paired" takes two measurements, as in "after ~ before"; got "{formula}"'
+            )
+        return f"I(({left}) - ({right})) ~ 1", "score"
+    return str(formula), "score"
+
+
+def plan_arguments(
+    formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
+) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
+    """Return what a plan of a test goes by."""
+    text, by_test = test_arguments(formula, options.get("test"))
+    return text, method or by_test, options, ()
+
+
+test_arguments.__test__ = False  # type: ignore[attr-defined]
+
+
+def dp_test(
+    formula: str,
+    data: Any,
+    *,
+    test: Any = None,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    mu0: float | None = None,
+    p: Any = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Fit:
+    """Test a hypothesis with differential privacy.
+
+    Parameters
+    ----------
+    formula : str
+        ``"wage ~ gender"`` (equal means), ``"change ~ 1"`` (one mean, against ``mu0=``),
+        ``"after ~ before"`` with ``test="paired"``, ``"~ smoker"`` (shares, against ``p=``),
+        ``"~ smoker * region"`` (independence of what is crossed, as in a table), ``"~ wage * age"``
+        (correlation of two numbers); ``+`` says the same.
+    data, eps, delta, schema, bounds, budget, seed, progress
+        As in :func:`dpmodels.dp_ols`.
+    test : str or function, optional
+        "t", "welch", "anova", "paired", "proportion", "chi2", "correlation"; default: what the
+        variables call for. A function ``f(table) -> p-value`` is run in random parts of the rows,
+        and the number of its rejections is tested (``delta=0`` will do).
+    mu0 : float, optional
+        Hypothesis of one mean; default 0.
+    p : float, list or mapping, optional
+        Hypothesis of the shares of one category; default: equal. A number is the share of the
+        second of two levels.
+    **options
+        ``level=`` (one minus the level of the test, in plans), ``subset=``; ``unit="person_id"``:
+        each person counts once, by the mean of own rows (no correlations); of a function
+        ``parts=``, ``a0=``. For ``dp.plan(..., verb="dp_test")``: ``effect=``, ``sd=``,
+        ``shares=``, from which it tells the power.
+
+    Returns
+    -------
+    Fit
+        ``fit.stats["p_value"]``, ``fit.summary()``, ``fit.tidy()``.
+
+    Notes
+    -----
+    "t" does not pool variances. The noise is in the variance of every statistic, so the level is
+    kept at any eps; what noise costs is power.
+
+    Privacy
+    -------
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public. Charged: (eps, delta), before noise is drawn. Group sizes and missing cells are private.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_test("mdvis ~ 1", dp.datasets.rand_hie(), mu0=3, eps=1, delta=1e-6,
+    ...                      bounds={"mdvis": (0, 20)}, seed=1)
+    >>> fit.stats["df"]
+    1.0
+    """
+    text, method = test_arguments(formula, test)
+    if method == "subsample":
+        given = {"mu0": mu0, "p": p}
+        extra = [name for name, value in given.items() if value is not None]
+        if extra:
+            raise RequestError(f"{extra[0]}= belongs to the tests by name; a function has its own")
+        chosen = {"test": test, **options}
+    else:
+        chosen = {"test": test, "mu0": mu0, "p": p, **options}
+    return fit_formula(
+        "dp_test",
+        text,
+        data,
+        budget=budget,
+        eps=eps,
+        delta=delta,
+        method=method,
+        default=method,
+        schema=schema,
+        bounds=bounds,
+        seed=seed,
+        progress=progress,
+        options=chosen,
+    )
+
+
+dp_test.__test__ = False  # type: ignore[attr-defined]
