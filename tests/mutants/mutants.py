@@ -1317,6 +1317,10 @@ _X = "dpmodels/exact/"
 _OF_QUERIES = tuple(
     Mutant(file, old, new, tests)
     for file, old, new, tests in (
+        (_X + "lemmas.py", 'math.sqrt((2.0 if relation == "replace" else 1.0) * parts)', "math.sqrt(parts)", (REPLAY, "-k", "objpert")),
+        (_X + "lemmas.py", "return GRID + 64.0 * n", "return 0.5 + 64.0 * n", (REPLAY, "-k", "npreg")),
+        (_M + "linear/eptr_release.py", ".at_least(detail.delta_f)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr.py",)),
+        (_M + "moments/joint.py", "people=True), rowmap.radius", "people=True), 1.0", ("tests/unit/models/moments/test_by_person.py",)),
         (_X + "prove.py", "apart = 2.0 * one\n", "apart = one\n", QUERIES),
         (_X + "prove.py", "return max(apart, _joined(norm, one, k)) if relation == \"replace\"", "return apart if relation == \"replace\"", QUERIES),
         (_X + "prove.py", "twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)", "twice = of.single + len(of.blocks), of.single + len(of.blocks)", ("tests/unit/exact/test_prove.py",)),

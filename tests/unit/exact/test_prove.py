@@ -109,7 +109,8 @@ def test_ranks_move_by_whole_steps():
     ("statistic", "relation", "norm"),
     [(Cells((3, 4), (0.6, 0.5)), "replace", "l2"), (Pair(), "replace", "l1"),
      (Objective(2), "replace", "l2"), (Sum(Ball(2)), "some", "l2"), (Sum(Ball(2)), "replace", "l3"),
-     (Along(2, (1.0,), (0.0,), 1.0, 1.0), "replace", "l2"), (Sum(Ball(2, 0.0)), "replace", "l2"),
+     (Along(2, (1.0,), (0.0,), 1.0, 1.0), "replace", "l2"),
+     (Along(2, (1.0,), (1.0,), 1.0, 0.0), "replace", "l2"), (Sum(Ball(2, 0.0)), "replace", "l2"),
      (Of("nothing", ()), "replace", "l2"), (Of("log residual", (2.0, 1.0, 1.0)), "replace", "l2")],
 )  # fmt: skip
 def test_what_has_no_proof_is_refused(statistic, relation, norm):
