@@ -63,7 +63,7 @@ def design_matrix(frame, formula, schema):
 def marked(fit, head):
     """Return which coefficients a note of a fit names that begins so."""
     out = np.zeros(len(fit.params), dtype=bool)
-    for note in fit.notes:
+    for note in fit._record.estimate.notes:  # of the method: a summary names fewer (few rows)
         if note.startswith(head) and ": " in note:
             listed = note.split(": ", 1)[1].split(". ")[0].split(", ")
             out |= np.array([name in listed for name in fit.params.index])

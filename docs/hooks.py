@@ -43,9 +43,9 @@ KINDS = (
 )  # fmt: skip
 BUILT_FROM = (
     "results.fit.Fit", "results.fit.Facts",
+    *(f"results.estimates.{name}" for name in ("Intervals", "Numbers", "JointTests")),
     *(f"results.capabilities.{name}" for name in (
-        "Intervals", "Numbers", "JointTests", "Means", "Predictions", "Updates", "NewReleases",
-        "MomentAnalyses",
+        "Means", "Predictions", "Updates", "NewReleases", "MomentAnalyses",
     )),
     "tables.table.Written", "tables.table.Shown", "tables.table.Result", "tables.table.Table",
 )  # fmt: skip

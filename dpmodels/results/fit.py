@@ -16,16 +16,13 @@ from dpmodels.quiet import quiet
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
 from dpmodels.results.capabilities import (
-    Held,
-    Intervals,
-    JointTests,
     Means,
     MomentAnalyses,
     NewReleases,
-    Numbers,
     Predictions,
     Updates,
 )
+from dpmodels.results.estimates import Held, Intervals, JointTests, Numbers
 from dpmodels.results.record import Record
 from dpmodels.tables import Written, also, own_names
 from dpmodels.tables import files as table_files

@@ -14,7 +14,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.results import formats as f
 from dpmodels.results import inference
-from dpmodels.results.capabilities import Intervals
+from dpmodels.results.estimates import Intervals
 from dpmodels.results.fit import Fit
 from dpmodels.results.formats import chosen, greek, labelled, pair
 from dpmodels.results.joint import AnovaTable, anova_table, checked_errors, joint_test

@@ -102,9 +102,9 @@ def test_no_result_lists_more_than_forty_names(made):
     """``Fit`` had more than 60 for every verb; a quantile had ``lasso_path``."""
     long = {name: len(listed(one)) for name, one in made.items() if len(listed(one)) > MOST}
     assert long == {}
-    from dpmodels.results import contrasts, fit, joint, side_by_side
+    from dpmodels.results import contrasts, estimates, fit, joint, side_by_side
 
-    for module in (can, fit, contrasts, joint, side_by_side):
+    for module in (can, estimates, fit, contrasts, joint, side_by_side):
         for cls in (c for c in vars(module).values() if inspect.isclass(c)):
             own = [n for n, v in vars(cls).items() if not n.startswith("_") and type(v) is not also]
             assert len(own) <= MOST, cls
