@@ -303,8 +303,8 @@ def _check_ending(
 
 
 def answered(
-    label: str, plan: Planned, stage: Callable[[Any, Ask], T], rows: Any, budget: Any,
-    seed: int | None, *, what: str = "",
+    label: str, plan: Planned, stage: Callable[[Any, Ask], T], rows: Callable[[], Any],
+    budget: Any, seed: int | None, *, what: str = "",
 ) -> tuple[Opened, T]:  # fmt: skip
     """Open the door and call the stage: the one way from a verb to private rows.
 
@@ -312,8 +312,10 @@ def answered(
     ----------
     label, plan, budget, seed, what
         As :func:`opened` takes them.
-    stage, rows
-        As :func:`released` takes them.
+    stage
+        As :func:`released` takes it.
+    rows : function
+        Makes what :func:`released` takes: nothing is opened before the charge.
 
     Returns
     -------
@@ -321,7 +323,7 @@ def answered(
         What was charged, and what the stage returned.
     """
     door = opened(label, plan, budget, seed, what=what)
-    return door, released(door, stage, rows)
+    return door, released(door, stage, rows())
 
 
 def row_count(source: Source, declared: int | None, name: str, *, asks_n: bool = True) -> int:

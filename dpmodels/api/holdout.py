@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from dataclasses import replace
@@ -126,7 +127,7 @@ def _released(
         raise RequestError("the held-out table has no rows")
     plan = plan_holdout(fit.design, n, parts, eps, delta)
     call = f"{fit.model}({fit.formula!r}).{label}"
-    rows = rows_of(source, n)
+    rows = functools.partial(rows_of, source, n)
     door, found = answered(call, plan, release, rows, budget, seed, what="the score is ")
     return replace(plan, guarantee=door.guarantee), found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -255,7 +256,7 @@ def dp_release(
     need_rows(source, "dp_release")
     plan = _plan(source, columns, eps, delta, schema, bounds, options, n)
     label = f"dp_release({', '.join(plan.layout.names)})"
-    rows = rows_of(source, plan.n)
+    rows = functools.partial(rows_of, source, plan.n)
     _, table = answered(label, plan, make_table, rows, budget, seed, what="the release is ")
     if table is None:
         raise NoReplyError(

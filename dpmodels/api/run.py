@@ -157,8 +157,8 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan[Any], Rel
             f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
         )
     backend = backend_of(plan)
-    rows = rows_of(
-        source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
+    rows = functools.partial(
+        rows_of, source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
         kinds=plan.design.kinds, seed=request.seed,
     )  # fmt: skip
     door, release = answered(

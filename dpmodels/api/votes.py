@@ -67,7 +67,7 @@ def dp_vote(
         raise RequestError("votes takes one vote a voter: a list, an array or a Series")
     plan = vote_plan(names, len(votes), eps, delta)
     door, (winner, stable, lower) = answered(
-        "dp_vote(...)", plan, release_winner, votes, budget, seed
+        "dp_vote(...)", plan, release_winner, lambda: votes, budget, seed
     )
     return VoteResult(names[winner], stable, lower, door.guarantee)
 
@@ -177,7 +177,7 @@ def dp_pate(
         eps=eps, delta=delta,
     )  # fmt: skip
     door, (labels, eps_total, order) = answered(
-        "dp_pate(...)", plan, release_labels, array, budget, seed
+        "dp_pate(...)", plan, release_labels, lambda: array, budget, seed
     )
     door.note(labels is not None)
     if labels is None:

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 
 from dpmodels.privacy.run import FLOAT_NOTE, RUNS_NOTE, SMOOTH_NOTE, TABLE_NOTE
 
-__all__ = ["OWN_PROOFS", "OwnProof", "own_proof", "own_proof_of"]
+__all__ = ["OF_ITS_OWN", "OWN_PROOFS", "OwnProof", "own_proof", "own_proof_of"]
+
+#: Begins what a guarantee says of such a proof.
+OF_ITS_OWN = "proof of its own"
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class OwnProof:
     @property
     def said(self) -> str:
         """What a guarantee says of it."""
-        return f"proof of its own: {self.name} ({self.theory[0]}, {self.theory[1]})"
+        return f"{OF_ITS_OWN}: {self.name} ({self.theory[0]}, {self.theory[1]})"
 
 
 _ALL = (

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.privacy.own_proofs import OF_ITS_OWN
 from dpmodels.registry import method_names, resolve
 from dpmodels.results import formats as f
 from dpmodels.results import inference
@@ -56,6 +57,7 @@ _WEIGHTS = (
     (35, ("Std. Error:",)),
     (30, ("Errors allow",)),
     (20, ("Not reported",)),
+    (17, (OF_ITS_OWN,)),
     (15, ("Normal approximation", "t (", "Method chosen", "Moments only", "One stage", "Two stages",
           "R-squared is")),
 )  # fmt: skip
@@ -83,7 +85,8 @@ def notes_of(record: Record) -> tuple[str, ...]:
         *promise,
         *_absent(record),
     ]
-    first = {" ".join(note.split()) for note in record.guarantee.notes}
+    conditions = (n for n in record.guarantee.notes if not n.startswith(OF_ITS_OWN))
+    first = {" ".join(note.split()) for note in conditions}
     said = dict.fromkeys(" ".join(note.split()) for note in parts if note)
     return tuple(sorted(said, key=lambda n: -100 if n in first else -_weight(n)))
 

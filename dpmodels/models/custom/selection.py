@@ -162,9 +162,7 @@ def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
     return (score, output) if math.isfinite(score) else (-math.inf, None)
 
 
-def _best(
-    plan: Choice, ask: Ask
-) -> tuple[Any, bool]:
+def _best(plan: Choice, ask: Ask) -> tuple[Any, bool]:
     """Run random candidates, as many as the coins say; return the output of the best score.
 
     With it whether a run was seeded: then nothing is promised, and which of them ran is told too.
@@ -190,7 +188,7 @@ def _chosen(
     call: str, plan: Choice, candidates: Sequence[Callable[..., Any]], budget: Any, seed: int | None
 ) -> tuple[Any, Guarantee]:
     """Charge, choose, and mark the choice where a candidate's noise was no noise."""
-    door, (best, seeded) = answered(call, plan, _best, candidates, budget, seed)
+    door, (best, seeded) = answered(call, plan, _best, lambda: candidates, budget, seed)
     if not seeded or door.guarantee.seeded:
         return best, door.guarantee
     door.remark(BEST_STEP, "NOT PRIVATE: a candidate was seeded")

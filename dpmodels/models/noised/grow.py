@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import weakref
 from collections.abc import Mapping
@@ -106,7 +107,7 @@ def appended(table: NoisyTable, new_data: Any, seed: int | None, budget: Any = N
         raise RequestError("the table to append has no rows")
     plan = Batch(table, batch_guarantee(table), table.n + n)
     label = f"append({', '.join(table.layout.names)})"
-    rows = rows_of(source, n)
+    rows = functools.partial(rows_of, source, n)
     door, made = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
     grown = table._grown(made.values, made.public, seeded=door.guarantee.seeded)
     return replace(grown, origins=(*table.origins, Origin(new_data)))
