@@ -35,7 +35,7 @@ import dpmodels as dp
 from dpmodels.models.linear.pmt import two_stages
 from dpmodels.models.linear.ssp import TWO_STAGE_RATIO
 from dpmodels.privacy.gdp import eps_gdp
-from dpmodels.scoring.guide import noise_ratio
+from dpmodels.scoring.rules import noise_ratio
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from common import data_folder, one_core, write

@@ -18,7 +18,7 @@ import pandas as pd
 
 import dpmodels as dp
 from dpmodels.models.linear import ssp
-from dpmodels.scoring.guide import guide_windows
+from dpmodels.scoring.rules import guide_windows
 from dpmodels.sources.windows import ALL_ROWS, Windows
 
 N = 1_000_000

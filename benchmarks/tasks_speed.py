@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 import dpmodels as dp
-from dpmodels.sources.keyed import Key
 from dpmodels.sources.piece import CONNECTED
+from dpmodels.sources.windows import Key
 
 
 def write(path, n):

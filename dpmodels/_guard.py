@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from dpmodels import _testing
-from dpmodels.allocator import hold_memory
 from dpmodels.errors import DPModelsError, PrivateStageError
-from dpmodels.quiet import quiet
+from dpmodels.quiet import hold_memory, quiet
 
 __all__ = ["guarded", "one_thread"]
 

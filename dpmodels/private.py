@@ -221,16 +221,15 @@ def rows_of(
     person : Person or None
         The unit, if it is a person: the rows then come person by person
         (:class:`dpmodels.sources.people.PeopleRows`), without a bar; or ``max_rows=`` of each, as
-        rows (:class:`dpmodels.sources.kept.CappedRows`).
+        rows (:class:`dpmodels.sources.people.CappedRows`).
     kinds : mapping
         Variables of the design, for capped rows.
     seed : int or None
         Of the call: which rows are kept is drawn.
     """
     from dpmodels.sources.crew import crew_for
-    from dpmodels.sources.kept import CappedRows
     from dpmodels.sources.ordered import SortedPeople
-    from dpmodels.sources.people import PeopleRows
+    from dpmodels.sources.people import CappedRows, PeopleRows
     from dpmodels.sources.rows import Rows
 
     if person is not None:

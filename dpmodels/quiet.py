@@ -7,15 +7,63 @@ the filters and the last one to close restores them.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from dpmodels.locks import Lock
+__all__ = ["Lock", "bars_are_secret", "hold_memory", "holding_memory", "no_bars", "quiet", "tell"]
 
-__all__ = ["bars_are_secret", "no_bars", "quiet", "tell"]
+
+# -- Locks that a forked child finds open: the thread that held one is not in the child
+
+
+_ALL: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+class Lock:
+    """A lock for ``with``, new in every forked child.
+
+    Parameters
+    ----------
+    again : bool
+        The thread that holds it may take it again.
+    """
+
+    def __init__(self, *, again: bool = False) -> None:
+        self._make = threading.RLock if again else threading.Lock
+        self.renew()
+        _ALL.add(self)
+
+    def renew(self) -> None:
+        """Forget who holds it."""
+        self._lock = self._make()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # forked inside the block: it is open already
+            self._lock.release()
+
+
+def _renew() -> None:
+    for lock in list(_ALL):
+        lock.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+# --
+
 
 _SECRET: ContextVar[bool] = ContextVar("dpmodels_no_bars", default=False)
 
@@ -65,3 +113,56 @@ def tell(*found: Warning) -> None:
         frame, level = frame.f_back, level + 1
     for warning in found:
         warnings.warn(warning, stacklevel=level)
+
+
+# -- Memory that blocks used stays with the process until the next block
+
+
+#: Bytes up to which freed arrays are kept; glibc learns nothing from arrays of more than 32 MiB.
+_KEPT = 1 << 24
+#: glibc: the names of its parameters, and what they are where nothing else is said.
+_TRIM, _MMAP = -1, -3
+_DEFAULT = 128 * 1024
+
+
+@functools.cache
+def hold_memory() -> None:
+    """Have glibc keep freed arrays: it goes by the largest one that was freed before.
+
+    That is what any program does which once frees an array of 16 MiB. Elsewhere nothing happens.
+    """
+    import numpy as np
+
+    np.empty(_KEPT // 8)
+
+
+@contextlib.contextmanager
+def holding_memory() -> Iterator[None]:
+    """Keep freed arrays for a while where glibc was told not to learn.
+
+    Dask tells its workers to give memory back at once (``MALLOC_TRIM_THRESHOLD_``). So it is
+    again afterwards.
+    """
+    said = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
+    tune = _mallopt() if said.isdigit() else None
+    if tune is None:
+        yield
+        return
+    tune(_TRIM, 2 * _KEPT)
+    tune(_MMAP, _KEPT)
+    try:
+        yield
+    finally:
+        tune(_TRIM, int(said))
+        tune(_MMAP, _DEFAULT)
+
+
+@functools.cache
+def _mallopt() -> Callable[[int, int], int] | None:
+    """Return glibc's ``mallopt``; None where there is none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    found: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
+    return found

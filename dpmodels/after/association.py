@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmodels.after.moments import SecondMoments
+from dpmodels.after.explained import SecondMoments
 from dpmodels.after.regression import regress, score
 from dpmodels.arrays import Array
 

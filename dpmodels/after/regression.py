@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmodels.after.explained import Explained, explained
-from dpmodels.after.moments import SecondMoments
+from dpmodels.after.explained import Explained, SecondMoments, explained
 from dpmodels.arrays import Array
 
 __all__ = ["RSquared", "Regression", "change", "chi2_upper_tail", "r_squared", "regress", "score"]

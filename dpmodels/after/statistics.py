@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpmodels.after.moments import SecondMoments
+from dpmodels.after.explained import SecondMoments
 from dpmodels.after.regression import UNUSABLE, r_squared, regress
 from dpmodels.arrays import Array
 

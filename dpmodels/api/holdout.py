@@ -20,9 +20,8 @@ from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
-    from dpmodels.models.holdout.release import HoldoutPlan
+    from dpmodels.models.holdout.release import HoldoutPlan, Predictor, Sums
     from dpmodels.models.holdout.report import Diagnosis, Score
-    from dpmodels.models.holdout.sums import Predictor, Sums
     from dpmodels.results import Fit
 
 __all__ = ["diagnose", "means", "score", "update"]
@@ -39,8 +38,8 @@ def score(
     budget: Any, seed: int | None,
 ) -> Score:  # fmt: skip
     """Release the performance of a fit on held-out rows; see ``Fit.score``."""
+    from dpmodels.models.holdout.release import ClassCounts, LossSums
     from dpmodels.models.holdout.report import auc_score, loss_score
-    from dpmodels.models.holdout.sums import ClassCounts, LossSums
 
     eps, delta = check_eps_delta(eps, delta, allow_pure=True)
     event = _checked_fit(fit)
@@ -73,9 +72,8 @@ def diagnose(
     fit: Fit, data: Any, *, eps: Any, delta: Any, bins: int, budget: Any, seed: int | None
 ) -> Diagnosis:
     """Release diagnostics of a fit on rows; see ``Fit.diagnose``."""
-    from dpmodels.models.holdout.release import noise_sd
+    from dpmodels.models.holdout.release import AtBounds, BinnedResiduals, noise_sd
     from dpmodels.models.holdout.report import diagnosis
-    from dpmodels.models.holdout.sums import AtBounds, BinnedResiduals
 
     eps, delta = check_eps_delta(eps, delta, allow_pure=True)
     event = _checked_fit(fit)
@@ -148,7 +146,7 @@ def _checked_fit(fit: Fit) -> bool:
 
 def _predictor(fit: Fit) -> Predictor:
     from dpmodels.families import LINKS
-    from dpmodels.models.holdout.sums import Predictor
+    from dpmodels.models.holdout.release import Predictor
 
     inverse = LINKS[fit.kind.link_name(fit.options)].inverse
     return Predictor(np.asarray(fit.params, dtype=float), inverse)

@@ -134,7 +134,7 @@ def plan(
     if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:
-        from dpmodels.planning.reach import power
+        from dpmodels.planning.plan import power
 
         return replace(result, advice=(*result.advice, *power(planned, n, float(eps), effect, sd)))
     if not isinstance(want, Mapping):
@@ -150,6 +150,6 @@ def plan(
             + did_you_mean(unknown[0], columns)
             + f" Columns: {', '.join(columns)}"
         )
-    from dpmodels.planning.reach import reach
+    from dpmodels.planning.plan import reach
 
     return replace(result, advice=(*result.advice, *reach(planned, n, float(eps), want)))

@@ -17,8 +17,7 @@ from dpmodels.errors import (
     SourceError,
     UtilityWarning,
 )
-from dpmodels.planning.capped import capped_plan
-from dpmodels.planning.size import check_size
+from dpmodels.planning.plan import capped_plan, check_size
 from dpmodels.private import (
     answered,
     checked,
@@ -31,9 +30,8 @@ from dpmodels.registry import backend_of
 
 if TYPE_CHECKING:
     from dpmodels.api.building import Designed
-    from dpmodels.estimate import Estimate
     from dpmodels.planning import Plan
-    from dpmodels.release import Release
+    from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
     from dpmodels.sources.adapt import Source
 
@@ -67,7 +65,7 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     plan = _finite(planned, "Nothing was read or charged")(request, call.design, n)
     plan = replace(plan, backend=backend, advice=(*plan.advice, *large))
     if plan.purchase is not None and n is not None:
-        from dpmodels.ranges.expected import purchase_advice
+        from dpmodels.ranges.parts import purchase_advice
 
         plan = replace(plan, advice=(*purchase_advice(plan.purchase, n), *plan.advice))
     if request.seed is not None or _testing.NOISE.get() is not None:

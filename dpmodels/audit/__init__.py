@@ -11,18 +11,22 @@ one: the proofs are in the theory notes.
 from dpmodels.audit.cases import (
     AuditCase,
     AuditReport,
+    SensitivityCheck,
     audit,
+    check_sensitivity,
+    corner_neighbours,
     register_case,
     uncovered,
 )
 from dpmodels.audit.mutants import MUTANTS, Mutant, flagged
-from dpmodels.audit.outcomes import EventCheck, ReleaseCheck, audit_events, audit_release
-from dpmodels.audit.sensitivity import (
-    SensitivityCheck,
-    check_sensitivity,
-    corner_neighbours,
+from dpmodels.audit.outcomes import (
+    EventCheck,
+    Finding,
+    ReleaseCheck,
+    audit_events,
+    audit_release,
+    clopper_pearson,
 )
-from dpmodels.audit.stats import Finding, clopper_pearson
 from dpmodels.audit.structure import (
     SentinelCheck,
     StructureCheck,

@@ -23,9 +23,8 @@ from dpmodels.audit import (
 )
 from dpmodels.audit.cases_scoring import BY_CELL, FAR, PASSES
 from dpmodels.exact.ask import Ask
-from dpmodels.exact.passes import Moments, moments_query
-from dpmodels.exact.queries import ball_map
-from dpmodels.exact.rowspace import identity_scale
+from dpmodels.exact.passes import Moments, ball_map, moments_query
+from dpmodels.exact.rowmap import identity_scale
 from dpmodels.models.linear.facts import Report, Stage
 from dpmodels.models.linear.outpert import output_sensitivity
 from dpmodels.models.linear.scores import release_scores
@@ -151,8 +150,7 @@ def _check(name: str, method: str, values: tuple[str, ...], pair: Any, **kw: Any
 
 def _one_step(name: str, mu: float) -> Guarantee:
     from dpmodels.privacy.gdp import eps_gdp
-    from dpmodels.privacy.mechanisms import Gaussian
-    from dpmodels.privacy.steps import Step
+    from dpmodels.privacy.mechanisms import Gaussian, Step
 
     return Guarantee((Step(name, Gaussian(mu)),), eps_gdp(mu, 1e-6) * (1 + 1e-9), 1e-6)
 

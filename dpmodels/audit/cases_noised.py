@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.audit import AuditCase, SentinelCheck, StructureCheck, register_case
-from dpmodels.audit.stats import Finding, delta_lower
+from dpmodels.audit.outcomes import Finding, delta_lower
 from dpmodels.exact.ask import Ask
 from dpmodels.models.noised.exact import _radial
 from dpmodels.models.noised.make import noised_rows

@@ -24,7 +24,7 @@ from dpmodels.audit import (
     register_case,
     verb_case,
 )
-from dpmodels.exact.columns import column_sums
+from dpmodels.exact.features import column_sums
 from dpmodels.exact.gram import gram
 from dpmodels.exact.prove import reach
 from dpmodels.exact.rowmap import STEPS
@@ -36,19 +36,19 @@ from dpmodels.models.components.pca import (
     projector_sensitivity,
     working_map,
 )
-from dpmodels.models.glm.losses import LogisticLoss, Loss, PoissonLoss
+from dpmodels.models.glm.lattice import LogisticLoss, Loss, PoissonLoss
 from dpmodels.models.glm.newton import WorkingRows, evaluate
-from dpmodels.models.glm.perturbation import logistic_profile, two_sided_profile
-from dpmodels.models.glm.release import information_sums
-from dpmodels.models.glm.selfconcordant import (
+from dpmodels.models.glm.perturbation import (
     curvature_sensitivity,
     displacement,
     hessian_rdp,
+    logistic_profile,
+    two_sided_profile,
 )
-from dpmodels.models.linear.gptr_bounds import log_residual_sensitivity
+from dpmodels.models.glm.release import information_sums
+from dpmodels.models.linear.gptr_bounds import largest_m, log_residual_sensitivity
 from dpmodels.models.linear.posterior import d_add, d_rem, largest_s
-from dpmodels.models.linear.score_perturbation import largest_m
-from dpmodels.privacy.curves import gdp_curve
+from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Binary, Real, Schema

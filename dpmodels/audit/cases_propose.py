@@ -92,8 +92,7 @@ _OLS_SENSITIVITY = (
 def _one_step(name: str, mu: float) -> Guarantee:
     """Return the guarantee of a single Gaussian step, at delta = 1e-6."""
     from dpmodels.privacy.gdp import eps_gdp
-    from dpmodels.privacy.mechanisms import Gaussian
-    from dpmodels.privacy.steps import Step
+    from dpmodels.privacy.mechanisms import Gaussian, Step
 
     return Guarantee((Step(name, Gaussian(mu)),), eps_gdp(mu, 1e-6) * (1 + 1e-9), 1e-6)
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.audit import ReleaseCheck
+from dpmodels.audit.cases import AuditCase, register_case
+from dpmodels.audit.verbs import verb_case
 from dpmodels.exact.ask import Ask
 from dpmodels.exact.passes import Kept
 from dpmodels.exact.rowmap import UnitScale
@@ -17,17 +19,18 @@ from dpmodels.formula.program import Program
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.run import Run
+from dpmodels.schema import Binary, Real, Schema
 from dpmodels.scoring.cells import CellPass, CellPasses
 from dpmodels.scoring.engine import Chain, plan_scoring, steps
-from dpmodels.scoring.manner import LEAST_SQUARES as FEW_COLUMNS
-from dpmodels.scoring.manner import WIDE_LEAST_SQUARES, Manner
 from dpmodels.scoring.release import ask_pass
-from dpmodels.scoring.rules import LINEAR, PassPlan, plan_pass
+from dpmodels.scoring.rules import LEAST_SQUARES as FEW_COLUMNS
+from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, Manner, PassPlan, plan_pass
 from dpmodels.scoring.score import Expectile, LeastSquares, Score
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, PassSums, ScorePass
 
 __all__ = ["BY_CELL", "FAR", "PASSES", "WEIGHTED", "release_of"]
+
 
 LEAST_SQUARES = LeastSquares()
 
@@ -121,3 +124,39 @@ FAR = (
     _pass(2, LEAST_SQUARES, manner=WIDE_LEAST_SQUARES),
     _pass(2, LEAST_SQUARES, manner=WIDE_LEAST_SQUARES, cells=True),
 )
+
+
+# -- Audits of the scoring methods of families, quantiles and robust losses
+
+
+_BOUNDS = {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
+_EVENT = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Binary())
+
+
+def frame(n: int, binary: bool) -> Any:
+    """Return a synthetic table."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1, 1, size=(2, n))
+    y = a - 0.5 * b + 0.3 * rng.normal(size=n)
+    return pd.DataFrame({"a": a, "b": b, "y": (y > 0).astype(int) if binary else y})
+
+
+def _huber(data: Any) -> Any:
+    import dpmodels as dp
+
+    return dp.dp_mest("huber", "y ~ a + b", data, eps=4.0, delta=1e-6, bounds=_BOUNDS)
+
+
+_CALL: dict[str, Any] = {"eps": 4.0, "delta": 1e-6}
+_CASES = {
+    "dp_glm": verb_case("dp_glm", "scoring", "y ~ a + b", frame(300, True), schema=_EVENT, **_CALL),
+    "dp_quantreg": verb_case(
+        "dp_quantreg", "scoring", "y ~ a + b", frame(300, False), bounds=_BOUNDS, **_CALL
+    ),
+    "dp_mest": verb_case("dp_mest", "scoring", "", frame(300, False), call=_huber),
+}
+for _verb, _case in _CASES.items():
+    register_case("scoring", _verb, AuditCase(release=WEIGHTED))
+    register_case("scoring", _verb, _case)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.audit.outcomes import Finding
 from dpmodels.audit.queries import Asked, holds, noise_ratio, reach_ratio, recorded
 from dpmodels.audit.replay import rows_for
-from dpmodels.audit.stats import Finding
 from dpmodels.errors import DPModelsError
 from dpmodels.exact.lemmas import Of
 from dpmodels.exact.prove import rank_reach

@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.audit.outcomes import audit_events, audit_release
-from dpmodels.audit.sensitivity import check_sensitivity, corner_neighbours
-from dpmodels.audit.stats import Finding
+from dpmodels.audit.cases import check_sensitivity, corner_neighbours
+from dpmodels.audit.outcomes import Finding, audit_events, audit_release
 from dpmodels.privacy.gdp import mu_gdp, upper_quantile
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step
 from dpmodels.privacy.run import Run
-from dpmodels.privacy.steps import Step
 
 __all__ = ["MUTANTS", "Mutant", "flagged"]
 

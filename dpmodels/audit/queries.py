@@ -41,10 +41,9 @@ from dpmodels.exact.statistics import (
     Sum,
     Tree,
 )
-from dpmodels.privacy.mechanisms import Pure
+from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import ROUND_UP, Run
-from dpmodels.privacy.steps import Step
 from dpmodels.quiet import quiet
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.privacy.mechanisms import Pure
+from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.privacy.steps import Step
 from dpmodels.quiet import quiet
 
 if TYPE_CHECKING:
@@ -271,8 +270,7 @@ def rows_for(
     have any length.
     """
     from dpmodels.sources.adapt import DictSource
-    from dpmodels.sources.kept import CappedRows
-    from dpmodels.sources.people import PeopleRows
+    from dpmodels.sources.people import CappedRows, PeopleRows
     from dpmodels.sources.rows import Rows
 
     n = len(next(iter(data.values())))

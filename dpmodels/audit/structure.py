@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpmodels.audit.stats import Finding
+from dpmodels.audit.outcomes import Finding
 
 __all__ = ["SentinelCheck", "StructureCheck", "check_structure", "sentinel_search"]
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dpmodels.datasets.rand import rand_hie
-from dpmodels.datasets.wine import wine
+from dpmodels.datasets.rand import rand_hie, wine
 
 __all__ = ["rand_hie", "wine"]

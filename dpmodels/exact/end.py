@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.products import squares
-from dpmodels.formula.clip import clip_cells
+from dpmodels.formula.coerce import clip_cells
 
 __all__ = [
     "LEAST",

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
-from dpmodels.exact.solution import float_allowance
+from dpmodels.exact.symmetric import float_allowance
 
 __all__ = ["GRID", "LEMMAS", "Lemma", "Of"]
 

@@ -6,6 +6,7 @@ route adds up (dense, counted, by cell, by person) is a public function of desig
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,17 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.gram import gram_over
 from dpmodels.exact.people import PeopleGramOf
-from dpmodels.exact.rowmap import OneFirst, RowMap, WithOne
+from dpmodels.exact.prove import (
+    INTERCEPT_WEIGHTS,
+    count_weight,
+    intercept_sensitivity,
+    noise_of,
+    separate_weights,
+)
+from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, WithOne
 from dpmodels.exact.sets import Ball, Box, Hull, Trace
-from dpmodels.exact.statistics import Gram
+from dpmodels.exact.statistics import Gram, Split
+from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.sources.summed import counted, sampled, summed
 
 if TYPE_CHECKING:
@@ -32,9 +41,12 @@ __all__ = [
     "Moments",
     "Sample",
     "Sums",
+    "ball_map",
+    "ball_sd",
     "first_array",
     "moments_query",
     "set_of",
+    "split_query",
     "whole_matrix",
 ]
 
@@ -156,3 +168,59 @@ def whole_matrix(found: Any) -> Added:
 def moments_query(over: Moments, *, radius: float = 1.0) -> Query:
     """Return the query of all moments of a map into one set; ``radius``: what a radius is worth."""
     return Query(Gram(over.set), over, whole_matrix, unit=radius * radius)
+
+
+# -- Second moments as queries: rows scaled into a ball, or with separate bounds on x and y
+
+
+Mechanism = Gaussian | Pure
+
+
+def ball_map(
+    unit: UnitScale, radius: float, matrix: Array | None, relation: str = "replace",
+    *, people: bool = False,
+) -> RowMap:  # fmt: skip
+    """Return the row map ``z = min(1, R/|w|) w``, ``w = matrix (scale z + shift)``.
+
+    ``people``: the ball is that of the trace of a person's rows.
+    """
+    q = len(unit.scale)
+    return RowMap(unit, np.full(q, radius), ball=q, radius=radius, matrix=matrix)
+
+
+def ball_sd(mechanism: Mechanism, radius: float, q: int, relation: str) -> float:
+    """Return s: the noise scale of ``sum z z'`` in svec coordinates.
+
+    Laplace (pure eps): ``s = 2 b_L``, the scale with the same variance off the diagonal.
+    """
+    sd = float(noise_of(Gram(Ball(q)), mechanism, relation)[0]) * radius**2
+    return 2.0 * sd if isinstance(mechanism, Pure) else sd
+
+
+def split_query(p: int, square: float, *, known: bool, relation: str, r2: float) -> Split:
+    """Choose the weights of the moments of rows with separate bounds on x and y.
+
+    Parameters
+    ----------
+    p : int
+        Coefficients, intercept included.
+    square : float
+        Bound on the squared norm of the slopes in unit rows.
+    known : bool
+        The first column is an intercept that every complete row has: sums and count are cells.
+    relation : {"replace", "add-remove"}
+    r2 : float
+        Public guess of the R-squared.
+    """
+    rx, ry = math.sqrt(square), 1.0
+    if known:
+        a, b, c, e, f = INTERCEPT_WEIGHTS
+        if relation == "replace":
+            # the largest at which the count of complete rows joins for free
+            k = count_weight(intercept_sensitivity(a, b, c, e, f), a, b, c, e, f)
+        else:
+            k = math.sqrt(5.0)
+        return Split(p, True, (a, b, c, e, f, k), rx, ry)
+    ratio = (p + 1.0) / (2.0 * p) * r2 * rx**2 / ry**2
+    a, b, c, _ = separate_weights(ratio)
+    return Split(p, False, (a, b, c, 0.0, 0.0, 0.0), rx, ry)

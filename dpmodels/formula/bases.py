@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.errors import did_you_mean
-from dpmodels.formula import intervals as iv
+from dpmodels.formula import functions as iv
 from dpmodels.formula.compile import compile_scalar
 from dpmodels.formula.nodes import Array, Basis, Env, Factor, Node, constant
 from dpmodels.formula.refuse import need_range, refused_private, refused_state

@@ -10,7 +10,8 @@ import numpy as np
 
 from dpmodels.errors import FormulaError, choice, shown
 from dpmodels.formula import formulaic_terms as fx
-from dpmodels.formula import intervals as iv
+from dpmodels.formula import functions as iv
+from dpmodels.formula.calls import compile_call
 from dpmodels.formula.cells import CellProgram, CellSource, as_cell
 from dpmodels.formula.columns import (
     atom_of,
@@ -23,12 +24,10 @@ from dpmodels.formula.columns import (
     weighted,
     weighted_term,
 )
-from dpmodels.formula.compile import compile_factor, compile_scalar
+from dpmodels.formula.compile import compile_factor, compile_scalar, remembered
 from dpmodels.formula.design import Column, Design, TermInfo
-from dpmodels.formula.language import compile_call
 from dpmodels.formula.nodes import Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product, Program, rules
-from dpmodels.formula.remembered import remembered
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.syntax import Context, parse_expression
 from dpmodels.formula.walk import needed_variables

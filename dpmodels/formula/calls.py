@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.formula import intervals as iv
+import dpmodels.formula.bases
+import dpmodels.formula.categories  # noqa: F401  (both register words)
+from dpmodels.formula import functions as iv
 from dpmodels.formula.compile import combine, compile_scalar
-from dpmodels.formula.functions import FUNCTIONS, Rowwise
+from dpmodels.formula.functions import FUNCTIONS, REGISTERED, Rowwise
 from dpmodels.formula.nodes import Array, Env, Factor, Node, constant
-from dpmodels.formula.syntax import Context, overflow, pretty, word
+from dpmodels.formula.refuse import refused_call
+from dpmodels.formula.syntax import CALLS, Context, call_name, overflow, pretty, word
 
-__all__ = ["elementwise", "registered"]
+__all__ = ["compile_call", "elementwise", "registered"]
 
 
 def only_positional(node: ast.Call, name: str, count: int, ctx: Context) -> list[ast.expr]:
@@ -140,3 +143,22 @@ def _offset(node: ast.Call, ctx: Context) -> Factor:
         "offset() is a term by itself, on the right-hand side: y ~ x + offset(z); it cannot be "
         "inside another expression or an interaction"
     )
+
+
+# -- The whole language of formulas: a call is one of its words, or refused
+
+
+def compile_call(node: ast.Call, ctx: Context) -> Factor:
+    """Compile a call, or refuse it."""
+    name = call_name(node.func)
+    if any(isinstance(a, ast.Starred) for a in node.args) or any(
+        k.arg is None for k in node.keywords
+    ):
+        raise ctx.refuse(f"{pretty(node, ctx)}: starred arguments are not allowed")
+    if name in CALLS:
+        return CALLS[name](node, ctx)
+    if name in FUNCTIONS:
+        return elementwise(node, name, ctx)
+    if name in REGISTERED:
+        return registered(node, REGISTERED[name], ctx)
+    raise refused_call(node, name, ctx)

@@ -18,7 +18,8 @@ import numpy as np
 from dpmodels.quiet import quiet
 from dpmodels.variables import Binary, Levels, Text, Variable
 
-__all__ = ["coerce", "coerce_all", "hash_text"]
+__all__ = ["clip_cells", "coerce", "coerce_all", "hash_text"]
+
 
 _TRUE = {"true": 1.0, "false": 0.0}
 
@@ -450,3 +451,17 @@ def hash_text(cell: Any) -> int:
     text = cell if isinstance(cell, str) else _printed(cell)
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
+
+
+# -- The ufunc behind ``np.clip``, without its wrappers: they take longer than clipping a block
+
+
+def _found() -> Any:
+    for core in ("_core", "core"):
+        ufunc = getattr(getattr(getattr(np, core, None), "umath", None), "clip", None)
+        if isinstance(ufunc, np.ufunc):
+            return ufunc
+    return np.clip
+
+
+clip_cells = _found()

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmodels.errors import FormulaError, did_you_mean, shown
 from dpmodels.formula import formulaic_terms as fx
-from dpmodels.formula import intervals as iv
+from dpmodels.formula import functions as iv
 from dpmodels.formula.design import Column, TermInfo
 from dpmodels.formula.nodes import Basis, Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product

@@ -8,21 +8,31 @@ with a correction.
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dpmodels.errors import did_you_mean
-from dpmodels.formula import intervals as iv
+from dpmodels.formula import functions as iv
+from dpmodels.formula.functions import REGISTERED
 from dpmodels.formula.nodes import Array, Cat, Env, Factor, Node, constant
 from dpmodels.formula.refuse import refused_name, refused_node
+from dpmodels.formula.schema import Schema
 from dpmodels.formula.syntax import Context, literal, overflow, pretty
 from dpmodels.variables import Levels, Text
 
-__all__ = ["combine", "compile_factor", "compile_scalar", "variable_cat", "variable_name"]
+__all__ = [
+    "combine",
+    "compile_factor",
+    "compile_scalar",
+    "remembered",
+    "variable_cat",
+    "variable_name",
+]
 
 
 def variable_name(node: ast.expr, ctx: Context) -> str | None:
@@ -304,3 +314,40 @@ def _logical(a: Node, b: Node, both: bool, ctx: Context) -> Node:
         a.variables | b.variables,
         boolean=True,
     )
+
+
+# -- Designs that were compiled lately, by the text of what they were compiled from
+
+
+#: Designs of each kind that are kept, and characters of a schema beyond which none is.
+_MOST, _LONGEST = 16, 100_000
+
+Build = TypeVar("Build", bound=Callable[..., Any])
+
+
+def remembered(build: Build) -> Build:
+    """Return the function with a memory of its last designs.
+
+    Notes
+    -----
+    **Privacy.** The key is the text of public arguments (``repr`` tells 1, 1.0 and True apart, as
+    equality does not), and the functions that were registered. No row has been read when a design
+    is made.
+    """
+    kept: dict[Any, Any] = {}
+
+    @functools.wraps(build)
+    def found(formula: Any, schema: Any, **options: Any) -> Any:
+        text = repr(schema) if isinstance(schema, Schema) else ""
+        if not isinstance(formula, str) or not 0 < len(text) <= _LONGEST:
+            return build(formula, schema, **options)
+        key = (formula, text, repr(sorted(options.items())), tuple(REGISTERED.values()))
+        design = kept.pop(key, None)
+        if design is None:
+            design = build(formula, schema, **options)
+        kept[key] = design  # the last one used stands last
+        for oldest in [*kept][:-_MOST]:
+            kept.pop(oldest, None)
+        return design
+
+    return found  # type: ignore[return-value]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.errors import FormulaError, choice, did_you_mean
-from dpmodels.formula.factors import FactorInfo
-from dpmodels.formula.intervals import Interval, magnitude
+from dpmodels.formula.functions import Interval, magnitude
+from dpmodels.formula.grid import FactorInfo
 from dpmodels.formula.schema import Schema
 from dpmodels.variables import LARGEST, Variable
 
@@ -369,7 +369,7 @@ class Design:
         -----
         **Privacy.** ``new`` is the caller's own; nothing of it is kept.
         """
-        from dpmodels.formula.predict import matrix
+        from dpmodels.formula.cells import matrix
 
         return matrix(self, new, outside)
 

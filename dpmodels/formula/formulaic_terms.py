@@ -27,7 +27,7 @@ from dpmodels.formula.plain import (
     plain_layout,
     plain_terms,
 )
-from dpmodels.formula.powers import capped_powers
+from dpmodels.formula.syntax import capped_powers
 from dpmodels.quiet import quiet
 
 __all__ = [

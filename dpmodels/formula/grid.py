@@ -23,7 +23,8 @@ from dpmodels.variables import Binary, Levels, Variable
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["MOST_CELLS", "Grid", "grid_of"]
+__all__ = ["MOST_CELLS", "FactorInfo", "Grid", "grid_of"]
+
 
 #: Combinations of levels up to which rows are counted by cell.
 MOST_CELLS = 4096
@@ -123,9 +124,7 @@ def _grid(design: Design) -> Grid | None:
     table, void = _cells(design, program, inner, places, dict(zip(names, variables, strict=True)))
     clips, finals = design.limits(numbers)
     d = design.p - len(places)
-    rows = replace(
-        program, products=_moved(outer), columns=d, numeric=(slice(0, len(numbers)),)
-    )
+    rows = replace(program, products=_moved(outer), columns=d, numeric=(slice(0, len(numbers)),))
     binary = tuple(isinstance(v, Binary) for v in variables)
     return Grid(table, void, numbers, tuple(names), sizes, binary, rows, clips, finals)
 
@@ -176,3 +175,27 @@ def _cells(
     table = np.zeros((design.q, K))
     table[list(places)] = out
     return table, void
+
+
+# -- Factors with many levels: what the counting path of a Gram matrix needs to know
+
+
+@dataclass(frozen=True)
+class FactorInfo:
+    """The dummies of a main effect or of an interaction.
+
+    Attributes
+    ----------
+    name : str
+        Term.
+    columns : slice
+        Buffer rows it stands for; code c is row ``columns.start + c``, code -1 none of them.
+    """
+
+    name: str
+    columns: slice
+
+    @property
+    def width(self) -> int:
+        """Number of dummies."""
+        return int(self.columns.stop - self.columns.start)

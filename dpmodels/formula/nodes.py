@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpmodels.formula.intervals import Interval
+from dpmodels.formula.functions import Interval
 
 __all__ = ["Array", "Basis", "Cat", "Env", "Factor", "Node"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dpmodels.errors import FormulaError, did_you_mean
 from dpmodels.formula.formulaic_terms import parse
 from dpmodels.formula.functions import REGISTERED
-from dpmodels.formula.spelling import refuse_r
+from dpmodels.formula.refuse import refuse_r
 from dpmodels.formula.syntax import literal, parse_expression
 from dpmodels.variables import Levels, Text, Variable
 
@@ -136,7 +136,7 @@ def _needed(
                 shown = ", ".join(map(str, known[:12])) + (", ..." if len(known) > 12 else "")
                 where = _where(name, formula, {"subset": subset, "weights": weights})
                 raise FormulaError(
-                    f'{name!r} in {where} is not a column.{did_you_mean(name, known)} '
+                    f"{name!r} in {where} is not a column.{did_you_mean(name, known)} "
                     f"Columns: {shown}"
                 )
     return tuple(names)

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import BudgetError, BudgetExceededError
-from dpmodels.privacy.convert import gaussian_form, gaussian_replace, pair_replace
 from dpmodels.privacy.gdp import delta_gdp, eps_gdp, mu_gdp, mu_of_pure
+from dpmodels.privacy.group import gaussian_form, gaussian_replace, pair_replace
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
 from dpmodels.units.person import column_of, named
 

@@ -8,15 +8,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from dpmodels.privacy.gdp import eps_gdp, mu_gdp
-from dpmodels.privacy.mechanisms import Approximate, Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.gdp import eps_gdp, mu_gdp, mu_of_pure, upper_quantile
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step
+
+if TYPE_CHECKING:
+    from dpmodels.privacy.mechanisms import Step
 
 __all__ = [
-    "charged", "gaussian_rows", "is_gaussian", "pair_of_people", "pair_of_rows",
-    "profile_of_people", "rho_of_people",
-]  # fmt: skip
+    "add_remove_request",
+    "charged",
+    "gaussian_form",
+    "gaussian_replace",
+    "gaussian_rows",
+    "is_gaussian",
+    "pair_of_people",
+    "pair_of_rows",
+    "pair_replace",
+    "profile_of_people",
+    "replace_delta",
+    "rho_of_people",
+]
+
 
 #: What root finders may lose.
 _SHORT = 1.0 - 1e-10
@@ -118,3 +132,62 @@ def charged(
             reply_test=any(s.reply_test for s in steps),
         ),
     )
+
+
+# -- Conversions between neighbouring relations, each with its proof in theory.md, section 5
+
+
+def pair_replace(eps: float, delta: float) -> tuple[float, float]:
+    """Return the replace-one pair (2 eps, (1 + e^eps) delta) of an add/remove (eps, delta)."""
+    return 2.0 * eps, min(1.0, (1.0 + math.exp(eps)) * delta)
+
+
+def add_remove_request(eps: float, delta: float) -> tuple[float, float]:
+    """Return the add/remove pair to ask for so that replace-one (eps, delta) follows."""
+    return eps / 2.0, delta / (1.0 + math.exp(eps / 2.0))
+
+
+def gaussian_replace(mu: float, failure: float) -> tuple[float, float]:
+    """Return (2 mu, failure') of an add/remove curve dG(eps; mu) + failure, all real eps.
+
+    failure' = failure + Phi(Phi^{-1}(failure) + mu).
+    """
+    from scipy.special import ndtr
+
+    if failure <= 0:
+        return 2.0 * mu, 0.0
+    if failure >= 1:
+        return 2.0 * mu, 1.0
+    return 2.0 * mu, min(1.0, failure + float(ndtr(mu - upper_quantile(failure))))
+
+
+def gaussian_form(steps: tuple[Step, ...]) -> tuple[float, float] | None:
+    """Return (mu, failure) with curve <= dG(eps; mu) + failure, or None."""
+    from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+
+    mu2 = failure = 0.0
+    for step in steps:
+        m = step.mechanism
+        failure += step.failure
+        if isinstance(m, Gaussian):
+            mu2 += m.mu**2
+        elif isinstance(m, (Pure, Approximate)):
+            mu2 += mu_of_pure(m.eps) ** 2
+            failure += m.delta if isinstance(m, Approximate) else 0.0
+        else:
+            return None
+    return math.sqrt(mu2), failure
+
+
+def replace_delta(
+    steps: tuple[Step, ...], eps: float, add_remove: Callable[[float], float]
+) -> float:
+    """Return a replace-one delta(eps) of steps proved under add/remove: the smaller bound."""
+    from dpmodels.privacy.gdp import delta_gdp
+
+    bound = (1.0 + math.exp(min(700.0, eps / 2.0))) * add_remove(eps / 2.0)
+    form = gaussian_form(steps)
+    if form is not None:
+        mu, failure = gaussian_replace(*form)
+        bound = min(bound, delta_gdp(eps, mu) + failure)
+    return min(1.0, bound)

@@ -11,8 +11,7 @@ from typing import Any
 from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
 from dpmodels.privacy.composition import Parts, eps_of_curve, parts_of
 from dpmodels.privacy.group import charged
-from dpmodels.privacy.mechanisms import Approximate, mechanism_from_dict, mechanism_to_dict
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Approximate, Step, mechanism_from_dict, mechanism_to_dict
 from dpmodels.units.person import column_of, named
 
 __all__ = ["RELATIONS", "Guarantee", "joint", "neighbours_of"]
@@ -110,7 +109,7 @@ class Guarantee:
     def delta_at(self, eps: float) -> float:
         """Return delta(eps) of the composed steps."""
         if self._converted:
-            from dpmodels.privacy.convert import replace_delta
+            from dpmodels.privacy.group import replace_delta
 
             return replace_delta(self.steps, eps, self._parts.delta)
         return self._parts.delta(eps)

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import BudgetError, RequestError, choice
-from dpmodels.locks import Lock
 from dpmodels.privacy.account import Account, Remaining
-from dpmodels.privacy.charge import Charge, checked_number, checked_unit, new_account
 from dpmodels.privacy.guarantee import Guarantee, joint
+from dpmodels.privacy.store import Charge, checked_number, checked_unit, new_account
+from dpmodels.quiet import Lock
 from dpmodels.tables import Shown
 from dpmodels.tables.table import FORMATS
 

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dpmodels.privacy.guarantee import neighbours_of
-from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure, Step
 from dpmodels.tables import RULE, Column, Layout, Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.privacy.charge import Charge
     from dpmodels.privacy.ledger import Budget, Ledger
+    from dpmodels.privacy.store import Charge
 
 __all__ = ["frame", "kind_of", "of_budget", "of_call"]
 
@@ -125,7 +124,7 @@ def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
 
 def of_call(ledger: Ledger) -> Table:
     """Lay out the ledger of one call."""
-    from dpmodels.privacy.charge import Charge
+    from dpmodels.privacy.store import Charge
 
     g = ledger.guarantee
     columns, rows = _lines([Charge(1, "", ledger.call, g, notes=ledger.notes)])

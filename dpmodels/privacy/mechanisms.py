@@ -23,6 +23,7 @@ __all__ = [
     "Mechanism",
     "Profile",
     "Pure",
+    "Step",
     "mechanism_from_dict",
     "mechanism_to_dict",
     "rdp_delta",
@@ -93,7 +94,7 @@ _TILT = "dpmodels.models.glm.perturbation"
 _CURVES: dict[str, Callable[..., float] | str] = {
     "best of geometric runs": "dpmodels.models.custom.selection:geometric_rdp",
     "best of poisson runs": "dpmodels.models.custom.selection:poisson_rdp",
-    "hessian-shaped sample": "dpmodels.models.glm.selfconcordant:tested_rdp",
+    "hessian-shaped sample": "dpmodels.models.glm.perturbation:tested_rdp",
     "jl": "dpmodels.models.linear.jl:jl_curve",
     "objective perturbation, add-remove": _TILT + ":add_remove_curve",
     "objective perturbation, replace": _TILT + ":replace_curve",
@@ -285,3 +286,37 @@ def mechanism_from_dict(saved: dict[str, Any]) -> Mechanism:
         return Approximate(saved["eps"], saved["delta"])
     parameters = tuple((str(k), v) for k, v in saved["parameters"])
     return {"profile": Profile, "rdp": RDP}[kind](saved["name"], parameters)
+
+
+# -- A step: one declared mechanism of a plan, under the name the ledger prints
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of the ledger.
+
+    Attributes
+    ----------
+    name : str
+        What is released ("scale matrix", "coefficients", ...); unique within a plan.
+    mechanism : Gaussian, Pure, Approximate, Profile or RDP
+        The curve that this step is charged with.
+    share : float or None
+        Share of the method's currency (mu^2 for Gaussian plans), for printing.
+    failure : float
+        Probability that the step adds outright (a (0, delta) part), in addition to the curve.
+    reply_test : bool
+        True if the step can end in "no reply".
+    conditional : bool
+        True if an answer before it may make it needless (it is charged all the same).
+    label : str
+        Kind as printed in the ledger; empty: derived from the mechanism.
+    """
+
+    name: str
+    mechanism: Mechanism
+    share: float | None = None
+    failure: float = 0.0
+    reply_test: bool = False
+    label: str = ""
+    conditional: bool = False

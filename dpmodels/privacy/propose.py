@@ -8,11 +8,12 @@ noise. The guarantee is (eps_t + eps_r, delta): delta is the maximum of two case
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from dpmodels.privacy.chance import Chance
 from dpmodels.privacy.gdp import agm
 
 __all__ = [
+    "Chance",
     "integer_coin",
     "laplace_test_probability",
     "paper_midpoint",
@@ -20,6 +21,33 @@ __all__ = [
     "reply_probability",
     "split_midpoint",
 ]
+
+
+# -- A probability that knows its complement
+
+
+class Chance(float):
+    """A probability p with ``complement`` = 1 - p to full relative accuracy.
+
+    Parameters
+    ----------
+    p, complement : float
+        At least one of them is small, and exact as given; they sum to 1 up to rounding.
+    """
+
+    complement: float
+
+    def __new__(cls, p: float, complement: float | None = None) -> Chance:
+        """Make the pair; ``complement=None`` takes ``p`` as it is."""
+        out = super().__new__(cls, p)
+        out.complement = 1.0 - p if complement is None else complement
+        return out
+
+    def __getnewargs__(self) -> Any:
+        return float(self), self.complement
+
+
+# --
 
 
 def split_midpoint(eps_t: float, delta: float) -> float:

@@ -16,11 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError
-from dpmodels.privacy.exponential import drawn_from, exponential_weights
 from dpmodels.privacy.gdp import upper_quantile
-from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure
-from dpmodels.privacy.noise import NoiseSource
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, Step
+from dpmodels.privacy.noise import NoiseSource, drawn_from, exponential_weights
 
 __all__ = [
     "FLOAT_NOTE", "FLOAT_NOTES", "ROUND_UP", "RUNS_NOTE", "SMOOTH_NOTE", "TABLE_NOTE", "Run",

@@ -11,7 +11,7 @@ ledger, or an older copy of this one, lies under its path, the next operation is
 is resolved once, so a change of the working directory changes nothing.
 
 Three things hold a file to what was committed. A file beside it lists the charges
-(:mod:`~dpmodels.privacy.witness`), so that an older copy, a stale journal or an emptied file is
+(:mod:`~dpmodels.privacy.store`), so that an older copy, a stale journal or an emptied file is
 noticed by whoever opens it next. A name that is not the file's only one is refused. Each row bears
 a hash of itself and of the row before, and the totals one of all: a changed bit lowers no account.
 
@@ -33,15 +33,11 @@ from pathlib import Path
 from typing import Any
 
 from dpmodels.errors import BudgetError, DPModelsError, LedgerWarning
-from dpmodels.locks import Lock
 from dpmodels.privacy.account import Account, Entry
-from dpmodels.privacy.charge import Charge, new_account
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate
-from dpmodels.privacy.steps import Step
-from dpmodels.privacy.store import admit_all
-from dpmodels.privacy.witness import Witness, check_name
-from dpmodels.quiet import tell
+from dpmodels.privacy.mechanisms import Approximate, Step
+from dpmodels.privacy.store import Charge, Witness, admit_all, check_name, new_account
+from dpmodels.quiet import Lock, tell
 
 __all__ = ["FORMAT", "FileStore"]
 

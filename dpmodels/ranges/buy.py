@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.planning import Purchase
-from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.privacy.run import tail_margin
-from dpmodels.privacy.steps import Step
 from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:

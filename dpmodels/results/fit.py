@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from dpmodels.estimate import Estimate
     from dpmodels.planning import Plan
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.privacy.ledger import Ledger
-    from dpmodels.release import Release
+    from dpmodels.release import Estimate, Release
     from dpmodels.results.summary import Summary
 
 __all__ = [

@@ -14,7 +14,7 @@ import numpy as np
 from dpmodels.after.wald import critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, shown
-from dpmodels.estimate import Estimate
+from dpmodels.release import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd

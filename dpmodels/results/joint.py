@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.hypotheses import Hypothesis, read_hypothesis
-from dpmodels.after.wald import Wald, wald
+from dpmodels.after.wald import Hypothesis, Wald, read_hypothesis, wald
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice
 from dpmodels.results import formats as f

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.after.association import correlation
-from dpmodels.after.moments import LEAST_ROWS, SecondMoments
+from dpmodels.after.explained import LEAST_ROWS, SecondMoments
 from dpmodels.after.selection import best_subset, components, lasso, slopes
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from dpmodels.after.allowance import Allowance, BiasBound, Carried, Tail
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, whole
-from dpmodels.estimate import Estimate
 from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.release import Estimate
 from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:

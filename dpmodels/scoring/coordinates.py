@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.rowmap import UnitScale
-from dpmodels.exact.rowspace import unit_rows
+from dpmodels.exact.rowmap import UnitScale, unit_rows
 from dpmodels.schema import Levels, Text
 
 if TYPE_CHECKING:

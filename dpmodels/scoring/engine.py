@@ -18,17 +18,15 @@ from dpmodels.arrays import Array
 from dpmodels.exact.passes import Moments, moments_query
 from dpmodels.exact.rowmap import RowMap
 from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step as LedgerStep
+from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.deviance import SHARE, STEP, Deviance
-from dpmodels.scoring.guide import Guide
-from dpmodels.scoring.manner import manner_of
 from dpmodels.scoring.mean_score import MeanScore, Working
 from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.people import PeoplePasses, PersonPass
 from dpmodels.scoring.release import Released, ask_pass
-from dpmodels.scoring.rules import PassPlan, Rules, plan_pass
+from dpmodels.scoring.rules import Guide, PassPlan, Rules, manner_of, plan_pass
 from dpmodels.scoring.score import LeastSquares, Score, Start
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, Passes, PassSums, ScorePass

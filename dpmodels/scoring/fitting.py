@@ -16,7 +16,7 @@ import numpy as np
 
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
-from dpmodels.planning.rows import enough_rows
+from dpmodels.planning.plan import enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Release
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
@@ -29,9 +29,16 @@ from dpmodels.scoring.engine import (
     steps,
     within,
 )
-from dpmodels.scoring.guide import Guide, first_share, guide_share, guide_windows, noise_ratio
-from dpmodels.scoring.manner import COLUMNS
-from dpmodels.scoring.rules import of_people, passes_of
+from dpmodels.scoring.rules import (
+    COLUMNS,
+    Guide,
+    first_share,
+    guide_share,
+    guide_windows,
+    noise_ratio,
+    of_people,
+    passes_of,
+)
 from dpmodels.scoring.scales import SHARE as SCALES
 from dpmodels.scoring.scales import STRONG, ScalePlan, located, numbers_of, scale_steps
 from dpmodels.scoring.state import State, floored, roots

@@ -14,12 +14,12 @@ import numpy.typing as npt
 from dpmodels.after.allowance import Allowance, Carried
 from dpmodels.arrays import Array
 from dpmodels.scoring.newton import SHRUNK, Step, score_noise
+from dpmodels.scoring.overflow import tail_of
 from dpmodels.scoring.release import Released
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
 from dpmodels.scoring.state import SCALE_UP, State, floored, roots, shrunk
 from dpmodels.scoring.sums import AT_CLIP
-from dpmodels.scoring.tail import tail_of
 
 __all__ = ["Inference", "infer"]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dpmodels.after.allowance import BiasBound
 from dpmodels.arrays import Array
-from dpmodels.estimate import Estimate
+from dpmodels.release import Estimate
 from dpmodels.scoring.intervals import Inference, infer
 from dpmodels.scoring.state import roots
 

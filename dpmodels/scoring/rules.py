@@ -8,25 +8,131 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from dpmodels.exact.ask import Read
 from dpmodels.exact.prove import joint_reach, reach
 from dpmodels.exact.sets import Ball, Mark
 from dpmodels.exact.statistics import Gram, Sum
-from dpmodels.scoring.manner import COLUMNS, TAME, WIDE, Manner, columns_noise
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Windows
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
 
 __all__ = [
     "BOUNDED",
     "COUNT",
     "EVENT",
+    "FEW",
     "KEPT",
+    "LEAST_SQUARES",
     "LINEAR",
+    "MANY",
+    "TAME",
+    "WIDE",
+    "WIDE_LEAST_SQUARES",
+    "Guide",
+    "Manner",
     "Noise",
     "PassPlan",
     "Rules",
+    "columns_noise",
+    "first_share",
+    "guide_share",
+    "guide_windows",
+    "manner_of",
+    "noise_ratio",
     "of_people",
     "passes_of",
     "plan_pass",
 ]
+
+
+# -- How the passes of a model treat rows: one record a kind of model, chosen by public numbers
+
+
+#: From this many columns on least squares has many; the same for the shares of its passes, where
+#: the noise (:func:`columns_noise`) is above the second number too.
+COLUMNS, WIDE = 6, 0.008
+#: The same for models of a mean.
+COLUMNS_OF_MEANS = 10
+
+
+@dataclass(frozen=True)
+class Manner:
+    """What differs between kinds of models in a pass over rows.
+
+    Attributes
+    ----------
+    by_leverage : bool
+        Scores carry the weight ``min(1, R_H^2/|v|^2)`` that the ball of the information gives a
+        row anyway: step and information are of one weighted fit (Mallows).
+    shrinks : bool
+        The released information is shrunk towards its mean eigenvalue as far as noise explains
+        its spread; the last step loses a part of what noise explains.
+    signed : bool
+        The histogram of lengths is by the sign of the score.
+    narrow : bool
+        The radius of the information follows its noise.
+    clip : float
+        Least C over sqrt p.
+    ordinary : float
+        Least R_L^2 over p: up to there rows count as ordinary.
+    far : bool
+        What lies beyond C is released too where mu n is large.
+    """
+
+    by_leverage: bool = False
+    shrinks: bool = False
+    signed: bool = False
+    narrow: bool = False
+    clip: float = 1.5
+    ordinary: float = 2.0
+    far: bool = False
+
+
+#: People, and scores with a bound (quantiles, Huber).
+TAME = Manner()
+#: Least squares with few and with many columns.
+LEAST_SQUARES = Manner(far=True)
+WIDE_LEAST_SQUARES = Manner(
+    by_leverage=True, shrinks=True, signed=True, narrow=True, clip=2.25, ordinary=1.5, far=True
+)
+#: Models of a mean with few and with many columns.
+FEW = Manner(by_leverage=True)
+MANY = Manner(by_leverage=True, shrinks=True)
+
+
+def columns_noise(mu: float, n: int, p: int) -> float:
+    """Return ``p^1.5/(mu n)``: what the spectral noise of an information grows with. Public."""
+    return p**1.5 / (mu * n) if mu > 0.0 and n > 0 else float("inf")
+
+
+def manner_of(p: int, *, averages: bool, of_mean: bool, people: bool) -> Manner:
+    """Return the manner of a model, by public numbers.
+
+    Parameters
+    ----------
+    p : int
+        Columns.
+    averages : bool
+        The information does not depend on the fit: least squares.
+    of_mean : bool
+        A family with a link.
+    people : bool
+        The unit is a person.
+    """
+    if people:
+        return TAME
+    if averages:
+        return WIDE_LEAST_SQUARES if p >= COLUMNS else LEAST_SQUARES
+    if of_mean:
+        return MANY if p >= COLUMNS_OF_MEANS else FEW
+    return TAME
+
+
+# --
+
 
 #: Share of a pass before the last that releases the meat of people.
 PILOT = 0.3
@@ -315,9 +421,7 @@ def plan_pass(
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
     matrices = share["information"] + share["meat"] + share["spread"]
     total = matrices + share["score"]
-    joint = joint_reach(
-        matrices / own**2, share["score"] / twice**2, relation, p, people=people
-    )
+    joint = joint_reach(matrices / own**2, share["score"] / twice**2, relation, p, people=people)
     gain = math.sqrt(total) / joint
     worth = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
     H2 = p * _radius(worth["information"] * n / p, p, manner)
@@ -374,3 +478,113 @@ def _shares(rules: Rules, *, last: bool, meat: bool) -> dict[str, float]:
         "scale": 0.0 if meat else rest * rules.meat,
         "histogram": rest * rules.histogram,
     }
+
+
+# -- Which rows of a large table the early passes of a fit read: public rules
+
+
+#: A first stage reads one run of windows in k up to a noise ratio of this over k ...
+GUIDE_NOISE = 1e-3
+#: (a first release, whose noise decides which directions are seen at all, by coins: this over k)
+FIRST_NOISE = 1e-4
+#: ... with k at most this (at most the second where columns may be local) ...
+GUIDE_EVERY = (32, 4)
+#: ... (by coins: at most this: beyond it the coins cost more than the rows) ...
+GUIDE_COINS = 8
+#: ... from at least so many places of the table ...
+GUIDE_PLACES = (8, 16)
+#: ... that are at most so many windows apart (2^21 rows).
+GUIDE_PERIOD = 256
+#: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
+_SPREAD = ("intercept", "numeric", "product")
+
+
+def noise_ratio(mu: float, p: int, n: int) -> float:
+    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise beside the trace of X'X."""
+    return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
+
+
+def guide_share(x: float) -> int:
+    """Return k: a pass between the first and the last reads each row with probability 1/k."""
+    return _power_of_two(min(GUIDE_NOISE / x, GUIDE_COINS))
+
+
+def first_share(x: float) -> int:
+    """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
+    return _power_of_two(min(FIRST_NOISE / x, GUIDE_COINS))
+
+
+def guide_windows(design: Design, n: int, x: float) -> Windows:
+    """Return the rows that the first of two stages reads, by public numbers (``theory.md`` 3.2).
+
+    Parameters
+    ----------
+    design : Design
+    n : int
+        Public row count: the relation must be replace-one.
+    x : float
+        Public noise ratio.
+    """
+    local = any(c.kind not in _SPREAD for c in design.columns) or any(
+        v.kind != "real" for v in design.kinds.values()
+    )
+    apart = _power_of_two(min(n / (GUIDE_PLACES[local] * WINDOW), GUIDE_PERIOD))
+    every = _power_of_two(min(GUIDE_NOISE / x, GUIDE_EVERY[local], apart))
+    return Windows(every, 1 if local else apart // every)
+
+
+def _power_of_two(most: float) -> int:
+    """Return the largest power of two up to ``most``, at least 1."""
+    return 1 << max(int(most).bit_length() - 1, 0)
+
+
+@dataclass(frozen=True)
+class Guide:
+    """Which rows of a large table the passes before the last read, and meat and ordinary rows.
+
+    Attributes
+    ----------
+    every : int
+        Each row with probability 1 / every, by secret coins ...
+    windows : Windows
+        ... or whole windows of rows, where the order of the rows is public.
+    first : int
+        The start: each row with probability 1 / first, by secret coins.
+    """
+
+    every: int = 1
+    windows: Windows = ALL_ROWS
+    first: int = 1
+
+    def start(self, n: int) -> int:
+        """Return how many of n rows the start reads (expected, under coins). Public."""
+        return max(n // self.first, 1)
+
+    def early(self, n: int) -> int:
+        """Return how many of n rows the early passes read (expected, under coins). Public."""
+        return max(self.windows.count(n) if self.by_place else n // self.every, 1)
+
+    def tail(self, n: int) -> int:
+        """Return how many rows meat and ordinary information are of."""
+        return max(n // self.every, 1)
+
+    @property
+    def by_place(self) -> bool:
+        """Whether windows choose the rows of the early passes."""
+        return self.windows.every > 1
+
+    def read_start(self, passes: int) -> Read:
+        """Return what the start reads; the coins of ``passes`` early passes go with its own.
+
+        Whoever reads the rows for the start may keep what they choose.
+        """
+        ahead = passes if self.every > 1 and not self.by_place else 0
+        return Read(self.first, then=(self.every,) * ahead)
+
+    def read_early(self) -> Read:
+        """Return what a pass before the last reads."""
+        return Read(1 if self.by_place else self.every, self.windows)
+
+    def read_last(self) -> Read:
+        """Return what the last pass reads: every row, some for meat and ordinary information."""
+        return Read(inner=self.every)

@@ -21,8 +21,7 @@ from dpmodels.exact.prove import noise_of
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.exact.sets import Mark
 from dpmodels.exact.statistics import Stack, Sum
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.scoring.coordinates import Coordinates, narrowed
 from dpmodels.sources.summed import Integers
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.rowspace import unit_rows
+from dpmodels.exact.rowmap import unit_rows
 from dpmodels.scoring.rules import BOUNDED, LINEAR, Rules
 from dpmodels.scoring.state import Information, State, floored, roots, scaled_up
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import SourceError
 from dpmodels.schema import Binary, Levels, Text
-from dpmodels.sources.ahead import read_ahead
 from dpmodels.sources.lines import chosen_lines, count_lines, parts_of_file, read_header
 from dpmodels.sources.memory import batch_chunks, columns_of
 from dpmodels.sources.piece import Piece
+from dpmodels.sources.progress import read_ahead
 from dpmodels.sources.source import (
     READ_ROWS,
     Chunk,

@@ -20,12 +20,12 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.adapt import Source
-from dpmodels.sources.grouped import Columns, Index, by_person, runs
-from dpmodels.sources.keyed import keyed
 from dpmodels.sources.pieces import Partial, Task, added
+from dpmodels.sources.rows import Rows
+from dpmodels.sources.source import READ_ROWS
 from dpmodels.sources.together import MOVED
 from dpmodels.sources.typed import one_type
-from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, OfRows, Windows
+from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, OfRows, Windows, keyed
 from dpmodels.units.ids import Ids
 
 if TYPE_CHECKING:
@@ -33,7 +33,119 @@ if TYPE_CHECKING:
     from dpmodels.sources.piece import Crew, Piece
     from dpmodels.units.person import Person
 
-__all__ = ["BlockOfPeople", "PeopleRows", "PeopleTask", "count_people", "row_hashes"]
+__all__ = [
+    "BlockOfPeople",
+    "CappedRows",
+    "Columns",
+    "Index",
+    "PeopleRows",
+    "PeopleTask",
+    "by_person",
+    "count_people",
+    "row_hashes",
+    "runs",
+]
+
+
+# -- Columns put in the order of people, and runs of whole people
+
+
+Index = npt.NDArray[np.intp]
+
+
+class Columns:
+    """Columns that are copied once, into their place, where the number of rows is known."""
+
+    def __init__(self, n: int | None) -> None:
+        self._whole: dict[str, Any] = {}
+        self._parts: list[Mapping[str, Any]] = []
+        self._n = n or 0
+        self.rows = 0
+
+    def add(self, cells: Mapping[str, Any]) -> None:
+        """Copy a part of every column."""
+        a = self.rows
+        self.rows += len(next(iter(cells.values()))) if cells else 0
+        if not self._whole and self._n and not a:
+            self._whole = {c: np.empty(self._n, dtype=v.dtype) for c, v in cells.items()}
+        fits = bool(self._whole) and self.rows <= self._n and not self._parts
+        if fits and all(self._whole[c].dtype == v.dtype for c, v in cells.items()):
+            for c, v in cells.items():
+                self._whole[c][a : self.rows] = v
+            return
+        if self._whole and not self._parts:  # more rows than were said, or another kind of cells
+            self._parts.append({c: v[:a] for c, v in self._whole.items()})
+        self._parts.append({c: np.array(v) for c, v in cells.items()})
+
+    def ordered(self, order: Any) -> dict[str, Any]:
+        """Return the columns, in the order given; columns take each other's place in memory."""
+        columns = {c: v[: self.rows] for c, v in self._whole.items()}
+        if self._parts:
+            columns = {c: np.concatenate([p[c] for p in self._parts]) for c in self._parts[0]}
+        if isinstance(order, slice):
+            return columns
+        spare: dict[Any, Any] = {}
+        for c, v in columns.items():
+            to = spare.pop(v.dtype, None)
+            to = np.empty_like(v) if to is None else to
+            columns[c] = np.take(v, order, out=to[: len(order)], mode="clip")
+            spare[v.dtype] = v
+        return columns
+
+
+def by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:
+    """Return (rows in the order of people, each in that of the file; ends of people).
+
+    A counting sort: rows without an id are left out.
+    """
+    from scipy.sparse import csr_matrix
+
+    missing = len(codes) > 0 and int(codes.min()) < 0
+    if not missing and bool((codes[1:] >= codes[:-1]).all()):
+        ends = np.full(found + 1, len(codes), dtype=np.intp)
+        ends[0] = 0
+        ends[1:-1] = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+        return slice(None), ends
+    rows = np.flatnonzero(codes >= 0) if missing else None
+    present = codes if rows is None else codes[rows]
+    m = len(present)
+    small = np.int32 if max(m, found) < 2**31 else np.int64  # what the sort moves
+    cells = np.zeros(m, dtype=np.int8), present.astype(small), np.arange(m + 1, dtype=small)
+    table = csr_matrix(cells, shape=(m, found)).tocsc()
+    order = table.indices.astype(np.intp)
+    return order if rows is None else rows[order], table.indptr.astype(np.intp)
+
+
+def runs(spans: Iterator[tuple[Index, Index]], height: int) -> Iterator[tuple[Index, Index]]:
+    """Yield runs of people with at most ``height`` rows together, or one person with more.
+
+    The runs are the same however the spans come in parts.
+    """
+    left: tuple[Index, Index] | None = None
+    for first, counts in spans:
+        if left is not None:
+            first, counts = np.concatenate([left[0], first]), np.concatenate([left[1], counts])
+        left = None
+        for a, b in _groups(counts, height):
+            if b == len(counts):  # more may come
+                left = first[a:], counts[a:]
+            else:
+                yield first[a:b], counts[a:b]
+    if left is not None:
+        yield left
+
+
+def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
+    ends = np.cumsum(counts)
+    a = done = 0
+    while a < len(counts):
+        b = max(int(np.searchsorted(ends, done + height, side="right")), a + 1)
+        yield a, b
+        a, done = b, int(ends[b - 1])
+
+
+# --
+
 
 #: ``cut(a, b)``: the cells of rows a to b, in the order of people.
 Cut = Callable[[int, int], dict[str, Any]]
@@ -365,3 +477,55 @@ def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[
             out *= np.uint64(factor)
         out ^= out >> np.uint64(31)
     return out
+
+
+# -- At most so many rows of each person, as rows: what cap and pay reads (``units/theory.md``,
+
+
+class _Kept:
+    """At most so many rows of each person, as a source of rows."""
+
+    rescannable = True
+    schema_attr = None
+
+    def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:
+        self._people, self._variables, self._noise = people, dict(kinds), noise
+        self._cells: dict[str, Any] = {}
+        self.most = people.person.most
+        self.n: int | None = people.n * self.most
+        self.kinds = dict.fromkeys(kinds, "numeric")
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Yield slices of coerced cells."""
+        if not self._cells:
+            self._cells = self._people.kept(self._variables, self.most, self._noise)
+            self._people.close()
+        for start in range(0, self.n or 0, READ_ROWS):
+            yield {c: self._cells[c][start : start + READ_ROWS] for c in names}
+
+
+class CappedRows(Rows):
+    """``max_rows=`` rows of each person, for a method with a proof for rows (cap and pay).
+
+    Parameters
+    ----------
+    people : PeopleRows
+    kinds : mapping
+        Variables of the design.
+    noise : Noise
+        For the key of the hashes and the order of people.
+    """
+
+    def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:
+        kept = _Kept(people, kinds, noise)
+        super().__init__(kept, people.n * kept.most, False, coerced=True)
+        self._of = people
+
+    def close(self) -> None:
+        """Let go of the cells."""
+        super().close()
+        self._of.close()
+
+    def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Refuse: which rows are kept is private."""
+        raise PrivacyBugError("columns of kept rows are not public")

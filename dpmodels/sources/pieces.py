@@ -18,12 +18,11 @@ import numpy as np
 
 from dpmodels._version import __version__
 from dpmodels.errors import SourceError
-from dpmodels.sources.keyed import Key
 from dpmodels.sources.piece import stamp
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.source import Source
 from dpmodels.sources.typed import WHOLE, TypedPart
-from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
+from dpmodels.sources.windows import ALL_ROWS, Coins, Key, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

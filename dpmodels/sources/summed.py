@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
-from dpmodels.sources.keyed import keyed
 from dpmodels.sources.pieces import Job, Task, added
-from dpmodels.sources.windows import ALL_ROWS, Coins, Windows
+from dpmodels.sources.windows import ALL_ROWS, Coins, Windows, keyed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

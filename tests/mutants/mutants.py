@@ -32,9 +32,9 @@ _TABLES = ("tests/privacy/test_people_tables.py",)
 HOLDOUT = ("tests/privacy/test_queries.py", "-k", "held_out")
 ORACLE = ("tests/unit/after/test_oracle.py",)
 AFTER = (
-    Mutant(f"{_M}holdout/sums.py", "end_of_numbers((y - seen)[whole], self.clip)", "np.trunc((y - seen)[whole] / self.clip * STEPS)", HOLDOUT),
+    Mutant(f"{_M}holdout/release.py", "end_of_numbers((y - seen)[whole], self.clip)", "np.trunc((y - seen)[whole] / self.clip * STEPS)", HOLDOUT),
     Mutant("dpmodels/after/regression.py", "+ float(np.sum(inverse * Cn))", "", ORACLE),
-    Mutant("dpmodels/after/moments.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
+    Mutant("dpmodels/after/explained.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
     Mutant("dpmodels/after/regression.py", "m.form_covariance(one, whole), m.form", "0.0, m.form", ORACLE),
     Mutant("dpmodels/after/wald.py", "ncx2.sf(statistic, df, moved)", "ncx2.sf(statistic, df, 0.0)", ORACLE),
     Mutant("dpmodels/after/association.py", "S -= inside / 2.0", "S -= 0.0", ORACLE),
@@ -103,10 +103,10 @@ CELLS = (
 TASKS = ("tests/unit/sources/test_tasks.py",)
 PASSES = ("tests/unit/sources/test_passes.py",)
 CUT = (
-    Mutant("dpmodels/sources/keyed.py", "+ part.to_bytes(8, \"big\")", "", TASKS),
-    Mutant("dpmodels/sources/keyed.py", "+ bytes([purpose])", "", TASKS),
-    Mutant("dpmodels/sources/keyed.py", "secret.ljust(_RATE, b\"\\0\")", "b\"\"", TASKS),
-    Mutant("dpmodels/sources/keyed.py", "self._segment += 1", "self._segment += 0", TASKS),
+    Mutant("dpmodels/sources/windows.py", "+ part.to_bytes(8, \"big\")", "", TASKS),
+    Mutant("dpmodels/sources/windows.py", "+ bytes([purpose])", "", TASKS),
+    Mutant("dpmodels/sources/windows.py", "secret.ljust(_RATE, b\"\\0\")", "b\"\"", TASKS),
+    Mutant("dpmodels/sources/windows.py", "self._segment += 1", "self._segment += 0", TASKS),
     Mutant("dpmodels/sources/pieces.py", "if part.index in seen:", "if False:", TASKS),
     Mutant("dpmodels/sources/pieces.py", "and part.stamp == mark", "", TASKS),
     Mutant("dpmodels/sources/pieces.py", "and accepts(part.sums)", "", TASKS),
@@ -168,7 +168,7 @@ BY_THEMSELVES = (
     Mutant("dpmodels/scoring/sums.py", "usable(square, psi, omega)", "usable(square, psi)", TOTAL),
     Mutant("dpmodels/variables.py", "max(-lo, hi) > LARGEST", "hi > LARGEST", TOTAL),
     Mutant("dpmodels/formula/columns.py", "if known and interval is None:", "if False:", TOTAL),
-    Mutant("dpmodels/formula/intervals.py", "max(abs(lo), abs(hi)) <= LARGEST", "max(abs(lo), abs(hi)) < math.inf", TOTAL),
+    Mutant("dpmodels/formula/functions.py", "max(abs(lo), abs(hi)) <= LARGEST", "max(abs(lo), abs(hi)) < math.inf", TOTAL),
 )  # fmt: skip
 
 #: Budgets against brute force.
@@ -191,7 +191,7 @@ ACCOUNTS = (
     Mutant(_ACCOUNT, "entries.insert(0, Entry(mu * mu, 0.0, failure, eps, delta))", "entries.insert(0, Entry(mu * mu / 4, 0.0, failure, eps, delta))", BUDGETS),
     Mutant(_ACCOUNT, "return self._mu(cap_eps, self.delta - cap_delta * _DIGITS), cap_eps, cap_delta", "return self._mu(cap_eps, self.delta), cap_eps, cap_delta", BUDGETS),
     Mutant("dpmodels/privacy/ledger.py", "if account.pairs[1] <= delta * (1 + 1e-12):", "if True:", BUDGETS),
-    Mutant("dpmodels/privacy/convert.py", "return 2.0 * mu, min(1.0, failure + float(ndtr(mu - upper_quantile(failure))))", "return 2.0 * mu, failure", BUDGETS),
+    Mutant("dpmodels/privacy/group.py", "return 2.0 * mu, min(1.0, failure + float(ndtr(mu - upper_quantile(failure))))", "return 2.0 * mu, failure", BUDGETS),
 )  # fmt: skip
 
 #: Normals inside a mechanism.
@@ -221,7 +221,7 @@ LABELS = ("tests/unit/results/test_labels.py",)
 PRINTED = (
     Mutant(f"{_M}mean/clipped.py", "privacy = H * (sd**2 * np.eye(d)", "privacy = H * (0.5 * sd**2 * np.eye(d)", (*NOISE, "mean")),
     Mutant(f"{_M}glm/tested.py", "privacy = released.sd**2 * A @ A.T", "privacy = released.sd * A @ A.T", STATS),
-    Mutant(f"{_M}linear/eptr_estimate.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
+    Mutant(f"{_M}linear/eptr.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
     Mutant(f"{_M}linear/inference.py", "T @ found.sampling @ T.T, T @ found.privacy @ T.T", "T @ found.sampling @ T.T, 0.5 * T @ found.privacy @ T.T", (*NOISE, "moments")),
     Mutant(f"{_M}glm/estimate.py", "sigma**2 * inverse @ inverse", "sigma * inverse @ inverse", (*NOISE, "objpert")),
     Mutant("dpmodels/scoring/report.py", "privacy[at, at] = one.T @ one.inference.privacy @ one.T.T", "privacy[at, at] = 0.5 * one.T @ one.inference.privacy @ one.T.T", (*NOISE, "the_printed_error_is")),
@@ -374,13 +374,13 @@ MUTANTS = (
         ("tests/unit/units/test_unit_argument.py",),
     ),
     Mutant(
-        "dpmodels/exact/shares.py",
+        "dpmodels/exact/people.py",
         "rows = np.asarray(counts, dtype=np.int64)[who]",
         "rows = np.ones(len(who), dtype=np.int64)",
         _TABLES,
     ),
     Mutant(
-        "dpmodels/exact/shares.py",
+        "dpmodels/exact/people.py",
         "up_to -= np.repeat(before, np.diff(np.r_[-1, ends]))",
         "",
         _TABLES,
@@ -569,7 +569,7 @@ MUTANTS = (
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/tail.py",
+        "dpmodels/scoring/overflow.py",
         "((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r)",
         "((h2 * r + h3) / 2.0 - r * sd)",
         ("tests/unit/scoring/test_pins.py",),
@@ -691,7 +691,7 @@ MUTANTS = (
         ("tests/unit/exact/test_counting.py",),
     ),
     Mutant(
-        "dpmodels/privacy/curves.py",
+        "dpmodels/privacy/composition.py",
         "size * weights * inside",
         "0.99 * size * weights * inside",
         ("tests/unit/privacy/test_curves_on_arrays.py",),
@@ -703,7 +703,7 @@ MUTANTS = (
         ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
     Mutant(
-        "dpmodels/privacy/curves.py",
+        "dpmodels/privacy/composition.py",
         "math.sqrt(2.0 * math.pi)) / (1.0 + x * x)",
         "math.sqrt(2.0 * math.pi)) / (2.0 + x * x)",
         ("tests/unit/privacy/test_curves_on_arrays.py",),
@@ -870,13 +870,13 @@ MUTANTS = (
         ("tests/privacy/test_exact_pins.py",),
     ),
     Mutant(
-        "dpmodels/privacy/convert.py",
+        "dpmodels/privacy/group.py",
         "failure + float(ndtr(mu - upper_quantile(failure)))",
         "2.0 * failure",
         ("tests/privacy/test_exact_pins.py",),
     ),
     Mutant(
-        "dpmodels/privacy/convert.py",
+        "dpmodels/privacy/group.py",
         "failure += step.failure\n",
         "failure += 0.0\n",
         ("tests/privacy/test_exact_pins.py",),
@@ -985,13 +985,13 @@ MUTANTS = (
         ("tests/unit/sources/test_coins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/guide.py",
+        "dpmodels/scoring/rules.py",
         "self.windows.count(n) if self.by_place else n // self.every, 1",
         "n // self.every, 1",
         ("tests/unit/sources/test_coins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/guide.py",
+        "dpmodels/scoring/rules.py",
         "        return max(n // self.every, 1)\n",
         "        return max(n, 1)\n",
         ("tests/unit/sources/test_coins.py",),
@@ -1129,13 +1129,13 @@ MUTANTS = (
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
-        _M + "linear/eptr_estimate.py",
+        _M + "linear/eptr.py",
         "(q - sigma2 * float(eigenvalues.sum())) / free",
         "q / free",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
-        _M + "linear/eptr_estimate.py",
+        _M + "linear/eptr.py",
         "free = max(m - p, 1.0)",
         "free = max(m, 1.0)",
         ("tests/unit/models/linear/test_linear_pins.py",),
@@ -1159,13 +1159,13 @@ MUTANTS = (
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
-        "dpmodels/exact/solution.py",
+        "dpmodels/exact/symmetric.py",
         "(2.0 * k * c + 2.0 * s * c)",
         "(2.0 * k * c)",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
-        "dpmodels/exact/solution.py",
+        "dpmodels/exact/symmetric.py",
         "32.0 * p * p * n",
         "32.0 * p * n",
         ("tests/unit/models/linear/test_linear_pins.py",),
@@ -1208,7 +1208,7 @@ MUTANTS = (
         ("tests/privacy/test_people_tables.py", "-k", "many_groups"),
     ),
     Mutant(
-        "dpmodels/privacy/exponential.py",
+        "dpmodels/privacy/noise.py",
         "            power = powers.pop()\n",
         "            power = powers[-2]\n",
         ("tests/unit/models/table/test_quantile.py", "-k", "weights"),
@@ -1244,25 +1244,25 @@ MUTANTS = (
         ("tests/unit/units/test_kept_rows.py",),
     ),
     Mutant(
-        "dpmodels/estimate.py",
+        "dpmodels/release.py",
         "None if V is None else m * V",
         "V",
         ("tests/unit/units/test_kept_rows.py",),
     ),
     Mutant(
-        _M + "table/quantile_ends.py",
+        _M + "table/quantile.py",
         "inside = np.maximum(np.maximum(below, above), 0)",
         "inside = 2 * np.maximum(np.maximum(below, above), 0)",
         ("tests/unit/models/table/test_quantile.py",),
     ),
     Mutant(
-        _M + "table/quantile_ends.py",
+        _M + "table/quantile.py",
         "[[max(0, target)], inside]",
         "[[max(0, 2 * target)], inside]",
         ("tests/unit/models/table/test_quantile.py",),
     ),
     Mutant(
-        _M + "table/quantile_ends.py",
+        _M + "table/quantile.py",
         "grid[1:] - self.step / 2.0",
         "grid[1:]",
         ("tests/unit/models/table/test_quantile.py",),
@@ -1336,8 +1336,8 @@ _OF_QUERIES = tuple(
         ("dpmodels/private.py", "if left and (replied or not tested):", "if False:", QUERIES),
         ("dpmodels/private.py", "if floats and not set", "if False and not set", QUERIES),
         ("dpmodels/scoring/release.py", "lattice = plan.clip / STEPS", "lattice = plan.clip / STEPS / 2.0", ("tests/unit/scoring/test_families.py",)),
-        ("dpmodels/scoring/guide.py", "return Read(1 if self.by_place else self.every, self.windows)", "return Read(self.every, self.windows)", ("tests/unit/sources/test_coins.py",)),
-        ("dpmodels/scoring/guide.py", "return Read(inner=self.every)", "return Read(inner=1)", ("tests/unit/sources/test_coins.py",)),
+        ("dpmodels/scoring/rules.py", "return Read(1 if self.by_place else self.every, self.windows)", "return Read(self.every, self.windows)", ("tests/unit/sources/test_coins.py",)),
+        ("dpmodels/scoring/rules.py", "return Read(inner=self.every)", "return Read(inner=1)", ("tests/unit/sources/test_coins.py",)),
         (_M + "components/pca.py", "svec(projector(M, detail.k)), bound * detail.factor)", "svec(projector(M, detail.k)), bound)", (REPLAY, "-k", "pca")),
     )
 )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from dpmodels._testing import ZeroNoise
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap, UnitScale
-from dpmodels.exact.solution import ls_bound
+from dpmodels.exact.symmetric import ls_bound
 from dpmodels.models.linear.eptr_plan import OlsDetail
 from dpmodels.models.linear.eptr_release import (
     auto_noise,

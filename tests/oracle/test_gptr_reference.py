@@ -10,6 +10,7 @@ from dpmodels.models.linear.gptr_bounds import (
     choose_ridge,
     eigenvalue_bound,
     half_leverage,
+    largest_m,
     log_residual_sensitivity,
     residual_bound,
 )
@@ -21,8 +22,7 @@ from dpmodels.models.linear.posterior import (
     rdp_add,
     rdp_rem,
 )
-from dpmodels.models.linear.score_perturbation import largest_m
-from dpmodels.privacy.curves import gdp_curve
+from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.gdp import mu_gdp, upper_quantile
 
 pytestmark = pytest.mark.oracle

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.exact.queries import ball_map, ball_sd
+from dpmodels.exact.passes import ball_map, ball_sd
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.models.linear.inference import Stage, errors
 from dpmodels.models.linear.public import (

@@ -33,9 +33,8 @@ from dpmodels.audit.derived import derived
 from dpmodels.errors import RequestError
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 from dpmodels.privacy.run import Run
-from dpmodels.privacy.steps import Step
 from dpmodels.registry import methods
 
 MU = mu_gdp(1.0, 1e-6)

@@ -8,16 +8,14 @@ import pytest
 from dpmodels.exact import bycell
 from dpmodels.exact import cells as exact_cells
 from dpmodels.exact.cells import cell_gram
-from dpmodels.exact.rowmap import STEPS, RowMap
-from dpmodels.exact.rowspace import unit_rows
-from dpmodels.exact.sensitivity import gram_l1, gram_sensitivity
+from dpmodels.exact.prove import gram_l1, gram_sensitivity
+from dpmodels.exact.rowmap import STEPS, RowMap, unit_rows
 from dpmodels.formula.build import build_design
 from dpmodels.schema import Levels, Real, Schema
 from dpmodels.scoring import cells, sums
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import public_coordinates
-from dpmodels.scoring.manner import TAME, WIDE_LEAST_SQUARES
-from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES, plan_pass
 from dpmodels.scoring.score import plain
 from dpmodels.scoring.sums import Centre, ScorePass
 

@@ -16,11 +16,10 @@ from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Trace
 from dpmodels.exact.statistics import Along, Cells, Gram, Ranks, Sum
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import FLOAT_NOTE, Run
-from dpmodels.privacy.steps import Step
 from dpmodels.sources.adapt import DictSource
 from dpmodels.sources.people import PeopleRows
 from dpmodels.sources.rows import Rows

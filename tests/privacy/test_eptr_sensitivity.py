@@ -7,7 +7,7 @@ import pytest
 
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap, UnitScale
-from dpmodels.exact.solution import ls_bound
+from dpmodels.exact.symmetric import ls_bound
 from dpmodels.models.linear.eptr_release import (
     residual_statistic,
     smallest_eigenvalue,

@@ -17,12 +17,11 @@ from dpmodels.models.mean.ptr import PtrMeanDetail, sensitivity
 from dpmodels.privacy import sqlite_store
 from dpmodels.privacy.account import Account, entries_of
 from dpmodels.privacy.composition import delta_of_parts
-from dpmodels.privacy.convert import gaussian_form, gaussian_replace
 from dpmodels.privacy.gdp import delta_gdp
+from dpmodels.privacy.group import gaussian_form, gaussian_replace
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Profile, Pure
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Profile, Pure, Step
 from dpmodels.privacy.run import Run
-from dpmodels.privacy.steps import Step
 from dpmodels.ranges.buy import plan_purchase, threshold
 from dpmodels.schema import Levels, Real, Schema
 

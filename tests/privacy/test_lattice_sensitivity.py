@@ -9,9 +9,8 @@ from dpmodels.exact.gram import gram
 from dpmodels.exact.products import mapped
 from dpmodels.exact.words import joined
 from dpmodels.models.components.pca import working_map
-from dpmodels.models.glm.lattice import grain, real_sums
+from dpmodels.models.glm.lattice import LogisticLoss, PoissonLoss, grain, real_sums
 from dpmodels.models.glm.lattice import lattice_sums as lattice_sums_of_losses
-from dpmodels.models.glm.losses import LogisticLoss, PoissonLoss
 from dpmodels.models.glm.newton import WorkingRows, evaluate
 from dpmodels.models.glm.release import information_sums
 from dpmodels.models.kernel import kernel

@@ -7,10 +7,10 @@ import pytest
 
 from dpmodels.audit import ReleaseCheck, check_sensitivity, corner_neighbours
 from dpmodels.audit import cases_linear as cases
-from dpmodels.exact import prove, sensitivity
+from dpmodels.exact import prove
+from dpmodels.exact import prove as sensitivity
 from dpmodels.exact.gram import gram
-from dpmodels.exact.rowmap import RowMap
-from dpmodels.exact.rowspace import identity_scale
+from dpmodels.exact.rowmap import RowMap, identity_scale
 
 
 class Louder:

@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact import sensitivity as sens
+from dpmodels.exact import prove as sens
 from dpmodels.exact.gram import gram
+from dpmodels.exact.passes import ball_map, split_query
 from dpmodels.exact.prove import reach
-from dpmodels.exact.queries import ball_map, split_query
-from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap, UnitScale
-from dpmodels.exact.rowspace import unit_rows
+from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap, UnitScale, unit_rows
 from dpmodels.formula import build_design
 from dpmodels.models.linear.scores import ScoreMap
 from dpmodels.sources.adapt import as_source

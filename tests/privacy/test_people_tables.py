@@ -8,9 +8,9 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit.replay import replay_ratios, replay_stage
 from dpmodels.errors import DPModelsWarning
+from dpmodels.exact.people import shares
 from dpmodels.exact.prove import rank_reach
 from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.shares import shares
 from dpmodels.exact.statistics import Ranks
 from dpmodels.models.table import quantile, ranks
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from dpmodels.audit import queries
-from dpmodels.audit.cases_holdout import GROUPS
+from dpmodels.audit.cases_tables import GROUPS
 from dpmodels.audit.queries import holds, noise_ratio, reach_ratio, recorded
 from dpmodels.audit.replay import rows_for
 from dpmodels.errors import PrivacyBugError
@@ -42,7 +42,7 @@ from dpmodels.exact.statistics import (
     Sum,
     Tree,
 )
-from dpmodels.models.holdout.sums import added_up
+from dpmodels.models.holdout.release import added_up
 from dpmodels.quiet import quiet
 from dpmodels.schema import Count, Levels
 from tests.privacy import test_people, test_people_tables

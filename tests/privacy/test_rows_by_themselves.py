@@ -23,7 +23,7 @@ from dpmodels.exact.end import ball_integers
 from dpmodels.exact.products import mapped, sparsely, squares
 from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale
 from dpmodels.families import FAMILIES, LINKS
-from dpmodels.models.glm.losses import LogisticLoss, PoissonLoss
+from dpmodels.models.glm.lattice import LogisticLoss, PoissonLoss
 from dpmodels.models.glm.newton import WorkingRows
 from dpmodels.scoring.mean_score import MeanScore
 from dpmodels.scoring.rules import LINEAR, plan_pass

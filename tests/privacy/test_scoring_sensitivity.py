@@ -10,8 +10,7 @@ from dpmodels.exact import prove
 from dpmodels.exact.prove import joint_reach
 from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.scoring import sums
-from dpmodels.scoring.manner import FEW, LEAST_SQUARES, WIDE_LEAST_SQUARES
-from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.rules import FEW, LEAST_SQUARES, LINEAR, WIDE_LEAST_SQUARES, plan_pass
 from dpmodels.scoring.sums import Centre, ScorePass
 
 P = 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmodels.after.association import correlation, two_stage
-from dpmodels.after.moments import SecondMoments, isotropic_noise
+from dpmodels.after.explained import SecondMoments, isotropic_noise
 from dpmodels.after.regression import UNUSABLE, r_squared, regress, score
 from dpmodels.after.wald import wald
 from dpmodels.privacy.gdp import mu_gdp

@@ -10,7 +10,6 @@ import pytest
 
 import dpmodels as dp
 from dpmodels import registry
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Query
 from dpmodels.exact.passes import Counts, first_array
 from dpmodels.exact.sets import Mark
@@ -18,9 +17,8 @@ from dpmodels.exact.statistics import Sum
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
-from dpmodels.release import Release
+from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.release import Estimate, Release
 
 
 def entries():

@@ -142,7 +142,6 @@ ELSEWHERE = {
     # what runs on a worker: exact sums of a part, which only a charged stage asks for
     "sources/pieces.py": {"Rows"},
     "sources/worker.py": {"guarded"},
-    "sources/remote.py": {"guarded"},
 }
 #: ``audit/`` runs stages of planted and real methods on data of its own; nothing imports it.
 KIT = "audit/"
@@ -411,7 +410,7 @@ def test_the_closure_of_a_release_does_reach_rows(closure, backend):
 NOISE = tuple(f"dpmodels.privacy.{m}" for m in ("noise", "bulk", "run", "chance", "propose"))
 RANDOM = {"random", "urandom", "secrets", "default_rng", "SystemRandom", "uuid4", "getrandbits"}
 #: What is called on a worker.
-WORKER = (("dpmodels.sources.worker", "on_worker"), ("dpmodels.sources.remote", "partial_sums"))
+WORKER = (("dpmodels.sources.worker", "on_worker"), ("dpmodels.sources.worker", "partial_sums"))
 
 
 #: Shares a word with the semaphore of the reader thread, and is handed a run: no worker has one.

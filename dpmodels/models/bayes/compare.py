@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Ask, Query
 from dpmodels.exact.features import FeatureScale, feature_scale
 from dpmodels.exact.passes import Sums
@@ -24,12 +23,11 @@ from dpmodels.exact.statistics import ByClass as InClasses
 from dpmodels.exact.statistics import Sum
 from dpmodels.models.bayes.core import ByClass, features_of, parameter_names
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Approximate, Pure
+from dpmodels.privacy.mechanisms import Approximate, Pure, Step
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import SMOOTH_NOTE
-from dpmodels.privacy.steps import Step
 from dpmodels.ranges import no_ranges, pair_part, ranged_design
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

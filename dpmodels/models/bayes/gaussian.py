@@ -13,7 +13,6 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Ask, Query
 from dpmodels.exact.features import FeatureScale, feature_scale
 from dpmodels.exact.lemmas import Of
@@ -25,7 +24,7 @@ from dpmodels.exact.statistics import Sum
 from dpmodels.models.bayes.core import ByClass, ClassSums, features_of, parameter_names
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import agm, upper_quantile
-from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.propose import (
     paper_midpoint,
@@ -33,9 +32,8 @@ from dpmodels.privacy.propose import (
     reply_probability,
     split_midpoint,
 )
-from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

@@ -17,21 +17,19 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Query
-from dpmodels.exact.columns import column_sums, rescaling
+from dpmodels.exact.features import column_sums, rescaling
 from dpmodels.exact.lemmas import Of
 from dpmodels.exact.passes import Counts, Moments, first_array
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.exact.statistics import Powers
 from dpmodels.exact.symmetric import svec, unsvec
 from dpmodels.planning import Plan
-from dpmodels.privacy.convert import gaussian_replace
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.group import gaussian_replace
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.privacy.own_proofs import own_proof
-from dpmodels.privacy.steps import Step
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

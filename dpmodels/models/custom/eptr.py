@@ -16,11 +16,10 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Raw
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm, mu_gdp
-from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.propose import (
     integer_coin,
@@ -29,9 +28,8 @@ from dpmodels.privacy.propose import (
     split_midpoint,
 )
 from dpmodels.privacy.run import tail_margin
-from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:

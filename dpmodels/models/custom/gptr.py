@@ -16,14 +16,12 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.planning import Plan
-from dpmodels.privacy.convert import add_remove_request
-from dpmodels.privacy.mechanisms import Approximate, Pure
+from dpmodels.privacy.group import add_remove_request
+from dpmodels.privacy.mechanisms import Approximate, Pure, Step
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP
-from dpmodels.privacy.steps import Step
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

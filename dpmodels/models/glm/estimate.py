@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.estimate import Estimate
 from dpmodels.models.glm.newton import back_map
 from dpmodels.models.glm.plan import SCALE_STEP, GlmDetail
 from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.release import Estimate
 
 if TYPE_CHECKING:
     from dpmodels.models.glm.release import GlmReleased

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,14 +18,101 @@ from dpmodels.arrays import Array
 from dpmodels.exact.end import TOP, towards_zero
 from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.words import Words, joined
-from dpmodels.models.glm.losses import Loss
 from dpmodels.sources.summed import counted, sampled, skimmed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.models.glm.newton import WorkingRows
 
-__all__ = ["At", "Places", "Sums", "grain", "lattice_sums", "passes_over", "real_sums"]
+__all__ = [
+    "At",
+    "LogisticLoss",
+    "Loss",
+    "Places",
+    "PoissonLoss",
+    "Sums",
+    "grain",
+    "lattice_sums",
+    "passes_over",
+    "real_sums",
+]
+
+
+# -- Losses of generalised linear models with a bounded score: what the privacy proofs need of
+
+
+@dataclass(frozen=True)
+class LogisticLoss:
+    """log(1 + exp(-t)), t = (2y - 1) eta: |l'| <= 1 with the sign of the label, l'' = a(1 - a).
+
+    y is 0 or 1 (``WorkingRows`` voids rows of any other label: value and slope would be of
+    different functions there). A void row is a zero row: its loss is the constant log 2.
+    """
+
+    score: float = 1.0
+    curvature: float = 0.25
+    one_sided: bool = True
+
+    def terms(self, eta: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
+        """Return (sum of w l, w l' (m,), w l'' (m,)) at linear predictors ``eta``, weights w."""
+        s = 2.0 * y - 1.0
+        t = s * eta
+        e = np.exp(-np.abs(t))
+        # log(1 + e^-t) = max(-t, 0) + log(1 + e^-|t|); a = expit(-t)
+        loss = float(w @ (np.maximum(-t, 0.0) + np.log1p(e)))
+        curve = w * e / (1.0 + e) ** 2
+        a = np.where(t >= 0, e, 1.0) / (1.0 + e)
+        return loss, -s * a * w, curve
+
+    def slope(self, eta: Array, y: Array, w: Array) -> Array:
+        """Return w l' (m,) alone: expit(eta) - y."""
+        from scipy.special import expit
+
+        out: Array = expit(eta)
+        out -= y
+        out *= w
+        return out
+
+
+@dataclass(frozen=True)
+class PoissonLoss:
+    """Poisson loss with the mean function continued linearly above a public cap.
+
+    m(eta) = e^eta for eta <= log M and M (1 + eta - log M) above; l = m(eta) - y eta, where the
+    count y is clipped to [0, M]. Then l' = min(e^eta, M) - y lies in [-M, M] and l'' in [0, M].
+    Where the true means stay below M it is the Poisson likelihood.
+    """
+
+    cap: float
+    one_sided: bool = False
+
+    @property
+    def score(self) -> float:
+        """Bound of |l'|."""
+        return self.cap
+
+    @property
+    def curvature(self) -> float:
+        """Bound of l''."""
+        return self.cap
+
+    def terms(self, eta: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
+        """Return (sum of w l, w l' (m,), w l'' (m,))."""
+        top = float(np.log(self.cap))
+        rate = np.exp(np.minimum(eta, top))
+        mean = rate + self.cap * np.maximum(eta - top, 0.0)
+        return float(w @ (mean - y * eta)), w * (rate - y), w * np.where(eta < top, rate, 0.0)
+
+    def slope(self, eta: Array, y: Array, w: Array) -> Array:
+        """Return w l' (m,) alone."""
+        return np.asarray(w * (np.exp(np.minimum(eta, float(np.log(self.cap)))) - y))
+
+
+Loss = LogisticLoss | PoissonLoss
+
+
+# --
+
 
 #: Value, gradient and Hessian of a sum of losses; and what returns them, with or without Hessian.
 Sums = tuple[float, Array, Array]
@@ -78,9 +166,7 @@ def passes_over(
     """Return what :func:`minimise` reads rows with: blocks to be kept by the caller, or tasks."""
 
     def sums(theta: Array, curved: bool) -> Sums:
-        job = functools.partial(
-            lattice_sums, rows=working, loss=loss, theta=theta, curved=curved
-        )
+        job = functools.partial(lattice_sums, rows=working, loss=loss, theta=theta, curved=curved)
         return real_sums(counted(rows, design, job), working, loss)
 
     return {

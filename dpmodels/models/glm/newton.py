@@ -18,8 +18,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.exact.end import SHRINK
 from dpmodels.exact.products import squares
-from dpmodels.models.glm.lattice import At, Places, Sums, lattice_sums, real_sums
-from dpmodels.models.glm.losses import Loss
+from dpmodels.models.glm.lattice import At, Loss, Places, Sums, lattice_sums, real_sums
 from dpmodels.sources.rows import BLOCK_ROWS
 
 __all__ = ["Minimum", "WorkingRows", "minimise", "planned_passes"]

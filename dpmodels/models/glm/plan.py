@@ -12,19 +12,18 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
-from dpmodels.models.glm.losses import LogisticLoss, Loss, PoissonLoss
+from dpmodels.models.glm.lattice import LogisticLoss, Loss, PoissonLoss
 from dpmodels.models.glm.newton import WorkingRows, back_map, minimise, planned_passes
 from dpmodels.models.glm.perturbation import largest_rho, logistic_profile, two_sided_profile
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.composition import delta_of_parts
-from dpmodels.privacy.convert import add_remove_request
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.mechanisms import Gaussian, Profile
+from dpmodels.privacy.group import add_remove_request
+from dpmodels.privacy.mechanisms import Gaussian, Profile, Step
 from dpmodels.privacy.run import FLOAT_NOTE
-from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase
 from dpmodels.roots import brent
-from dpmodels.scoring.guide import noise_ratio
+from dpmodels.scoring.rules import noise_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.ask import Added, Query
-from dpmodels.exact.columns import column_sums, rescaling
 from dpmodels.exact.end import TOP, towards_zero
+from dpmodels.exact.features import column_sums, rescaling
 from dpmodels.exact.lemmas import Of
 from dpmodels.exact.passes import Counts, first_array
 from dpmodels.exact.products import cross_product, mapped
@@ -32,7 +32,7 @@ from dpmodels.release import Release
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.models.glm.losses import Loss
+    from dpmodels.models.glm.lattice import Loss
     from dpmodels.planning import Plan
 
 __all__ = ["GlmReleased", "information_sums", "is_the_centre", "release"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpmodels.errors import RequestError
 from dpmodels.families import LINKS, family_of
-from dpmodels.planning.rows import planning_rows
+from dpmodels.planning.plan import planning_rows
 from dpmodels.scoring.engine import Chain
 from dpmodels.scoring.fitting import Model, plan_fit, release_fit
 from dpmodels.scoring.mean_score import MeanScore
@@ -21,10 +21,9 @@ from dpmodels.scoring.report import Part, estimate_fit
 from dpmodels.scoring.score import LeastSquares, Score
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.release import Release
+    from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
 
 __all__ = ["estimate", "plan", "release", "score_of"]

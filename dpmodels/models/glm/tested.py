@@ -15,22 +15,19 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.families import family_of
-from dpmodels.models.glm.lattice import passes_over
-from dpmodels.models.glm.losses import LogisticLoss
+from dpmodels.models.glm.lattice import LogisticLoss, passes_over
 from dpmodels.models.glm.newton import WorkingRows, back_map, evaluate, minimise, planned_passes
+from dpmodels.models.glm.perturbation import curvature_sensitivity, displacement, hessian_gamma
 from dpmodels.models.glm.plan import check_common, full_radius
-from dpmodels.models.glm.selfconcordant import curvature_sensitivity, displacement, hessian_gamma
 from dpmodels.planning import Plan
 from dpmodels.privacy.composition import delta_of_parts
-from dpmodels.privacy.convert import add_remove_request, gaussian_replace
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.mechanisms import RDP, Gaussian
+from dpmodels.privacy.group import add_remove_request, gaussian_replace
+from dpmodels.privacy.mechanisms import RDP, Gaussian, Step
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import FLOAT_NOTE, tail_margin
-from dpmodels.privacy.steps import Step
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

@@ -17,7 +17,6 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Query, Raw
 from dpmodels.exact.features import FeatureScale, feature_scale
 from dpmodels.exact.lemmas import Of
@@ -33,7 +32,7 @@ from dpmodels.models.kernel.kernel import (
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm
-from dpmodels.privacy.mechanisms import Approximate, Gaussian
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.propose import (
     paper_midpoint,
@@ -41,9 +40,8 @@ from dpmodels.privacy.propose import (
     reply_probability,
     split_midpoint,
 )
-from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

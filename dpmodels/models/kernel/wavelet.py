@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.end import end_of_numbers
 from dpmodels.exact.features import feature_scale
@@ -27,10 +26,9 @@ from dpmodels.exact.sets import Box
 from dpmodels.exact.statistics import ByClass, Sum
 from dpmodels.models.kernel.kernel import UnitRows
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

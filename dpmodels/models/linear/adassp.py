@@ -22,8 +22,7 @@ from dpmodels.models.linear.simple import (
     unit_moments,
 )
 from dpmodels.privacy.gdp import upper_quantile
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:

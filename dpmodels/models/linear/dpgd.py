@@ -19,9 +19,8 @@ from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.sets import Ball
 from dpmodels.exact.statistics import Sum
 from dpmodels.models.linear.simple import Released, budget_of, make_plan, unit_design, unit_estimate
-from dpmodels.planning.rows import planning_rows
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.planning.plan import planning_rows
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:

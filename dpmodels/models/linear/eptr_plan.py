@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import upper_quantile
-from dpmodels.privacy.mechanisms import Approximate, Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, pair_part
 
 if TYPE_CHECKING:
@@ -259,7 +258,7 @@ def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
     import numpy as np
 
     from dpmodels.exact.rowmap import unit_scale
-    from dpmodels.exact.solution import ls_bound
+    from dpmodels.exact.symmetric import ls_bound
 
     if detail.form != "auto" or detail.raw or design.unknown:
         return {}

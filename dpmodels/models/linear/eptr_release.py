@@ -17,8 +17,8 @@ from dpmodels.exact.passes import Moments, Sums
 from dpmodels.exact.products import mapped
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.exact.sets import Ball, Interval
-from dpmodels.exact.solution import float_allowance, ls_bound
 from dpmodels.exact.statistics import Gram, Sum
+from dpmodels.exact.symmetric import float_allowance, ls_bound
 from dpmodels.models.linear.eptr_plan import OlsDetail, working_radius
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.propose import (

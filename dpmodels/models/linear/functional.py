@@ -17,8 +17,7 @@ from dpmodels.models.linear.simple import (
     unit_estimate,
     unit_moments,
 )
-from dpmodels.privacy.mechanisms import Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear.eptr_plan import column_radius
 from dpmodels.models.linear.posterior import largest_s_pair
 from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.convert import add_remove_request, gaussian_replace
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.mechanisms import Gaussian, Profile
+from dpmodels.privacy.group import add_remove_request, gaussian_replace
+from dpmodels.privacy.mechanisms import Gaussian, Profile, Step
 from dpmodels.privacy.run import FLOAT_NOTE
-from dpmodels.privacy.steps import Step
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase
 
 if TYPE_CHECKING:

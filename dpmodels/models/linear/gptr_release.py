@@ -15,11 +15,11 @@ from dpmodels.exact.passes import Moments
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
 from dpmodels.models.linear.gptr_bounds import (
     choose_ridge,
+    largest_m,
     ridge_floor,
 )
 from dpmodels.models.linear.gptr_plan import EIGEN_STEP, RESIDUAL_STEP, LinearDetail, draw_name
 from dpmodels.models.linear.posterior import largest_s
-from dpmodels.models.linear.score_perturbation import largest_m
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import ROUND_UP
 from dpmodels.ranges import no_ranges, ranged_design

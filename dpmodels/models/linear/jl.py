@@ -21,10 +21,9 @@ from dpmodels.models.linear.simple import (
     unit_estimate,
 )
 from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
-from dpmodels.privacy.mechanisms import RDP, rdp_delta
+from dpmodels.privacy.mechanisms import RDP, Step, rdp_delta
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import FLOAT_NOTE
-from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.solution import float_allowance
+from dpmodels.exact.symmetric import float_allowance
 from dpmodels.models.linear.simple import (
     Released,
     budget_of,
@@ -17,9 +17,8 @@ from dpmodels.models.linear.simple import (
     unit_estimate,
     unit_moments,
 )
-from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.privacy.own_proofs import own_proof
-from dpmodels.privacy.steps import Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:

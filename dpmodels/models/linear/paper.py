@@ -16,7 +16,6 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.passes import Moments
 from dpmodels.exact.prove import reach
@@ -25,9 +24,8 @@ from dpmodels.exact.sets import Ball
 from dpmodels.exact.statistics import Gram, Sum
 from dpmodels.models.linear.simple import make_plan
 from dpmodels.privacy.gdp import eps_gdp, mu_gdp
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
-from dpmodels.release import Release
+from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

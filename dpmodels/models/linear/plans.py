@@ -6,17 +6,21 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpmodels.errors import RequestError
-from dpmodels.exact.quantiles import chi2_upper
-from dpmodels.exact.sensitivity import gram_l1
+from dpmodels.exact.passes import ball_sd
+from dpmodels.exact.prove import gram_l1
+from dpmodels.exact.rowmap import unit_scale
+from dpmodels.exact.symmetric import chi2_upper
 from dpmodels.planning import Purchase
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import gaussian_part
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.privacy.mechanisms import Gaussian, Pure
     from dpmodels.request import Request
 
 __all__ = [
@@ -24,10 +28,12 @@ __all__ = [
     "STAGE_ONE",
     "StageBudget",
     "currency",
+    "expected_se",
     "purchase",
     "second_radius",
     "stage_shares",
 ]
+
 
 #: Tolerated ratio of privacy to sampling variance in the radius rules.
 PHI = 0.1
@@ -124,3 +130,38 @@ def second_radius(mu: float, q: int, n: int, phi: float = PHI) -> float:
     """
     low = chi2_upper(q, 0.05)
     return math.sqrt(min(max(low, mu * math.sqrt(phi * n)), 1.5 * chi2_upper(q, 0.05 / n)))
+
+
+# -- Expected privacy errors of a moment fit, before any data: for ``plan()``
+
+
+#: Spread (sd) of a column, and of the residual, in half ranges: a quarter of the range.
+_SPREAD = 0.5
+
+
+def expected_se(
+    design: Design,
+    mechanism: Gaussian | Pure,
+    radius: float,
+    n: int,
+    relation: str,
+    *,
+    whitened: bool,
+) -> dict[str, float]:
+    """Return the expected privacy error of each coefficient (``theory.md``, 3.5).
+
+    Assumed (public, not data): uncorrelated columns about the middle of their ranges, their sd
+    and the residual's a quarter of the range. An entry of ``X'y`` has noise sd ``s / sqrt 2``; in
+    whitened rows its second moments are n I, in unit rows n times the square of the spread.
+    """
+    unit = unit_scale(design)
+    A, _ = unit.back()
+    if not np.isfinite(A).all():
+        return {}
+    noise = ball_sd(mechanism, radius, design.q, relation) / math.sqrt(2.0) / n
+    flat = np.array([c.kind == "intercept" for c in design.columns])
+    slope = np.where(flat, 1.0, _SPREAD)
+    # whitened: residual in units of its sd, column in units of its own; else 1 / second moment
+    size = _SPREAD / slope if whitened else 1.0 / slope**2
+    se = noise * np.sqrt(np.sum((A * size) ** 2, axis=1))
+    return dict(zip(design.names, se.tolist(), strict=True))

@@ -14,10 +14,9 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.quantiles import chi2_upper
-from dpmodels.exact.queries import ball_sd
+from dpmodels.exact.passes import ball_sd
 from dpmodels.exact.rowmap import UnitScale
-from dpmodels.models.linear.combine import PublicFit, combined, public_fit
+from dpmodels.exact.symmetric import chi2_upper
 from dpmodels.models.linear.facts import Report, Stage
 from dpmodels.models.linear.inference import report, shrink_report
 from dpmodels.models.linear.plans import (
@@ -26,7 +25,14 @@ from dpmodels.models.linear.plans import (
     second_radius,
     stage_shares,
 )
-from dpmodels.models.linear.public import PublicWhitening, public_radius, public_whitening
+from dpmodels.models.linear.public import (
+    PublicFit,
+    PublicWhitening,
+    combined,
+    public_fit,
+    public_radius,
+    public_whitening,
+)
 from dpmodels.models.linear.scores import (
     SCORES,
     finished,
@@ -37,15 +43,14 @@ from dpmodels.models.linear.scores import (
 )
 from dpmodels.models.linear.stages import Passes, Stages, ball_stage, whitened_stage
 from dpmodels.planning import Plan
-from dpmodels.planning.rows import enough_rows, guessed_rows, planning_rows
-from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.planning.plan import enough_rows, guessed_rows, planning_rows
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Estimate
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
+    from dpmodels.release import Estimate
     from dpmodels.request import Request
 
 __all__ = [

@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.models.linear import scored
-from dpmodels.models.linear.combine import public_fit
 from dpmodels.models.linear.pmt import beside, diagnostics, whitening_of, with_public
+from dpmodels.models.linear.public import public_fit
 from dpmodels.models.linear.scored import LinearModel, ScoredDetail, release, start_stage
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.release import Release
+    from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
 
 __all__ = ["estimate", "plan", "release"]

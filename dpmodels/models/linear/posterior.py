@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.privacy.curves import gdp_curve
+from dpmodels.privacy.composition import gdp_curve
 
 __all__ = [
     "d_add",
@@ -38,7 +38,7 @@ def _log_outside(root: Array, m: float, v: float) -> Array:
 
 def _inside(root: Array, m: float, v: float) -> Array:
     """Return P(|u| < root), u ~ N(m, v)."""
-    from dpmodels.privacy.curves import interval_mass
+    from dpmodels.privacy.composition import interval_mass
 
     sd = math.sqrt(v)
     return interval_mass((-root - m) / sd, (root - m) / sd)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.explained import explained
-from dpmodels.after.moments import LEAST_ROWS
+from dpmodels.after.explained import LEAST_ROWS, explained
 from dpmodels.errors import RequestError
 from dpmodels.exact.prove import noise_of
 from dpmodels.exact.rowmap import UnitScale
@@ -21,7 +20,7 @@ from dpmodels.exact.sets import Ball
 from dpmodels.exact.statistics import Gram
 from dpmodels.models.linear.facts import Stage
 from dpmodels.models.linear.public import public_radius
-from dpmodels.planning.rows import enough_rows, planning_rows
+from dpmodels.planning.plan import enough_rows, planning_rows
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.coordinates import Coordinates, constant_direction
@@ -33,11 +32,10 @@ from dpmodels.scoring.score import LeastSquares
 from dpmodels.scoring.sums import AT_CLIP
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
     from dpmodels.models.linear.public import PublicWhitening
     from dpmodels.planning import Plan
-    from dpmodels.release import Release
+    from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
     from dpmodels.scoring.engine import ScoringRelease
 

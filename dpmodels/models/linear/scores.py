@@ -19,14 +19,13 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.exact.end import ball_integers
-from dpmodels.exact.passes import Moments, moments_query
+from dpmodels.exact.passes import Moments, ball_map, ball_sd, moments_query
 from dpmodels.exact.products import cross_product, mapped, squares
-from dpmodels.exact.queries import ball_map, ball_sd
 from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.sets import Ball
-from dpmodels.exact.whiten import floored_cholesky
+from dpmodels.exact.symmetric import floored_cholesky
+from dpmodels.models.linear.facts import Scores
 from dpmodels.models.linear.inference import last_fit
-from dpmodels.models.linear.meat import Scores
 from dpmodels.models.linear.stages import Stages
 from dpmodels.release import Release
 

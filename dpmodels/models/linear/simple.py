@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.exact.passes import Moments
-from dpmodels.exact.rowmap import RowMap, UnitScale
-from dpmodels.exact.rowspace import unit_rows
+from dpmodels.exact.rowmap import RowMap, UnitScale, unit_rows
 from dpmodels.models.linear.inference import no_reply
 from dpmodels.models.linear.plans import StageBudget, purchase
 from dpmodels.planning import Plan, Purchase
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.steps import Step
+    from dpmodels.privacy.mechanisms import Step
     from dpmodels.request import Request
 
 __all__ = [

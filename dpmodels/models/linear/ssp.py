@@ -14,16 +14,14 @@ import numpy as np
 
 from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.exact.ask import Query
-from dpmodels.exact.passes import Moments, whole_matrix
-from dpmodels.exact.queries import split_query
-from dpmodels.exact.rowmap import RowMap
-from dpmodels.exact.rowspace import unit_rows
-from dpmodels.exact.sensitivity import gram_sensitivity
+from dpmodels.exact.passes import Moments, split_query, whole_matrix
+from dpmodels.exact.prove import gram_sensitivity
+from dpmodels.exact.rowmap import RowMap, unit_rows
 from dpmodels.exact.statistics import Split
-from dpmodels.models.linear.expected import expected_se
 from dpmodels.models.linear.facts import Report, Stage
 from dpmodels.models.linear.inference import report, shrink_report
 from dpmodels.models.linear.plans import (
+    expected_se,
     mu_like,
     purchase,
     second_radius,
@@ -44,18 +42,17 @@ from dpmodels.models.linear.stages import (
     whitened_stage,
 )
 from dpmodels.planning import Plan
-from dpmodels.planning.rows import enough_rows
-from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.planning.plan import enough_rows
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
-from dpmodels.scoring.guide import first_share, guide_windows, noise_ratio
+from dpmodels.scoring.rules import first_share, guide_windows, noise_ratio
 from dpmodels.sources.windows import ALL_ROWS, Windows
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Estimate
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
+    from dpmodels.release import Estimate
     from dpmodels.request import Request
 
 __all__ = ["SspDetail", "estimate", "plan", "release"]

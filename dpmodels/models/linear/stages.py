@@ -10,10 +10,9 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.ask import Read
-from dpmodels.exact.passes import Moments, moments_query
-from dpmodels.exact.queries import ball_map
+from dpmodels.exact.passes import Moments, ball_map, moments_query
 from dpmodels.exact.rowmap import OneFirst
-from dpmodels.exact.whiten import floored_cholesky, turned
+from dpmodels.exact.symmetric import floored_cholesky, turned
 from dpmodels.formula.grid import grid_of
 from dpmodels.models.linear.facts import Stage
 from dpmodels.models.linear.plans import mu_like, second_radius
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.exact.rowmap import UnitScale
     from dpmodels.formula.design import Design
-    from dpmodels.models.linear.meat import Scores
+    from dpmodels.models.linear.facts import Scores
     from dpmodels.privacy.mechanisms import Gaussian, Pure
 
 __all__ = ["Passes", "Stages", "ball_stage", "whitened_stage"]

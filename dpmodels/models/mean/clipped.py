@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.passes import Moments
 from dpmodels.exact.prove import noise_of
@@ -24,10 +23,9 @@ from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.exact.sets import Box, Hull
 from dpmodels.exact.statistics import Gram, Sum
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

@@ -16,14 +16,12 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.planning import Plan
 from dpmodels.privacy.gdp import agm
-from dpmodels.privacy.mechanisms import Approximate
+from dpmodels.privacy.mechanisms import Approximate, Step
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.propose import laplace_test_probability
-from dpmodels.privacy.steps import Step
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:

@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.passes import Moments, moments_query
-from dpmodels.exact.queries import ball_map
+from dpmodels.exact.passes import Moments, ball_map, moments_query
 from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, WithOne
 from dpmodels.models.linear.inference import no_reply
 from dpmodels.models.linear.simple import budget_of, make_plan
-from dpmodels.models.moments.report import OF_PEOPLE, ROWS_OF_ONE, Back, moment_estimate
-from dpmodels.planning.rows import guessed_rows, planning_rows
-from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.models.moments.public import OF_PEOPLE, ROWS_OF_ONE, Back, moment_estimate
+from dpmodels.planning.plan import guessed_rows, planning_rows
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import no_ranges, ranged_design
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Estimate
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
+    from dpmodels.release import Estimate
     from dpmodels.request import Request
 
 __all__ = ["estimate", "plan", "release"]

@@ -15,23 +15,20 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.passes import Moments
-from dpmodels.exact.queries import ball_map
-from dpmodels.exact.rowmap import OneFirst
-from dpmodels.exact.rowspace import identity_scale
+from dpmodels.exact.passes import Moments, ball_map
+from dpmodels.exact.rowmap import OneFirst, identity_scale
 from dpmodels.exact.sets import Ball
 from dpmodels.models.linear.paper import published_mu, published_query, published_roots
 from dpmodels.models.linear.simple import make_plan
-from dpmodels.models.moments.report import Back, moment_estimate
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.models.moments.public import Back, moment_estimate
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.release import Release
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Estimate
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
+    from dpmodels.release import Estimate
     from dpmodels.request import Request
 
 __all__ = ["estimate", "plan", "release"]

@@ -14,10 +14,10 @@ import numpy as np
 from dpmodels.after.association import anderson_rubin, two_stage
 from dpmodels.after.regression import TRUSTED, UNUSABLE, regress
 from dpmodels.after.statistics import fit_statistics, kept_moments
-from dpmodels.estimate import Estimate
+from dpmodels.release import Estimate
 
 if TYPE_CHECKING:
-    from dpmodels.after.moments import SecondMoments
+    from dpmodels.after.explained import SecondMoments
     from dpmodels.arrays import Array
     from dpmodels.planning import Plan
     from dpmodels.release import Release

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.moments import SecondMoments
-from dpmodels.exact.rowmap import UnitScale
-from dpmodels.exact.rowspace import unit_rows
-from dpmodels.exact.sensitivity import gram_sensitivity
+from dpmodels.after.explained import SecondMoments
+from dpmodels.exact.prove import gram_sensitivity
+from dpmodels.exact.rowmap import UnitScale, unit_rows
 from dpmodels.models.linear.inference import no_reply, unit_back
 from dpmodels.models.linear.plans import (
     mu_like,
@@ -25,20 +24,19 @@ from dpmodels.models.linear.plans import (
 )
 from dpmodels.models.linear.ssp import BALL_NOISE, BALL_PART, FLOOR, LEAST, TWO_STAGE_RATIO
 from dpmodels.models.linear.stages import Passes, Stages, ball_stage, whitened_stage
-from dpmodels.models.moments.report import OF_PEOPLE, ROWS_OF_ONE, Back, moment_estimate
+from dpmodels.models.moments.public import OF_PEOPLE, ROWS_OF_ONE, Back, moment_estimate
 from dpmodels.planning import Plan
-from dpmodels.planning.rows import guessed_rows, planning_rows
-from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.planning.plan import guessed_rows, planning_rows
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.release import Release
-from dpmodels.scoring.guide import first_share, noise_ratio
 from dpmodels.scoring.report import empty_rows
+from dpmodels.scoring.rules import first_share, noise_ratio
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Estimate
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
+    from dpmodels.release import Estimate
     from dpmodels.request import Request
 
 __all__ = ["estimate", "plan", "release"]

@@ -15,9 +15,9 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
-from dpmodels.models.noised.draws import second_model
 from dpmodels.models.noised.fitting import at_the_edge, column_scales, split_errors
+from dpmodels.models.noised.sums import second_model
+from dpmodels.release import Estimate
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -92,7 +92,7 @@ def fit_function(
     """Minimise the corrected mean of a user's function from the naive fit, by BFGS."""
     from scipy.optimize import Bounds, minimize
 
-    from dpmodels.models.noised.optimise import RADIUS, Ball
+    from dpmodels.models.noised.objective import RADIUS, Ball
 
     scale, slopes = column_scales(design, model)
     radius = float(request.options.get("radius") or RADIUS)

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.models.noised.general import box_of, check_loss, fit_model, loss_of
 from dpmodels.models.noised.model import model_of
 from dpmodels.models.noised.stage import RANGE_EPS, Settings, make_table, plan_table
 from dpmodels.planning import Plan
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
-from dpmodels.models.noised.draws import second_model
 from dpmodels.models.noised.linear import LinearFit, fit_linear, fit_linear_one_draw
+from dpmodels.models.noised.sums import second_model
+from dpmodels.release import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

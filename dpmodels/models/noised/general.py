@@ -12,10 +12,8 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, shown
-from dpmodels.estimate import Estimate
 from dpmodels.families import family_of
 from dpmodels.models.noised.anyloss import fit_function
-from dpmodels.models.noised.draws import second_model
 from dpmodels.models.noised.fitting import (
     TOO_WEAK,
     at_the_edge,
@@ -24,12 +22,28 @@ from dpmodels.models.noised.fitting import (
     signal_warnings,
     split_errors,
 )
-from dpmodels.models.noised.kinks import check, hinge, huber
 from dpmodels.models.noised.linear import weak_signal
-from dpmodels.models.noised.losses import IndexLoss, Logistic, Loss, Poisson, Squared
-from dpmodels.models.noised.objective import Objective, objective_of
-from dpmodels.models.noised.optimise import RADIUS, Solution, minimise, residual_mad
-from dpmodels.models.noised.text import notes_of_table
+from dpmodels.models.noised.losses import (
+    IndexLoss,
+    Logistic,
+    Loss,
+    Poisson,
+    Squared,
+    check,
+    hinge,
+    huber,
+)
+from dpmodels.models.noised.objective import (
+    RADIUS,
+    Objective,
+    Solution,
+    minimise,
+    objective_of,
+    residual_mad,
+)
+from dpmodels.models.noised.sums import second_model
+from dpmodels.models.noised.table import notes_of_table
+from dpmodels.release import Estimate
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:

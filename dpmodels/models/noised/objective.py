@@ -7,20 +7,24 @@ One piece for the integrated form; two for the forms with a second draw (X1 and 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.models.noised.sums import Sums, sums_of
+from dpmodels.quiet import bars_are_secret
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.losses import Loss, Terms
     from dpmodels.models.noised.model import Model
 
-__all__ = ["Objective", "Piece", "objective_of"]
+__all__ = ["RADIUS", "Objective", "Piece", "Solution", "minimise", "objective_of"]
+
 
 ROWS = 16_384
 
@@ -228,3 +232,332 @@ def objective_of(
     else:
         pieces = (Piece(model.X, model.y, "corrected", p, one),)
     return Objective(loss, pieces, K, model.weights, h)
+
+
+# -- Minimising a corrected loss: a homotopy from the naive fit, inside a ball, with honest fla
+
+
+RADIUS = 20.0
+PATH = (0.25, 0.5, 0.75, 1.0)
+_START_ROWS = 40_000
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the path ended.
+
+    Attributes
+    ----------
+    theta : (p,) array
+    converged : bool
+    why : str
+        What was not reached.
+    gradient : float
+        Norm of the gradient in standardised units.
+    naive : (p,) array
+        The naive fit the path started from.
+    h : float
+        Smoothing in force.
+    edge : (p,) bool array or None
+        Which coefficients stand at an end of the box, where one was given.
+    """
+
+    theta: Array
+    converged: bool
+    why: str
+    gradient: float
+    naive: Array
+    h: float = 0.0
+    edge: npt.NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Standardised coordinates z = theta * scale; slopes are kept inside radius R.
+
+    With a ``box`` (lower and upper ends of theta) every coordinate is kept inside it instead;
+    a slope without ends of its own is kept inside the radius.
+    """
+
+    scale: Array
+    slopes: npt.NDArray[np.bool_]
+    radius: float
+    box: tuple[Array, Array] | None = None
+
+    def ends(self) -> tuple[Array, Array]:
+        """Return the ends of the box in standardised coordinates."""
+        assert self.box is not None
+        most = np.where(self.slopes, self.radius, np.inf)
+        lower, upper = (np.asarray(end) * self.scale for end in self.box)
+        return (
+            np.where(np.isfinite(lower), lower, -most),
+            np.where(np.isfinite(upper), upper, most),
+        )
+
+    def norm(self, z: Array) -> float:
+        """Length of the slopes."""
+        return float(np.linalg.norm(z[self.slopes]))
+
+    def pull(self, z: Array) -> Array:
+        """Scale the slopes back onto the ball."""
+        size = self.norm(z)
+        if size <= self.radius:
+            return z
+        out = z.copy()
+        out[self.slopes] *= self.radius / size
+        return out
+
+
+def _newton(
+    f: Callable[[Array], tuple[float, Array, Array]],
+    value: Callable[[Array], float],
+    z: Array,
+    ball: Ball,
+    tol: float,
+    most: int,
+) -> tuple[Array, float]:
+    """Safeguarded Newton: eigenvalues made positive, capped steps, Armijo halving."""
+    v, g, H = f(z)
+    for _ in range(most):
+        size = float(np.linalg.norm(g))
+        if not math.isfinite(v) or not np.isfinite(H).all() or size < tol:
+            break
+        w, U = np.linalg.eigh(H)
+        w = np.maximum(np.abs(w), 1e-3 * float(np.abs(w).max()) + 1e-300)
+        step = -(U @ ((U.T @ g) / w))
+        length = float(np.linalg.norm(step))
+        cap = 0.5 * max(1.0, float(np.linalg.norm(z)))
+        if length > cap:
+            step *= cap / length
+        slope = float(g @ step)
+        # the full step is nearly always taken: its Hessian is the next iteration's
+        new = ball.pull(z + step)
+        at = f(new)
+        t = 1.0
+        while not (math.isfinite(at[0]) and at[0] <= v + 1e-4 * t * slope + 1e-14 * abs(v)):
+            t *= 0.5
+            if t < 1e-9:
+                return z, size
+            new = ball.pull(z + t * step)
+            if value(new) <= v + 1e-4 * t * slope:
+                at = f(new)
+        if not np.abs(new - z).max() > 0:
+            break
+        z, (v, g, H) = new, at
+    size = float(np.linalg.norm(g))
+    return z, size
+
+
+class _Scaled:
+    """The objective in standardised coordinates."""
+
+    def __init__(self, objective: Objective, ball: Ball) -> None:
+        self.objective, self.ball = objective, ball
+
+    def bounded(self, z: Array, t: float, tol: float) -> tuple[Array, float]:
+        """Minimise L_t from z inside the box, by L-BFGS-B."""
+        from scipy.optimize import Bounds, minimize
+
+        s, o = self.ball.scale, self.objective
+        lower, upper = self.ball.ends()
+
+        def fun(x: Array) -> tuple[float, Array]:
+            if not o.admissible(x / s):
+                return 1e300, np.zeros_like(x)
+            v, g = o.gradient(x / s, t)
+            return (v, g / s) if math.isfinite(v) else (1e300, np.zeros_like(x))
+
+        found = minimize(
+            fun, np.clip(z, lower, upper), jac=True, method="L-BFGS-B", bounds=Bounds(lower, upper),
+            options={"gtol": tol, "ftol": 1e-15, "maxiter": 500},
+        )  # fmt: skip
+        x = np.clip(np.asarray(found.x, dtype=float), lower, upper)
+        return x, float(np.linalg.norm(x - np.clip(x - fun(x)[1], lower, upper)))
+
+    def newton(self, z: Array, t: float, tol: float, most: int) -> tuple[Array, float]:
+        """Minimise L_t from z."""
+        if self.ball.box is not None:
+            return self.bounded(z, t, tol)
+        s, o = self.ball.scale, self.objective
+
+        def full(x: Array) -> tuple[float, Array, Array]:
+            if not o.admissible(x / s):
+                return math.inf, x, np.eye(len(x))
+            v, g, H = o.hessian(x / s, t)
+            return v, g / s, H / np.outer(s, s)
+
+        def value(x: Array) -> float:
+            return o.value(x / s, t) if o.admissible(x / s) else math.inf
+
+        return _newton(full, value, z, self.ball, tol, most)
+
+    def bfgs(self, z: Array, t: float, tol: float) -> tuple[Array, float]:
+        """Minimise L_t from z by BFGS (kinked losses)."""
+        if self.ball.box is not None:
+            return self.bounded(z, t, tol)
+        from scipy.optimize import minimize
+
+        s = self.ball.scale
+
+        def fun(x: Array) -> tuple[float, Array]:
+            inside = self.ball.pull(x)
+            v, g = self.objective.gradient(inside / s, t)
+            over = max(0.0, self.ball.norm(x) - self.ball.radius)
+            if not math.isfinite(v):
+                return 1e300, np.zeros_like(x)
+            # outside the ball: the value on it plus a wall
+            wall = np.where(self.ball.slopes, x - inside, 0.0)
+            return v + 0.5 * over * over, g / s + wall
+
+        found = minimize(fun, z, jac=True, method="BFGS", options={"gtol": tol, "maxiter": 200})
+        x = np.asarray(found.x, dtype=float)
+        _, g = fun(x)
+        return self.ball.pull(x), float(np.linalg.norm(g))
+
+
+def _progress(show: bool | None, n: int, stages: int) -> Any:
+    """Return a progress bar, or None: long fits only, and only where tqdm is installed."""
+    if show is False or (show is None and n < 200_000) or bars_are_secret():
+        return None
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm(
+        total=stages, desc="corrected fit", leave=False, disable=None if show is None else False
+    )
+
+
+def residual_mad(objective: Objective, theta: Array) -> float:
+    """Return 1.4826 MAD of y - x'theta on the first draw."""
+    piece = objective.pieces[0]
+    u = piece.y - piece.X @ theta
+    return 1.4826 * float(np.median(np.abs(u - np.median(u))))
+
+
+def minimise(
+    objective: Objective,
+    scale: Array,
+    slopes: npt.NDArray[np.bool_],
+    *,
+    radius: float = RADIUS,
+    h: float | None = None,
+    p: float = 0.0,
+    progress: bool | None = None,
+    box: tuple[Array, Array] | None = None,
+) -> Solution:
+    """Minimise a corrected objective.
+
+    Parameters
+    ----------
+    objective : Objective
+    scale : (p,) array
+        Widths of the columns: z_j = theta_j scale_j.
+    slopes : (p,) bool array
+        False for the intercept, which the ball does not bind.
+    radius : float
+    h : float, optional
+        Smoothing of a kinked loss; None: by rule.
+    p : float
+        Clear probability of the release.
+    box : (p,) array, (p,) array, optional
+        Ends of theta: the minimum inside them, the path too; infinite: only the ball binds.
+    """
+    ball = Ball(scale, slopes, radius, box)
+    start = np.zeros(objective.p)
+    bar = _progress(progress, objective.n, 1 + len(PATH))
+    try:
+        if objective.loss.kinked:
+            return _kinked(objective, ball, start, h, p, bar)
+        return _smooth(objective, ball, start, bar)
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _tick(bar: Any) -> None:
+    if bar is not None:
+        bar.update(1)
+
+
+def _smooth(objective: Objective, ball: Ball, z: Array, bar: Any) -> Solution:
+    whole = _Scaled(objective, ball)
+    path = whole
+    large = objective.n > 4 * _START_ROWS
+    if large:  # walk the path on every k-th row; polish on all
+        keep = np.arange(0, objective.n, objective.n // _START_ROWS)
+        path = _Scaled(objective.rows(keep), ball)
+    z, _ = path.newton(z, 0.0, 1e-8, 60)
+    naive = z / ball.scale
+    _tick(bar)
+    for t in PATH:
+        z, size = path.newton(z, t, 1e-6 if t < 1.0 or large else 1e-8, 60)
+        _tick(bar)
+        if not np.isfinite(z).all():
+            break
+    if large:
+        z, size = whole.newton(z, 1.0, 1e-6, 60)
+    return _accept(objective, ball, z, size, 1e-5, naive, 0.0)
+
+
+def _kinked(
+    objective: Objective, ball: Ball, z: Array, h: float | None, p: float, bar: Any
+) -> Solution:
+    """Follow the path at a wide smoothing, then narrow it (clear records only)."""
+    n = objective.n
+    large = n > 4 * _START_ROWS
+    first = objective
+    if large:
+        first = objective.rows(np.arange(0, n, n // _START_ROWS))
+    spread = _location_spread(first)
+    z, _ = _Scaled(first.with_h(0.3 * spread), ball).bfgs(z, 0.0, 1e-6)
+    mad = max(residual_mad(first, z / ball.scale), 1e-12)
+    z, _ = _Scaled(first.with_h(0.05 * mad), ball).bfgs(z, 0.0, 1e-6)
+    naive = z / ball.scale
+    _tick(bar)
+    if len(objective.K) == 0:
+        target = 1e-3 * mad if h is None else max(h, 1e-3 * mad)
+        z, size = _Scaled(objective.with_h(target), ball).bfgs(z, 0.0, 1e-6)
+        return _accept(objective.with_h(target), ball, z, size, 1e-3, naive, target)
+    if h is None:
+        h = 0.03 * mad if p >= 0.05 else 1.06 * mad * n ** (-1.0 / 7.0)
+    wide = max(h, 0.5 * mad) if p >= 0.05 else h
+    for t in PATH:
+        z, size = _Scaled(first.with_h(wide), ball).bfgs(z, t, 1e-6)
+        _tick(bar)
+    steps = [k * mad for k in (0.3, 0.1) if k * mad > h] if p >= 0.05 else []
+    for width in (*steps, h):
+        z, size = _Scaled(objective.with_h(width), ball).bfgs(z, 1.0, 1e-6)
+    return _accept(objective.with_h(h), ball, z, size, 1e-3, naive, h)
+
+
+def _location_spread(objective: Objective) -> float:
+    y = objective.pieces[0].y
+    return max(1.4826 * float(np.median(np.abs(y - np.median(y)))), float(y.std()) * 1e-3, 1e-12)
+
+
+def _accept(
+    objective: Objective, ball: Ball, z: Array, size: float, tol: float, naive: Array, h: float
+) -> Solution:
+    """Say whether the end of the path is a minimum inside the ball."""
+    theta = z / ball.scale
+    value, g = objective.gradient(theta, 1.0)
+    size = float(np.linalg.norm(g / ball.scale))
+    edge, beyond = None, ball.box is None and ball.norm(z) > ball.radius * (1 - 1e-6)
+    if ball.box is not None:
+        lower, upper = ball.ends()
+        edge = (z <= lower + 1e-9 * ball.scale) | (z >= upper - 1e-9 * ball.scale)
+        size = float(np.linalg.norm(np.where(edge, 0.0, g / ball.scale)))
+        beyond = bool((edge & ~np.isfinite(ball.box[0])).any())  # no end of its own: the ball's
+    if not (np.isfinite(theta).all() and math.isfinite(value)):
+        return Solution(theta, False, "the path left the domain of the loss", size, naive, h)
+    if not objective.admissible(theta):
+        return Solution(theta, False, "the noise is too large for this loss", size, naive, h)
+    if beyond:
+        why = f"the estimate reached the ball of radius {ball.radius:g} (standardised slopes)"
+        return Solution(theta, False, why, size, naive, h)
+    if not size < tol:
+        return Solution(
+            theta, False, f"the gradient is {size:.2g}, not below {tol:g}", size, naive, h
+        )
+    return Solution(theta, True, "", size, naive, h, edge)

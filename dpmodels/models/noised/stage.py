@@ -15,9 +15,9 @@ from dpmodels.models.noised.table import NoisyTable, _read_only
 from dpmodels.planning import Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.mechanisms import Step
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import TABLE_NOTE
-from dpmodels.privacy.steps import Step
 from dpmodels.ranges import RANGES_SHARE, buy_ranges, plan_purchase
 
 if TYPE_CHECKING:

@@ -6,13 +6,16 @@ most of them are sums only, which a loss may know more cheaply.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.models.noised.model import Model
 
-__all__ = ["Sums", "Terms", "sums_of"]
+__all__ = ["Sums", "Terms", "second_model", "sums_of"]
 
 
 @dataclass(frozen=True)
@@ -100,3 +103,32 @@ def sums_of(terms: Terms, x: Array, w: Array, *, second: bool) -> Sums:
     assert terms.eq is not None
     assert terms.qq is not None
     return Sums(value, grad, q, hess, (terms.eq * w) @ x, terms.qq @ w)
+
+
+# -- The second randomisation, drawn at analysis time: X2 = X1 + S, S ~ SL(p D). Post-processin
+
+
+def second_model(model: Model, seed: int | None) -> Model:
+    """Return the data with SL(p D) added, as plain SL data (clear_prob = 0).
+
+    It is distributed as the clean data plus SL(D): the ZIL and SL parts add up.
+    """
+    p = model.clear_prob
+    if p == 0.0 or not len(model.K):
+        return replace(model, clear_prob=0.0)
+    if len(model.K) != 1:
+        raise RequestError("a second draw needs noise in a single block")
+    rng = np.random.default_rng(seed)
+    values, vectors = np.linalg.eigh(p * model.K[0])
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    live = np.flatnonzero(np.abs(root).sum(axis=0) > 0)
+    z = rng.standard_normal((model.n, len(live)))
+    z *= np.sqrt(rng.standard_exponential(model.n))[:, None]
+    X, y = np.array(model.X, order="F"), np.array(model.y)
+    noise = root[:, live]
+    for j in range(model.p):
+        if np.abs(noise[j]).sum() > 0:
+            X[:, j] += z @ noise[j]
+    if math.fsum(np.abs(noise[-1])) > 0:
+        y += z @ noise[-1]
+    return replace(model, X=X, y=y, clear_prob=0.0)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.models.noised.exact import delta_exact, exact_eps, tradeoff
-from dpmodels.tables import Table, Written, own_names
+from dpmodels.tables import Table, Written, own_names, plain
 from dpmodels.units.person import named
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.schema import Schema
 
-__all__ = ["NoisyTable"]
+__all__ = ["NoisyTable", "notes_of_table", "table_of"]
+
 
 Names = tuple[str, ...]
 
@@ -270,7 +271,7 @@ class NoisyTable(Written):
     # -- text ------------------------------------------------------------------------------
     def summary(self) -> Table:
         """Return the facts of the release; ``print`` them."""
-        from dpmodels.models.noised.text import table_of
+        from dpmodels.models.noised.table import table_of
 
         return table_of(self)
 
@@ -320,7 +321,7 @@ class NoisyTable(Written):
         )
 
     def _repr_html_(self) -> str:
-        from dpmodels.models.noised.text import table_of
+        from dpmodels.models.noised.table import table_of
 
         return table_of(self).as_html()
 
@@ -328,3 +329,78 @@ class NoisyTable(Written):
 def _read_only(array: Array) -> Array:
     array.setflags(write=False)
     return array
+
+
+# -- What a release prints. Public and released facts only
+
+
+_NOISE = {
+    "sl": "symmetric Laplace, one radius a record",
+    "laplace": "independent Laplace, column by column",
+    "gaussian": "Gaussian",
+}
+
+
+def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[str, ...]:
+    """Return the sentences of a release; ``brief``: without those its guarantee prints anyway."""
+    notes: list[str] = []
+    if rel.clear_prob > 0 and not brief:
+        notes.append(
+            f"clear_prob = {rel.clear_prob:g}: expected number of records released unperturbed: "
+            f"{rel.expected_clear:.4g}."
+        )
+    if rel.public_columns and not brief:
+        notes.append("NOT PROTECTED, published as they are: " + ", ".join(rel.public_columns) + ".")
+    if rel.guarantee.unit == "attribute":
+        eps, delta = rel.guarantee.record_pair or (float("inf"), 0.0)
+        notes.append(
+            f"The guarantee at eps = {rel.guarantee.eps:g} is for ONE ATTRIBUTE of a row. A "
+            f"whole row is not protected at that eps: it has (eps = {eps:.4g}, "
+            f"delta = {delta:g})."
+        )
+    nullable = [
+        name
+        for name in rel.schema
+        if getattr(rel.schema[name], "na", None) is not None and name not in rel.public_columns
+    ]
+    if nullable:
+        notes.append(
+            "Missing cells of " + ", ".join(nullable) + " were filled with the declared value "
+            "before noise: estimates carry the bias of that, and no correction removes it."
+        )
+    if rel.keep_order:
+        notes.append("keep_order=True: the order of the rows is public.")
+    return tuple(notes)
+
+
+def table_of(rel: NoisyTable) -> Table:
+    """Return the facts of a release as a table."""
+    g = rel.guarantee
+    head = [
+        ("Privacy", g.statement()),
+        ("Rows", f"{rel.n}" + (f" in {len(rel.batches)} batches" if len(rel.batches) > 1 else "")),
+        ("Noise", f"{_NOISE[rel.noise]} (noise={rel.noise!r}), {rel.d} columns"),
+        ("Missing cells", "declared value, else the middle of the range, before noise"),
+    ]
+    if len(rel.plan.c) == 1 and rel.noise == "sl":
+        head.append(("Distance of neighbours", f"c = {rel.plan.c[0]:.6g} noise sd, d = {rel.d}"))
+    bought = set(rel.bought)
+    rows = [
+        (
+            name,
+            kind,
+            f"[{lo:g}, {hi:g}]" + (" bought" if name in bought else ""),
+            f"{sd:.4g}",
+            f"{sd / s:.3g}",
+        )
+        for name, kind, lo, hi, sd, s in zip(
+            rel.names, rel.layout.kinds, rel.lower, rel.upper, rel.noise_sd, rel.scale, strict=True
+        )
+    ]
+    tail = "Noised cells lie outside their ranges and levels: do not clip, round or select on them."
+    return replace(
+        plain(("column", "kind", "range", "noise sd", "sd / range"), rows, label=24),
+        title="Noised table",
+        facts=tuple(head),
+        notes=(*notes_of_table(rel), tail),
+    )

@@ -10,17 +10,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, shown
-from dpmodels.planning.rows import planning_rows
+from dpmodels.planning.plan import planning_rows
 from dpmodels.scoring.engine import Chain
 from dpmodels.scoring.fitting import Model, plan_fit, release_fit
 from dpmodels.scoring.report import Part, estimate_fit
 from dpmodels.scoring.score import Quantile
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.release import Release
+    from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
 
 __all__ = ["estimate", "plan", "release", "taus_of"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
 from dpmodels.models.robust.tabulated import Tabulated
-from dpmodels.planning.rows import planning_rows
+from dpmodels.planning.plan import planning_rows
 from dpmodels.scoring.engine import Chain
 from dpmodels.scoring.fitting import Model, plan_fit, release_fit
 from dpmodels.scoring.mean_score import MeanScore
@@ -17,10 +17,9 @@ from dpmodels.scoring.report import Part, estimate_fit
 from dpmodels.scoring.score import Expectile, Huber, LeastSquares, Quantile, Score
 
 if TYPE_CHECKING:
-    from dpmodels.estimate import Estimate
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.release import Release
+    from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
 
 __all__ = ["estimate", "plan", "release", "score_of"]

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.rowspace import unit_rows
+from dpmodels.exact.rowmap import unit_rows
 from dpmodels.scoring.score import Evaluate, Score, Start
 from dpmodels.scoring.state import State, roots, scaled_up
 

@@ -15,11 +15,10 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
-from dpmodels.models.table.effects import Spread
-from dpmodels.models.table.intervals import critical, share_interval
+from dpmodels.models.table.effects import Spread, critical, share_interval
 from dpmodels.models.table.layout import Axis, Layout, Section, layout_of
 from dpmodels.models.table.numbers import COLUMNS
+from dpmodels.release import Estimate
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.errors import RequestError, choice, shown
-from dpmodels.models.table.layout import program_of
+from dpmodels.models.table.layout import Layout, program_of
+from dpmodels.models.table.noise import TableNoise
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["check_name", "kind_of", "null_of"]
+__all__ = ["Facts", "check_name", "kind_of", "null_of"]
+
 
 #: What ``test=`` may say.
 NAMES = (
@@ -29,14 +32,14 @@ def _describe(design: Design) -> tuple[list[int], list[int], bool]:
     program = program_of(design)
     terms = (*program.left, *program.right)
     crossed = [t for t in terms if len(t) == 2]
-    if len(crossed) == 1 and not program.left and {t for t in terms if len(t) == 1} <= {
-        (j,) for j in crossed[0]
-    }:  # "~ a * b", as in a table; "~ a + b" says the same here
+    if (
+        len(crossed) == 1
+        and not program.left
+        and {t for t in terms if len(t) == 1} <= {(j,) for j in crossed[0]}
+    ):  # "~ a * b", as in a table; "~ a + b" says the same here
         terms = tuple((j,) for j in crossed[0])
     if any(len(t) > 1 for t in terms) or len(program.left) > 1:
-        raise RequestError(
-            f'"{design.formula}": a test takes "y ~ g", "y ~ 1", "~ g" or "~ a * b"'
-        )
+        raise RequestError(f'"{design.formula}": a test takes "y ~ g", "y ~ 1", "~ g" or "~ a * b"')
     places = [t[0] for t in terms]
     numbers = [j for j in places if program.sources[j].levels is None]
     return numbers, [j for j in places if j not in numbers], bool(program.left and program.right)
@@ -127,3 +130,33 @@ def check_name(test: Any) -> Any:
              "f": "anova", "chi-squared": "chi2", "pearson": "correlation"}  # fmt: skip
     near = meant.get(str(test).lower())
     return choice("test", test, NAMES, more=f" Did you mean {near!r}?" if near else "")
+
+
+# -- What a test by sums is made from: its kind, layout and noise, decided from public facts
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is public about a test.
+
+    Attributes
+    ----------
+    kind : str
+        "mean", "groups", "fit", "independence" or "correlation".
+    layout : Layout or None
+        None for a correlation.
+    noise : TableNoise or None
+    mu : float
+        Of the release.
+    null : tuple of float
+        Hypothesised mean, in the user's units; or shares.
+    alike : int
+        Rows that may depend on each other (those of a person that are kept).
+    """
+
+    kind: str
+    layout: Layout | None
+    noise: TableNoise | None
+    mu: float
+    null: tuple[float, ...] = ()
+    alike: int = 1

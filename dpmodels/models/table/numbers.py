@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.models.table.effects import Effects, Spread
-from dpmodels.models.table.intervals import critical, fieller, share_interval
+from dpmodels.models.table.effects import Effects, Spread, critical, fieller, share_interval
 from dpmodels.models.table.layout import Layout, Section
 from dpmodels.models.table.noise import TableNoise
 from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL

@@ -18,7 +18,7 @@ from dpmodels.models.table.sums import spread_out
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.models.table.facts import Facts
+    from dpmodels.models.table.hypotheses import Facts
     from dpmodels.request import Request
 
 __all__ = ["expected_sums", "power_of"]

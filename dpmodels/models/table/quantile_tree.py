@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.exact.statistics import Tree as Levels
-from dpmodels.models.table.effects import Spread
-from dpmodels.models.table.intervals import critical
+from dpmodels.models.table.effects import Spread, critical
 from dpmodels.models.table.quantile import (
+    Cells,
     LeavesPass,
     QuantileDetail,
+    cells_for,
     checked,
     estimate_of,
     is_bought,
@@ -28,14 +28,12 @@ from dpmodels.models.table.quantile import (
     numbers_of,
     steps_text,
 )
-from dpmodels.models.table.quantile_ends import Cells, cells_for
 from dpmodels.models.table.ranks import grid_for
 from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts, tree_sizes
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.shares import CountsOfPeople, shares
+from dpmodels.exact.people import CountsOfPeople, shares
 from dpmodels.exact.statistics import Ranks
 from dpmodels.models.table.layout import Layout
-from dpmodels.privacy.mechanisms import Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.sources.summed import counted, summed
 
 if TYPE_CHECKING:

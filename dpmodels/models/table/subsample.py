@@ -16,14 +16,12 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.lemmas import Of
 from dpmodels.models.table.layout import program_of
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Pure
-from dpmodels.privacy.steps import Step
-from dpmodels.release import Release
+from dpmodels.privacy.mechanisms import Pure, Step
+from dpmodels.release import Estimate, Release
 from dpmodels.roots import brent
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.end import STEPS, end_of_numbers
-from dpmodels.exact.shares import CountsOfPeople, shares
+from dpmodels.exact.people import CountsOfPeople, shares
 from dpmodels.models.table.layout import Block, Layout
 from dpmodels.sources.summed import counted, summed
 

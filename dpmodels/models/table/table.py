@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Added, Query, as_is
 from dpmodels.models.table.effects import Effects
 from dpmodels.models.table.layout import Layout, Section, layout_of
@@ -24,10 +23,9 @@ from dpmodels.models.table.numbers import shown_numbers
 from dpmodels.models.table.ranks import QuantilePart, quantile_part, release_quantiles
 from dpmodels.models.table.sums import TOTAL, TablePass
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

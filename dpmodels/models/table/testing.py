@@ -16,7 +16,6 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.estimate import Estimate
 from dpmodels.exact.ask import Query
 from dpmodels.exact.gram import gram
 from dpmodels.exact.passes import Counts, first_array
@@ -25,18 +24,16 @@ from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.exact.statistics import Pair
 from dpmodels.models.table import nulls
 from dpmodels.models.table.effects import Effects
-from dpmodels.models.table.facts import Facts
-from dpmodels.models.table.hypotheses import kind_of, null_of
+from dpmodels.models.table.hypotheses import Facts, kind_of, null_of
 from dpmodels.models.table.layout import Axis, Block, Layout, layout_of
 from dpmodels.models.table.noise import table_noise
 from dpmodels.models.table.power import power_of
 from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, TablePass
 from dpmodels.models.table.table import half_ranges
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask

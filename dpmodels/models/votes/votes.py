@@ -18,10 +18,9 @@ from dpmodels.exact.statistics import Stack, Sum
 from dpmodels.models.votes.pate_math import cells_of, curve_table, gaussian_order, smooth
 from dpmodels.privacy.gdp import eps_gdp
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import FLOAT_NOTE
-from dpmodels.privacy.steps import Step
 from dpmodels.tables import Result, Table
 from dpmodels.tables.pictures import forest
 

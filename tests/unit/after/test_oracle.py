@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpmodels.after.association import correlation, two_stage
-from dpmodels.after.explained import explained
-from dpmodels.after.moments import SecondMoments, isotropic_noise
+from dpmodels.after.explained import SecondMoments, explained, isotropic_noise
 from dpmodels.after.regression import change, r_squared, regress, score
 from dpmodels.after.wald import critical_value, noncentrality, wald
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmodels.after.association import anderson_rubin, two_stage
-from dpmodels.after.moments import SecondMoments, isotropic_noise
+from dpmodels.after.explained import SecondMoments, isotropic_noise
 from dpmodels.after.regression import regress, score
 from dpmodels.after.selection import best_subset, components, lasso, slopes
 

@@ -12,9 +12,8 @@ from dpmodels.exact import bycell
 from dpmodels.exact.bycell import ByCell, checked, directions, gram_of, products_of, sum_of
 from dpmodels.exact.cells import BallCells, cell_gram
 from dpmodels.exact.gram import gram, gram_over
-from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, WithOne, unit_scale
-from dpmodels.exact.rowspace import unit_rows
-from dpmodels.exact.whiten import turned
+from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, WithOne, unit_rows, unit_scale
+from dpmodels.exact.symmetric import turned
 from dpmodels.formula.build import build_design, build_mean_design
 from dpmodels.schema import Levels, Real, Schema
 from dpmodels.sources.adapt import as_source

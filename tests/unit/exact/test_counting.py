@@ -6,8 +6,7 @@ import pytest
 
 from dpmodels.exact.counting import counted_gram
 from dpmodels.exact.gram import gram, gram_over
-from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne, unit_scale
-from dpmodels.exact.rowspace import unit_rows
+from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne, unit_rows, unit_scale
 from dpmodels.formula import build_design
 from dpmodels.schema import Levels, Real, Schema
 from dpmodels.sources.adapt import as_source

@@ -7,8 +7,8 @@ import pytest
 
 from dpmodels.exact import products
 from dpmodels.exact.gram import gram
+from dpmodels.exact.passes import ball_map as ballmap_of
 from dpmodels.exact.products import cross_product, mapped
-from dpmodels.exact.queries import ball_map as ballmap_of
 from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
 from dpmodels.exact.words import Gram, Words
 

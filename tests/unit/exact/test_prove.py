@@ -10,9 +10,8 @@ import pytest
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.ask import Ask, Query
 from dpmodels.exact.lemmas import LEMMAS, Of
-from dpmodels.exact.passes import Kept
+from dpmodels.exact.passes import Kept, split_query
 from dpmodels.exact.prove import noise_of, rank_reach, reach
-from dpmodels.exact.queries import split_query
 from dpmodels.exact.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass
 from dpmodels.exact.statistics import (
     Along,
@@ -27,10 +26,9 @@ from dpmodels.exact.statistics import (
     Sum,
     Tree,
 )
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.privacy.steps import Step
 
 CASES = [
     (split_query(4, 3.0, known=True, relation="replace", r2=0.5), "replace", "l2", math.sqrt(18)),

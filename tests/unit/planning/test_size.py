@@ -5,7 +5,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import FormulaError, RequestError, UtilityWarning
-from dpmodels.planning import size
+from dpmodels.planning import plan as size
 
 
 def schema(levels):

@@ -12,8 +12,7 @@ from dpmodels.errors import BudgetError, BudgetExceededError, PrivacyBugError, R
 from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.guarantee import Guarantee, joint
 from dpmodels.privacy.ledger import Budget, Ledger, current_budget
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 
 
 def gauss(eps=1.0, delta=1e-6, **kw):

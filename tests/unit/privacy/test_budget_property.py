@@ -19,8 +19,7 @@ from dpmodels.privacy.account import Account, entries_of
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee, joint
 from dpmodels.privacy.ledger import Budget
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 
 RULES = ("auto", "mixed", "caps", "basic")
 PID = "one person (column pid)"

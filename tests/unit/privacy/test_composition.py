@@ -10,11 +10,18 @@ from scipy.special import ndtr
 
 from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.privacy.composition import delta_of_parts, eps_of_parts
-from dpmodels.privacy.convert import add_remove_request, gaussian_replace, pair_replace
 from dpmodels.privacy.gdp import delta_gdp, eps_gdp, eps_of_rho, mu_gdp, upper_quantile
+from dpmodels.privacy.group import add_remove_request, gaussian_replace, pair_replace
 from dpmodels.privacy.guarantee import Guarantee, joint
-from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, register_curve
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import (
+    RDP,
+    Approximate,
+    Gaussian,
+    Profile,
+    Pure,
+    Step,
+    register_curve,
+)
 
 
 def gdp_profile(eps, mu):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmodels.privacy.curves import deltas_gdp, gdp_bounds
+from dpmodels.privacy.composition import deltas_gdp, gdp_bounds
 from dpmodels.privacy.gdp import delta_gdp
 from dpmodels.privacy.mechanisms import _ON_ARRAYS, Profile, register_curve
 
@@ -31,7 +31,7 @@ def test_bounds_of_the_curve_lie_above_it_and_near_it(mu):
 
 @pytest.mark.parametrize("mu", [1e-4, 0.03, 0.4])
 def test_both_forms_of_near_terms(mu):
-    from dpmodels.privacy.curves import _log_integrals, _log_mills
+    from dpmodels.privacy.composition import _log_integrals, _log_mills
 
     eps = mu * np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 300)])
     one, other = _log_integrals(eps, mu), _log_mills(eps, mu)
@@ -50,8 +50,7 @@ def test_named_curves(name):
 
 def test_compositions_leave_out_nothing_that_counts(monkeypatch):
     from dpmodels.privacy import composition
-    from dpmodels.privacy.mechanisms import Gaussian
-    from dpmodels.privacy.steps import Step
+    from dpmodels.privacy.mechanisms import Gaussian, Step
 
     profile = Profile("objective perturbation, replace", (("rho", 0.3), ("kappa", 0.2)))
     steps = [Step("a", profile), Step("b", Gaussian(0.3))]

@@ -18,13 +18,13 @@ import pytest
 from dpmodels import quiet as quiet_module
 from dpmodels import registry
 from dpmodels.errors import BudgetError, BudgetExceededError, LedgerWarning
-from dpmodels.privacy import ledger, witness
+from dpmodels.privacy import ledger
+from dpmodels.privacy import store as witness
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.ledger import Budget
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 from dpmodels.privacy.sqlite_store import _chained, _seal
-from dpmodels.privacy.steps import Step
 
 CHILD = """
 import sys
@@ -32,7 +32,7 @@ from dpmodels.errors import BudgetExceededError
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.ledger import Budget
 from dpmodels.privacy.mechanisms import Pure
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Step
 path, log, wait = sys.argv[1:4]
 budget = Budget.open(path)
 g = Guarantee((Step("coin", Pure(0.01)),), 0.01, 1e-9)

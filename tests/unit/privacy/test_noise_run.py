@@ -10,10 +10,9 @@ import pytest
 from scipy.special import chdtrc, erf, ndtr
 
 from dpmodels.errors import PrivacyBugError
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 from dpmodels.privacy.noise import ExactNoise, SeededNoise, make_noise
 from dpmodels.privacy.run import ROUND_UP, Run, tail_margin
-from dpmodels.privacy.steps import Step
 
 
 class Scripted(SeededNoise):

@@ -7,15 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmodels.estimate import Estimate
 from dpmodels.formula import build_design
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.steps import Step
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import Method
-from dpmodels.release import Release
+from dpmodels.release import Estimate, Release
 from dpmodels.request import Request
 from dpmodels.results.fit import Fit
 from dpmodels.schema import Real, Schema

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmodels.estimate import Estimate
+from dpmodels.release import Estimate
 from dpmodels.results import inference
 
 

@@ -153,8 +153,7 @@ def test_outcomes_of_the_ledger(make_fit):
 def test_outcomes_when_ranges_were_not_found(parts):
     from dataclasses import replace
 
-    from dpmodels.privacy.mechanisms import Gaussian
-    from dpmodels.privacy.steps import Step
+    from dpmodels.privacy.mechanisms import Gaussian, Step
     from dpmodels.results import Fit
     from dpmodels.results.record import outcomes
 

@@ -15,8 +15,7 @@ from dpmodels.schema import Binary, Count, Levels, Real, Schema
 from dpmodels.scoring import cells
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import public_coordinates
-from dpmodels.scoring.manner import TAME, WIDE_LEAST_SQUARES
-from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES, plan_pass
 from dpmodels.scoring.score import plain
 from dpmodels.scoring.sums import BINS, Centre, Passes, ScorePass
 from dpmodels.sources.adapt import as_source

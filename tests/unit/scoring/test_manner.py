@@ -11,23 +11,26 @@ from dpmodels.exact.ask import Ask
 from dpmodels.exact.passes import Kept
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.intervals import _careful, _kind, infer
-from dpmodels.scoring.manner import (
+from dpmodels.scoring.newton import far_heard, newton_step, score_noise
+from dpmodels.scoring.overflow import overflow, tail_of
+from dpmodels.scoring.release import Released, ask_pass
+from dpmodels.scoring.rules import (
+    EVENT,
     FEW,
     LEAST_SQUARES,
+    LINEAR,
     MANY,
+    MANY_COLUMNS,
     TAME,
     WIDE_LEAST_SQUARES,
     columns_noise,
     manner_of,
+    passes_of,
+    plan_pass,
 )
-from dpmodels.scoring.newton import far_heard, newton_step, score_noise
-from dpmodels.scoring.overflow import overflow
-from dpmodels.scoring.release import Released, ask_pass
-from dpmodels.scoring.rules import EVENT, LINEAR, MANY_COLUMNS, passes_of, plan_pass
 from dpmodels.scoring.score import LeastSquares
 from dpmodels.scoring.state import State, kept_apart
 from dpmodels.scoring.sums import AT_CLIP, BINS, PassSums
-from dpmodels.scoring.tail import tail_of
 
 N = 4000
 

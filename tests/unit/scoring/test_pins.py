@@ -14,16 +14,14 @@ from dpmodels.privacy.run import Run
 from dpmodels.schema import Real, Schema
 from dpmodels.scoring import engine
 from dpmodels.scoring.engine import plan_scoring
-from dpmodels.scoring.guide import Guide
 from dpmodels.scoring.intervals import infer
 from dpmodels.scoring.newton import newton_step
-from dpmodels.scoring.overflow import overflow
+from dpmodels.scoring.overflow import overflow, tail_weight
 from dpmodels.scoring.release import Released
-from dpmodels.scoring.rules import LINEAR
+from dpmodels.scoring.rules import LINEAR, Guide
 from dpmodels.scoring.score import LeastSquares, Start
 from dpmodels.scoring.state import Information, State
 from dpmodels.scoring.sums import AT_CLIP, BINS, Centre, ScorePass
-from dpmodels.scoring.tail import tail_weight
 
 XY = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Real(-1, 1))
 

@@ -15,8 +15,8 @@ from dpmodels.errors import PrivateStageError
 from dpmodels.formula import build_design
 from dpmodels.schema import Real, Schema
 from dpmodels.sources.adapt import as_source
-from dpmodels.sources.ahead import BATCHES, read_ahead
 from dpmodels.sources.lines import parts_of_file
+from dpmodels.sources.progress import BATCHES, read_ahead
 from dpmodels.sources.rows import Rows
 
 NAME = "dpmodels reader"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmodels.sources.grouped import Columns
+from dpmodels.sources.people import Columns
 from dpmodels.units.ids import Ids
 
 

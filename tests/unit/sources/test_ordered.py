@@ -19,9 +19,8 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
 from dpmodels.sources import ordered
 from dpmodels.sources.adapt import as_source
-from dpmodels.sources.ordered import SortedPeople, count_distinct
+from dpmodels.sources.ordered import Scratch, SortedPeople, count_distinct
 from dpmodels.sources.people import PeopleRows, count_people
-from dpmodels.sources.scratch import Scratch
 from dpmodels.sources.windows import Coins
 from dpmodels.units import Person
 

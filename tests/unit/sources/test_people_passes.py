@@ -8,8 +8,7 @@ from dpmodels.formula.build import build_design
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.schema import Real, Schema
 from dpmodels.sources.adapt import DictSource
-from dpmodels.sources.kept import CappedRows
-from dpmodels.sources.people import PeopleRows
+from dpmodels.sources.people import CappedRows, PeopleRows
 from dpmodels.units import Person
 
 N, MOST = 40, 3

@@ -16,11 +16,10 @@ from dpmodels.schema import Levels, Real, Schema
 from dpmodels.sources import pieces as pieces_module
 from dpmodels.sources.adapt import as_source
 from dpmodels.sources.crew import Serial, Threads
-from dpmodels.sources.keyed import Key
 from dpmodels.sources.piece import CONNECTED
 from dpmodels.sources.pieces import Partial, Task, added, alike
 from dpmodels.sources.rows import Rows
-from dpmodels.sources.windows import WINDOW, Windows
+from dpmodels.sources.windows import WINDOW, Key, Windows
 
 N = 50_011
 BOUNDS = {"x": (-3, 3), "z": (-1, 1), "y": (-6, 6)}

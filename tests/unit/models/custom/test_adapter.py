@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.solution import ls_bound
+from dpmodels.exact.symmetric import ls_bound
 from dpmodels.models.linear.eptr_release import smallest_eigenvalue, solve_projected
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, RequestError
-from dpmodels.models.glm.losses import LogisticLoss, PoissonLoss
+from dpmodels.models.glm.lattice import LogisticLoss, PoissonLoss
 from dpmodels.models.glm.newton import WorkingRows, evaluate, minimise, score_sum
 
 pytestmark = pytest.mark.usefixtures("quiet")

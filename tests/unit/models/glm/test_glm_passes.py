@@ -8,7 +8,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.models.glm import newton
-from dpmodels.models.glm.losses import PoissonLoss
+from dpmodels.models.glm.lattice import PoissonLoss
 from dpmodels.models.glm.newton import WorkingRows, minimise, planned_passes, score_sum
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.rowspace import unit_rows
+from dpmodels.exact.rowmap import unit_rows
 from dpmodels.models.linear.dominated import attenuation, posterior
 from dpmodels.models.linear.solve import isotropic, solve
 

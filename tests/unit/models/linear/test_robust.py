@@ -7,10 +7,10 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.exact.gram import gram
-from dpmodels.exact.queries import ball_map
-from dpmodels.exact.rowspace import identity_scale
+from dpmodels.exact.passes import ball_map
+from dpmodels.exact.rowmap import identity_scale
+from dpmodels.models.linear.facts import Scores
 from dpmodels.models.linear.inference import Report, Stage, last_fit
-from dpmodels.models.linear.meat import Scores
 from dpmodels.models.linear.scores import ScoreMap
 
 CALL = dict(eps=1.0, delta=1e-6, method="ssp", vcov="hetero", scoring=False)

@@ -15,10 +15,9 @@ from dpmodels.exact.rowmap import WithOne
 from dpmodels.models.mean.clipped import mean_scale
 from dpmodels.models.mean.ptr import PtrMeanDetail, best_interval, distance, release, sensitivity
 from dpmodels.privacy.gdp import agm
-from dpmodels.privacy.mechanisms import Approximate
+from dpmodels.privacy.mechanisms import Approximate, Step
 from dpmodels.privacy.propose import laplace_test_probability
 from dpmodels.privacy.run import Run, _on_grid
-from dpmodels.privacy.steps import Step
 from dpmodels.sources.windows import OfRows
 
 

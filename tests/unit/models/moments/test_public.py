@@ -9,8 +9,7 @@ from dpmodels.exact.rowmap import UnitScale
 from dpmodels.models.linear.inference import Stage
 from dpmodels.models.linear.public import PublicMoments
 from dpmodels.models.linear.stages import Stages
-from dpmodels.models.moments.public import estimate
-from dpmodels.models.moments.report import covariance, ratio
+from dpmodels.models.moments.public import covariance, estimate, ratio
 from dpmodels.release import Release
 
 CALL = dict(eps=1.0, delta=1e-6)

@@ -5,8 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.models.table.effects import Effects, Measured, Spread, subsets
-from dpmodels.models.table.intervals import critical, fieller, share_interval
+from dpmodels.models.table.effects import (
+    Effects,
+    Measured,
+    Spread,
+    critical,
+    fieller,
+    share_interval,
+    subsets,
+)
 
 CELLS = np.array([[12.0, 7, 9], [20, 15, 8]])
 

@@ -14,15 +14,13 @@ import dpmodels as dp
 from dpmodels.errors import DPModelsError, NotPrivateWarning
 from dpmodels.exact.prove import rank_reach
 from dpmodels.exact.statistics import Ranks
-from dpmodels.models.table.quantile_ends import Cells, cells_for, outward
+from dpmodels.models.table.quantile import Cells, cells_for, outward
 from dpmodels.models.table.quantile_tree import leaves_for, rank_sd
 from dpmodels.models.table.ranks import fraction, grid_for, grid_of, histogram, penalties
 from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
-from dpmodels.privacy.exponential import exponential_weights
-from dpmodels.privacy.mechanisms import Pure
-from dpmodels.privacy.noise import ExactNoise, SeededNoise
+from dpmodels.privacy.mechanisms import Pure, Step
+from dpmodels.privacy.noise import ExactNoise, SeededNoise, exponential_weights
 from dpmodels.privacy.run import Run
-from dpmodels.privacy.steps import Step
 
 
 def test_weights_of_the_exponential_mechanism_are_exponentials():
