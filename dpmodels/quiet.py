@@ -62,9 +62,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-# --
-
-
 _SECRET: ContextVar[bool] = ContextVar("dpmodels_no_bars", default=False)
 
 _LOCK = Lock()

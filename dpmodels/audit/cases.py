@@ -136,9 +136,6 @@ def corner_neighbours(
         yield np.tile(lo, (size, 1)), np.vstack([hi, np.tile(lo, (size - 1, 1))])
 
 
-# --
-
-
 @dataclass(frozen=True)
 class AuditCase:
     """What a method's author gives: checks of each kind, on synthetic neighbours."""

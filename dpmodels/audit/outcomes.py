@@ -100,9 +100,6 @@ def delta_lower(hits_p: int, hits_q: int, n: int, eps: float, level: float) -> f
     return tpr - math.exp(eps) * fpr
 
 
-# --
-
-
 Release = Callable[[Any, Run], npt.ArrayLike]
 
 

@@ -152,9 +152,6 @@ def add_remove_sensitivity(*weights: float) -> float:
     return math.sqrt(math.fsum(w * w for w in weights))
 
 
-# --
-
-
 Relation = Literal["replace", "add-remove"]
 #: Enlarges the joint reach: rows on a lattice are parallel up to 2^-20 sqrt p only.
 LATTICE = 1.0 + 2.0**-12

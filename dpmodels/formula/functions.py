@@ -133,9 +133,6 @@ def magnitude(a: Interval) -> float | None:
     return None if a is None else max(abs(a[0]), abs(a[1]))
 
 
-# --
-
-
 @dataclass(frozen=True)
 class Elementwise:
     """A function of one number.

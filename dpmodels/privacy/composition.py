@@ -199,9 +199,6 @@ def _log_integrals(eps: Array, mu: float) -> Array:
     return np.where(log_phi > -1e6, out, -np.inf)
 
 
-# --
-
-
 #: Above this many atoms losses are rounded up onto a common grid (which can only add delta).
 _ATOMS = 4096
 _POINTS = 1024

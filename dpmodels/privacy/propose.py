@@ -47,9 +47,6 @@ class Chance(float):
         return float(self), self.complement
 
 
-# --
-
-
 def split_midpoint(eps_t: float, delta: float) -> float:
     """Return M = log((1 - delta) / delta) / eps_t, where the logistic coin is fair."""
     return (math.log1p(-delta) - math.log(delta)) / eps_t

@@ -111,9 +111,6 @@ def new_account(
     return Account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
 
 
-# --
-
-
 class Store(Protocol):
     """What a budget needs of its storage."""
 

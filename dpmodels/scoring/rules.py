@@ -131,9 +131,6 @@ def manner_of(p: int, *, averages: bool, of_mean: bool, people: bool) -> Manner:
     return TAME
 
 
-# --
-
-
 #: Share of a pass before the last that releases the meat of people.
 PILOT = 0.3
 #: Of people, the shares of the last pass, and what of its share an earlier pass keeps: the noise

@@ -113,9 +113,6 @@ def _refuse_reader(data: Any) -> None:
         )
 
 
-# --
-
-
 def as_source(data: Any) -> Source:
     """Choose the adapter for ``data`` without reading a cell.
 

@@ -102,9 +102,6 @@ def _sweep(place: Path) -> None:
                 os.close(lock)
 
 
-# --
-
-
 #: Of DuckDB: enough to merge sorted runs of wide rows.
 _MEMORY = "256MB"
 #: People whose numbers of rows are read at once.

@@ -144,9 +144,6 @@ def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
         a, done = b, int(ends[b - 1])
 
 
-# --
-
-
 #: ``cut(a, b)``: the cells of rows a to b, in the order of people.
 Cut = Callable[[int, int], dict[str, Any]]
 #: Rows at once where a person's rows are kept by their hashes.

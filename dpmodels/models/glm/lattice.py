@@ -111,9 +111,6 @@ class PoissonLoss:
 Loss = LogisticLoss | PoissonLoss
 
 
-# --
-
-
 #: Value, gradient and Hessian of a sum of losses; and what returns them, with or without Hessian.
 Sums = tuple[float, Array, Array]
 At = Callable[[Array, bool], Sums]

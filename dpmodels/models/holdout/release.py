@@ -224,9 +224,6 @@ def added_up(blocks: Iterable[Array], sums: tuple[Sums, ...]) -> tuple[Array, ..
     return tuple(total)
 
 
-# --
-
-
 @dataclass(frozen=True, eq=False)
 class HoldoutPlan:
     """Everything public about a release on held-out rows.

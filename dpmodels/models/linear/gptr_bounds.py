@@ -76,9 +76,6 @@ def largest_m(hbar: float, rho: float, delta_t: float, points: int = 4000) -> fl
     return _largest(fits, rho, 45 if points >= 4000 else 16)
 
 
-# --
-
-
 def eigenvalue_bound(noisy: float, B2: float, mu1: float, d1: float) -> float:
     """Return lam~ = max(0, noisy - z_{d1} B^2/mu1): above lambda_min with probability <= d1."""
     from dpmodels.privacy.run import tail_margin

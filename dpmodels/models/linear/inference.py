@@ -82,9 +82,6 @@ def rescaled(sampling: Array, privacy: Array, draws: Array) -> tuple[Array, Arra
     return D * sampling, D * privacy
 
 
-# --
-
-
 #: Rows' loss of weight from which the summary mentions it.
 LOST = 0.01
 #: Least residual variance in whitened units.

@@ -168,9 +168,6 @@ def moment_estimate(
     )
 
 
-# --
-
-
 WEIGHTS = "row weights"
 
 

@@ -125,9 +125,6 @@ def outward(
     return np.concatenate([inside, [max(0, rank * m - target)]])
 
 
-# --
-
-
 #: The best candidate is within ``(2 / eps) log(points / FAILS)`` ranks but with this probability.
 FAILS = 0.005
 
