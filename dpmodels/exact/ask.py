@@ -345,6 +345,11 @@ class Ask:
         """Return a secret uniform permutation, drawn without looking at a cell."""
         return self._run.noise.permutation(n)
 
+    def forget(self, over: Pass) -> None:
+        """Let go of the sums (or cells) of a pass that is asked no more."""
+        for key in [key for key in self._sums if key[0] == id(over)]:
+            del self._sums[key]
+
     def coins(self, size: int) -> npt.NDArray[np.uint8]:
         """Return secret uniform bytes: which units a pass reads."""
         return self._run.coins(size)
