@@ -56,9 +56,9 @@ GROUPS = (
         "models/bayes/compare.py models/bayes/gaussian.py models/custom/eptr.py "
         "models/custom/gptr.py models/custom/selection.py models/glm/lattice.py "
         "models/glm/newton.py models/glm/perturbation.py models/glm/tested.py "
-        "models/kernel/regression.py models/linear/eptr_release.py models/linear/gptr_bounds.py "
+        "models/kernel/regression.py models/linear/eptr_release.py models/linear/gptr_plan.py "
         "models/linear/gptr_release.py models/linear/jl.py models/linear/outpert.py "
-        "models/linear/posterior.py models/linear/gptr_bounds.py models/mean/ptr.py "
+        "models/linear/posterior.py models/linear/gptr_plan.py models/mean/ptr.py "
         "models/noised/make.py models/votes/pate_math.py models/votes/votes.py",
     ),
 )

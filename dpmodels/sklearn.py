@@ -42,7 +42,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         all of it from its cells: lists are read cell by cell.
         """
         from dpmodels.schema import Real
-        from dpmodels.sources.matrix import cells_of, feature_columns, target_column
+        from dpmodels.sources.memory import cells_of, feature_columns, target_column
 
         if y is None:
             raise ValueError(
@@ -352,7 +352,7 @@ def _classes(given: Any, y: Any) -> list[Any]:
     Types alone are looked at. Classes that no cell is would make every row an empty one, and the
     charge would buy a fit of nothing.
     """
-    from dpmodels.sources.matrix import kind_of_column, target_column
+    from dpmodels.sources.memory import kind_of_column, target_column
 
     kind = "unknown" if y is None else kind_of_column(y, target_column(y))
     if given is None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import build_chosen
-from dpmodels.api.choice import Choice
+from dpmodels.api.building import Choice, build_chosen
 from dpmodels.api.on_moments import fit_on_moments, holds_moments
 from dpmodels.api.on_release import fit_on_release, is_release, require
 from dpmodels.api.run import execute

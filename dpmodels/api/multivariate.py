@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.choice import choose_method
+from dpmodels.api.building import choose_method
 from dpmodels.api.fitting import fit_formula
 from dpmodels.errors import RequestError
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import build_chosen
-from dpmodels.api.choice import choose_method
+from dpmodels.api.building import build_chosen, choose_method
 from dpmodels.api.on_release import REQUIRED, require
 from dpmodels.api.regressions import glm_arguments
 from dpmodels.api.run import make_plan

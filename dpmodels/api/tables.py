@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import check_first
-from dpmodels.api.choice import Choice
+from dpmodels.api.building import Choice, check_first
 from dpmodels.api.fitting import fit_formula
 from dpmodels.api.on_release import REQUIRED
 from dpmodels.errors import RequestError, shown

@@ -76,7 +76,7 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     """Return (array, classes, teachers) after checks of shape and type alone."""
     import numpy as np
 
-    from dpmodels.sources.matrix import listed_numbers, whole_numbers
+    from dpmodels.sources.memory import listed_numbers, whole_numbers
     from dpmodels.sources.source import withheld
 
     typed = hasattr(votes, "dtype") or hasattr(votes, "__array__")

@@ -46,7 +46,7 @@ from dpmodels.models.glm.perturbation import (
     two_sided_profile,
 )
 from dpmodels.models.glm.release import information_sums
-from dpmodels.models.linear.gptr_bounds import largest_m, log_residual_sensitivity
+from dpmodels.models.linear.gptr_plan import largest_m, log_residual_sensitivity
 from dpmodels.models.linear.posterior import d_add, d_rem, largest_s
 from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.noise import SeededNoise

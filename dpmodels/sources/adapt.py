@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.errors import SourceError
-from dpmodels.sources.dask import DaskSource
-from dpmodels.sources.elsewhere import Elsewhere
+from dpmodels.sources.elsewhere import DaskSource, Elsewhere
 from dpmodels.sources.files import DatasetSource, path_source
 from dpmodels.sources.memory import ArrowSource, DictSource, FrameSource, LazyPolarsSource
 from dpmodels.sources.source import READ_ROWS, Chunk, Source, chosen_chunks, withheld

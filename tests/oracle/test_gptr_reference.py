@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmodels.models.glm.perturbation import largest_rho, largest_rho_shift
-from dpmodels.models.linear.gptr_bounds import (
+from dpmodels.models.linear.gptr_plan import (
     choose_ridge,
     eigenvalue_bound,
     half_leverage,
@@ -219,7 +219,7 @@ def test_profile_against_the_full_densities(seed):
 
 
 def test_half_leverage_is_where_efficiency_halves():
-    from dpmodels.models.linear.gptr_bounds import efficiency
+    from dpmodels.models.linear.gptr_plan import efficiency
 
     h = half_leverage("posterior", 0.25, 1e-7)
     assert efficiency("posterior", h, 0.25, 1e-7) == pytest.approx(0.5, abs=0.01)

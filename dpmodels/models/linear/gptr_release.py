@@ -13,12 +13,15 @@ from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.lemmas import Of
 from dpmodels.exact.passes import Moments
 from dpmodels.exact.rowmap import RowMap, UnitScale, unit_scale
-from dpmodels.models.linear.gptr_bounds import (
+from dpmodels.models.linear.gptr_plan import (
+    EIGEN_STEP,
+    RESIDUAL_STEP,
+    LinearDetail,
     choose_ridge,
+    draw_name,
     largest_m,
     ridge_floor,
 )
-from dpmodels.models.linear.gptr_plan import EIGEN_STEP, RESIDUAL_STEP, LinearDetail, draw_name
 from dpmodels.models.linear.posterior import largest_s
 from dpmodels.privacy.own_proofs import own_proof
 from dpmodels.privacy.run import ROUND_UP

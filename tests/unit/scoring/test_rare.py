@@ -8,7 +8,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.families import FAMILIES, LINKS
-from dpmodels.scoring import rare
+from dpmodels.scoring import mean_score as rare
 from dpmodels.scoring.mean_score import MeanScore
 from dpmodels.scoring.rules import COUNT, EVENT, KEPT, plan_pass
 from dpmodels.scoring.score import Curved
