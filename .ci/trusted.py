@@ -15,12 +15,12 @@ GROUPS = (
     (
         "The prover",
         "How far one unit moves a query: the only numbers that noise is made of.",
-        "exact/prove.py exact/prove.py exact/lemmas.py exact/statistics.py exact/sets.py",
+        "exact/prove.py exact/lemmas.py exact/statistics.py exact/sets.py",
     ),
     (
         "The door",
         "Charges first, hands rows to a stage once, draws the noise, lets nothing else out.",
-        "private.py _guard.py quiet.py exact/ask.py exact/passes.py exact/passes.py",
+        "private.py _guard.py quiet.py exact/ask.py exact/passes.py",
     ),
     (
         "Charges, curves and noise",
@@ -31,13 +31,13 @@ GROUPS = (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
         "exact/ formula/program.py formula/cells.py formula/grid.py formula/coerce.py "
-        "formula/coerce.py formula/functions.py formula/syntax.py",
+        " formula/functions.py formula/syntax.py",
     ),
     (
         "Whose rows these are",
         "A row is read once a pass, by public places or secret coins; a person's rows together.",
-        "sources/rows.py sources/people.py sources/people.py sources/ordered.py "
-        "sources/together.py sources/people.py sources/windows.py sources/windows.py "
+        "sources/rows.py sources/people.py sources/ordered.py "
+        "sources/together.py sources/windows.py "
         "sources/summed.py sources/pieces.py sources/piece.py",
     ),
     (
@@ -45,7 +45,7 @@ GROUPS = (
         "What one unit adds to a sum: an element of the set that the query names.",
         "scoring/sums.py scoring/cells.py scoring/people.py scoring/deviance.py scoring/scales.py "
         "scoring/release.py scoring/engine.py models/bayes/core.py models/components/pca.py "
-        "models/glm/release.py models/holdout/release.py models/holdout/release.py "
+        "models/glm/release.py models/holdout/release.py "
         "models/kernel/kernel.py models/kernel/wavelet.py models/linear/dpgd.py "
         "models/linear/scores.py models/table/quantile.py models/table/ranks.py "
         "models/table/sums.py models/table/testing.py models/table/subsample.py ranges/buy.py",
@@ -58,7 +58,7 @@ GROUPS = (
         "models/glm/newton.py models/glm/perturbation.py models/glm/tested.py "
         "models/kernel/regression.py models/linear/eptr_release.py models/linear/gptr_plan.py "
         "models/linear/gptr_release.py models/linear/jl.py models/linear/outpert.py "
-        "models/linear/posterior.py models/linear/gptr_plan.py models/mean/ptr.py "
+        "models/linear/posterior.py models/mean/ptr.py "
         "models/noised/make.py models/votes/pate_math.py models/votes/votes.py",
     ),
 )

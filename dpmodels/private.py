@@ -281,7 +281,7 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
 def _replied(found: Any) -> bool:
     """Say whether a stage answered: public, as whether there is a reply is released."""
     first = found[0] if isinstance(found, tuple) and found else found
-    return first is not None and bool(getattr(first, "reply", True))
+    return first is not None and getattr(first, "reply", True) is not False
 
 
 def _check_ending(

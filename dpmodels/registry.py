@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
-
-import pandas as pd
 
 from dpmodels.errors import (
     RequestError,
@@ -22,7 +20,6 @@ from dpmodels.errors import (
     shown,
 )
 from dpmodels.quiet import Lock
-from dpmodels.tables import Column, Layout, Page, Row, Shown, Table, plain
 from dpmodels.verbs import function_of
 
 if TYPE_CHECKING:
@@ -38,9 +35,7 @@ __all__ = [
     "Backend",
     "Ending",
     "Method",
-    "MethodTable",
     "Option",
-    "OptionTable",
     "backend_of",
     "method_names",
     "methods",
@@ -310,7 +305,7 @@ _ROOMS: tuple[str, ...] = (
     "dpmodels.models.robust.methods",
     "dpmodels.models.noised.methods",
     "dpmodels.models.mean.methods",
-    "dpmodels.models.bayes.core",
+    "dpmodels.models.bayes.methods",
     "dpmodels.models.kernel.methods",
     "dpmodels.models.moments.methods",
     "dpmodels.models.components.methods",
@@ -382,8 +377,8 @@ def methods(name: str | None = None) -> pd.DataFrame:
     -------
     Public: reads no data, costs nothing.
     """
+    from dpmodels.methods_table import MethodTable, OptionTable
     from dpmodels.privacy.own_proofs import own_proof_of
-    from dpmodels.registry import MethodTable, OptionTable
 
     entries: Callable[[], dict[tuple[str, str], Method]] = _entries
     if name is None:
@@ -427,88 +422,3 @@ def methods(name: str | None = None) -> pd.DataFrame:
         for o in m.options
     ]
     return OptionTable(rows, columns=["verb", "option", "default", "type", "doc"], dtype=object)
-
-
-# -- Tables of methods and options that print all they hold, and are frames all the same
-
-
-#: Columns of a printed page.
-WIDTH = 100
-_LAYOUT = Layout(width=WIDTH, outer="", closed=False, indent=2, span="{}{}", mark="")
-
-
-class _Page(Shown, pd.DataFrame):  # type: ignore[misc]
-    """A frame that is shown as names with words beside them; so are rows taken from it."""
-
-    #: Columns that the words are made of; a frame that lacks one prints as frames do.
-    _of: frozenset[str]
-    #: Width of the names.
-    _names: int
-
-    @property
-    def _constructor(self) -> Callable[..., pd.DataFrame]:
-        return type(self)
-
-    def _words(self, row: dict[Any, Any]) -> tuple[str, ...]:
-        """Return the name of a row, then the lines of what is said of it."""
-        raise NotImplementedError
-
-    def _page(self) -> bool:
-        return set(self.columns) >= self._of
-
-    def table(self) -> Table:
-        """Return the names below their verbs."""
-        frame = pd.DataFrame(self)
-        if not self._page():
-            return plain(list(map(str, frame)), map(tuple, frame.astype(str).to_numpy()))
-        rows: list[Row] = []
-        for verb, some in frame.groupby("verb", sort=False):
-            rows.append(Row((str(verb), ""), span=True))
-            for name, *lines in map(self._words, some.to_dict("records")):
-                rows.append(Row((name, "\n".join(lines))))
-        names = Column(left=True, width=self._names, over=True)
-        words = Column(left=True, stretch=WIDTH, prose=True)
-        return Table(columns=(names, words), rows=tuple(rows), layout=_LAYOUT)
-
-    def as_text(self, width: int | None = None) -> str:
-        """Return text; of a frame that lacks columns, what frames print."""
-        return super().as_text(width) if self._page() else pd.DataFrame(self).to_string()
-
-    def __repr__(self) -> str:
-        return self.as_text()
-
-
-class MethodTable(_Page):
-    """One row a method."""
-
-    _of = frozenset({
-        "verb", "method", "title", "needs", "relations", "inference", "proof", "comparison_only",
-        "reference",
-    })  # fmt: skip
-    _names = 12
-
-    def _words(self, row: dict[Any, Any]) -> tuple[str, ...]:
-        head = row["title"] + (" (for comparison only)" if row["comparison_only"] else "")
-        facts = f"inference: {row['inference']}; relations: {row['relations']}"
-        needs = f"; needs: {row['needs']}" if row["needs"] else ""
-        return row["method"], *filter(None, (head, facts + needs, row["proof"], row["reference"]))
-
-    def table(self) -> Table:
-        """Return the methods below their verbs, and how to see the options of one."""
-        table = super().table()
-        return replace(table, notes=("Options of one: dp.methods('ssp').",) * self._page())
-
-
-class OptionTable(_Page):
-    """One row an option."""
-
-    _of = frozenset({"verb", "option", "default", "type", "doc"})
-    _names = 26
-
-    def _words(self, row: dict[Any, Any]) -> tuple[str, ...]:
-        return f"{row['option']}={row['default']!r}", row["doc"], f"type: {row['type']}"
-
-    def table(self) -> Table:
-        """Return the options below their verbs."""
-        nothing = Table(page=Page("no options of its own"), layout=_LAYOUT)
-        return super().table() if len(self) else nothing

@@ -170,7 +170,7 @@ class AuditReport:
 
 
 #: Modules ``cases_*`` of this room: the cases of the methods that come with the package.
-ROOMS = ("linear", "families", "propose", "posterior", "noised", "holdout", "tables", "people")
+ROOMS = ("linear", "propose", "posterior", "noised", "tables", "people", "scoring")
 _CASES: dict[tuple[str, str], list[AuditCase]] = {}
 
 

@@ -61,6 +61,8 @@ class Read:
 
 
 ALL = Read()
+#: What an exact sum is made of.
+_WHOLE = (int, np.integer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +138,14 @@ class Noisy:
     sd : array
         Of the noise, in that shape; the scale where it is Laplace.
     laplace : bool
+    whole : bool
+        The noise is on the integers of the sums: margins would need a step of them.
     """
 
     values: Array
     sd: Array
     laplace: bool = False
+    whole: bool = False
 
     @property
     def variance(self) -> Array:
@@ -149,6 +154,8 @@ class Noisy:
 
     def margin(self, p: float) -> Array:
         """Return t with P(noise > t) <= p, each number by itself."""
+        if self.whole:
+            raise PrivacyBugError("no margin is proved for geometric noise")
         if self.laplace:
             # a lattice tail beyond t and a step of the lattice is at most the continuous one; a
             # step is at most 2^-20 of the scale (the run refines what is coarser)
@@ -200,7 +207,9 @@ class Ask:
 
     @property
     def n(self) -> int:
-        """Public number of units, or the public guess of it under add-remove."""
+        """Number of units: public under replace-one, and there alone."""
+        if self._relation != "replace":
+            raise PrivacyBugError("under add-remove the number of units is private")
         return int(self._rows.n)
 
     @property
@@ -241,16 +250,18 @@ class Ask:
         budget = mechanism.eps if isinstance(mechanism, Pure) else mechanism.mu
         values = self._drawn(step, query, flat, weights, moved, added.step, norm)
         sd = moved * query.unit / (budget * weights)
-        return Noisy(statistic.shaped(values, norm), statistic.shaped(sd, norm), norm == "l1")
+        shown = statistic.shaped(values, norm), statistic.shaped(sd, norm)
+        return Noisy(*shown, norm == "l1", query.whole)
 
     def _drawn(
         self, step: str, query: Query, flat: Any, weights: Array, moved: float, size: Any,
         norm: Norm,
     ) -> Array:  # fmt: skip
         """Return the entries with noise, in the user's units."""
-        run = self._run
-        if np.asarray(flat).dtype.kind == "f":
-            if not isinstance(query.statistic, Of):
+        run, kind = self._run, np.asarray(flat).dtype.kind
+        whole = kind in "iu" or (kind == "O" and all(isinstance(v, _WHOLE) for v in flat))
+        if not whole:
+            if kind != "f" or not isinstance(query.statistic, Of):
                 raise PrivacyBugError(f"step {step!r}: sums that are no integers")
             real = run.gaussian_real if norm == "l2" else run.laplace_real
             return np.asarray(real(step, flat, moved) * query.unit)
@@ -312,7 +323,13 @@ class Ask:
         A stability histogram: a unit lies in one bin. Counts of bins that both neighbours have
         move by sqrt 2; a bin that one of them has not holds one unit (``ranges/theory.md``).
         """
-        return self._run.kept_bins(step, find(self._total(over, ALL)), math.sqrt(2.0), tau)
+        mechanism, moved = self._run.mechanism(step), math.sqrt(2.0)
+        if not isinstance(mechanism, Gaussian):
+            raise PrivacyBugError(f"step {step!r} is planned as {mechanism!r}: not for bins")
+        least = 1.0 + tail_margin(moved / mechanism.mu, self._run.failure(step))
+        if not tau >= least * (1.0 - 1e-9):
+            raise PrivacyBugError(f"step {step!r}: a bin of one unit would pass too often")
+        return self._run.kept_bins(step, find(self._total(over, ALL)), moved, tau)
 
     def choose(
         self, step: str, ranks: Ranks, over: Pass, penalties: Callable[[Any], Any], largest: int

@@ -49,6 +49,8 @@ TOP = STEPS * SHRINK
 #: Squared lengths of rows that can be scaled: below, squares of entries may have vanished, so that
 #: the length is not what was computed; above, they may not be finite.
 LEAST, MOST = 1e-280, 1.7e308
+#: A length below it is 0: a quotient by it could overflow.
+_SHORTEST = 1e-140
 #: Largest squared length, and largest score and weight, of a row that is multiplied by these.
 _LONG, VAST = 1e280, 1e140
 
@@ -141,6 +143,7 @@ def end_along(
         multiple of w.
     """
     least = length.min(initial=1.0)
+    some = 1.0
     if size is None:
         factor = TOP / length
         np.minimum(factor, TOP / radius, out=factor)
@@ -150,10 +153,10 @@ def end_along(
             np.copysign(factor, sign, out=factor)
         factor /= length
         factor *= STEPS / radius * SHRINK
-        least = min(least, size.min(initial=1.0))
+        some = size.min(initial=1.0)  # NaN, where one is
     gone = None
-    if not (least > 0.0 and length.max(initial=0.0) <= MOST):
-        gone = ~((length > 0.0) & (length <= MOST))
+    if not (least >= _SHORTEST and some > 0.0 and length.max(initial=0.0) <= MOST):
+        gone = ~((length >= _SHORTEST) & (length <= MOST))
         if size is not None:
             gone |= ~(size > 0.0)
         factor[gone] = 0.0
@@ -246,7 +249,7 @@ def end_of_numbers(
     out *= steps / most
     np.trunc(out, out=out)
     if not math.isfinite(float(out.sum())):
-        out[np.isnan(out)] = 0.0
+        out[~np.isfinite(out)] = 0.0
     return out
 
 

@@ -34,6 +34,7 @@ class Lemma:
     statement: str
     theory: tuple[str, str]
     reach: Callable[..., float]
+    relations: tuple[str, ...] = ("replace",)
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ class Of:
         """Return what the lemma says."""
         if self.lemma not in LEMMAS:
             raise PrivacyBugError(f"no lemma {self.lemma!r}")
+        if relation not in LEMMAS[self.lemma].relations:
+            raise PrivacyBugError(f"the lemma {self.lemma!r} is not proved under {relation!r}")
+        if norm != "l2" and self.size > 1:
+            raise PrivacyBugError(f"the lemma {self.lemma!r} is one of Euclidean norms")
         return float(LEMMAS[self.lemma].reach(relation, norm, *self.public))
 
 
@@ -73,17 +78,22 @@ def _eigenvalue(relation: str, norm: str, square: float, p: float, rows: float) 
     return square * (1.0 + float_allowance(int(p), int(rows)))
 
 
-def _eigenvalue_on_grid(relation: str, norm: str, square: float, factor: float) -> float:
+def _one_sided(relation: str) -> float:
+    # under replace-one a removal and an addition are charged each (privacy/one_sided.md, 1)
+    return 2.0 if relation == "replace" else 1.0
+
+
+def _eigenvalue_on_grid(relation: str, norm: str, square: float) -> float:
     # The same at a small dimension, where 2^-20 pays for floats too; ``factor``: of the relation.
     # Under replace-one a removal and an addition are charged each (``privacy/one_sided.md``, 1).
-    return square * GRID * factor
+    return square * GRID * _one_sided(relation)
 
 
-def _log_residual(relation: str, norm: str, square: float, ridge: float, factor: float) -> float:
+def _log_residual(relation: str, norm: str, square: float, ridge: float) -> float:
     # ``-log(1 - B^2/lam*)``: the most that log(Y + B |theta*|) moves, adding or removing.
     if not ridge > square:
         raise PrivacyBugError("the ridge of the log residual's lemma is below a row's square")
-    return -math.log1p(-square / ridge) * GRID * factor
+    return -math.log1p(-square / ridge) * GRID * _one_sided(relation)
 
 
 def _residual(relation: str, norm: str, bound: float, p: float, rows: float) -> float:
@@ -91,9 +101,9 @@ def _residual(relation: str, norm: str, bound: float, p: float, rows: float) -> 
     return bound * (1.0 + float_allowance(int(p), int(rows)))
 
 
-def _eigengap(relation: str, norm: str, factor: float) -> float:
+def _eigengap(relation: str, norm: str) -> float:
     # The gap of a matrix of unit rows moves by at most 1 when a row comes or goes (Weyl).
-    return GRID * factor
+    return GRID * _one_sided(relation)
 
 
 def _kernel_mass(relation: str, norm: str, n: float) -> float:
@@ -131,19 +141,20 @@ def _unit_matrices(relation: str, norm: str, parts: float) -> float:
     return math.sqrt((2.0 if relation == "replace" else 1.0) * parts) * GRID
 
 
+BOTH = ("replace", "add-remove")
 LEMMAS: dict[str, Lemma] = {
     lemma.name: lemma
     for lemma in (
         Lemma("least eigenvalue", "lambda_min(X'X) of rows in a ball moves by at most R^2",
-              ("exact/theory.md", "1.4"), _eigenvalue),
+              ("exact/theory.md", "1.4"), _eigenvalue, BOTH),
         Lemma("least eigenvalue, by relation", "lambda_min(X'X) moves by at most B^2, one-sided",
-              ("models/linear/posterior.md", "2.5"), _eigenvalue_on_grid),
+              ("models/linear/posterior.md", "2.5"), _eigenvalue_on_grid, BOTH),
         Lemma("log residual", "log(Y + B |theta|) of a ridge solution, adding or removing a row",
-              ("models/linear/posterior.md", "2.5"), _log_residual),
+              ("models/linear/posterior.md", "2.5"), _log_residual, BOTH),
         Lemma("squared residuals", "a quadratic form of moments that is a sum of bounded squares",
-              ("models/linear/eptr.md", "3"), _residual),
+              ("models/linear/eptr.md", "3"), _residual, BOTH),
         Lemma("eigengap", "lambda_k - lambda_(k+1) of unit rows moves by at most 1",
-              ("models/components/theory.md", "5.3"), _eigengap),
+              ("models/components/theory.md", "5.3"), _eigengap, BOTH),
         Lemma("least kernel mass", "the least of sums of kernels in [0, 1] moves by at most 1",
               ("models/kernel/theory.md", "8"), _kernel_mass),
         Lemma("kernel curves", "numerator and mass in the norm of the kernel's space",
@@ -157,6 +168,6 @@ LEMMAS: dict[str, Lemma] = {
         Lemma("rejections", "number of disjoint parts on which a test rejects",
               ("models/table/theory.md", "3.4"), _rejections),
         Lemma("unit matrices", "sums of positive semidefinite matrices of norm at most 1",
-              ("exact/theory.md", "1.1"), _unit_matrices),
+              ("exact/theory.md", "1.1"), _unit_matrices, BOTH),
     )
 }  # fmt: skip

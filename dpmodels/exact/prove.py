@@ -344,9 +344,11 @@ def _stack(s: Stack, relation: str, norm: Norm) -> float:
 def _along(s: Along, relation: str, norm: Norm) -> float:
     if norm == "l1":
         return _none(s, relation, norm)
-    if not all(R > 0.0 and sd > 0.0 for R, sd in zip(s.radii, s.noise, strict=True)):
+    if len(s.radii) != len(s.noise):
+        raise PrivacyBugError("radii and noises are not of the same parts")
+    if not all(R > 0.0 and 0.0 < sd < math.inf for R, sd in zip(s.radii, s.noise, strict=True)):
         raise PrivacyBugError("a part with a radius and no noise")
-    if not (s.clip > 0.0 and s.score_noise > 0.0):
+    if not (s.clip > 0.0 and 0.0 < s.score_noise < math.inf):
         raise PrivacyBugError("scores without a clip or without noise")
     m = math.fsum((R * R / sd) ** 2 for R, sd in zip(s.radii, s.noise, strict=True))
     return joint_reach(m, (s.clip / s.score_noise) ** 2, relation, s.r, people=s.people)

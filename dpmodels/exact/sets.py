@@ -7,6 +7,7 @@ tests, the prover (:mod:`dpmodels.exact.prove`) reads the fields only.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -70,6 +71,10 @@ class Box:
     one: bool = False
     low: int = -1
     radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.low not in (-1, 0) or self.dim < 1 or not 0.0 < self.radius < math.inf:
+            raise PrivacyBugError("a box is [-1, 1]^d or [0, 1]^d, times a radius")
 
     def holds(self, k: Integers) -> bool:
         """Whether an integer vector is an element."""

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.exact.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass, Product, Trace
 from dpmodels.exact.symmetric import above_diagonal
@@ -82,6 +83,12 @@ class Sum(Vectors):
     weight: float = 1.0
     count_first: bool = False
     products: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.count >= 0.0 and self.weight > 0.0):
+            raise PrivacyBugError("the weights of a sum and its count are positive")
+        if isinstance(self.set, Box) and self.set.one:
+            raise PrivacyBugError("the constant of a box is no part of a sum: ask for the count")
 
     @property
     def size(self) -> int:
@@ -283,6 +290,10 @@ class Powers(Vectors):
     d: int
     low: int = -1
 
+    def __post_init__(self) -> None:
+        if self.low not in (-1, 0):
+            raise PrivacyBugError("columns lie in [-1, 1] or in [0, 1]")
+
     @property
     def size(self) -> int:
         """1 + 2 d."""
@@ -341,6 +352,10 @@ class Cells(Vectors):
     sizes: tuple[int, ...]
     shares: tuple[float, ...]
     counts: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.shares) or not all(share > 0.0 for share in self.shares):
+            raise PrivacyBugError("every table has a share, and it is positive")
 
     @property
     def size(self) -> int:
@@ -438,6 +453,10 @@ class ByClass:
     each: Sum
     classes: int
 
+    def __post_init__(self) -> None:
+        if isinstance(self.each.set, Hull):
+            raise PrivacyBugError("a person may be in several classes: no proof of sums by class")
+
     @property
     def size(self) -> int:
         """Entries of all classes."""
@@ -503,6 +522,10 @@ class Stack:
 
     parts: tuple[Any, ...]
     shares: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.parts) != len(self.shares) or len({part.step for part in self.parts}) != 1:
+            raise PrivacyBugError("a stack is of parts in steps of one size, each with a share")
 
     @property
     def size(self) -> int:

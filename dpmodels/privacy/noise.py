@@ -305,6 +305,10 @@ _CUT = 80.0
 _DIGIT, _LOW = 8, 255
 
 
+#: Largest rate a step: beyond it 512 bits do not hold the ratio of two weights.
+STEEPEST = 250.0
+
+
 class Weights:
     """Integers proportional to ``exp(-rate k)``, k = 0, 1, ..., to where it stops mattering.
 
@@ -317,6 +321,7 @@ class Weights:
     """
 
     def __init__(self, rate: float, candidates: int, largest: int) -> None:
+        rate = min(rate, STEEPEST)  # a flatter choice than was paid for, where weights would vanish
         self._last = min(math.ceil((_CUT + math.log(candidates)) / rate), largest)
         with decimal.localcontext() as context:
             context.prec = 180

@@ -152,6 +152,10 @@ class Run:
             raise PrivacyBugError(f"step {name!r} is not in the plan, or was drawn already")
         return step.mechanism
 
+    def failure(self, name: str) -> float:
+        """Return what a step that is open adds to delta outright: public."""
+        return float(self._open[name].failure) if name in self._open else 0.0
+
     def _take(self, name: str, kind: type | tuple[type, ...]) -> Any:
         step = self._open.pop(name, None)
         if step is None:

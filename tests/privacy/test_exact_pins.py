@@ -54,7 +54,7 @@ def test_the_histogram_draws_the_noise_that_the_threshold_is_made_for():
             self.asked = sensitivity
             return np.asarray(value, dtype=float)
 
-    run = Widths((), None)
+    run = Widths((Step("scale of a", Gaussian(1e9), failure=0.5),), None)
     kept = Ask(np.array([3, 3, 4]), run).bins("scale of a", Kept(), lambda bins: bins, 1.5)
     assert run.asked == math.sqrt(2.0) and kept == ([3], [2.0])
 

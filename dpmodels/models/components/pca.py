@@ -198,7 +198,7 @@ def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     rowmap = working_map(scale, shift, detail.radius)
     raw, over = ask.raw(own_proof("projector")), Moments(design, rowmap)
     M = raw.total(over).real(np.full(p, 1.0 / STEPS))  # rows of norm <= 1
-    lemma = Of("eigengap", (detail.factor,))
+    lemma = Of("eigengap", ())
     found = ask(GAP_STEP, Query(lemma, over, lambda _: Added(np.array([eigengap(M, detail.k)]))))
     gap = float(found.at_least(detail.d1)[0])
     values["gap"] = np.array(gap)

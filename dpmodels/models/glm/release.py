@@ -138,7 +138,7 @@ def release(plan: Plan[GlmDetail], ask: Ask) -> Release:
         lam=detail.lam,
         tilt=tilt,
         tol=detail.tol,
-        n=ask.n,
+        n=raw.rows.n,
         max_iter=detail.max_iter,
         passes=detail.passes,
         **passes_over(raw.rows, design, working, detail.loss),

@@ -206,7 +206,7 @@ def release(plan: Plan[TestedDetail], ask: Ask) -> Release:
     if plan.n is not None:
         tol *= max(1.0, plan.n * 1e-6)
     found = minimise(
-        rows=working, loss=loss, lam=lam, tilt=np.zeros(design.p), tol=tol, n=ask.n,
+        rows=working, loss=loss, lam=lam, tilt=np.zeros(design.p), tol=tol, n=raw.rows.n,
         max_iter=detail.max_iter, passes=detail.passes,
         **passes_over(raw.rows, design, working, loss),
     )  # fmt: skip

@@ -109,7 +109,8 @@ def test_ranks_move_by_whole_steps():
      (Objective(2), "replace", "l2"), (Sum(Ball(2)), "some", "l2"), (Sum(Ball(2)), "replace", "l3"),
      (Along(2, (1.0,), (0.0,), 1.0, 1.0), "replace", "l2"),
      (Along(2, (1.0,), (1.0,), 1.0, 0.0), "replace", "l2"), (Sum(Ball(2, 0.0)), "replace", "l2"),
-     (Of("nothing", ()), "replace", "l2"), (Of("log residual", (2.0, 1.0, 1.0)), "replace", "l2")],
+     (Of("nothing", ()), "replace", "l2"), (Of("log residual", (2.0, 1.0)), "replace", "l2"),
+     (Of("class means", (1.0,), 3), "replace", "l1"), (Of("margin", ()), "add-remove", "l1")],
 )  # fmt: skip
 def test_what_has_no_proof_is_refused(statistic, relation, norm):
     with pytest.raises(PrivacyBugError):
@@ -147,3 +148,44 @@ def test_every_lemma_names_a_section_that_is_there():
         text = (root / file).read_text(encoding="utf-8")
         assert any(f"{mark}{section}" in text for mark in ("## ", "### ", "**")), lemma
         assert lemma.statement
+
+
+@pytest.mark.parametrize(
+    "made",
+    [lambda: Box(2, low=-3), lambda: Box(0), lambda: Box(2, radius=math.inf),
+     lambda: Powers(1, low=-2), lambda: Sum(Ball(2), count=-1.0), lambda: Sum(Ball(2), weight=0.0),
+     lambda: Sum(Box(2, one=True)), lambda: ByClass(Sum(Hull(Ball(2))), 3),
+     lambda: Cells((2, 3), (1.0,)), lambda: Cells((2,), (0.0,)),
+     lambda: Stack((Sum(Ball(2)), Gram(Ball(2))), (1.0, 1.0)),
+     lambda: Stack((Sum(Mark(2)),), (1.0, 1.0))],
+)  # fmt: skip
+def test_shapes_without_a_proof_cannot_be_built(made):
+    """Each was taken by the prover for another: noise of its own size would have been too small."""
+    with pytest.raises(PrivacyBugError):
+        made()
+
+
+def test_objects_that_are_no_integers_are_refused():
+    with pytest.raises(PrivacyBugError, match="no integers"):
+        asking(np.array([1.75, 2.0], dtype=object), Sum(Mark(2)))
+    assert asking(np.array([2**70, 1], dtype=object), Sum(Mark(2))).values[0] > 2**69
+
+
+def test_the_number_of_units_is_told_where_it_is_public():
+    rows = type("Rows", (), {"n": 7})()
+    assert Ask(rows, Run((), SeededNoise(0))).n == 7
+    with pytest.raises(PrivacyBugError, match="private"):
+        _ = Ask(rows, Run((), SeededNoise(0)), "add-remove").n
+
+
+def test_no_margin_is_claimed_of_geometric_noise():
+    run = Run((Step("it", Pure(1.0)),), SeededNoise(0))
+    found = Ask(np.array([3, 4]), run)("it", Query(Sum(Mark(2)), Kept(), whole=True))
+    with pytest.raises(PrivacyBugError, match="geometric"):
+        found.margin(0.01)
+
+
+def test_a_threshold_below_that_of_the_step_is_refused():
+    run = Run((Step("it", Gaussian(1.0), failure=1e-6),), SeededNoise(0))
+    with pytest.raises(PrivacyBugError, match="too often"):
+        Ask(np.array([3, 3, 4]), run).bins("it", Kept(), lambda bins: bins, 2.0)
