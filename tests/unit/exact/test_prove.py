@@ -56,6 +56,9 @@ CASES = [
     (Tree(3, (5, 16, 64)), "replace", "l2", math.sqrt(6)),
     (Objective(2), "replace", "l1", 2 * (2 * math.sqrt(2) + 2)),
     (Stack((Sum(Mark(2)),) * 3, (1.0,) * 3), "replace", "l2", math.sqrt(6)),
+    (Of("class means", (2.0,), 4), "replace", "l2", 2 * math.sqrt(8) * (1 + 2.0**-20)),
+    (Of("eigengap", ()), "replace", "l2", 2 * (1 + 2.0**-20)),
+    (Of("eigengap", ()), "add-remove", "l2", 1 + 2.0**-20),
 ]
 
 

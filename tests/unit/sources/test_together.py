@@ -190,7 +190,7 @@ def test_fits_by_tasks_are_those_of_memory(call, monkeypatch):
     verb, formula, more = call
     frame = panel()
     source = Moved(frame)
-    monkeypatch.setattr("dpmodels.sources.adapt.as_source", lambda data: source)
+    monkeypatch.setattr("dpmodels.api.fitting.as_source", lambda data: source)
     options = {**dict(eps=1.0, delta=1e-4, bounds=BOUNDS, unit="pid", seed=3), **more}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPModelsWarning)
