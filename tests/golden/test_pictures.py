@@ -71,7 +71,7 @@ def test_a_picture_is_the_one_that_was_looked_at(make_fit, tmp_path, name):
         stored.write_bytes(drawn(name, make_fit, tmp_path).read_bytes())
     new, old = grey(drawn(name, make_fit, tmp_path)), grey(stored)
     if not matplotlib.__version__.startswith(f"{DRAWN_BY}."):
-        assert 0.001 < (blurred(new) < 0.9).mean() < 0.5  # something is drawn, and not everything
+        assert blurred(new).std() > 0.01  # an empty page has 0
         return
     if new.shape != old.shape:  # another matplotlib lays out a little differently
         assert np.allclose(new.shape, old.shape, rtol=0.1)
