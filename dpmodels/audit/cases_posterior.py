@@ -26,6 +26,7 @@ from dpmodels.audit import (
 )
 from dpmodels.exact.features import column_sums
 from dpmodels.exact.gram import gram
+from dpmodels.exact.lemmas import Of
 from dpmodels.exact.prove import reach
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.exact.statistics import Powers
@@ -46,7 +47,7 @@ from dpmodels.models.glm.perturbation import (
     two_sided_profile,
 )
 from dpmodels.models.glm.release import information_sums
-from dpmodels.models.linear.gptr_plan import largest_m, log_residual_sensitivity
+from dpmodels.models.linear.gptr_plan import largest_m
 from dpmodels.models.linear.posterior import d_add, d_rem, largest_s
 from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.noise import SeededNoise
@@ -234,7 +235,8 @@ def _log_bound(case: Any) -> Array:
         if rows == slice(None):
             star = lam + float(np.linalg.eigvalsh(X.T @ X)[0])
         size.append(math.log(1.0 + float(np.linalg.norm(np.linalg.solve(A, X[rows].T @ y[rows])))))
-    return np.array([(size[0] - size[1]) / log_residual_sensitivity(1.0, star), 0.0])
+    allowed = reach(Of("log residual", (1.0, star)), "add-remove", "l2")
+    return np.array([(size[0] - size[1]) / allowed, 0.0])
 
 
 _LINEAR = (

@@ -107,7 +107,7 @@ class Query:
         Queries with one pass share its reading of the rows.
     part : function
         Of the sums: what the statistic lays out.
-    unit : float or array
+    unit : float
         Size of what is 1 to the statistic, in the user's units.
     factor : float
         At least 1: noise of a published size, larger than it need be.
@@ -118,7 +118,7 @@ class Query:
     statistic: Statistic | Of
     over: Pass
     part: Callable[[Any], Added] = as_is
-    unit: Any = 1.0
+    unit: float = 1.0
     factor: float = 1.0
     whole: bool = False
 
@@ -161,7 +161,7 @@ class Noisy:
             # step is at most 2^-20 of the scale (the run refines what is coarser)
             scale = self.sd * ROUND_UP
             return np.asarray(scale * (math.log(1.0 / (2.0 * p)) + 2.0**-20))
-        return np.asarray(self.sd * (tail_margin(1.0, p)))
+        return np.asarray(self.sd * tail_margin(1.0, p))
 
     def at_least(self, p: float) -> Array:
         """Return bounds from below, each wrong with probability at most p."""
@@ -271,10 +271,6 @@ class Ask:
         if np.ndim(one):  # lattices of their own: entry by entry
             noisy = draw(step, flat, moved, weights=weights * one, **how)
             return np.asarray(noisy * one * query.unit)
-        if np.ndim(query.unit):
-            return np.asarray(
-                draw(step, flat, moved / one, weights=weights, unit=one, **how) * query.unit
-            )
         return np.asarray(
             draw(step, flat, moved / one, weights=weights, unit=one * query.unit, **how)
         )

@@ -30,7 +30,7 @@ from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, WithOne
 from dpmodels.exact.sets import Ball, Box, Hull, Trace
 from dpmodels.exact.statistics import Gram, Split
 from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.sources.summed import counted, sampled, summed
+from dpmodels.sources.summed import counted, summed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -39,7 +39,6 @@ __all__ = [
     "Counts",
     "Kept",
     "Moments",
-    "Sample",
     "Sums",
     "ball_map",
     "ball_sd",
@@ -129,23 +128,6 @@ class Counts:
         return counted(rows, self.design, self.count)
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Cells of chosen rows, and what is drawn beside them: for numbers that are no sums of rows.
-
-    ``keep``: places that are public or secret coins; None: all. ``draw``: secret bytes.
-    """
-
-    design: Design
-    index: list[int]
-    keep: npt.NDArray[np.intp] | None
-    draw: Callable[[int], npt.NDArray[np.uint8]] | None = None
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> Array:
-        """Return cells (k, m). Confidential."""
-        return sampled(rows, self.design, self.index, self.keep, self.draw)
-
-
 @dataclass(frozen=True)
 class Kept:
     """Sums that were made before, handed over in place of rows: of audits and tests."""
@@ -176,14 +158,8 @@ def moments_query(over: Moments, *, radius: float = 1.0) -> Query:
 Mechanism = Gaussian | Pure
 
 
-def ball_map(
-    unit: UnitScale, radius: float, matrix: Array | None, relation: str = "replace",
-    *, people: bool = False,
-) -> RowMap:  # fmt: skip
-    """Return the row map ``z = min(1, R/|w|) w``, ``w = matrix (scale z + shift)``.
-
-    ``people``: the ball is that of the trace of a person's rows.
-    """
+def ball_map(unit: UnitScale, radius: float, matrix: Array | None) -> RowMap:
+    """Return the row map ``z = min(1, R/|w|) w``, ``w = matrix (scale z + shift)``."""
     q = len(unit.scale)
     return RowMap(unit, np.full(q, radius), ball=q, radius=radius, matrix=matrix)
 

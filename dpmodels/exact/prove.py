@@ -8,10 +8,9 @@ sd ``reach / (mu w)`` (Gaussian), of scale ``reach / (eps w)`` (Laplace).
 
 from __future__ import annotations
 
-import functools
 import math
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,6 @@ from dpmodels.privacy.mechanisms import Gaussian, Pure
 
 __all__ = [
     "INTERCEPT_WEIGHTS",
-    "Relation",
     "add_remove_sensitivity",
     "count_weight",
     "gram_l1",
@@ -152,7 +150,6 @@ def add_remove_sensitivity(*weights: float) -> float:
     return math.sqrt(math.fsum(w * w for w in weights))
 
 
-Relation = Literal["replace", "add-remove"]
 #: Enlarges the joint reach: rows on a lattice are parallel up to 2^-20 sqrt p only.
 LATTICE = 1.0 + 2.0**-12
 #: Largest number of columns for which ``LATTICE`` was proved to be enough.
@@ -340,7 +337,7 @@ def _stack(s: Stack, relation: str, norm: Norm) -> float:
     return _joined(norm, *parts) * _ROUNDED
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def _along(s: Along, relation: str, norm: Norm) -> float:
     if norm == "l1":
         return _none(s, relation, norm)

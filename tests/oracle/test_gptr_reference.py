@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
+from dpmodels.exact.ask import Noisy
+from dpmodels.exact.lemmas import Of
+from dpmodels.exact.prove import reach
 from dpmodels.models.glm.perturbation import largest_rho, largest_rho_shift
 from dpmodels.models.linear.gptr_plan import (
     choose_ridge,
-    eigenvalue_bound,
     half_leverage,
     largest_m,
-    log_residual_sensitivity,
-    residual_bound,
 )
 from dpmodels.models.linear.posterior import (
     d_add,
@@ -26,6 +26,23 @@ from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.gdp import mu_gdp, upper_quantile
 
 pytestmark = pytest.mark.oracle
+
+
+def log_residual_sensitivity(B2, lam_star):
+    """tau, of the prover: the most log(Y + B|theta*|) moves, adding or removing."""
+    return reach(Of("log residual", (B2, lam_star)), "add-remove", "l2")
+
+
+def eigenvalue_bound(noisy, B2, mu1, d1):
+    """lam~, above lambda_min with probability at most d1, as a stage asks for it."""
+    sd = reach(Of("least eigenvalue, by relation", (B2,)), "add-remove", "l2") / mu1
+    return max(0.0, float(Noisy(np.array([noisy]), np.array([sd])).at_least(d1)[0]))
+
+
+def residual_bound(noisy, tau, mu2, d2):
+    """rbar, below Y + B|theta*| with probability at most d2."""
+    return math.exp(Noisy(np.array([noisy]), np.array([tau / mu2])).at_most(d2)[0])
+
 
 PROFILE = [
     (0, 0.1, 1, 1.18490754e-01, 1.37386491e-01),

@@ -33,14 +33,11 @@ __all__ = [
     "choose_ridge",
     "draw_name",
     "efficiency",
-    "eigenvalue_bound",
     "failure_part",
     "half_leverage",
     "largest_m",
-    "log_residual_sensitivity",
     "loss_bound",
     "plan",
-    "residual_bound",
     "ridge_floor",
 ]
 
@@ -318,28 +315,6 @@ def largest_m(hbar: float, rho: float, delta_t: float, points: int = 4000) -> fl
         )
 
     return _largest(fits, rho, 45 if points >= 4000 else 16)
-
-
-def eigenvalue_bound(noisy: float, B2: float, mu1: float, d1: float) -> float:
-    """Return lam~ = max(0, noisy - z_{d1} B^2/mu1): above lambda_min with probability <= d1."""
-    from dpmodels.privacy.run import tail_margin
-
-    return max(0.0, noisy - tail_margin(B2 / mu1, d1))
-
-
-def log_residual_sensitivity(B2: float, lam_star: float) -> float:
-    """Return tau = -log(1 - B^2/lam*): the most log(Y + B|theta*|) moves, adding or removing.
-
-    Adding alone moves it by log(1 + B^2/lam*); removing can move it by all of tau.
-    """
-    return -math.log1p(-B2 / lam_star)
-
-
-def residual_bound(noisy: float, tau: float, mu2: float, d2: float) -> float:
-    """Return rbar = exp(noisy + z_{d2} tau/mu2): below Y + B|theta*| with probability <= d2."""
-    from dpmodels.privacy.run import tail_margin
-
-    return math.exp(min(700.0, noisy + tail_margin(tau / mu2, d2)))
 
 
 def efficiency(kind: str, hbar: float, rho: float, delta_t: float, points: int = 4000) -> float:

@@ -184,12 +184,12 @@ class ScoreMap:
         return k, squares(z) > self.rows.radius**2 * _ON_BALL
 
 
-def _row_map(stage: Stage, unit: UnitScale, relation: str) -> RowMap:
+def _row_map(stage: Stage, unit: UnitScale) -> RowMap:
     q = len(stage.Q)
     if math.isinf(stage.radius):
         return RowMap(unit, np.ones(q))
     inverse = np.asarray(np.linalg.inv(stage.L), dtype=np.float64)
-    return ball_map(unit, stage.radius, inverse, relation)
+    return ball_map(unit, stage.radius, inverse)
 
 
 def _reach(stage: Stage, d: Array, matrix: Array) -> float:
@@ -226,7 +226,7 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     s1 = _unit_noise(mechanism, p, passes.relation, parts=1 + apart)
     square = fit.errors.v * max(RADIUS * p, QUIET * n_eff / s1)
     radius = min(math.sqrt(square), _reach(stage, fit.d, matrix))
-    scoremap = ScoreMap(_row_map(stage, passes.unit, passes.relation), fit.d, matrix, radius, apart)
+    scoremap = ScoreMap(_row_map(stage, passes.unit), fit.d, matrix, radius, apart)
     over = Moments(passes.design, scoremap)
     S = passes.ask(SCORES, moments_query(over, radius=radius)).values
     outside = S[p:, p:] if apart else None

@@ -90,9 +90,10 @@ def ball_stage(
     """
     q = passes.q
     inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
-    people = passes.per > 0.0
-    rowmap = ball_map(passes.unit, radius, inverse, passes.relation, people=people)
-    over = Moments(passes.design, OneFirst(rowmap) if passes.constant else rowmap, people=people)
+    rowmap = ball_map(passes.unit, radius, inverse)
+    over = Moments(
+        passes.design, OneFirst(rowmap) if passes.constant else rowmap, people=passes.per > 0.0
+    )
     found = passes.ask(step, moments_query(over, radius=radius), Read(every, windows))
     return Stage(found.values, found.variance, np.eye(q) if L is None else L, radius)
 

@@ -70,7 +70,6 @@ def release(plan: Plan[SecondDetail], ask: Ask) -> Release:
     ``rows_per_unit=`` says (``units/theory.md``, 2).
     """
     detail = plan.detail
-    relation = plan.request.relation
     design = ranged_design(plan, ask)
     if design is None:
         return no_ranges(plan)
@@ -80,7 +79,7 @@ def release(plan: Plan[SecondDetail], ask: Ask) -> Release:
     over = Moments(design, WithOne(ones))
     radius = 1.0
     if detail.per:
-        rowmap = _ball(unit, detail, relation)
+        rowmap = _ball(unit, detail)
         over, radius = Moments(design, OneFirst(rowmap), people=True), rowmap.radius
     found = ask(_STEP, moments_query(over, radius=radius))
     parts = {"Q": found.values, "V": found.variance}
@@ -90,11 +89,11 @@ def release(plan: Plan[SecondDetail], ask: Ask) -> Release:
     return Release({"Q": parts["Q"]}, plan.guarantee, design, detail=done)
 
 
-def _ball(unit: UnitScale, detail: SecondDetail, relation: str) -> RowMap:
+def _ball(unit: UnitScale, detail: SecondDetail) -> RowMap:
     """Return the map of rows (1, u) into the ball of a person."""
     whole = UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), False)
     radius = math.sqrt(detail.per * len(whole.scale))
-    return ball_map(whole, radius, None, relation, people=True)
+    return ball_map(whole, radius, None)
 
 
 def _centred(design: Design) -> UnitScale:

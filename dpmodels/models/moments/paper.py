@@ -86,9 +86,7 @@ def release(plan: Plan[PaperSecond], ask: Ask) -> Release:
     """
     detail = plan.detail
     q = len(detail.root)
-    rowmap = OneFirst(
-        ball_map(identity_scale(q), detail.radius, detail.root, plan.request.relation)
-    )
+    rowmap = OneFirst(ball_map(identity_scale(q), detail.radius, detail.root))
     over = Moments(plan.design, rowmap)
     Q = ask(_STEP, published_query(Ball(q), over, detail.radius)).values
     return Release({"Q": Q}, plan.guarantee, plan.design, detail=detail)

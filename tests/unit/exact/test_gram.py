@@ -195,7 +195,7 @@ def test_where_rows_move_their_images_do_not(q):
     for start, stop in [(0, 1), (1, 2), (3, 500), (17, 116), (499, 500)]:
         part = mapped(matrix, z[:, start:stop].copy())
         assert np.array_equal(part, whole[:, start:stop])
-    rowmap = ballmap_of(identity(q), 2.0, matrix, "add-remove")
+    rowmap = ballmap_of(identity(q), 2.0, matrix)
     k = rowmap.integers(z.copy())
     for gone in (0, 250, 499):
         kept = np.delete(z, gone, axis=1)
