@@ -31,7 +31,7 @@ GROUPS = (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
         "exact/ formula/program.py formula/cells.py formula/grid.py formula/coerce.py "
-        " formula/functions.py formula/syntax.py",
+        " formula/functions.py formula/labels.py formula/syntax.py survey.py",
     ),
     (
         "Whose rows these are",
@@ -43,12 +43,18 @@ GROUPS = (
     (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
-        "scoring/sums.py scoring/cells.py scoring/people.py scoring/deviance.py scoring/scales.py "
+        "scoring/sums.py scoring/cells.py scoring/mixed.py scoring/clusters.py "
+        "scoring/deviance.py scoring/scales.py "
+        "scoring/expand.py scoring/expand_pass.py scoring/expand_start.py scoring/expand_engine.py "
+        "models/survival/hazard.py models/choice/likelihood.py models/panel/effects.py "
         "scoring/release.py scoring/engine.py models/bayes/core.py models/components/pca.py "
         "models/glm/release.py models/holdout/release.py "
         "models/kernel/kernel.py models/kernel/wavelet.py models/linear/dpgd.py "
-        "models/linear/scores.py models/table/quantile.py models/table/ranks.py "
-        "models/table/sums.py models/table/testing.py models/table/subsample.py ranges/buy.py",
+        "models/linear/scores.py models/survival/counts.py models/survival/layout.py "
+        "models/table/quantile.py models/table/ranks.py "
+        "models/table/sums.py models/table/testing.py models/table/subsample.py ranges/buy.py "
+        "models/weighted.py models/mean/weighted.py models/table/weighted.py "
+        "models/table/rao_scott.py models/table/quantile_weighted.py",
     ),
     (
         "Proofs of their own",

@@ -10,6 +10,7 @@ write it, stands beside it.
 """
 
 import argparse
+import functools
 import os
 import subprocess
 import sys
@@ -210,6 +211,83 @@ def factors(repeats, n=1_000_000):
     return lines
 
 
+def mixed(n=1_000_000):
+    """Factors of 50 and 8 levels and three numbers, and sums by cell by hand."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 50, n), rng.integers(0, 8, n)
+    levels = [f"a{i:02d}" for i in range(50)], [f"b{i}" for i in range(8)]
+    X = rng.normal(size=(n, 3)).clip(-4, 4)
+    y = (rng.normal(size=n) + 0.02 * a - 0.2 * b + X @ [0.3, -0.2, 0.1]).clip(-12, 12)
+    frame = pd.DataFrame({
+        "y": y, "a": pd.Categorical.from_codes(a, levels[0]),
+        "b": pd.Categorical.from_codes(b, levels[1]), **{f"x{j}": X[:, j] for j in range(3)},
+    })  # fmt: skip
+    schema = dp.Schema(y=dp.Real(-12, 12), a=dp.Levels(levels[0]), b=dp.Levels(levels[1]),
+                       **{f"x{j}": dp.Real(-4, 4) for j in range(3)})  # fmt: skip
+
+    def by_hand():
+        cell = frame["a"].cat.codes.to_numpy().astype(np.intp) * 8 + frame["b"].cat.codes.to_numpy()
+        numbers = [frame[c].to_numpy() for c in ("x0", "x1", "x2", "y")]
+        sums = [np.bincount(cell, weights=v, minlength=400) for v in numbers]
+        return np.bincount(cell, minlength=400), sums, [[u @ v for u in numbers] for v in numbers]
+
+    def fit(formula):
+        return dp.dp_ols(formula, frame, schema=schema, **CALL)
+
+    return {
+        "bincount by hand": by_hand,
+        "factors and three numbers": lambda: fit("y ~ a + b + x0 + x1 + x2"),
+        "factors and one number": lambda: fit("y ~ a + b + x0"),
+        "factors alone": lambda: fit("y ~ a + b"),
+    }
+
+
+def measured(repeats):
+    """Print the ratios of one path, a line each: for a process of its own."""
+    print("path", dp.kernel())
+    for n, p in ((1_000_000, 10), (1_000_000, 50), (10_000, 150)):
+        frame = table(n, p)
+        formula, bounds = call_of(frame)
+        fit = functools.partial(dp.dp_ols, formula, frame, bounds=bounds, **CALL)
+        ways = {k: functools.partial(f, frame) for k, f in NUMPY.items()}
+        ways["fit"] = fit
+        ways["add-remove"] = functools.partial(fit, relation="add-remove", n_guess=n)
+        t = timed(ways, repeats)
+        print(f"{n:.0e} x {p}|{t['fit'] / min(t[k] for k in NUMPY):.1f}")
+        if p == 50:
+            print(f"add-remove over replace-one, {n:.0e} x 50|{t['add-remove'] / t['fit']:.2f}")
+    t = timed(mixed(), repeats)
+    base, one = t["bincount by hand"], t["factors and one number"]
+    print(f"factors 50 + 8, three numbers, over bincount|{t['factors and three numbers'] / base:.1f}")
+    print(f"factors and one number, over factors alone|{one / t['factors alone']:.1f}")
+    for n, p in ((1000, 5), (1000, 30)):
+        frame = table(n, p)
+        formula, bounds = call_of(frame)
+        way = {"fit": functools.partial(dp.dp_ols, formula, frame, bounds=bounds, **CALL)}
+        print(f"n = {n}, p = {p}, ms|{timed(way, 5 * repeats)['fit'] * 1e3:.1f}")
+
+
+def paths(repeats):
+    """Fits by numpy and by the compiled kernel, and small ones with BLAS threads unset."""
+    columns = {}
+    for name, env in (
+        ("numpy", {"DPMODELS_KERNEL": "off"}),
+        ("kernel", {}),
+        ("kernel, AVX2", {"DPMODELS_KERNEL": "avx2"}),
+        ("kernel, BLAS threads unset", {"OMP_NUM_THREADS": ""}),
+    ):
+        env = {k: v for k, v in {**os.environ, **env}.items() if v}
+        first, *rest = child("--measured", "--repeats", str(repeats), env=env).splitlines()
+        columns[name] = dict(line.split("|") for line in rest)
+        print(name, first, columns[name], flush=True)
+    lines = ["", "## By numpy and by the compiled kernel", "",
+             "Least squares, three passes, over the fastest normal equations by hand.", "",
+             f"| | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]  # fmt: skip
+    for row in columns["numpy"]:
+        lines.append(f"| {row} | {' | '.join(c[row] for c in columns.values())} |")
+    return lines
+
+
 def files(repeats, n):
     """CSV beside pandas.read_csv, Parquet beside a bare scan."""
     import pyarrow as pa
@@ -285,9 +363,14 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rows", type=int, default=6_000_000, help="rows of the Parquet file")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--paths", action="store_true", help="by numpy and by the kernel alone")
     parser.add_argument("--first", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--measured", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    if args.measured:
+        measured(args.repeats)
+        return
     if args.first:
         first_call()
         return
@@ -297,6 +380,11 @@ def main():
              f"{args.rows}`: CPU time, medians of interleaved repeats, exact noise. Ratios are to "
              "the *fastest* of three hand-written normal equations from the same frame (columns "
              f"of one block); pandas {pd.__version__}, numpy {np.__version__}.", ""]  # fmt: skip
+    lines += paths(args.repeats)
+    if args.paths:
+        if args.out:
+            write(args.out, [*lines, *one_core(start)])
+        return
     lines += frames(args.repeats)
     lines += small(args.repeats)
     lines += factors(args.repeats)

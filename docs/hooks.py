@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
     "Regression": ("dp_ols", "dp_glm", "dp_quantreg", "dp_mest", "dp_iv", "dp_npreg", "dp_moments"),
     "Tables, tests, means": ("dp_table", "dp_test", "dp_quantile", "dp_mean"),
+    "Survival": ("dp_survfit", "dp_survdiff", "dp_coxph"),
+    "Panels and choices": ("dp_feols", "dp_fepois", "dp_polr", "dp_multinom"),
     "Released tables": ("dp_release", "load_release", "NoisyTable", "IndexLoss"),
     "Classes, votes, components": (
         "dp_bayes", "balanced_error", "confusion_table", "dp_vote", "dp_pate", "dp_pca",
@@ -39,7 +41,8 @@ RESULTS = "Results by kind"
 #: Classes of results: the kinds of fits, what they are built from, and what is made from a fit.
 KINDS = (
     "LinearRegression", "Regression", "QuantileRegression", "Averages", "Tabulation", "Quantiles",
-    "TestResult", "Moments", "Classifier", "Curve", "Components", "Predictor", "Estimates",
+    "SurvivalCurves", "TestResult", "Moments", "Classifier", "Curve", "Components", "Predictor",
+    "Estimates",
 )  # fmt: skip
 BUILT_FROM = (
     "results.fit.Fit", "results.fit.Facts",

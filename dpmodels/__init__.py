@@ -41,6 +41,13 @@ _EXPORTS = {
     "load_release": "dpmodels.api",
     "NoisyTable": "dpmodels.models.noised.table",
     "dp_table": "dpmodels.api",
+    "dp_survdiff": "dpmodels.api",
+    "dp_coxph": "dpmodels.api",
+    "dp_feols": "dpmodels.api",
+    "dp_fepois": "dpmodels.api",
+    "dp_multinom": "dpmodels.api",
+    "dp_polr": "dpmodels.api",
+    "dp_survfit": "dpmodels.api",
     "dp_test": "dpmodels.api",
     "dp_quantile": "dpmodels.api",
     "plan": "dpmodels.api",
@@ -64,8 +71,11 @@ _EXPORTS = {
     "etable": "dpmodels.results",
     "modelsummary": "dpmodels.results",
     "tidy_style": "dpmodels.results",
+    "Survey": "dpmodels.survey",
     "describe": "dpmodels.formula",
     "register_rowwise": "dpmodels.formula",
+    "kernel": "dpmodels.exact.kernel",
+    "show_versions": "dpmodels.api.versions",
 }
 #: What other packages call a verb.
 _MEANT = {

@@ -191,6 +191,13 @@ def _ledger(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def _versions(arguments: argparse.Namespace) -> int:
+    import dpmodels as dp
+
+    dp.show_versions()
+    return DONE
+
+
 def _schema_new(arguments: argparse.Namespace) -> int:
     lines = [
         "# Ranges and levels are claims made without looking at the data.",
@@ -326,6 +333,7 @@ def _parser() -> argparse.ArgumentParser:
     methods.add_argument("name", nargs="?")
     ledger = command("ledger", _ledger, "Print a budget file.", "dpmodels ledger study.ledger")
     ledger.add_argument("file")
+    command("versions", _versions, "Print versions: of a problem's report.", "dpmodels versions")
     schema = command(
         "schema",
         _schema_new,

@@ -151,7 +151,8 @@ class Ending:
         ``"package.module:function"``: request -> why the call does not end so, in words; empty
         where it does. A function of the request alone.
     otherwise : str
-        What the plan calls the call then, before the words: "moments only".
+        What the plan calls the call then, before the words: "moments only". Empty: nothing is said
+        (an ending that only some arguments ask for).
     title : str
         What ran where the call ends so, as printed; empty: the title of the method.
     """
@@ -239,7 +240,8 @@ class Method:
             why = function_of(ending.why_not)(request)
             if not why:
                 return ending.backend, ()
-            reasons.append(f"{ending.otherwise}: {why}")
+            if ending.otherwise:
+                reasons.append(f"{ending.otherwise}: {why}")
         return self.backend, tuple(reasons)
 
     def resolve_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,7 +268,8 @@ class Method:
 _MEANT = {
     **dict.fromkeys(
         ("cluster", "clusters", "groups", "cov_kwds"),
-        'errors by cluster come with unit="person_id", the column that says whose row it is',
+        'errors by cluster are vcov={"CRV1": "village"}; where the cluster is a person, '
+        'unit="person_id" protects the person too',
     ),
     **dict.fromkeys(
         ("cov_type", "se", "vcov_type", "robust"),
@@ -310,6 +313,9 @@ _ROOMS: tuple[str, ...] = (
     "dpmodels.models.moments.methods",
     "dpmodels.models.components.methods",
     "dpmodels.models.table.methods",
+    "dpmodels.models.survival.methods",
+    "dpmodels.models.choice.methods",
+    "dpmodels.models.panel.methods",
     "dpmodels.models.custom.methods",
 )
 _loaded = False

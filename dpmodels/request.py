@@ -94,6 +94,8 @@ class Request:
     alike : int
         Rows of one person that are kept (``max_rows=``): so many may depend on each other in any
         way, and sampling variances of rows are multiplied by it (``units/theory.md``, 7).
+    sample : SampleDesign or None
+        Clusters and strata of the rows (``design=``, ``vcov={"CRV1": ...}``).
     """
 
     verb: str
@@ -120,6 +122,7 @@ class Request:
     unit: Person | None = None
     identifier: str = ""
     alike: int = 1
+    sample: Any = None
 
     @property
     def public_count(self) -> bool:

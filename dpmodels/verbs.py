@@ -20,6 +20,7 @@ _NEW_RELEASES = {
     "diagnose": "dpmodels.api.holdout:diagnose",
     "update": "dpmodels.api.holdout:update",
     "means": "dpmodels.api.holdout:means",
+    "survdiff": "dpmodels.api.survival:survdiff_of",
 }
 
 
@@ -50,6 +51,8 @@ class Verb:
     predict : str
         ``"package.module:function"``, imported on first use; called as
         ``function(fit, new, what=, interval=, level=, se_fit=, outside=)``. Empty: no ``predict``.
+    predict_words : tuple of str
+        Further arguments of its ``predict``, such as ``times=``.
     link : str
         Name of the link that ``dpmodels.results.predict:regression`` inverts ("identity",
         "logit", "log"); a method option called ``link`` wins.
@@ -91,6 +94,7 @@ class Verb:
     with_public: str = ""
     instead: str = ""
     predict: str = "dpmodels.results.predict:regression"
+    predict_words: tuple[str, ...] = ()
     link: str = "identity"
     estimates: str = "Estimate"
     count: str = "Coefficients"
@@ -154,6 +158,8 @@ def function_of(path: str) -> Callable[..., Any]:
 
 _COLUMNS = "build_mean_design"
 _TABLES = "dpmodels.models.table."
+_SURVIVAL = "dpmodels.models.survival."
+_WITHIN = "dpmodels.results.within:"
 _VERBS: dict[str, Verb] = {
     verb.name: verb
     for verb in (
@@ -296,6 +302,75 @@ _VERBS: dict[str, Verb] = {
             ),
             body=_TABLES + "show:verdict_body",
             tidy=_TABLES + "show:verdict_tidy",
+        ),
+        Verb(
+            "dp_survfit",
+            "survival curves",
+            kind="SurvivalCurves",
+            design="build_survival_cells",
+            predict="",
+            estimates="Survival",
+            count="Points",
+            header=(("Events (noisy)", "events"),),
+            plot=_SURVIVAL + "pictures:plot_curves",
+            body=_SURVIVAL + "show:body",
+            tidy=_SURVIVAL + "show:tidy",
+        ),
+        Verb(
+            "dp_survdiff",
+            "log-rank test",
+            kind="TestResult",
+            design="build_survival_cells",
+            predict="",
+            count="Groups",
+            header=(
+                ("Statistic", "statistic"),
+                ("Degrees of freedom", "df"),
+                ("P-value", "p_value"),
+            ),
+            body=_SURVIVAL + "show:verdict_body",
+            tidy=_SURVIVAL + "show:verdict_tidy",
+        ),
+        Verb(
+            "dp_coxph",
+            "proportional hazards",
+            design="build_survival_design",
+            kind="Hazards",
+            predict=_WITHIN + "hazards",
+            predict_words=("times",),
+            estimates="log HR",
+            header=(("Events (noisy)", "events"),),
+        ),
+        Verb(
+            "dp_polr",
+            "proportional odds regression",
+            kind="OrderedChoice",
+            arguments="dpmodels.api.choices:plan_arguments",
+            design_options={"response_ok": "levels"},
+            predict="dpmodels.models.choice.predicted:ordered",
+            says=(("Link", "link"),),
+        ),
+        Verb(
+            "dp_multinom",
+            "multinomial logit",
+            kind="Choice",
+            design_options={"response_ok": "levels"},
+            predict="dpmodels.models.choice.predicted:unordered",
+        ),
+        Verb(
+            "dp_feols",
+            "linear regression with effects of people",
+            kind="Effects",
+            predict=_WITHIN + "within",
+            arguments="dpmodels.api.panels:plan_arguments",
+        ),
+        Verb(
+            "dp_fepois",
+            "Poisson regression with effects of people",
+            kind="Effects",
+            predict=_WITHIN + "within",
+            link="log",
+            arguments="dpmodels.api.panels:plan_arguments",
         ),
         Verb("dp_eptr", "estimate by Propose-Test-Release", design=_COLUMNS, predict=""),
         Verb("dp_gptr", "release of a user's mechanism", design=_COLUMNS, predict=""),

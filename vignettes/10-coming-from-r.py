@@ -266,6 +266,39 @@ print(table)
 ax = dp.coef_plot([m1, m2, m3], labels=labels)
 
 # %% [markdown]
+# ## `survey`: `svydesign`, `svymean`, `svyglm`; `feols(vcov = ~ village)`
+#
+# ```r
+# des <- svydesign(ids = ~ school, strata = ~ stype, weights = ~ pw, fpc = ~ fpc, data = d, nest = TRUE)
+# svymean(~ api00, des); svyby(~ api00, ~ stype, des, svymean); svyglm(api00 ~ ell, des)
+# feols(y ~ x, data = d, vcov = ~ village)
+# ```
+#
+# | R, Stata, samplics | here |
+# |---|---|
+# | `svydesign(ids=, strata=, weights=, fpc=)`, `svyset` | `des = dp.Survey(psu=, strata=, weights=, fpc=, psus=, population=)`: names of columns and public numbers |
+# | `svymean`, `svy: mean`, `TaylorEstimator` | `dp.dp_mean("y ~ 1", d, design=des, ...)`; a domain: `subset=` |
+# | `svytotal`, `svytable`, `svyby(svymean)` | `dp.dp_table("~ g", d, weights="pw", ...)`, `"y ~ g"`; with `population=` totals of it |
+# | `svyglm`, `svy: regress`, `svy: logit` | `dp.dp_ols`, `dp.dp_glm`, `dp.dp_quantreg`, `dp.dp_mest` with `design=des` |
+# | `feols(vcov = ~ v)`, `vce(cluster v)` | `vcov={"CRV1": "v"}, psus=194` |
+# | `deff` | in `fit.summary()` and the estimates' statistics: Kish's for weights, `deff_clusters` for units |
+# | `svychisq` | `dp.dp_test("~ a * b", d, design=des, ...)` |
+# | `svyratio` | `dp.dp_mean("y + x ~ 1", d, design=des, ...).ratio("y", "x")` |
+# | `svyquantile` | `dp.dp_quantile("y", d, weights="pw", ...)`; with units `dp.dp_quantreg("y ~ 1", design=des)` |
+# | replicate weights | not here: each column of them would be one more release |
+#
+# Strata are declared levels. Ids of units are compared and never shown; declared as `dp.Count(k)` (1 to k in each stratum)
+# they are compared in pairs, which takes stratum means out. One row is protected, not one school.
+
+# %%
+clustered = dp.dp_ols(
+    "mdvis ~ lncoins + disea", hie.assign(site=[i // 20 for i in range(len(hie))]), eps=1,
+    delta=1e-6, bounds={"mdvis": (0, 80), "lncoins": (0, 5), "disea": (0, 60)},
+    vcov={"CRV1": "site"}, psus=1010, seed=1,
+)  # fmt: skip
+print(clustered.summary(full=True).notes[0])
+
+# %% [markdown]
 # ## `pROC::auc`, `plot(fit)`
 #
 # Performance on held-out rows, and what a residual plot is looked at for, are new releases with a price of their own.

@@ -26,8 +26,13 @@ TAIL = 0.8
 #: with what is clipped (people; rows: at most, and over the root of the columns); as much more as
 #: does, at most all.
 ONE_WAY, ONE_WAY_ROWS = 0.45, 0.9
+#: The same of rows with weights.
+ONE_WAY_WEIGHTS = 1.0
 #: Errors of the overflow that are added, times that part of the information.
 UNSURE = 1.0
+#: The same of people, and of the part that goes with what is clipped: where a group of people holds
+#: most of a coefficient's information and is clipped, all that is clipped lies its way.
+UNSURE_OF_PEOPLE, OF_CLIPPED = 3.0, 2.0
 #: Least squares with many columns: at most; parts for what is even, for one sign, for a column;
 #: for leverage; and what is left of t.
 MOST_ONE_WAY, EVEN, ONE_SIGN, A_COLUMN, OF_LEVERAGE, OLD = 0.8, 0.3, 0.6, 1.2, 0.5, 2.5
@@ -61,6 +66,8 @@ class Tail:
         Of what is beyond, how much has one sign, in [0, 1].
     squares : float
         What the meat misses beyond its radius, in units of C^2.
+    unseen : float
+        What beyond C may hide in the noise of one count.
     """
 
     near: float = 0.0
@@ -68,6 +75,7 @@ class Tail:
     error: float = 0.0
     one_sided: float = 1.0
     squares: float = 0.0
+    unseen: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +84,9 @@ class Allowance:
 
     Attributes
     ----------
-    kind : {"rows", "plain", "signed", "people"}
+    kind : {"rows", "plain", "signed", "people", "weights"}
         Which rule for what clipping moved: rows; rows whose clip lies beyond a hump; rows with a
-        signed histogram; people.
+        signed histogram; people; rows with weights of their own.
     clipped : bool
         Whether any score can be.
     inverse, H : (r, r) arrays
@@ -100,6 +108,9 @@ class Allowance:
         direction.
     carried : Carried or None
         None: no score can be clipped, or people.
+    turn : (r, r) array or None
+        From coordinates in which noise and clip of the scores are round to those of d; None: they
+        are round in those.
     """
 
     kind: str
@@ -117,6 +128,7 @@ class Allowance:
     bend: float = 0.0
     every: float = 0.0
     carried: Carried | None = None
+    turn: Array | None = None
 
     def leverage(self, rows: Array, noise: float | None = None) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage.
@@ -144,7 +156,9 @@ class Allowance:
         out = self.bend * np.abs(rows @ self.d)
         out += self.every * np.linalg.norm(rows, axis=1)
         if self.clipped:
-            length = np.linalg.norm(rows @ self.inverse, axis=1) * math.sqrt(self.phi)
+            along = rows @ self.inverse
+            along = along if self.turn is None else along @ self.turn
+            length = np.linalg.norm(along, axis=1) * math.sqrt(self.phi)
             part = np.minimum(BASE + self.leverage_factor * few, MOST)
             out += length * np.maximum(part * self.score, self._moved(few))
         return np.asarray(out + self._unsettled(rows, few))
@@ -153,6 +167,7 @@ class Allowance:
         """Return a copy whose arrays cannot be written to."""
         arrays = ("inverse", "H", "ordinary", "d")
         kept: dict[str, Any] = {name: _read_only(getattr(self, name)) for name in arrays}
+        kept["turn"] = None if self.turn is None else _read_only(self.turn)
         if self.carried is not None:
             counts = _read_only(self.carried.counts)
             return replace(self, **kept, carried=replace(self.carried, counts=counts))
@@ -167,15 +182,19 @@ class Allowance:
             Parts of the information of coefficients that clipped and long units hold.
         """
         tail, r = self.tail, len(self.d)
-        unsure = tail.total + UNSURE * few * tail.error
         if self.kind == "people":
-            return np.asarray(np.minimum(ONE_WAY + few, 1.0) * unsure)
+            unsure = tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * tail.error
+            return np.asarray(np.minimum(ONE_WAY + OF_CLIPPED * few, 1.0) * unsure)
+        unsure = tail.total + UNSURE * few * tail.error
         if self.kind == "signed":
             even = (EVEN + ONE_SIGN * tail.one_sided + A_COLUMN / r) / math.sqrt(r)
             part = np.minimum(MOST_ONE_WAY, even + OF_LEVERAGE * few)
             near = TAIL * min(1.0, OLD / r) * tail.near
             return np.asarray(np.maximum(part * (tail.total + tail.error), near))
         part = np.minimum(min(ONE_WAY, ONE_WAY_ROWS / math.sqrt(r)) + few, 1.0)
+        if self.kind == "weights":  # heavy rows are long whatever their residual's sign
+            part = np.minimum(ONE_WAY_WEIGHTS / r + few, 1.0)
+            unsure = np.maximum(tail.total, tail.unseen)
         near = 0.0 if self.kind == "plain" else TAIL * tail.near
         return np.asarray(np.maximum(part * unsure, near))
 

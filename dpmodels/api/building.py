@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dpmodels.api.sampling import check_sample, labels_declared, named_by, sample_of, survey_of
 from dpmodels.errors import RequestError, SchemaError, choice, did_you_mean, shown
 from dpmodels.registry import Method, method_names, resolve
 from dpmodels.request import Request, check_eps_delta, check_n, check_seed
@@ -41,6 +42,8 @@ COMMON_OPTIONS: dict[str, Any] = {
     "rows_per_unit": None,
     "max_rows": None,
     "sort": None,
+    "design": None,
+    "psus": None,
 }
 
 
@@ -433,6 +436,7 @@ def build_request(
     check_first(formula)
     entry = resolve(verb, method)
     own = dict(options)
+    survey = survey_of(own)
     level = _own_unit(entry, own)
     own.setdefault("na", entry.na)
     common = _common(own)
@@ -444,6 +448,8 @@ def build_request(
     check_seed(seed)
     if not isinstance(inference, bool):
         raise RequestError(f"inference must be True or False, got {shown(inference)}")
+    if survey is not None:
+        common["weights"] = check_sample(survey, entry, common["weights"], common["unit"])
     if common["weights"] is not None and "weights" not in entry.accepts:
         raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
     declared = declared_schema(schema, attached)
@@ -452,6 +458,7 @@ def build_request(
         if declared is None and bounds is None:
             raise RequestError("planning without data needs schema= (or bounds=)")
         kinds = _planned_columns(formula, declared, bounds, common)
+        kinds = {**kinds, **dict.fromkeys(named_by(survey), "unknown")}
     needed = needed_variables(
         formula,
         kinds,
@@ -461,6 +468,7 @@ def build_request(
     )
     check_declared(kinds, declared, bounds, needed)
     full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
+    labels = labels_declared(survey, declared, kinds)
     request = Request(
         verb=verb,
         formula=formula,
@@ -497,6 +505,8 @@ def build_request(
         **{**record.design_options, **(design_options or {})},
         **({"aside": True} if entry.aside else {}),
     )
+    if survey is not None:
+        request = replace(request, sample=sample_of(survey, design, labels))
     if request.buy == "all":
         design = design.without_bounds()
     if public is not None:

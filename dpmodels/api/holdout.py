@@ -16,6 +16,7 @@ from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.formula.schema import declared_schema
 from dpmodels.private import answered, checked, row_count, rows_of
 from dpmodels.request import check_eps_delta
+from dpmodels.survey import Survey
 from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def call_delta(fit: Any) -> str:
 
 def _old_arguments(fit: Any) -> dict[str, Any]:
     """Return the arguments of a call that differ from their defaults."""
-    from dpmodels.registry import resolve
+    from dpmodels.registry import method_names, resolve
 
     call, design = fit._record.call, fit.design
     defaults = {o.name: o.default for o in resolve(call.verb, call.method).options}
@@ -303,8 +304,16 @@ def _old_arguments(fit: Any) -> dict[str, Any]:
         "inference": call.inference, "subset": design.subset, "weights": design.weights,
         "unit": column_of(fit.privacy.unit),
     }  # fmt: skip
+    if call.survey is not None:
+        survey = Survey.from_dict(call.survey)
+        if survey.errors_only:
+            own = {**own, "vcov": {"CRV1": survey.psu}, "psus": survey.psus}
+        else:
+            own, said = {**own, "design": survey}, {**said, "weights": None}
     plain = {"level": 0.95, "na": "zero-row", "relation": "replace", "inference": True}
     kept = {k: v for k, v in said.items() if v is not None and v != plain.get(k)}
+    if len(method_names(call.verb)) == 1:  # a verb with one method need not take method=
+        kept.pop("method", None)
     return {**own, **kept}
 
 

@@ -58,7 +58,8 @@ def dp_mean(
         As in :func:`dpmodels.dp_ols`.
     method : {"clipped", "ptr"}
         "clipped" (default): means of values clipped to declared or bought ranges. "ptr": the
-        classic Propose-Test-Release mean at a known half-width ``width=``, for teaching.
+        classic Propose-Test-Release mean at a known half-width ``width=``, for teaching. With
+        ``weights=`` means are weighted, with ``design=dp.Survey(...)`` errors are by design.
 
     Returns
     -------

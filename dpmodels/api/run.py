@@ -62,7 +62,8 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     planned = request.method.load(backend).plan
     if request.unit is not None and request.unit.most:
         planned = functools.partial(capped_plan, planned)
-    plan = _finite(planned, "Nothing was read or charged")(request, call.design, n)
+    with one_thread():
+        plan = _finite(planned, "Nothing was read or charged")(request, call.design, n)
     plan = replace(plan, backend=backend, advice=(*plan.advice, *large))
     if plan.purchase is not None and n is not None:
         from dpmodels.ranges.parts import purchase_advice

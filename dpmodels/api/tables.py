@@ -143,7 +143,9 @@ def dp_table(
         in :func:`dpmodels.dp_ols`). Each person then counts once, in every cell by the share of own
         rows; with ``max_rows=m`` rows are counted, at most m of each person, at m times the loss.
         ``noise="auto"`` (the narrower at this guarantee), ``suppress=10`` (blank what rests on a
-        *released* count below 10), ``bounds_share=``, ``subset=``, ``level=``.
+        *released* count below 10), ``bounds_share=``, ``subset=``, ``level=``. ``weights="w"``, a
+        column with a declared range from 0: totals, shares and means of the population, as
+        ``design=dp.Survey(weights="w", population=)``.
 
     Returns
     -------

@@ -103,6 +103,15 @@ register_case(
 
 # -- quantiles ---------------------------------------------------------------------------------
 
+for _verb, _method in (("dp_survfit", "table"), ("dp_survdiff", "logrank")):
+    register_case(
+        _method,
+        _verb,
+        verb_case(_verb, _method, "Surv(a, b > 0) ~ h", _frame(400)[["a", "b", "h"]], eps=2.0,
+                  delta=1e-6, schema=Schema(a=Real(0, 3), b=Real(-1, 1),
+                                            h=Levels(["x", "y", "z"])), breaks=4),
+    )  # fmt: skip
+
 register_case(
     "em",
     "dp_quantile",

@@ -23,7 +23,7 @@ from dpmodels.exact.lemmas import Of
 from dpmodels.exact.prove import rank_reach
 from dpmodels.exact.statistics import Ranks
 from dpmodels.quiet import quiet
-from dpmodels.schema import Binary, Levels, Real, Schema
+from dpmodels.schema import Binary, Count, Levels, Ordered, Real, Schema
 
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
@@ -34,6 +34,9 @@ _N = 60
 _XY = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Real(-3, 3))
 _EVENT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Binary())
 _CLASS = Schema(a=Real(-1, 1), b=Real(-2, 1), k=Levels(["u", "v"]))
+_COUNT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6))
+_ORDERED = Schema(a=Real(-1, 1), o=Ordered(["l", "m", "h"]))
+_FOLLOWED = Schema(s=Real(0, 12), t=Real(0, 12), y=Binary(), k=Levels(["u", "v"]))
 _FACTORS = Schema(g=Levels(["u", "v", "w"]), k=Levels(["p", "q"]), y=Real(-3, 3))
 #: Formulas and schemas of every verb: numbers, factors alone, crossed tables.
 _CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
@@ -53,6 +56,23 @@ _CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("a + k ~ 1", _CLASS),
     ),
     "dp_quantile": (("~ a + b", _XY),),
+    "dp_survfit": (
+        ("Surv(t, y) ~ k", _FOLLOWED),
+        ("Surv(t, y) ~ 1", _FOLLOWED, {"breaks": 40}),
+        ("Surv(s, t, y) ~ k", _FOLLOWED, {"breaks": 4}),
+    ),
+    "dp_survdiff": (
+        ("Surv(t, y) ~ k", _FOLLOWED),
+        ("Surv(s, t, y) ~ k", _FOLLOWED, {"breaks": 40, "max_episodes": 2}),
+    ),
+    "dp_coxph": (
+        ("Surv(t, y) ~ k", _FOLLOWED, {"breaks": 4}),
+        ("Surv(s, t, y) ~ k", _FOLLOWED, {"breaks": 4, "max_episodes": 2}),
+    ),
+    "dp_polr": (("o ~ a", _ORDERED),),
+    "dp_multinom": (("k ~ a + b", _CLASS),),
+    "dp_feols": (("y ~ a + b | id", _XY),),
+    "dp_fepois": (("y ~ a + b | id", _COUNT),),
     "dp_test": (("a ~ 1", _XY), ("a ~ k", _CLASS), ("~ a + b", _XY), ("~ g + k", _FACTORS)),
 }
 #: What a method cannot do without.
@@ -69,6 +89,8 @@ _FORMS: tuple[dict[str, Any], ...] = (
     {"relation": "add-remove", "n_guess": _N},
     {"relation": "add-remove"},
     {"unit": "id", "units": _N, "rows_per_unit": 3},
+    {"vcov": {"CRV1": "id"}, "psus": 30},
+    {"vcov": {"CRV1": "id"}, "relation": "add-remove", "n_guess": _N},
 )
 
 
@@ -110,6 +132,9 @@ def _columns(plan: Plan[Any], n: int, seed: int, wild: bool = False) -> dict[str
             out[name] = np.where(rng.random(n) < 0.5, rng.choice(_WILD, n), out[name])
     if plan.request.unit is not None:
         out = {"id": np.arange(n, dtype=float), **out}
+    if plan.request.sample is not None:  # clusters of two, and rows that are in none
+        ids = np.where(rng.random(n) < 0.1, np.nan, np.arange(n) // 2)
+        out = {"id": ids, **out}
     return out
 
 

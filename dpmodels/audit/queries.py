@@ -26,11 +26,13 @@ from dpmodels.exact.ask import ALL, Added, Ask, Noisy, Query, Read
 from dpmodels.exact.lemmas import Of
 from dpmodels.exact.prove import reach
 from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Mass, Trace
+from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Mass, Orthant, Trace
 from dpmodels.exact.statistics import (
     Along,
     ByClass,
     Cells,
+    ClusterGram,
+    Clusters,
     Gram,
     Norm,
     Objective,
@@ -154,12 +156,12 @@ def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) ->
     people : bool
         The unit has rows of which the entries are means or sums.
     """
-    if not isinstance(statistic, Along):
+    if not isinstance(statistic, (Along, ClusterGram)):
         finer = [Fraction(v).denominator for v in k]
         if max(finer) > 1 and not (isinstance(statistic, Sum) and max(finer) <= _ONE):
             return False  # vectors alone may be on a finer lattice
         k = _exact([int(v) if d == 1 else v for v, d in zip(k, finer, strict=True)])
-    if isinstance(statistic, Gram):
+    if isinstance(statistic, Gram) and not isinstance(statistic, ClusterGram):
         return _gram(statistic, k, people, statistic.svec(norm))
     return bool(_HOLDS[type(statistic)](statistic, k, people))
 
@@ -179,6 +181,8 @@ def _in(of: Any, k: Any, one: int, people: bool) -> bool:
     if isinstance(of, Box):
         top = Fraction(of.radius) * one
         return all(of.low * top <= v <= top for v in k)
+    if isinstance(of, Orthant):
+        return all(v >= 0 for v in k) and sum(v * v for v in k) <= of.square * one * one
     if isinstance(of, (Mark, Mass)) and people:
         return all(v >= 0 for v in k) and sum(k) <= one
     if isinstance(of, (Interval, Mark)):  # integers, or marks: steps are 1
@@ -189,6 +193,7 @@ def _in(of: Any, k: Any, one: int, people: bool) -> bool:
 
 def _sum(s: Sum, k: Any, people: bool) -> bool:
     one = round(1.0 / s.step)
+    people = people or isinstance(s.set, Hull)  # a weight too is a part of a row
     if not s.count > 0.0:
         return _in(s.set, k, one, people)
     count = k[0] if s.count_first else k[-1]
@@ -317,7 +322,7 @@ def _cells(s: Cells, k: Any, people: bool) -> bool:
 def _tree(s: Tree, k: Any, people: bool) -> bool:
     one = round(1.0 / s.step)
     parts = np.split(k, np.cumsum(s.sizes)[:-1])
-    if not people and any(v not in (0, one) for v in k):
+    if not (people or s.people) and any(v not in (0, one) for v in k):
         return False
     return all(sum(part) <= one and all(v >= 0 for v in part) for part in parts)
 
@@ -369,8 +374,21 @@ def _along(s: Along, k: Any, people: bool) -> bool:
     return True
 
 
+def _of_clusters(s: ClusterGram, k: Any, people: bool) -> bool:
+    """Whether a table of one row holds no more than its product: rank one, |s| <= C."""
+    E = s.shaped(np.asarray(k, dtype=float) * s.step, "l2")
+    values = np.linalg.eigvalsh(E)
+    inside = float(np.trace(E)) <= s.clip**2 * _FLOATS
+    return inside and float(np.abs(values[:-1]).max(initial=0.0)) <= 2.0**-40
+
+
+def _clusters(s: Clusters, k: Any, people: bool) -> bool:
+    return len(k) == 1 and k[0] in (0, 1)
+
+
 _HOLDS: dict[type, Callable[[Any, Any, bool], bool]] = {
-    Along: _along, ByClass: _by_class, Cells: _cells, Gram: _gram, Objective: _objective,
+    Along: _along, ByClass: _by_class, Cells: _cells, ClusterGram: _of_clusters,
+    Clusters: _clusters, Gram: _gram, Objective: _objective,
     Pair: _pair, Powers: _powers, Split: _split, Stack: _stack, Sum: _sum, Tree: _tree,
 }  # fmt: skip
 
@@ -386,6 +404,8 @@ def corners(statistic: Any, norm: Norm, rng: np.random.Generator) -> Array:
 def _elements(statistic: Any, rng: np.random.Generator) -> Iterator[Any]:
     if isinstance(statistic, Along):
         yield from _of_a_pass(statistic)
+    elif isinstance(statistic, (ClusterGram, Clusters)):
+        yield from _of_neighbours(statistic)
     elif isinstance(statistic, Cells):
         yield from _tables(statistic)
     elif isinstance(statistic, ByClass):
@@ -400,6 +420,27 @@ def _elements(statistic: Any, rng: np.random.Generator) -> Iterator[Any]:
             yield statistic.of(k)
         if isinstance(statistic, Powers) and statistic.low < 0:  # in L1 farthest from all ones
             yield statistic.of(_exact([*[-_ONE // 2] * statistic.d, _ONE]))
+
+
+def _of_neighbours(s: Any) -> Iterator[Any]:
+    """Yield what tables come to that differ in one row, less what they are without it.
+
+    Two clusters of other rows, whose sums are b and a: a row in the first takes its sum from b to
+    a, a row in the second its sum from a to b. So replacing one by the other moves both clusters
+    the same way. Of a person: as many pairs of clusters as it has parts.
+    """
+    if isinstance(s, Clusters):  # a row in a cluster of its own, or in one that has others
+        yield from (np.array([1]), np.array([0]))
+        return
+    r, c = s.dim, s.clip
+    a, b = np.eye(r)[0], (1.0 - c) * np.eye(r)[0]
+    if r > 1 and 3.0 * c > 2.0:
+        cosine = 1.0 - c * c / 2.0
+        b = cosine * a + math.sqrt(1.0 - cosine**2) * np.eye(r)[1]
+    if s.several:  # 64 parts of C/64: |aa' - bb'| is 2 B C/64 but for (C/64)^2
+        b = (1.0 - c / 64.0) * a
+    moved = (np.outer(a, a) - np.outer(b, b)) * (64.0 if s.several else 1.0) / s.step
+    yield from (moved, -moved, np.zeros((r, r)))
 
 
 def _classes(s: ByClass, k: Any) -> Iterator[Any]:

@@ -259,7 +259,9 @@ class Ask:
     ) -> Array:  # fmt: skip
         """Return the entries with noise, in the user's units."""
         run, kind = self._run, np.asarray(flat).dtype.kind
-        whole = kind in "iu" or (kind == "O" and all(isinstance(v, _WHOLE) for v in flat))
+        whole = kind in "iu" or (
+            kind == "O" and all(issubclass(one, _WHOLE) for one in set(map(type, flat)))
+        )
         if not whole:
             if kind != "f" or not isinstance(query.statistic, Of):
                 raise PrivacyBugError(f"step {step!r}: sums that are no integers")

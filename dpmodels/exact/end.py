@@ -33,6 +33,7 @@ __all__ = [
     "end_along",
     "end_of_numbers",
     "end_of_rows",
+    "end_within",
     "inside",
     "integers_of",
     "towards_zero",
@@ -251,6 +252,20 @@ def end_of_numbers(
     if not math.isfinite(float(out.sum())):
         out[~np.isfinite(out)] = 0.0
     return out
+
+
+def end_within(t: Array) -> tuple[Array, Mask | None]:
+    """Return numbers (d, m) in steps of 2^-20 of their half ranges as integers; in place.
+
+    Rounded towards zero. A row (column) with a number that is missing or beyond its range is zero,
+    and not among those that are within (None: all are).
+    """
+    np.trunc(t, out=t)
+    if t.max(initial=0.0) <= STEPS and t.min(initial=0.0) >= -STEPS:
+        return t, None
+    within = np.asarray((np.abs(t) <= STEPS).all(axis=0))
+    t[:, ~within] = 0.0
+    return t, within
 
 
 def towards_zero(w: Array) -> Array:

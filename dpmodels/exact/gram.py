@@ -17,6 +17,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.exact.cells import cell_gram
 from dpmodels.exact.counting import counted_gram
+from dpmodels.exact.mixed import ball_of_cells
 from dpmodels.exact.products import cross_product
 from dpmodels.exact.words import Gram, LatticeMap, Words
 from dpmodels.sources.summed import summed
@@ -67,7 +68,9 @@ class GramOf:
         return gram(blocks, self.rowmap, self.fingerprint)
 
 
-def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> Gram:
+def gram_over(
+    rows: Any, design: Design, rowmap: LatticeMap, known: int = 0, **chosen: Any
+) -> Gram:
     """Return the Gram matrix of one pass over rows, in this thread or by tasks.
 
     Parameters
@@ -75,16 +78,20 @@ def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> G
     rows : Rows, or anything that yields blocks
     design : Design
     rowmap : LatticeMap
+    known : int
+        Public number of rows, 0 where there is none.
     **chosen
         ``windows`` and ``coins``.
 
     Privacy
     -------
     Confidential; the same integers whoever adds up, and whether dummies are written out or
-    counted (:mod:`dpmodels.exact.counting`). By cell (:mod:`dpmodels.exact.cells`) rows in a ball
-    have a lattice of their own.
+    counted (:mod:`dpmodels.exact.counting`). By cell (:mod:`dpmodels.exact.cells`,
+    :mod:`dpmodels.exact.mixed`) rows in a ball have a lattice of their own.
     """
-    by_cell = cell_gram(design, rowmap) if rows.by_cell else None
+    by_cell: Any = cell_gram(design, rowmap) if rows.by_cell else None
+    if by_cell is None and rows.by_cell:
+        by_cell = ball_of_cells(design, rowmap, known)
     if by_cell is not None:
         of_cells: Gram = by_cell.gram(summed(rows, design, by_cell, **chosen))
         return of_cells

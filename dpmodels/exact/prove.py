@@ -17,11 +17,13 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.lemmas import Of
-from dpmodels.exact.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass, Trace
+from dpmodels.exact.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass, Orthant, Trace
 from dpmodels.exact.statistics import (
     Along,
     ByClass,
     Cells,
+    ClusterGram,
+    Clusters,
     Gram,
     Norm,
     Objective,
@@ -39,6 +41,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Pure
 __all__ = [
     "INTERCEPT_WEIGHTS",
     "add_remove_sensitivity",
+    "cluster_move",
     "count_weight",
     "gram_l1",
     "gram_sensitivity",
@@ -233,8 +236,11 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
             return _joined(norm, one, k)
         return max(two if of.cells > 1 else one, _joined(norm, one, k))
     d = float(of.dim)
-    if isinstance(of, (Blocks, Mass)):
-        if isinstance(of, Mass):  # not negative, adding up to 1 at most
+    if isinstance(of, (Blocks, Mass, Orthant)):
+        if isinstance(of, Orthant):  # not negative: |a - b|^2 <= |a|^2 + |b|^2
+            one = w * math.sqrt(of.square * (d if norm == "l1" else 1.0)) * _ROUNDED
+            apart = math.sqrt(2.0) * one * _ROUNDED
+        elif isinstance(of, Mass):  # not negative, adding up to 1 at most
             one, apart = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
         else:
             once, twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)
@@ -389,7 +395,39 @@ def joint_reach(
     return math.sqrt(square)
 
 
+def cluster_move(B: float, C: float, r: int) -> float:
+    """Return ``g(B, C) = max |aa' - bb'|_F`` over ``|a|, |b| <= B, |a - b| <= C``.
+
+    With |a| = B and x = |b|^2 the square is ``B^4 + x^2 - (B^2 + x - C^2)^2/2``, convex in x:
+    largest at an end of what x may be (``theory.md``, 1.9). In one dimension
+    ``B^2 - max(B - C, 0)^2``.
+    """
+    if r == 1:
+        return B * B - max(B - C, 0.0) ** 2
+    if 3.0 * C <= 2.0 * B:
+        return C * (2.0 * B - C)
+    if C * C <= 2.0 * B * B:
+        return C * math.sqrt((4.0 * B * B - C * C) / 2.0)
+    return math.sqrt(2.0) * B * B
+
+
+def _of_clusters(s: ClusterGram, relation: str, norm: Norm) -> float:
+    """Return how far a row moves the product of sums: it leaves one cluster and enters another."""
+    if norm == "l1":
+        return _none(s, relation, norm)
+    if s.several:  # g(B, c) <= 2 B c, summed over the clusters that a person leaves and enters
+        return (4.0 if relation == "replace" else 2.0) * s.clip
+    moves = 2.0 if relation == "replace" else 1.0
+    return moves * cluster_move(1.0, s.clip + s.slack, s.dim)
+
+
+def _clusters(s: Clusters, relation: str, norm: Norm) -> float:
+    """One cluster may lose its only row, and one may get its first: 1 either way."""
+    return 1.0
+
+
 _REACHES: dict[type, Any] = {
-    Along: _along, ByClass: _by_class, Cells: _cells, Gram: _gram, Objective: _objective,
+    Along: _along, ByClass: _by_class, Cells: _cells, ClusterGram: _of_clusters,
+    Clusters: _clusters, Gram: _gram, Objective: _objective,
     Pair: _pair, Powers: _powers, Split: _split, Stack: _stack, Sum: _sum, Tree: _tree,
 }  # fmt: skip

@@ -18,7 +18,8 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.rowmap import STEPS
 
 __all__ = [
-    "Ball", "Blocks", "Box", "Hull", "Interval", "Mark", "Mass", "Product", "Set", "Trace",
+    "Ball", "Blocks", "Box", "Hull", "Interval", "Mark", "Mass", "Orthant", "Product", "Set",
+    "Trace",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -229,6 +230,33 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Orthant:
+    """Integers >= 0 whose squares add up to ``2^40 square`` at most: counts of one unit."""
+
+    dim: int
+    square: int = 1
+
+    def __post_init__(self) -> None:
+        if self.dim < 1 or type(self.square) is not int or self.square < 1:
+            raise PrivacyBugError("an orthant has a dimension and a whole squared radius")
+
+    def holds(self, k: Integers) -> bool:
+        """Whether a vector of counts is an element."""
+        return all(int(v) >= 0 for v in k) and sum(int(v) ** 2 for v in k) <= (
+            self.square * _ONE * _ONE
+        )
+
+    def corners(self, rng: Rng, many: int = 4) -> list[Integers]:
+        """Return all of it in one cell, or spread over either half of the cells; and none."""
+        d, top = self.dim, math.isqrt(self.square * _ONE * _ONE)
+        rows = [np.eye(d)[j] for j in (0, d - 1, d // 2)]
+        half = np.where(np.arange(d) < (d + 1) // 2, 1.0, 0.0)
+        rows += [half, 1.0 - half] if d > 1 else []
+        out = [_ints(np.trunc(r / math.sqrt(r.sum()) * top * (1 - 1e-9))) for r in rows]
+        return [*out, _ints(np.zeros(d))]
+
+
+@dataclass(frozen=True)
 class Trace:
     """Integer rows of one person, any number of them: all squares together at most 2^40."""
 
@@ -272,4 +300,4 @@ class Hull:
         return [k * _ONE for k in found] if isinstance(self.of, Mark) else found
 
 
-Set: TypeAlias = Ball | Blocks | Box | Product | Interval | Mass | Mark | Trace | Hull
+Set: TypeAlias = Ball | Blocks | Box | Product | Interval | Mass | Mark | Orthant | Trace | Hull

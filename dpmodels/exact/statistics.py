@@ -22,12 +22,23 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass, Product, Trace
+from dpmodels.exact.sets import (
+    Ball,
+    Blocks,
+    Box,
+    Hull,
+    Interval,
+    Mark,
+    Mass,
+    Orthant,
+    Product,
+    Trace,
+)
 from dpmodels.exact.symmetric import above_diagonal
 
 __all__ = [
-    "Along", "ByClass", "Cells", "Gram", "Norm", "Objective", "Pair", "Powers", "Split", "Stack",
-    "Statistic", "Sum", "Tree", "Vectors",
+    "Along", "ByClass", "Cells", "ClusterGram", "Clusters", "Gram", "Norm",
+    "Objective", "Pair", "Powers", "Split", "Stack", "Statistic", "Sum", "Tree", "Vectors",
 ]  # fmt: skip
 
 Norm: TypeAlias = Literal["l2", "l1"]
@@ -78,7 +89,7 @@ class Sum(Vectors):
     product of two lattice numbers, in steps of 2^-40.
     """
 
-    set: Ball | Blocks | Box | Interval | Mark | Mass | Hull
+    set: Ball | Blocks | Box | Interval | Mark | Mass | Orthant | Hull
     count: float = 0.0
     weight: float = 1.0
     count_first: bool = False
@@ -642,6 +653,57 @@ class Along:
         return [*(R**2 * np.outer(e, e) for R in self.radii), self.clip * e]
 
 
+@dataclass(frozen=True)
+class ClusterGram(Gram):
+    """``sum_k a_k a_k'``, a_k the sum of the rows of cluster k, pulled into the unit ball.
+
+    No sum over units: a row is in one cluster, and changes the product of its cluster's sum. Which
+    one it is in is a cell of the row. a_k is rounded towards zero to steps of at most 2^-19.
+    Rows that are in no cluster count as one each.
+
+    Attributes
+    ----------
+    clip : float
+        C: bound of a row, over that of a pulled sum. At most 1: a row alone is pulled nowhere.
+    several : bool
+        The unit is a person with parts in several clusters, whose lengths (with ``slack`` for
+        each) add up to C at most.
+    """
+
+    clip: float = 1.0
+    several: bool = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.set, Ball) and self.set.radius == 1.0 and 0.0 < self.clip <= 1.0):
+            raise PrivacyBugError("sums of clusters are pulled into a ball no smaller than a row's")
+
+    @property
+    def slack(self) -> float:
+        """What the rounding of two sums may add to their distance: ``2^-17 sqrt r``."""
+        return 2.0**-17 * math.sqrt(self.dim)
+
+
+@dataclass(frozen=True)
+class Clusters(Vectors):
+    """The number of clusters that have a row."""
+
+    @property
+    def size(self) -> int:
+        """One number."""
+        return 1
+
+    @property
+    def step(self) -> float:
+        """1."""
+        return 1.0
+
+    @property
+    def set(self) -> Mark:
+        """A row is in one cluster, or in none."""
+        return Mark(1)
+
+
 Statistic: TypeAlias = (
     Sum | Gram | Split | Objective | Pair | Powers | Cells | Tree | ByClass | Stack | Along
+    | Clusters
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copyreg
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,13 +25,14 @@ from dpmodels.formula.columns import (
 )
 from dpmodels.formula.compile import compile_factor, compile_scalar, remembered
 from dpmodels.formula.design import Column, Design, TermInfo
+from dpmodels.formula.labels import labels_of
 from dpmodels.formula.nodes import Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product, Program, rules
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.syntax import Context, parse_expression
 from dpmodels.formula.walk import needed_variables
 
-__all__ = ["build_cell_design", "build_design", "build_mean_design", "design_from"]
+__all__ = ["Builder", "build_cell_design", "build_design", "build_mean_design"]
 
 _NA = ("zero-row", "declared", "impute-midpoint")
 
@@ -51,6 +51,7 @@ def build_design(
     response_ok: str = "real",
     event: Any = None,
     aside: bool = False,
+    labels: tuple[str | None, str | None] | None = None,
 ) -> Design:
     """Compile a formula against a public schema.
 
@@ -77,6 +78,9 @@ def build_design(
     aside : bool
         Offset and weight of a row become rows of the buffer, before the response, and are worked
         into neither response nor columns.
+    labels : (cluster, stratum) or None
+        Columns whose cells say in which cluster (or none) and in which declared stratum a row is:
+        two more rows of the buffer, before the response. A cell that is missing is 0.
 
     Returns
     -------
@@ -86,7 +90,9 @@ def build_design(
     -----
     **Privacy.** Takes no data. Whatever would have to be learnt from rows is refused.
     """
-    builder = _Builder(formula, schema, na, engine, order, subset, weights, aside=aside)
+    builder = Builder(
+        formula, schema, na, engine, order, subset, weights, aside=aside, labels=labels
+    )
     return builder.design(one_sided_ok, response_ok, event)
 
 
@@ -99,47 +105,21 @@ def build_mean_design(
     engine: str = "formulaic",
     subset: str | None = None,
     weights: str | None = None,
+    aside: bool = False,
+    labels: tuple[str | None, str | None] | None = None,
 ) -> Design:
     """Compile ``"x1 + x2 ~ 1"``: the columns are those of the left-hand side, no response.
+
+    ``aside``, ``labels``: as in :func:`build_design`.
 
     Notes
     -----
     **Privacy.** Takes no data.
     """
-    return _Builder(formula, schema, na, engine, None, subset, weights).mean_design()
+    return Builder(
+        formula, schema, na, engine, None, subset, weights, aside=aside, labels=labels
+    ).mean_design()
 
-
-def design_from(data: Mapping[str, Any]) -> Design:
-    """Compile the design again from its text and schema."""
-    schema = Schema.from_dict(data["schema"])
-    shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
-    if data.get("cells"):
-        design = build_cell_design(data["formula"], schema, **shared)
-    elif data["mean"]:
-        design = build_mean_design(data["formula"], schema, **shared)
-    else:
-        design = build_design(
-            data["formula"],
-            schema,
-            order=data["order"],
-            response_ok=data["response_ok"],
-            event=data["event"],
-            one_sided_ok=data["one_sided"],
-            aside=data.get("aside", False),
-            **shared,
-        )
-    if data["buy_all"]:
-        design = design.without_bounds()
-    bought = {name: (lo, hi) for name, lo, hi in data["bought"]}
-    return design.with_bounds(bought) if bought else design
-
-
-def _reduced(design: Design) -> Any:
-    return design_from, (design.to_dict(),)
-
-
-# A design is pickled as its text and schema: what it compiled to are functions.
-copyreg.pickle(Design, _reduced)
 
 
 @remembered
@@ -151,8 +131,11 @@ def build_cell_design(
     engine: str = "formulaic",
     subset: str | None = None,
     weights: str | None = None,
+    labels: tuple[str | None, str | None] | None = None,
 ) -> Design:
     """Compile the formula of a table: one column a variable, numbers as they are, levels as codes.
+
+    The weight of a row (and its ``labels``, as in :func:`build_design`) stand behind its cells.
 
     ``"~ a * b"`` and ``"x + b ~ g"``; which terms stand on which side is ``design.program``.
 
@@ -160,10 +143,12 @@ def build_cell_design(
     -----
     **Privacy.** Takes no data.
     """
-    return _Builder(formula, schema, na, engine, None, subset, weights).cell_design()
+    return Builder(
+        formula, schema, na, engine, None, subset, weights, labels=labels
+    ).cell_design()
 
 
-class _Builder:
+class Builder:
     """One compilation. Steps: parse, compile each factor, lay out, bound, program."""
 
     def __init__(
@@ -177,21 +162,25 @@ class _Builder:
         weights: str | None,
         *,
         aside: bool = False,
+        labels: tuple[str | None, str | None] | None = None,
     ) -> None:
         choice("na", na, _NA, FormulaError)
         choice("order", order, (None, "statsmodels"), FormulaError)
         self.formula, self.na, self.engine, self.order = formula, na, engine, order
-        self.subset, self.weights, self.aside = subset, weights, aside
+        self.subset, self.weights, self.aside, self.labels = subset, weights, aside, labels
         self.parsed = fx.parse(formula, list(schema), engine, by_degree=order is None)
         self.variables = needed_variables(
             formula, list(schema), engine=engine, subset=subset, weights=weights
         )
+        named = [name for name in labels or () if name and name not in self.variables]
+        self.variables = (*self.variables, *named)
         self.schema = schema.restrict(self.variables)
         self.compiled: dict[str, Factor] = {}
         self.atoms: dict[tuple[str, bool], Atom] = {}
 
     # -- compile ---------------------------------------------------------------------------
     def context(self, text: str, names: Mapping[str, str]) -> Context:
+        """Return where an expression of this formula stands."""
         return Context(self.formula, self.schema, text, names, compile_call)
 
     def factor(self, text: str) -> Factor:
@@ -276,8 +265,6 @@ class _Builder:
 
     def cell_design(self) -> Design:
         """Compile the formula of a table."""
-        if self.weights is not None:
-            raise FormulaError("a table takes no weights=")
         places: dict[str, int] = {}
         sources: list[CellSource] = []
         sides = []
@@ -296,20 +283,35 @@ class _Builder:
             raise FormulaError(
                 f'"{self.formula}" names no variable. For example "~ region", "wage ~ region"'
             )
+        return self.cells_of(sources, sides[0], sides[1])
+
+    def cells_of(
+        self,
+        sources: Sequence[CellSource],
+        left: tuple[tuple[int, ...], ...],
+        right: tuple[tuple[int, ...], ...],
+        **facts: Any,
+    ) -> Design:
+        """Assemble the design of a table from its columns."""
         columns = tuple(
             column_of(s.name, s.interval, s.name, "numeric" if s.levels is None else "level")
             for s in sources
         )
+        weights = self._weights()
+        aside = {} if weights is None else {"weights": weights}
+        aside |= self._labels()
         program = CellProgram(
-            tuple(sources), rules(self.schema, self.na), sides[0], sides[1], self.schema,
-            self._subset(),
+            tuple(sources), rules(self.schema, self.na), left, right, self.schema, self._subset(),
+            tuple(aside.values()),
         )  # fmt: skip
         made: Any = program  # fills blocks as a Program does
         terms_of = tuple(TermInfo(c.name, slice(j, j + 1), None) for j, c in enumerate(columns))
         return Design(
             formula=self.formula, response=None, columns=columns, schema=self.schema,
             variables=self.variables, terms=terms_of, na=self.na, engine=self.engine,
-            subset=self.subset, cells=True, program=made,
+            subset=self.subset, cells=True, program=made, weights=self.weights, labels=self.labels,
+            aside=tuple(column_of(f"({k})", node.interval, k, k) for k, node in aside.items()),
+            **facts,
         )  # fmt: skip
 
     def _split_offset(self) -> tuple[str | None, tuple[fx.TermText, ...]]:
@@ -395,17 +397,19 @@ class _Builder:
         source: Node | Cat | None,
         offset: str | None,
         extra: Mapping[str, Any],
+        rows_aside: Mapping[str, Node] | None = None,
     ) -> Design:
-        """Assemble the design."""
+        """Assemble the design; ``rows_aside``: rows of the buffer beside columns and response."""
         if not columns:
             raise FormulaError(f'"{self.formula}" has no columns on the right-hand side')
         weights = self._weights()
         known = None if offset is None else self.scalar(offset, "offset")
-        aside: dict[str, Node] = {}
+        aside = dict(rows_aside or {})
         if self.aside:
             given = {"offset": known, "weights": weights}
-            aside = {kind: node for kind, node in given.items() if node is not None}
+            aside |= {kind: node for kind, node in given.items() if node is not None}
             known = weights = None
+        aside |= self._labels()
         predicate = self._subset()
         response_interval = None if response is None else response.interval
         if weights is not None:
@@ -438,10 +442,19 @@ class _Builder:
             subset=self.subset,
             weights=self.weights,
             offset=offset,
+            labels=self.labels,
             aside=tuple(column_of(f"({k})", node.interval, k, k) for k, node in aside.items()),
             program=program,
             **extra,
         )
+
+    def _labels(self) -> dict[str, Node]:
+        """Return the labels of rows, by kind."""
+        if self.labels is None:
+            return {}
+        cluster, stratum = self.labels
+        counted = cluster is not None and self.schema[cluster].kind == "count"
+        return labels_of(cluster, stratum, counted=counted)
 
     def _weights(self) -> Node | None:
         if self.weights is None:

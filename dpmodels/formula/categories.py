@@ -1,4 +1,4 @@
-"""Categories: ``C()`` with its contrasts, ``cut()``, ``hashed()``, ``Q()``."""
+"""Categories: ``C()`` with its contrasts, ``cut()``, ``hashed()``, ``Q()``, ``i()``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpmodels.formula.compile import (
     variable_cat,
     variable_name,
 )
-from dpmodels.formula.nodes import Array, Cat, Env, Factor, Node
+from dpmodels.formula.nodes import Array, Basis, Cat, Env, Factor, Node
 from dpmodels.formula.refuse import need_levels, need_range, refused_name
 from dpmodels.formula.syntax import Context, call_name, literal, pretty, word
 from dpmodels.variables import Binary, Levels, Real, Text
@@ -268,3 +268,44 @@ def _quoted(node: ast.Call, ctx: Context) -> Factor:
     if not isinstance(name, str) or name not in ctx.schema:
         raise refused_name(str(name), ctx)
     return compile_factor(ast.Name(id="_q_"), replace(ctx, names={**ctx.names, "_q_": name}))
+
+
+@word("i")
+def _event_study(node: ast.Call, ctx: Context) -> Factor:
+    """``i(year, treat, ref=2000)``: a dummy of every level but ``ref`` times a number (fixest)."""
+    given = arguments(node, "x by ref levels", ctx)
+    cat = _source(given["x"], _levels(given.get("levels"), ctx), node, ctx)
+    ref = cat.levels[0] if "ref" not in given else literal(given["ref"])
+    if ref not in cat.levels:
+        close = did_you_mean(str(ref), map(str, cat.levels))
+        raise ctx.fail(f"i(): ref={ref!r} is not a level.{close} Levels: {list(cat.levels)!r}")
+    codes = [k for k, level in enumerate(cat.levels) if level != ref]
+    by = _multiplier(given["by"], ctx) if "by" in given else None
+    interval = (1.0, 1.0) if by is None else by.interval
+
+    def values(env: Env) -> Array:
+        code = np.atleast_1d(cat.evaluate(env))
+        times = np.ones(code.shape) if by is None else by.evaluate(env) + np.zeros(code.shape)
+        times = np.where(code < 0, np.nan, times)
+        return np.stack([np.where(code == k, times, 0.0 * times) for k in codes])
+
+    top = None if interval is None else max(abs(interval[0]), abs(interval[1]))
+    box = None if interval is None else (min(interval[0], 0.0), max(interval[1], 0.0))
+    fields = tuple(cat.levels[k] for k in codes)
+    norms = {"l1": top, "l2": top, "linf": top}  # one of them is not 0
+    variables = cat.variables | (by.variables if by is not None else frozenset())
+    return Basis(fields, (box,) * len(codes), values, norms, variables)
+
+
+def _multiplier(node: ast.expr, ctx: Context) -> Node:
+    """Return what dummies are multiplied by: a number, 0/1, or the second of two levels."""
+    factor = compile_factor(node, ctx)
+    if isinstance(factor, Node):
+        return factor
+    if not isinstance(factor, Cat) or len(factor.levels) != 2:
+        raise ctx.fail(
+            f"i(): {pretty(node, ctx)} is no number and has not two levels",
+            "Say which level is treated: i(year, group == 'treated', ref=...)",
+        )
+    table = np.array([0.0, 1.0, np.nan])
+    return Node((0.0, 1.0), lambda env: table[factor.evaluate(env)], factor.variables)

@@ -79,6 +79,8 @@ class CellProgram:
         Variable -> what its range is, what stands for a missing cell.
     subset : Node or None
         A row that fails it has every cell missing.
+    aside : tuple of Node
+        The weight of a row, and its labels, where they are rows of the buffer behind the cells.
     left, right : tuple of tuples of int
         Terms of the two sides, as places in ``sources``; one-sided formulas have no ``left``.
     schema : Schema
@@ -90,6 +92,7 @@ class CellProgram:
     right: tuple[tuple[int, ...], ...]
     schema: Schema
     subset: Node | None = None
+    aside: tuple[Node, ...] = ()
 
     #: No column is a dummy that could be counted instead.
     counted = ()
@@ -105,13 +108,16 @@ class CellProgram:
         """Fill ``out`` of shape (q, m): NaN for a missing number, the last code for a level."""
         with np.errstate(all="ignore"):
             block = Block(chunk, out.shape[1], self.rules)
-            for row, source in zip(out, self.sources, strict=True):
+            cells = out[: len(self.sources)]
+            for row, source in zip(cells, self.sources, strict=True):
                 source.fill(block, row)
+            for row, node in enumerate(self.aside, len(self.sources)):
+                out[row] = node.evaluate(block)
             for row, lo, hi in finals:
                 clip_cells(out[row], lo, hi, out=out[row])
             if self.subset is not None:
                 inside = np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0
-                for row, source in zip(out, self.sources, strict=True):
+                for row, source in zip(cells, self.sources, strict=True):
                     gone = np.nan if source.levels is None else float(len(source.levels))
                     row[~inside] = gone
 

@@ -21,7 +21,7 @@ from dpmodels.variables import LARGEST, Variable
 if TYPE_CHECKING:
     from dpmodels.formula.program import Program
 
-__all__ = ["Column", "Design", "TermInfo"]
+__all__ = ["Column", "Design", "Survival", "TermInfo"]
 
 _NORMS = ("l2", "l1", "linf")
 
@@ -65,6 +65,35 @@ class TermInfo:
 
 
 @dataclass(frozen=True)
+class Survival:
+    """Which rows of the buffer hold the follow-up that ``Surv()`` and ``strata()`` say.
+
+    Attributes
+    ----------
+    time, event : int
+        Row with the (stop) time, in its declared range, NaN for a row that counts as nothing; row
+        with the event, 0 or 1.
+    start : int or None
+        Row with the time of entry; None: everybody is followed from the first.
+    group, strata : int or None
+        Rows with the codes of groups (of a table alone) and of strata; None: there are none.
+    groups, stratas : tuple of str
+        Labels of the codes, ``"sex=1, arm=b"``.
+    names : (str, str, str)
+        Start, time and event as typed.
+    """
+
+    time: int
+    event: int
+    start: int | None = None
+    group: int | None = None
+    strata: int | None = None
+    groups: tuple[str, ...] = ()
+    stratas: tuple[str, ...] = ()
+    names: tuple[str, str, str] = ("", "time", "event")
+
+
+@dataclass(frozen=True)
 class Design:
     """Columns of a model, known before a row is read.
 
@@ -90,6 +119,8 @@ class Design:
     response_ok, event : see :func:`build_design`
     levels : tuple
         Classes of a "class" response; (non-event, event) of an "event" response.
+    survival : Survival or None
+        Where the follow-up of ``Surv()`` stands in the buffer.
 
     Notes
     -----
@@ -118,6 +149,9 @@ class Design:
     buy_all: bool = False
     #: The cells of a table as they are (``build_cell_design``), not the columns of a model.
     cells: bool = False
+    survival: Survival | None = None
+    #: Columns of clusters and strata, whose labels are rows of the buffer; None: there are none.
+    labels: tuple[str | None, str | None] | None = None
     program: Program | None = field(default=None, compare=False, repr=False)
 
     # -- shape -----------------------------------------------------------------------------
@@ -150,7 +184,7 @@ class Design:
     @property
     def scaled(self) -> bool:
         """Whether rows are multiplied by the root of their weight: no cell is constant then."""
-        return self.weights is not None and not self.aside
+        return self.weights is not None and self.place_aside("weights") is None
 
     def place_aside(self, kind: str) -> int | None:
         """Return the row of the buffer that holds "offset" or "weights"; None: there is none."""
@@ -375,7 +409,7 @@ class Design:
 
     # -- identity --------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
-        """Return what :func:`~dpmodels.formula.build.design_from` compiles the same design from."""
+        """Return what :func:`~dpmodels.formula.again.design_from` compiles the same design from."""
         return {
             "formula": self.formula,
             "schema": self.schema.to_dict(),
@@ -390,8 +424,10 @@ class Design:
             "one_sided": self.response is None and not self.mean,
             "buy_all": self.buy_all,
             "bought": [list(b) for b in self.bought],
-            **({"aside": True} if self.aside else {}),
+            **({"aside": True} if any(c.kind in ("offset", "weights") for c in self.aside) else {}),
+            **({"labels": list(self.labels)} if self.labels is not None else {}),
             **({"cells": True} if self.cells else {}),
+            **({"survival": True} if self.survival is not None else {}),
         }
 
     @property

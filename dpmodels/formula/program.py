@@ -344,10 +344,10 @@ class Program:
                 self._response(block, out[last])
             if self.subset is not None:  # before weights: cells of the block are rows of ``out``
                 block.mark(~(np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0))
-            for row, node in enumerate(self.aside, self.columns):
-                out[row] = node.evaluate(block)
             if self.weights is not None:
                 out *= np.sqrt(self.weights.evaluate(block))
+            for row, node in enumerate(self.aside, self.columns):  # no weight: labels alone
+                out[row] = node.evaluate(block)
             for row, lo, hi in finals:
                 clip_cells(out[row], lo, hi, out=out[row])
             if self.impute:

@@ -298,7 +298,6 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str], str, str], ...] =
     (_WORD + r"relevel\(\s*(?:(?:as\.)?factor\()?" + _ATOM + r"\)?\s*,(?:\s*ref\s*=)?" + _ATOM
      + r"\)", r"C(\1, Treatment(\2))", "relevel() is a contrast", "relevel"),
     (_WORD + r"(?:as\.)?factor\(", "C(", "factor() is C()", "factor"),
-    (_WORD + r"i\((?=\s*[\w.]+\s*[,)])", "C(", "i() is C()", "i"),
     (_WORD + r"s\(" + _ATOM + r"(?:,[^()]*)?\)", r"ns(\1, knots=[...])",
      "s() is a spline with public knots", "s"),
     (_WORD + r"as\.(?:numeric|integer|double)\(" + _ATOM + r"\)", r"\1",

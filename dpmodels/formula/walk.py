@@ -170,8 +170,8 @@ def _calls(formula: str) -> Iterator[tuple[ast.Call, str, str]]:
 
 
 def category_names(formula: str) -> tuple[str, ...]:
-    """Return the variables that stand inside ``C()`` or ``hashed()``."""
-    found = [name for _, word, name in _calls(formula) if word in ("C", "hashed")]
+    """Return the variables that stand inside ``C()``, ``i()`` or ``hashed()``."""
+    found = [name for _, word, name in _calls(formula) if word in ("C", "hashed", "i")]
     return tuple(dict.fromkeys(found))
 
 
@@ -187,6 +187,6 @@ def _inline(formula: str) -> Mapping[str, Variable]:
         if word == "hashed":
             out.setdefault(name, Text())
         levels = [literal(k.value) for k in node.keywords if k.arg == "levels"]
-        if word == "C" and levels and isinstance(levels[0], list):
+        if word in ("C", "i") and levels and isinstance(levels[0], list):
             out[name] = Levels(levels[0])
     return out

@@ -87,7 +87,7 @@ def scoring_method(verb: str, backend: str, reference: str, *options: Option) ->
         relations=("replace", "add-remove"),
         reference=f"theory note scoring/theory.md; {reference}",
         options=(*options, PUBLIC_ORDER, GUESS, BOUNDS_SHARE),
-        accepts=("weights",),
+        accepts=("weights", "design"),
         aside=True,
         foretells=True,
     )

@@ -29,6 +29,8 @@ __all__ = [
 ROUND_UP = 1.0 + 1e-9
 #: Noise sd over grid step; below this the lattice is refined before noise is added.
 _FINE = 1 << 20
+#: Integers below it are added in 64 bits.
+_FITS = 1 << 61
 
 #: Qualification of a guarantee whose noise is float normals, not exact lattice noise.
 FLOAT_NOTE = (
@@ -79,6 +81,34 @@ def _ints(value: npt.ArrayLike) -> tuple[list[int], tuple[int, ...]]:
     if array.dtype.kind not in "iu":
         array = array.astype(object)
     return list(map(int, array.ravel().tolist())), array.shape
+
+
+def _sums(
+    values: list[int], order: npt.NDArray[np.intp], draws: list[int], fines: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Return ``values[order] + draws / 2^fines``, each rounded once.
+
+    Integers that 64 bits hold, on lattices that were not refined, are added as such: the rounding
+    of their sum to a float is that of the quotient of Python integers.
+    """
+    whole = _in_64_bits(values), _in_64_bits(draws)
+    if whole[0] is not None and whole[1] is not None and not fines.any():
+        return (whole[0][order] + whole[1]).astype(float)
+    ones = [values[j] for j in order.tolist()]
+    return np.array(
+        # quotients of integers are rounded once, as those of fractions
+        [((v << f) + k) / (1 << f) for v, k, f in zip(ones, draws, fines.tolist(), strict=True)],
+        dtype=float,
+    )
+
+
+def _in_64_bits(values: list[int]) -> npt.NDArray[np.int64] | None:
+    """Return integers of less than 2^61 as an array; None: one is larger, or none."""
+    if not set(map(type, values)) <= {int} or (
+        values and not -_FITS < min(values) <= max(values) < _FITS
+    ):
+        return None
+    return np.array(values, dtype=np.int64)
 
 
 def _nearest(v: float, grid: float) -> int:
@@ -196,21 +226,18 @@ class Run:
         if not ((w > 0) & np.isfinite(w)).all():
             raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
         sds = sensitivity / (mu * w) * ROUND_UP
-        places: dict[float, list[int]] = {}
-        for j, sd in enumerate(sds.tolist()):
-            places.setdefault(sd, []).append(j)
-        scales = sorted(places)
-        fines = [_refine(sd) for sd in scales]
+        scales, of = np.unique(sds, return_inverse=True)
+        order = np.argsort(of.ravel(), kind="stable")  # the groups ascend, a group by place
+        sizes = np.bincount(of.ravel(), minlength=len(scales)).tolist()
+        fines = [_refine(sd) for sd in scales.tolist()]
         # a power of two times a float is exact, and so is its square as a fraction
         variances = [
-            Fraction(math.ldexp(sd, fine)) ** 2 for sd, fine in zip(scales, fines, strict=True)
+            Fraction(math.ldexp(sd, fine)) ** 2
+            for sd, fine in zip(scales.tolist(), fines, strict=True)
         ]
-        draws = iter(_gaussians(self.noise, variances, [len(places[sd]) for sd in scales]))
+        draws = _gaussians(self.noise, variances, sizes)
         out = np.empty(len(flat))
-        for sd, fine in zip(scales, fines, strict=True):
-            one = 1 << fine  # quotients of integers are rounded once, as those of fractions
-            index = places[sd]
-            out[index] = [((flat[j] << fine) + next(draws)) / one for j in index]
+        out[order] = _sums(flat, order, draws, np.repeat(fines, sizes))
         out *= unit
         return out.reshape(shape)
 

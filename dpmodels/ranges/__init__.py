@@ -10,6 +10,7 @@ from dpmodels.ranges.parts import (
     no_ranges,
     pair_part,
     ranged_design,
+    reaching,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "pair_part",
     "plan_purchase",
     "ranged_design",
+    "reaching",
 ]

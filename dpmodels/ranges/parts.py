@@ -31,6 +31,7 @@ __all__ = [
     "pair_part",
     "purchase_advice",
     "ranged_design",
+    "reaching",
 ]
 
 
@@ -39,6 +40,8 @@ RANGES_SHARE = 0.15
 #: Part of delta that pays for the failure of bought ranges; methods with a test of their own
 #: spend as much again on the failure of its bound.
 FAILURE_SHARE = 0.1
+#: A bought range is a scale, not a claim: cells are clipped this many half widths from its middle.
+REACH = 64.0
 
 
 @dataclass(frozen=True)
@@ -183,3 +186,15 @@ def purchase_advice(purchase: Purchase, n: int) -> tuple[str, ...]:
         f"the data, bounds={{{purchase.columns[0]!r}: (lower, upper)}}, or use "
         f"{rows}a larger eps",
     )
+
+
+def reaching(design: Design, asked: Design) -> Design:
+    """Return the design with bought ranges widened: cells are clipped far beyond them."""
+    names = asked.unknown
+    wide = {}
+    for column in design.z:
+        if column.name in names and column.interval is not None:
+            lo, hi = column.interval
+            middle, half = (lo + hi) / 2.0, (hi - lo) / 2.0
+            wide[column.name] = (middle - REACH * half, middle + REACH * half)
+    return design.with_bounds(wide) if wide else design

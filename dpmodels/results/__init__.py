@@ -14,9 +14,12 @@ _EXPORTS = {
         (
             "Averages", "Classifier", "Components", "Curve", "Estimates", "Facts", "Fit",
             "LinearRegression", "Moments", "Predictor", "QuantileRegression", "Quantiles",
-            "Regression", "Tabulation", "TestResult", "load",
+            "Regression", "SurvivalCurves", "Tabulation", "TestResult", "load",
         ),
         "dpmodels.results.fit",
+    ),
+    **dict.fromkeys(
+        ("Choice", "Effects", "Hazards", "OrderedChoice"), "dpmodels.results.modelled"
     ),
     "Summary": "dpmodels.results.summary",
     "coef_plot": "dpmodels.results.side_by_side",

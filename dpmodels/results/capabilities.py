@@ -220,7 +220,8 @@ class Predictions(Held):
             Default: the ``level`` of the fit.
         what : str
             ``"mean"`` (R: ``type="response"``); families add their own (``"link"``, ``"class"``,
-            ``"prob"``). Also called ``type=`` and ``which=``.
+            ``"prob"``, ``"risk"``, ``"survival"`` with ``times=``). Also called ``type=`` and
+            ``which=``.
         se_fit : bool
             Add a column ``se_fit``. Also ``se.fit`` (in R) or ``se=``.
         outside : {"clip", "nan", "extrapolate"}
@@ -248,6 +249,7 @@ class Predictions(Held):
         se_fit = bool(other.pop("se", se_fit))
         alpha = other.pop("alpha", None)
         level = 1.0 - alpha if level is None and alpha is not None else level
+        words = {name: other.pop(name) for name in verb.predict_words if name in other}
         if new is None or other:
             name = next(iter(other), "")
             raise RequestError(
@@ -265,6 +267,7 @@ class Predictions(Held):
             level=self._level(level),
             se_fit=se_fit,
             outside=outside,
+            **words,
         )
 
 

@@ -307,6 +307,32 @@ def contrast(record: Record, given: Any, level: float) -> Combinations:
     return combine(record, L, np.zeros(len(L)), tuple(map(str, listed)), level, "Contrast")
 
 
+#: Errors of a denominator below which a ratio says nothing.
+_CLEAR = 3.0
+
+
+def ratio(record: Record, over: str, under: str, level: float) -> Combinations:
+    """Return the ratio of two means: the delta method at the released ones."""
+    checked_errors(record)
+    names = record.estimate.names
+    for name in (over, under):
+        if name not in names:
+            raise RequestError(
+                f"no mean {shown(name)}.{did_you_mean(str(name), names)} Means: {', '.join(names)}"
+            )
+    b, se = record.estimate.params, inference.standard_errors(record.estimate)
+    i, j = names.index(over), names.index(under)
+    if not abs(b[j]) > _CLEAR * se[j]:
+        raise RequestError(
+            f"the mean of {under!r} is within {_CLEAR:g} errors of 0: their ratio is not determined"
+        )
+    L = np.zeros((1, len(names)))
+    R = b[i] / b[j]
+    L[0, i] += 1.0 / b[j]
+    L[0, j] -= R / b[j]
+    return combine(record, L, np.array([L[0] @ b - R]), (f"{over} / {under}",), level, "Ratio")
+
+
 def emmeans(
     fit: Fit, specs: Any, *, by: Any, at: Mapping[str, Any] | None, over: Any, adjust: str | None,
     what: str, level: float,

@@ -27,7 +27,7 @@ from dpmodels.results.record import Record
 from dpmodels.tables import Written, also, own_names
 from dpmodels.tables import files as table_files
 from dpmodels.units.person import named
-from dpmodels.verbs import Verb, function_of, verb_of
+from dpmodels.verbs import Verb, function_of, new_release, verb_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.privacy.ledger import Ledger
     from dpmodels.release import Estimate, Release
+    from dpmodels.results.contrasts import Combinations
     from dpmodels.results.summary import Summary
 
 __all__ = [
     "Averages", "Classifier", "Components", "Curve", "Estimates", "Facts", "Fit",
     "LinearRegression", "Moments", "Predictor", "QuantileRegression", "Quantiles", "Regression",
-    "Tabulation", "TestResult", "load",
+    "SurvivalCurves", "Tabulation", "TestResult", "load",
 ]  # fmt: skip
 
 _MOMENTS = (
@@ -491,6 +492,24 @@ class Averages(Numbers, JointTests, Fit):
 
     __slots__ = ()
 
+    def ratio(self, over: str, under: str, *, level: float | None = None) -> Combinations:
+        """Return the ratio of two means, with its interval (as ``svyratio`` of a weighted fit).
+
+        Parameters
+        ----------
+        over, under : str
+            Names of means of this fit: ``dp_mean("y + x ~ 1", ...).ratio("y", "x")``.
+        level : float, optional
+
+        Privacy
+        -------
+        Post-processing: costs nothing. The delta method, with the covariances of sampling and
+        noise; refused where the denominator is within three errors of 0.
+        """
+        from dpmodels.results.contrasts import ratio
+
+        return ratio(self._record, over, under, self._level(level))
+
 
 class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, Fit):
     """A regression with one linear predictor (``dp_glm, dp_mest, dp_iv``)."""
@@ -598,6 +617,121 @@ class Tabulation(Numbers, Fit):
         return frame
 
 
+class SurvivalCurves(Numbers, Fit):
+    """Survival curves by group, and what is read off them (``dp_survfit``).
+
+    Everything here is post-processing of one release: it costs nothing.
+    """
+
+    __slots__ = ()
+
+    def quantile(self, q: Any = 0.5, *, level: float | None = None) -> pd.DataFrame:
+        """Return the times by which shares q have had the event; 0.5 is the median.
+
+        Parameters
+        ----------
+        q : float or list of float
+        level : float, optional
+
+        Returns
+        -------
+        DataFrame
+            ``strata, q, estimate, conf_low, conf_high``; NaN where curve or band stays above.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return self._read_off("quantile", q, level=level)
+
+    def at(self, times: Any, *, level: float | None = None) -> pd.DataFrame:
+        """Return survival at public times, on straight lines between the breaks.
+
+        Parameters
+        ----------
+        times : float or list of float
+        level : float, optional
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return self._read_off("at", times, level=level)
+
+    def rmst(self, tau: float | None = None, *, level: float | None = None) -> pd.DataFrame:
+        """Return restricted mean survival times: the areas under the curves up to ``tau``.
+
+        Parameters
+        ----------
+        tau : float, optional
+            Default: the last break.
+        level : float, optional
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return self._read_off("rmst", tau, level=level)
+
+    def difference(
+        self, times: Any = None, *, tau: float | None = None, level: float | None = None
+    ) -> pd.DataFrame:
+        """Return differences between groups, each pair once.
+
+        Parameters
+        ----------
+        times : float or list of float, optional
+            Of survival at these times.
+        tau : float, optional
+            Of restricted means up to tau.
+        level : float, optional
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return self._read_off("difference", times, tau=tau, level=level)
+
+    def cumulative_hazard(self, *, level: float | None = None) -> pd.DataFrame:
+        """Return cumulative hazards, ``-log S``, with intervals.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return self._read_off("cumulative_hazard", level=level)
+
+    def risk_table(self, times: Any = None) -> pd.DataFrame:
+        """Return released numbers at risk at the breaks: noisy, and maybe negative.
+
+        Parameters
+        ----------
+        times : list of float, optional
+            Among the breaks.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return self._read_off("risk_table", times)
+
+    def survdiff(self) -> Fit:
+        """Return the log-rank test of the groups: :func:`dpmodels.dp_survdiff`, already paid for.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        test: Fit = new_release("survdiff")(self)
+        return test
+
+    def _read_off(self, name: str, *given: Any, **named: Any) -> pd.DataFrame:
+        frame: pd.DataFrame = function_of(f"dpmodels.models.survival.show:{name}")(
+            self, *given, **named
+        )
+        return frame
+
+
 class Quantiles(Intervals, Fit):
     """Quantiles with intervals (``dp_quantile``)."""
 
@@ -632,7 +766,10 @@ def kind_of(verb: str) -> type[Fit]:
     found = verb_of(verb)
     plain = found.predict == "dpmodels.results.predict:regression"
     other = "Predictor" if found.predict else "Estimates"
-    return Fit._kinds[found.kind or ("Regression" if plain else other)]
+    name = found.kind or ("Regression" if plain else other)
+    if name not in Fit._kinds:  # kinds that are kept apart enter themselves
+        function_of(f"dpmodels.results.modelled:{name}")
+    return Fit._kinds[name]
 
 
 def load(path: str | Path) -> Any:

@@ -133,6 +133,7 @@ def p_values(est: Estimate) -> Array:
     a, se = relative_bias(est), standard_errors(est)
     own = np.full(se.shape, np.nan)
     np.divide(-np.abs(est.params), se, out=own, where=se > 0)
+    own /= quantile(DECIDES, est.use_t) / quantile(DECIDES)  # agrees with the 95 % interval
     aware = np.exp(log_ndtr(own + a)) + np.exp(log_ndtr(own - a))
     return np.asarray(np.where(np.isnan(p), np.nan, np.fmax(p, aware)))
 
@@ -182,14 +183,16 @@ def half_width(se: Array, bias: Array | None, level: float, use_t: float | None 
     """Return half widths of intervals: ``se`` times a quantile, or times ``cv(bias / se)``.
 
     ``cv(a)`` is the ``level`` quantile of |N(a, 1)|: the interval covers where the true bias is
-    within its bound (Armstrong and Kolesar 2018).
+    within its bound (Armstrong and Kolesar 2018). Where the reference is t, times the quantile of
+    t over the normal one.
     """
     z = quantile(level, use_t)
     if bias is None:
         return np.asarray(z * se)
     a = np.zeros(np.shape(se))
     np.divide(bias, se, out=a, where=np.asarray(se) > 0)
-    return np.asarray(critical_value(a, level) * se)
+    # a t reference: the same factor as where there is no bias
+    return np.asarray(critical_value(a, level) * se * (z / quantile(level)))
 
 
 def conf_int(est: Estimate, level: float) -> tuple[Array, Array]:

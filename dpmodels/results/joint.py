@@ -31,12 +31,30 @@ _GONE = (
 _WIDE = Layout(width=76, wrap=True)
 
 
+def places_of(record: Record) -> list[tuple[int, ...]]:
+    """Return the places of the coefficients of each column of the design, found by their names.
+
+    A model without an intercept of its own (hazards, effects of people, thresholds) has one fewer;
+    of categories each column has one a level, ``"level:column"``.
+    """
+    names, own = record.estimate.names, record.design.names
+    if names[: len(own)] == own or not set(own) - {"Intercept"}:
+        return [(j,) for j in range(len(names))]
+    if set(own) - {"Intercept"} <= set(names):
+        return [(names.index(name),) if name in names else () for name in own]
+    levels = [str(level) for level in record.design.levels]
+    each = [tuple(f"{level}:{name}" for level in levels[1:]) for name in own]
+    if {name for some in each for name in some} == set(names):
+        return [tuple(names.index(name) for name in some) for some in each]
+    return [(j,) for j in range(len(names))]
+
+
 def terms_of(record: Record) -> dict[str, tuple[int, ...]]:
     """Return term -> places of its coefficients, under its name and that of its factor alone."""
-    names = record.estimate.names
+    at = places_of(record)
     out: dict[str, tuple[int, ...]] = {}
     for term in record.design.terms:
-        places = tuple(range(len(names)))[term.columns]
+        places = tuple(k for j in range(len(at))[term.columns] for k in at[j])
         if not places or term.name in ("1", "Intercept"):
             continue
         out[term.name] = places
@@ -245,8 +263,9 @@ def _later(record: Record, kind: int) -> Mapping[str, list[int]]:
 
     None (III), those of terms that contain it (II), all after it (I).
     """
+    at = places_of(record)
     terms = [
-        (t.name, tuple(range(len(record.estimate.names)))[t.columns])
+        (t.name, tuple(k for j in range(len(at))[t.columns] for k in at[j]))
         for t in record.design.terms
         if t.name not in ("1", "Intercept")
     ]

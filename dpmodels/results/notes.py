@@ -152,9 +152,11 @@ def few_rows(record: Record) -> npt.NDArray[np.bool_]:
     if not named.any():
         return none
     X = _public_rows(record.design)
+    first = tuple(name.partition(" [")[0] for name in est.names[: len(record.design.names)])
+    plain = first == tuple(record.design.names)  # a row's score is a multiple of its columns
     out = []
     for T, one in est.bias_bound.parts:
-        if X is None:
+        if X is None or not plain or len(T) != X.shape[1]:
             out.append(one.few(T))
             continue
         G = T @ one.inverse @ T.T

@@ -28,6 +28,7 @@ __all__ = [
     "predict_class",
     "predict_quantiles",
     "regression",
+    "spread",
 ]
 
 
@@ -87,21 +88,21 @@ def regression(
     if interval is None and not se_fit:
         return pd.Series(mean, index=index, name="fit")
     est = fit._record.estimate
-    se = _spread(X, inference.covariance(est))
+    se = spread(X, inference.covariance(est))
     columns = {"fit": mean}
     if interval is not None:
-        spread = se
+        wide = se
         if interval == "prediction":
-            spread = np.sqrt(se**2 + _residual_variance(fit, link))
+            wide = np.sqrt(se**2 + _residual_variance(fit, link))
         bias = est.bias_of(X)
-        half = inference.half_width(spread, bias, level, est.use_t)
+        half = inference.half_width(wide, bias, level, est.use_t)
         columns |= {"lwr": inverse(eta - half), "upr": inverse(eta + half)}
     if se_fit:
         columns["se_fit"] = shown.slope(eta) * se
     return pd.DataFrame(columns, index=index)
 
 
-def _spread(X: Array, V: Array) -> Array:
+def spread(X: Array, V: Array) -> Array:
     """Return (k,) standard errors of ``X b``; NaN where a coefficient without errors enters."""
     lost = np.isnan(np.diag(V))
     known = np.where(lost[:, None] | lost[None, :], 0.0, V)

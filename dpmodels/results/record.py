@@ -62,6 +62,8 @@ class Call:
         "unavailable").
     options : mapping
         Plain values only; anything else is kept as its type's name.
+    survey : mapping or None
+        The design of the sample, ``Survey.to_dict()``.
     """
 
     verb: str
@@ -77,6 +79,7 @@ class Call:
     options: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
     identifier: str = ""
+    survey: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, request: Request, backend: str = "") -> Call:
@@ -95,6 +98,7 @@ class Call:
             options={str(k): plain(v) for k, v in request.options.items()},
             reasons=tuple(request.reasons),
             identifier=request.identifier,
+            survey=None if request.sample is None else request.sample.frame.survey.to_dict(),
         )
 
 
@@ -307,7 +311,7 @@ def to_dict(record: Record) -> dict[str, Any]:
 
 def from_dict(saved: Mapping[str, Any]) -> Record:
     """Return the record that :func:`to_dict` wrote down."""
-    from dpmodels.formula.build import design_from
+    from dpmodels.formula.again import design_from
 
     if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
         raise RequestError("this is not a saved dpmodels fit. Write one with fit.save(path)")

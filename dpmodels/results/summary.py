@@ -11,6 +11,7 @@ from dpmodels.results import formats as f
 from dpmodels.results import inference
 from dpmodels.results.notes import STARS, marks_of, no_reply_page, shown_notes
 from dpmodels.results.record import event, response, row_norm, rows_used
+from dpmodels.survey import Survey
 from dpmodels.tables import Column, Layout, Page, Row, Table
 from dpmodels.tables.table import check_format
 from dpmodels.units.person import column_of, named
@@ -94,6 +95,7 @@ def _header(record: Record) -> tuple[tuple[str, str], ...]:
         ("Formula", record.call.formula),
         *_model(record),
         *rows_used(record.design),
+        *_sample(record),
         ("Method", f'{record.call.method_title} (method="{record.call.method}")'),
         (
             "Privacy",
@@ -114,6 +116,12 @@ def _model(record: Record) -> list[tuple[str, str]]:
     lines = [(label, f"{options[key]}") for label, key in said if options.get(key) is not None]
     what = event(record.design)
     return [*lines, ("Event", what)] if what else lines
+
+
+def _sample(record: Record) -> list[tuple[str, str]]:
+    """Return the design of the sample, as it was declared."""
+    said = "" if record.call.survey is None else Survey.from_dict(record.call.survey).text
+    return [("Design", said)] if said else []
 
 
 def _facts(record: Record) -> tuple[tuple[str, str], ...]:

@@ -23,24 +23,25 @@ from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.deviance import SHARE, STEP, Deviance
 from dpmodels.scoring.mean_score import MeanScore, Working
+from dpmodels.scoring.mixed import mixed_passes
 from dpmodels.scoring.newton import Step, newton_step
-from dpmodels.scoring.people import PeoplePasses, PersonPass
 from dpmodels.scoring.release import Released, ask_pass
 from dpmodels.scoring.rules import Guide, PassPlan, Rules, manner_of, plan_pass
 from dpmodels.scoring.score import LeastSquares, Score, Start
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, Passes, PassSums, ScorePass
-from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
+    from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.sources.pieces import Job
 
 __all__ = [
-    "Chain", "ChainRelease", "ScoringPlan", "ScoringRelease", "plan_scoring",
+    "Chain", "ChainRelease", "ScoringPlan", "ScoringRelease", "ask_statistics", "final_passes",
+    "plan_scoring",
     "release_scoring", "steps", "within",
 ]  # fmt: skip
 
@@ -86,8 +87,6 @@ class ScoringPlan:
     chains : tuple of Chain
         Models that are fitted to the same rows, from one start; each gets an equal part of every
         pass.
-    per : float
-        Public guess of the rows of a person, where that is the unit (n counts people); 0: rows.
     statistics : float
         mu of the fit statistics; 0: none.
     """
@@ -102,12 +101,6 @@ class ScoringPlan:
     guide: Guide
     chains: tuple[Chain, ...]
     statistics: float = 0.0
-    per: float = 0.0
-
-    @property
-    def people(self) -> bool:
-        """Whether the unit is a person."""
-        return self.per > 0.0
 
     def bound(self, design: Design) -> ScoringPlan:
         """Return the plan for a design whose ranges are known."""
@@ -147,12 +140,15 @@ class ScoringRelease:
     chains : tuple of ChainRelease
     statistics : dict
         Deviance and its kin, with errors; empty unless asked for.
+    clusters : ClusterRelease or None
+        Of a pass by cluster.
     """
 
     coordinates: Coordinates
     Q: Array
     chains: tuple[ChainRelease, ...]
     statistics: dict[str, float] = field(default_factory=dict)
+    clusters: ClusterRelease | None = None
 
 
 def plan_scoring(
@@ -169,7 +165,6 @@ def plan_scoring(
     weighted: bool = False,
     of_weights: bool = False,
     statistics: bool = False,
-    per: float = 0.0,
 ) -> ScoringPlan:
     """Plan a scoring fit from public numbers.
 
@@ -181,8 +176,6 @@ def plan_scoring(
         Rows have weights of their own, beside them.
     of_weights : bool
         The same, or rows are multiplied by them.
-    per : float
-        Of the plan.
     statistics : bool
         Release fit statistics.
     """
@@ -192,20 +185,18 @@ def plan_scoring(
     guide = Guide() if guide is None else guide
     part = mu / math.sqrt(len(chains))
     first = chains[0].score
-    manner = manner_of(
-        p, averages=first.averages, of_mean=isinstance(first, MeanScore), people=per > 0.0
-    )
+    manner = manner_of(p, averages=first.averages, of_mean=isinstance(first, MeanScore))
     passes = tuple(
         plan_pass(
             rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
             tail=guide.tail(n), weighted=weighted or any(c.score.weighted for c in chains),
-            people=per > 0.0, manner=manner, of_weights=of_weights,
+            manner=manner, of_weights=of_weights,
         )
         for k in range(1, last + 1)
     )  # fmt: skip
     start = mu * math.sqrt(rules.passes[0])
-    radius = (radius or math.sqrt(p + 1.0)) * math.sqrt(per or 1.0)
-    return ScoringPlan(p, n, whole, start, radius, relation, passes, guide, chains, own, per)
+    radius = radius or math.sqrt(p + 1.0)
+    return ScoringPlan(p, n, whole, start, radius, relation, passes, guide, chains, own)
 
 
 def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
@@ -239,20 +230,18 @@ def release_scoring(
     )  # fmt: skip
     working = plan.chains[0].score.working
     over = Moments(
-        design, rowmap, people=plan.people,
+        design, rowmap,
         through=None if working is None else functools.partial(_Worked, working=working),
+        rows=guide.start(n),
     )  # fmt: skip
     moments = ask(
         "start",
         moments_query(over, radius=radius),
-        guide.read_start(0 if plan.people else len(plan.passes) - 1),
+        guide.read_start(len(plan.passes) - 1),
     )
     Q, s = moments.values, float(moments.sd[0, 0])
-    per = _rows_a_person(plan, Q, coordinates)
-    start = Start.of(Q, s, guide.start(n) * per, coordinates)
+    start = Start.of(Q, s, guide.start(n), coordinates)
     states = [chain.score.start(start) for chain in plan.chains]
-    if plan.people:
-        states = [state.of_people(per) for state in states]
     befores = states
     released: list[list[Released]] = [[] for _ in plan.chains]
     plans: list[list[PassPlan]] = [[] for _ in plan.chains]
@@ -260,7 +249,7 @@ def release_scoring(
     for k, one in enumerate(plan.passes, 1):
         befores = states
         passes = [
-            (PersonPass if plan.people else ScorePass)(
+            ScorePass(
                 within(one, chain.score, state, coordinates, design),
                 _centre(chain.score, state, k, coordinates, design),
                 turned=True,
@@ -279,7 +268,9 @@ def release_scoring(
         states = [step.state for step in taken]
     statistics: dict[str, float] = {}
     if plan.statistics:
-        statistics = _statistics(plan, states[0], coordinates, design, ask)
+        statistics = ask_statistics(
+            plan.chains[0].score, plan.passes[-1], plan.p, states[0], coordinates, design, ask
+        )
     return ScoringRelease(
         coordinates,
         Q,
@@ -293,59 +284,55 @@ def release_scoring(
 
 @dataclass(frozen=True, eq=False)
 class ScorePasses:
-    """The passes of all chains over one reading of the rows, by row, by cell or by person."""
+    """The passes of all chains over one reading of the rows, by row or by cell."""
 
     passes: tuple[ScorePass, ...]
     design: Design
 
     def total(self, rows: Any, reading: dict[str, Any]) -> tuple[PassSums, ...]:
         """Return the exact sums of each. Confidential."""
-        if self.passes[0].plan.people:
-            by_person = tuple(one for one in self.passes if isinstance(one, PersonPass))
-            return tuple(summed(rows, self.design, PeoplePasses(by_person), **reading).sums)
         grid = scoring_grid(self.design) if rows.by_cell else None
         if grid is not None:
             by_cell = CellPasses(tuple(CellPass(one, grid) for one in self.passes), grid)
             return by_cell.done(summed(rows, self.design, by_cell, **reading))
+        mixed = mixed_passes(self.passes, self.design) if rows.by_cell else None
+        if mixed is not None:
+            return mixed.done(summed(rows, self.design, mixed, **reading))
         return tuple(summed(rows, self.design, Passes(self.passes), **reading).sums)
 
 
-def _rows_a_person(plan: ScoringPlan, Q: Array, coordinates: Coordinates) -> float:
-    """Return the released rows of a person, at least a tenth; without a constant the guess.
-
-    1 where the unit is a row.
-    """
-    if not plan.people:
-        return 1.0
-    a = coordinates.constant
-    if a is None:
-        return plan.per
-    r = coordinates.rank
-    return max(float(a @ Q[:r, :r] @ a) / plan.guide.start(plan.n), 0.1)
+def final_passes(
+    plan: ScoringPlan, found: ScoringRelease, design: Design
+) -> tuple[ScorePass, ...]:
+    """Return the last pass of every chain, looking from its final fit."""
+    out = []
+    for chain, one in zip(plan.chains, found.chains, strict=True):
+        state = replace(one.before, theta=one.last.state.theta)
+        centre = _centre(chain.score, state, len(plan.passes), found.coordinates, design)
+        out.append(ScorePass(one.plans[-1], centre, turned=True))
+    return tuple(out)
 
 
-def _statistics(
-    plan: ScoringPlan, state: State, coordinates: Coordinates, design: Design, ask: Ask
-) -> dict[str, float]:
-    """Release the fit statistics of the first chain at the final fit."""
-    score = plan.chains[0].score
+def ask_statistics(
+    score: Score, last: PassPlan, p: int, state: State, coordinates: Coordinates, design: Design,
+    ask: Ask,
+) -> dict[str, float]:  # fmt: skip
+    """Release the fit statistics of a model at the final fit."""
     assert isinstance(score, MeanScore) and design.response is not None
     assert score.family is not None and score.link is not None
     interval = design.response.interval
     assert interval is not None
     centre = _centre(score, state, 1, coordinates, design)
     one = Deviance.of(score.family, score.link, state.nuisance, state.phi, centre, interval)
-    affine = ScorePass(plan.passes[-1], centre).affine
-    found = one.release(design, affine, ask, people=plan.people)
-    return one.report(found, plan.p, people=plan.people)
+    affine = ScorePass(last, centre).affine
+    found = one.release(design, affine, ask, people=last.people)
+    return one.report(found, p, people=last.people)
 
 
 def within(
     one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
 ) -> PassPlan:
     """Return the pass with radii no larger than rows of the declared box can need."""
-    if one.people:  # of a person's rows there may be any number: no score is bounded
-        return one.of_trace(state.trace())
     one = one.reaching(score.typical_long(state), bounded=score.bounded)
     psi, omega = score.most(state)
     if not math.isfinite(psi):
@@ -401,11 +388,6 @@ class _WorkedJob:
     working: Working
 
     @property
-    def of_people(self) -> bool:
-        """Whether blocks are of whole people."""
-        return bool(getattr(self.job, "of_people", False))
-
-    @property
     def grid(self) -> Any:
         """The grid of whose cells blocks are; None: they are filled."""
         return getattr(self.job, "grid", None)
@@ -420,8 +402,5 @@ class _WorkedJob:
 
 def _worked(blocks: Iterable[Any], working: Working) -> Iterator[Any]:
     for block in blocks:
-        if isinstance(block, BlockOfPeople):
-            working.apply(block.rows)
-        else:
-            working.apply(block[0] if isinstance(block, tuple) else block)
+        working.apply(block[0] if isinstance(block, tuple) else block)
         yield block

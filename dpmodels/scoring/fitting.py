@@ -17,26 +17,36 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.planning.plan import enough_rows
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
 from dpmodels.release import Release
+from dpmodels.scoring.clusters import ClusterPlan, Scored, release_clusters
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.deviance import SHARE, STEP
 from dpmodels.scoring.engine import (
     Chain,
     ScoringPlan,
+    final_passes,
     plan_scoring,
     release_scoring,
     steps,
     within,
 )
+from dpmodels.scoring.expand_fit import (
+    RowModel,
+    UnitDetail,
+    plan_units,
+    release_units_fit,
+    to_buy,
+)
 from dpmodels.scoring.rules import (
+    BOUNDED,
     COLUMNS,
+    LINEAR,
     Guide,
     first_share,
     guide_share,
     guide_windows,
     noise_ratio,
-    of_people,
     passes_of,
 )
 from dpmodels.scoring.scales import SHARE as SCALES
@@ -48,6 +58,7 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
+    from dpmodels.scoring.clusters import SampleDesign
     from dpmodels.scoring.rules import Rules
 
 __all__ = [
@@ -58,8 +69,6 @@ __all__ = [
 #: Public noise of the information, ``nu sqrt(2 p)``: up to here intervals are narrow; above the
 #: second number they are wide and a plan warns.
 FINE, LOUD = 0.25, 0.5
-#: A bought range is a scale, not a claim: cells are clipped this many half widths from its middle.
-REACH = 64.0
 #: Spread (sd) of a column, in half ranges, that a plan assumes.
 _SPREAD = 0.5
 _ORDINALS = ("first", "second", "third", "fourth")
@@ -123,10 +132,10 @@ class ScoredDetail:
         Rows that the passes before the last read.
     weighted : bool
         Rows have weights of their own.
-    per : float
-        Public guess of the rows of a person, where that is the unit; 0: rows.
     scales : ScalePlan or None
         What is asked about centres and scales first.
+    clusters : ClusterPlan or None
+        The pass by cluster, after the others.
     """
 
     model: Model
@@ -136,8 +145,8 @@ class ScoredDetail:
     rows: int
     guide: Guide
     weighted: bool = False
-    per: float = 0.0
     scales: ScalePlan | None = None
+    clusters: ClusterPlan | None = None
 
     @functools.cached_property
     def _scorings(self) -> dict[tuple[int, str], ScoringPlan]:
@@ -155,7 +164,7 @@ class ScoredDetail:
             replace(model.rules, passes=self.shares), self.mu, self.rows, rank, relation,
             chains=model.chains, meat=model.meat, guide=self.guide, radius=model.radius,
             weighted=self.weighted, of_weights=self.weighted or bool(self.design.scaled),
-            statistics=model.statistics, per=self.per,
+            statistics=model.statistics,
         )  # fmt: skip
 
     def coordinates(self, design: Design) -> Coordinates:
@@ -185,7 +194,7 @@ def figure(scoring: ScoringPlan) -> float:
 def _shares(request: Request, rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
     """Return the shares of the passes; ``split=`` before the rule."""
     if request.split is None:
-        return passes_of(rules, mu, n, p) if request.unit is None else of_people(rules)
+        return passes_of(rules, mu, n, p)
     names = pass_names(rules)
     if set(request.split) != set(names):
         raise RequestError(
@@ -196,14 +205,7 @@ def _shares(request: Request, rules: Rules, mu: float, n: int, p: int) -> tuple[
 
 def _bought(request: Request, design: Design, model: Model) -> tuple[str, ...]:
     """Return the columns whose range must be bought, or refuse."""
-    missing = () if model.coordinates is not None else design.unknown
-    if missing and request.relation != "replace":
-        shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
-        raise RequestError(
-            f"ranges can be bought under relation='replace' only: declare them, for example "
-            f"bounds={{{shown}}}"
-        )
-    return missing
+    return to_buy(request, () if model.coordinates is not None else design.unknown)
 
 
 def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any]:
@@ -215,11 +217,21 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
         As a backend's ``plan`` gets them; ``request.delta > 0``.
     model : Model
     """
-    rows = enough_rows(request, design, n)
     _check_people(request, model)
+    if request.unit is not None:
+        models = tuple((RowModel(chain.score), chain.label) for chain in model.chains)
+        few = model.rules in (LINEAR, BOUNDED)
+        return plan_units(
+            request, design, n, models, linear=few, raw=model.raw, coordinates=model.coordinates,
+            statistics=model.statistics, model=model,
+        )  # fmt: skip
+    rows = enough_rows(request, design, n)
     part = gaussian_part(request, _bought(request, design, model))
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)
+    clusters = _clusters(request, design, model, mu, rows)
+    if clusters is not None:
+        mu *= math.sqrt(1.0 - clusters.share)
     scales = _scales(request, design, model, mu, rows)
     asked = 0.0 if scales is None else SCALES
     mu *= math.sqrt(1.0 - asked)
@@ -227,11 +239,12 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
     x = noise_ratio(mu, design.p, rows)
     detail = ScoredDetail(
         model, mu, design, shares, rows, _guide(request, design, n, x),
-        weighted=design.place_aside("weights") is not None,
-        per=0.0 if request.unit is None else request.unit.rows, scales=scales,
+        weighted=design.place_aside("weights") is not None, scales=scales, clusters=clusters,
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
     names = pass_names(replace(model.rules, passes=shares))
+    by_cluster = 0.0 if clusters is None else clusters.share * share
+    share -= by_cluster
     of_scoring = share * (1.0 - asked)
     left = of_scoring * (1.0 - SHARE * model.statistics)
     first = () if scales is None else scale_steps(scales)
@@ -243,24 +256,33 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
             *part.steps,
             *(replace(s, share=(s.share or 0.0) * share) for s in first),
             *(replace(s, share=(s.share or 0.0) * of_scoring) for s in steps(scoring)),
+            *(
+                replace(s, share=(s.share or 0.0) * (share + by_cluster))
+                for s in (() if clusters is None else clusters.steps)
+            ),
         ],
         shares={
             **part.printed,
             **({"scales": asked * share} if asked else {}),
             **{name: one * left for name, one in zip(names, shares, strict=True)},
             **({STEP: SHARE * of_scoring} if model.statistics else {}),
+            **({"clusters": by_cluster} if clusters is not None else {}),
         },
         scales={
             "public noise ratio": x,
             "noise of the information": figure(scoring),
             "clip of scores": scoring.passes[-1].clip,
+            **({} if clusters is None else clusters.printed(design.p)),
         },
         expected_se=_expected(detail, design, request.relation) if figure(scoring) <= LOUD else {},
         purchase=part.purchase,
         detail=detail,
-        advice=_advice(figure(scoring)),
+        advice=(
+            *_advice(figure(scoring)), *(() if clusters is None else clusters.advice(design.p))
+        ),
         forecast=_forecast(figure(scoring)),
-        passes=len(shares) + (part.purchase is not None) + model.statistics + 2 * bool(asked),
+        passes=len(shares) + (part.purchase is not None) + model.statistics + 2 * bool(asked)
+        + (clusters is not None),
     )
 
 
@@ -276,7 +298,7 @@ def _scales(
     score = model.chains[0].score
     wanted = request.options.get("ranges") == "uncertain"
     if (
-        not score.averages or model.coordinates is not None or request.unit is not None
+        not score.averages or model.coordinates is not None
         or design.place_aside("offset") is not None or design.unknown or request.split is not None
         or not (wanted or (design.p >= COLUMNS and mu * n <= STRONG))
     ):  # fmt: skip
@@ -288,6 +310,19 @@ def _scales(
         return None
     names, places = numbers_of(design, predictors=wanted)
     return ScalePlan(names, places, mu, request.relation)
+
+
+def _clusters(
+    request: Request, design: Design, model: Model, mu: float, n: int
+) -> ClusterPlan | None:
+    """Return the pass by cluster of a call that has clusters or rates; None: there is none."""
+    sample: SampleDesign | None = request.sample
+    if sample is None or not sample.needed:
+        return None
+    if not model.meat:
+        raise RequestError("vcov='iid' takes rows for unrelated, and those of a cluster are not")
+    labels = [f" ({chain.label})" if chain.label else "" for chain in model.chains]
+    return ClusterPlan.of(sample, mu, n, request.relation, labels)
 
 
 def _check_people(request: Request, model: Model) -> None:
@@ -355,18 +390,6 @@ def _expected(detail: ScoredDetail, design: Design, relation: str) -> Mapping[st
     return out
 
 
-def _reaching(design: Design, asked: Design) -> Design:
-    """Return the design with bought ranges widened: cells are clipped far beyond them."""
-    names = asked.unknown
-    wide = {}
-    for column in design.z:
-        if column.name in names and column.interval is not None:
-            lo, hi = column.interval
-            middle, half = (lo + hi) / 2.0, (hi - lo) / 2.0
-            wide[column.name] = (middle - REACH * half, middle + REACH * half)
-    return design.with_bounds(wide) if wide else design
-
-
 def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     """Release the start and the scoring passes.
 
@@ -374,16 +397,21 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
+    if isinstance(plan.detail, UnitDetail):
+        return release_units_fit(plan, ask)
     detail = plan.detail
     design = ranged_design(plan, ask, wide=True)
     if design is None:
         return no_ranges(plan)
     coordinates = detail.coordinates(design)
-    read = _reaching(design, plan.design)
+    read = reaching(design, plan.design)
     if detail.scales is not None:
         coordinates = located(detail.scales, coordinates, read, ask)
     scoring = detail.scoring(coordinates.rank, plan.request.relation).bound(design)
     found = release_scoring(scoring, coordinates, read, ask)
+    if detail.clusters is not None:
+        passes = tuple(map(Scored, final_passes(scoring, found, read)))
+        found = replace(found, clusters=release_clusters(detail.clusters, passes, read, ask))
     values = {"start": found.Q}
     for chain, one in zip(scoring.chains, found.chains, strict=True):
         for k, sums in enumerate(one.released, 1):
@@ -394,4 +422,7 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
         last, end = one.released[-1], f" ({chain.label})" if chain.label else ""
         parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins, "far": last.far}
         values |= {name + end: part for name, part in parts.items() if part is not None}
+    if detail.clusters is not None and found.clusters is not None:
+        for label, J in zip(detail.clusters.chains, found.clusters.products, strict=True):
+            values[f"cluster scores{label}"] = J
     return Release(values, plan.guarantee, design, detail=found)

@@ -6,24 +6,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.after.allowance import Allowance, Carried
+from dpmodels.after.allowance import Allowance, Carried, Tail
 from dpmodels.arrays import Array
-from dpmodels.scoring.newton import SHRUNK, Step, score_noise
+from dpmodels.scoring.newton import Step, score_noise
 from dpmodels.scoring.overflow import tail_of
 from dpmodels.scoring.release import Released
 from dpmodels.scoring.rules import PassPlan
-from dpmodels.scoring.score import Score
+from dpmodels.scoring.score import Curved
 from dpmodels.scoring.state import SCALE_UP, State, floored, roots, shrunk
 from dpmodels.scoring.sums import AT_CLIP
 
 __all__ = ["Inference", "infer"]
 
 
+#: How far the noise of the meat of units pulls it towards round.
+SHRUNK = 0.3
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,
 #: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
 SECOND_ORDER = 1.0
@@ -37,6 +41,19 @@ UNRESOLVED = 0.5
 #: The same where H was shrunk: one whose own direction holds less information than this, or than
 #: this many noise sds of it.
 HARD, HARD_NOISE = 0.3, 4.0
+
+
+class Curves(Protocol):
+    """What intervals ask of a model."""
+
+    @property
+    def leverage(self) -> float:
+        """Factor c of l_j in the allowance for a bias."""
+        ...
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return what the curvature of the loss leaves of a last step."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,12 +197,15 @@ def _kind(plan: PassPlan) -> str:
     """Return which rule for what clipping moved holds (``after/allowance.py``)."""
     if plan.people:
         return "people"
+    if plan.of_weights:
+        return "weights"
     return "signed" if plan.manner.signed else "plain" if plan.plain else "rows"
 
 
 def infer(
-    released: Released, plan: PassPlan, before: State, step: Step, score: Score, *, free: float,
-    longest: float | None = None,
+    released: Released, plan: PassPlan, before: State, step: Step, score: Curves, *, free: float,
+    longest: float | None = None, tail: Tail | None = None, turn: Array | None = None,
+    by_cluster: Callable[[Array], Array] | None = None,
 ) -> Inference:  # fmt: skip
     """Return the inference of the last pass.
 
@@ -197,33 +217,46 @@ def infer(
         ``n / (n - p)``: the small-sample factor of HC1.
     longest : float or None
         Of :class:`dpmodels.after.allowance.Carried`.
+    tail : Tail or None
+        What lies beyond C, where it is known already; None: by the bins of this pass.
+    turn : (r, r) array or None
+        From the coordinates of scores (and of the meat) to those of the information, in which the
+        step is; None: they are the same.
+    by_cluster : function or None
+        Of the meat of rows: that of clusters, which takes its place in the sampling covariance.
     """
-    assert released.bins is not None and released.spread is not None
+    assert released.spread is not None
     r, n, part = len(step.d), plan.rows, plan.tail_rows
     values, vectors = np.linalg.eigh((step.H + step.H.T) / 2.0)
     inverse = (vectors / _careful(values, step, plan)) @ vectors.T
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     phi, sd = before.phi, score_noise(released, plan) / n
-    tail = tail_of(released, plan)
+    tail = tail_of(released, plan) if tail is None else tail
     missed = plan.clip**2 * tail.squares / r
-    J = _meat(released, plan, missed, safe, score.least_meat(before))
-    sampling = phi * free / n * inverse @ J @ inverse
+    least = 0.0 if plan.people else score.least_meat(before)  # type: ignore[attr-defined]
+    J = _meat(released, plan, missed, safe, least)
+    of_score = np.eye(r)
+    if turn is not None:
+        J, of_score = turn @ J @ turn.T, turn @ turn.T
+    varied = J if by_cluster is None else by_cluster(J)
+    sampling = phi * free / n * inverse @ varied @ inverse
     size = float(step.d @ step.d)
     noisy_H = step.nu**2 / 2.0 * (size * np.eye(r) + np.outer(step.d, step.d))
     if plan.people:
         noise = math.hypot(step.nu, plan.noise.spread / part)
         left = _left(safe - released.spread / part, step.d, noise)
         noisy_H += np.outer(left, left)
-    privacy = inverse @ (phi * sd**2 * np.eye(r) + noisy_H) @ inverse
+    privacy = inverse @ (phi * sd**2 * of_score + noisy_H) @ inverse
     curved = score.curved(before, step.d, safe, phi * sd**2 * float(np.trace(inverse)))
     carried = None
     if not plan.people and not plan.whole:
+        assert released.bins is not None
         carried = Carried(plan.clip, released.bins[AT_CLIP:], plan.count, n, longest)
     of_spread = plan.noise.spread / part
     allowance = Allowance(
         _kind(plan), not plan.whole, inverse, safe, released.spread / part,
         of_spread if plan.people or plan.manner.signed else 0.0, NAMED * of_spread,
-        step.d, phi, sd, tail, score.leverage, curved.bend, curved.every, carried,
+        step.d, phi, sd, tail, score.leverage, curved.bend, curved.every, carried, turn,
     )  # fmt: skip
     return Inference(
         sampling / curved.stretch,

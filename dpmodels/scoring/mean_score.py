@@ -17,7 +17,7 @@ from dpmodels.arrays import Array
 from dpmodels.families import Family, Link
 from dpmodels.scoring import mean_score as rare
 from dpmodels.scoring.rules import COUNT, EVENT, Rules
-from dpmodels.scoring.score import Curved, Evaluate, Score, Start
+from dpmodels.scoring.score import Beginning, Curved, Evaluate, Score, Start, Values
 from dpmodels.scoring.state import State, roots, scaled_up
 
 if TYPE_CHECKING:
@@ -133,6 +133,48 @@ class MeanScore(Score):
             self.family, True, small, middle, max(half, 1e-3), place=place, exposure=exposure
         )
         return replace(self, working=working)
+
+    @property
+    def learns_scale(self) -> bool:
+        """Whether alpha is found by moments."""
+        return self.family is not None and self.family.dispersion == "alpha" and self.alpha is None
+
+    @property
+    def cells(self) -> str:  # type: ignore[override]
+        """Cells of the response: one a whole number, or even in the logarithm."""
+        assert self.family is not None
+        return "whole" if self.family.is_event or self.family.counts == "whole" else "log"
+
+    def begin(self, start: Beginning) -> State:
+        """Return the link of the mean response."""
+        assert self.family is not None and self.link is not None and self.working is not None
+        mean = 0.5 if self.family.is_event else 1.0
+        alpha = self.family.alpha
+        if start.values is not None:
+            mean = max(start.values.mean, 1e-3)
+            if self.family.is_event:
+                mean = min(max(mean, _EVENT_MEAN[0]), _EVENT_MEAN[1])
+        if self.family.dispersion == "alpha":
+            given = self.alpha
+            if given is None:
+                spread = 1.0 if start.values is None else (start.values.sd / mean) ** 2
+                given = spread - 1.0 / mean
+            alpha = min(max(given, _ALPHA[0]), _ALPHA[1])
+        theta = start.at(self.link.forward(mean) - self.working.exposure)
+        return start.state(theta, nuisance=alpha)
+
+    def curved_of_units(
+        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Values | None
+    ) -> Curved:
+        """Return what the curvature leaves; where events are rare the information moves with d."""
+        assert self.family is not None and self.link is not None
+        plain = Curved(self.bends(state, moved))
+        if values is None:
+            return plain
+        mean = values.mean
+        if self.family.is_event:
+            mean = max(min(mean, 1.0 - mean), _LEAST)
+        return rare.curved(self.family, self.link, state, d, H, noise, plain, mean)
 
     def start(self, start: Start) -> State:
         """Return the start of the working response, moved to the link's scale."""
@@ -341,8 +383,9 @@ def long_score(family: Family, link: Link, state: State) -> float:
 
 
 def curved(
-    family: Family, link: Link, state: State, d: Array, H: Array, noise: float, plain: Curved
-) -> Curved:
+    family: Family, link: Link, state: State, d: Array, H: Array, noise: float, plain: Curved,
+    mean: float | None = None,
+) -> Curved:  # fmt: skip
     """Return what the curvature of a likelihood leaves of a last step (``theory.md``, 5.9).
 
     With q = d'H d the mean squared change of the linear predictor in units of the information
@@ -354,14 +397,17 @@ def curved(
     ----------
     plain : Curved
         Where nothing is rare.
+    mean : float or None
+        Released mean (of events: share of the rarer outcome); None: read off the information.
     """
     if state.constant is None or not (family.is_event or (family.counts and family.canonical)):
         return plain
-    mean = 4.0 * _event_share(link, state) if family.is_event else _count_mean(family, state)
-    rho = max(1.0 - mean, 0.0)
+    if mean is None:
+        mean = _event_share(link, state) if family.is_event else _count_mean(family, state)
+    rho = max(1.0 - (4.0 * mean if family.is_event else mean), 0.0)
     if not rho:
         return plain
-    a = np.linalg.solve(state.W, state.constant)
+    a = np.linalg.solve(state.W.T, state.constant)
     h = max(float(a @ H @ a), 1e-9)
     square = float(d @ H @ d)
     q = max(square - noise, 0.25 * square)

@@ -11,7 +11,7 @@ from dpmodels.arrays import Array
 from dpmodels.scoring.release import Released
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
-from dpmodels.scoring.state import Information, State, floored, kept_apart, roots, shrunk
+from dpmodels.scoring.state import Information, State, floored, kept_apart
 
 __all__ = ["Step", "far_heard", "newton_step", "score_noise"]
 
@@ -24,10 +24,6 @@ FLOOR_SHRUNK = 0.05
 DAMPED, STRONG = 0.5, 4000.0
 #: Chance of noise to be taken for far scores.
 FAR_CHANCE = 0.01
-#: The same where W whitens the scores of people: directions between people have little of it.
-FLOOR_PEOPLE = 0.02
-#: How far the noise of the meat of people pulls what whitens towards round.
-SHRUNK = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +70,7 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
         weight = old / (old + nu * nu)
         H = weight * H + (1.0 - weight) * before
         nu = math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
-    least = FLOOR_PEOPLE if plan.people else FLOOR
+    least = FLOOR
     if plan.manner.shrinks:
         H, nu = kept_apart(H, nu)
         least = FLOOR_SHRUNK
@@ -85,16 +81,12 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
     d = d * _kept(d, safe, math.sqrt(state.phi) * score_noise(released, plan) / m, plan)
     learnt = state
     if not plan.last:
-        size = float(np.trace(safe)) if plan.people else r
-        ratio = None if released.scale is None else released.scale / (m * size)
-        learnt = score.learnt(state, state.share(H), ratio)
+        ratio = None if released.scale is None else released.scale / (m * r)
+        learnt = score.learnt(state, H, ratio)
         length, most = state.length(d), score.longest * score.unit(learnt)
         d = np.asarray(d * min(1.0, most / length)) if length > 0 else d
     theta = state.theta + state.W @ d
-    if plan.people and not plan.last:
-        W = _by_meat(released, plan, np.asarray(root * math.sqrt(state.phi / learnt.phi)))
-    else:
-        W = score.white(state, learnt, root @ safe @ root)
+    W = score.white(state, learnt, root @ safe @ root)
     return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own))
 
 
@@ -139,17 +131,3 @@ def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     if not plan.last:
         return max(0.0, 1.0 - by_noise)
     return 1.0 - DAMPED * min(1.0, STRONG / plan.strength) * min(1.0, by_noise)
-
-
-def _by_meat(released: Released, plan: PassPlan, root: Array) -> Array:
-    """Return the W that whitens the scores of people, by the released meat of this pass.
-
-    Within and between people regressors differ by up to the number of rows in variance: the
-    information does not whiten their scores (``units/theory.md``, 3.4).
-    """
-    assert released.meat is not None
-    noise = plan.noise.meat / plan.rows
-    J = shrunk(
-        released.meat / plan.rows, noise, len(root), part=SHRUNK, least=FLOOR_PEOPLE
-    )
-    return roots(root @ J @ root)[1]

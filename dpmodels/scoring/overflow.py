@@ -18,7 +18,7 @@ from dpmodels.scoring.release import Released
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.sums import AT_CLIP, BINS
 
-__all__ = ["Overflow", "overflow", "tail_of", "tail_weight"]
+__all__ = ["Overflow", "overflow", "tail_curve", "tail_of", "tail_weight"]
 
 
 #: The first bin of the tail: C / 2.8.
@@ -29,6 +29,8 @@ _SLOPES = np.linspace(-1.6, 0.7, 47)[:, None]
 _BENDS = np.linspace(0.0, 0.6, 13)
 #: Where most long scores are of one length, counts rise to it and fall quickly behind.
 _HUMPED = np.linspace(-1.6, 3.0, 47)[:, None], np.linspace(0.2, 2.0, 13)
+#: Where C may lie in the bulk: counts of normal scores fall ever faster, bends up to 2.
+_WIDE = np.linspace(-1.6, 3.0, 47)[:, None], np.linspace(0.0, 2.0, 21)
 #: Bins beyond C that stand so many errors above the curve count as they are.
 _APART = 2.5
 #: A bin holds lengths about its geometric middle, in units of C; the last is open.
@@ -78,17 +80,8 @@ def overflow(
     """
     k = np.arange(BINS - _FIRST, dtype=float)
     counts = np.asarray(bins[_FIRST:], dtype=float)
-    slopes, bends = _HUMPED if humped else (_SLOPES, _BENDS)
-    shape = np.exp(slopes[:, :, None] * k - bends[None, :, None] * k * k)
-    weight = 1.0 / (sd * sd + np.maximum(counts, 0.0))
-    level = (shape * (weight * counts)).sum(-1) / (shape * shape * weight).sum(-1)
-    fit = np.maximum(level, 0.0)[..., None] * shape
-    loss = 0.5 * ((counts - fit) ** 2 * weight).sum(-1)
-    belief = np.exp(loss.min() - loss)
-    belief /= belief.sum()
-    over = fit @ _BEYOND
-    mean = float((belief * over).sum())
-    error = float(np.sqrt((belief * (over - mean) ** 2).sum()))
+    belief, fit = _curves(counts, sd, _HUMPED if humped else (_SLOPES, _BENDS))
+    mean, error = _moments(belief, fit, _BEYOND)
     curve = (belief[..., None] * fit).sum(axis=(0, 1))
     far = _far(counts - curve, np.sqrt(sd * sd + curve)) if apart else np.zeros_like(curve)
     if far.any():
@@ -97,6 +90,44 @@ def overflow(
     if math.isfinite(radius):
         squares = np.maximum(_MIDDLES**2 - radius**2, 0.0)
     return Overflow(mean + float(far @ _BEYOND), error, float((curve + far) @ squares))
+
+
+def _curves(
+    counts: Array, sd: float, grid: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Return (posterior weights (b, c), curves (b, c, k)) of counts of the tail."""
+    k = np.arange(len(counts), dtype=float)
+    slopes, bends = grid
+    shape = np.exp(slopes[:, :, None] * k - bends[None, :, None] * k * k)
+    weight = 1.0 / (sd * sd + np.maximum(counts, 0.0))
+    level = (shape * (weight * counts)).sum(-1) / (shape * shape * weight).sum(-1)
+    fit = np.maximum(level, 0.0)[..., None] * shape
+    loss = 0.5 * ((counts - fit) ** 2 * weight).sum(-1)
+    belief = np.exp(loss.min() - loss)
+    belief /= belief.sum()
+    return belief, fit
+
+
+def _moments(belief: Array, fit: Array, beyond: Array) -> tuple[float, float]:
+    """Return mean and sd of what lies beyond."""
+    over = fit @ beyond
+    mean = float((belief * over).sum())
+    return mean, float(np.sqrt((belief * (over - mean) ** 2).sum()))
+
+
+def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
+    """Return mean and error of ``sum counts beyond`` by the curve of the tail.
+
+    Parameters
+    ----------
+    counts : (k,) array
+        Released counts of half octaves of the upper tail.
+    sd : float
+        Of their noise.
+    beyond : (k,) array
+        What a unit of each adds.
+    """
+    return _moments(*_curves(np.asarray(counts, dtype=float), sd, _WIDE), beyond)
 
 
 def _far(excess: Array, sd: Array) -> Array:
@@ -113,6 +144,9 @@ def _far(excess: Array, sd: Array) -> Array:
 # -- What lies beyond the clip, from the released histogram of a last pass. Sees no row
 
 
+#: With weights: errors of a count by which rows may hide beyond C, at most this part of those
+#: that are within two octaves below it.
+UNSEEN, OF_NEAR = 1.1, 0.12
 #: Part of C that a row beyond it may have moved the sum by.
 BEYOND = 0.35
 #: Bounds of the ratio of neighbouring bins.
@@ -136,9 +170,6 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
     if plan.whole:
         return Tail()
     n, bins = plan.rows, released.bins
-    if plan.people:
-        found = overflow(bins, plan.count)
-        return Tail(0.0, plan.clip * found.total / n, plan.clip * found.error / n)
     radius = plan.meat / plan.clip if plan.meat else math.inf
     found = overflow(bins, plan.count, radius, humped=plan.humped, apart=True)
     near = tail_weight(bins, plan.clip, plan.count)
@@ -148,7 +179,21 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
         plan.clip * found.error / n,
         _one_sided(released, plan),
         found.squares / n,
+        _unseen(bins, plan) / n,
     )
+
+
+def _unseen(bins: Array, plan: PassPlan) -> float:
+    """Return what rows with weights may be beyond C unseen, where long scores were asked for.
+
+    Tails of weights are longer than the curve's: single rows lie many C out, too few for a count
+    to show. Where few rows come near C none is taken to be beyond.
+    """
+    if not (plan.of_weights and plan.mu_far):
+        return 0.0
+    below = bins[AT_CLIP - 4 : AT_CLIP]
+    near = max(float(np.sum(below)) - 2.0 * plan.count * math.sqrt(len(below)), 0.0)
+    return plan.clip * min(UNSEEN * plan.count, OF_NEAR * near)
 
 
 def _one_sided(released: Released, plan: PassPlan) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,27 +14,20 @@ import numpy.typing as npt
 from dpmodels.after.allowance import BiasBound
 from dpmodels.arrays import Array
 from dpmodels.release import Estimate
+from dpmodels.scoring.expand_fit import UnitDetail, estimate_units
 from dpmodels.scoring.intervals import Inference, infer
-from dpmodels.scoring.state import roots
+from dpmodels.scoring.state import State, roots
+from dpmodels.scoring.words import SEEN, empty_rows, fit_notes, no_ranges_note
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.release import Release
+    from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.engine import ChainRelease, ScoringPlan, ScoringRelease
     from dpmodels.scoring.fitting import ScoredDetail
 
-__all__ = ["Part", "empty_rows", "estimate_fit", "no_ranges_note"]
-
-
-#: So many bounds of a bias are printed under a summary.
-SHOWN = 8
-#: A share of empty rows below this is not worth a note; one within so many noise sds is none.
-EMPTY, SEEN = 0.05, 3.0
-_NO_RANGES = (
-    "The ranges could not be found within the budget (too few rows, or a column that hardly "
-    "varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges cost nothing."
-)
+__all__ = ["SEEN", "Part", "empty_rows", "estimate_fit", "no_ranges_note"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +54,10 @@ class Part:
     constant: Array | None
     unit: float
 
-
-def no_ranges_note(names: Sequence[str]) -> Estimate:
-    """Return the estimate of a run whose ranges could not be bought."""
-    return Estimate.silent(names, _NO_RANGES)
+    @property
+    def before(self) -> State:
+        """Where the last pass looked from."""
+        return self.release.before
 
 
 def estimate_fit(
@@ -77,6 +71,11 @@ def estimate_fit(
         What the room reports of a chain beside the coefficients: released numbers. Clip and noise
         of the scores, and fit statistics, follow.
     """
+    if isinstance(plan.detail, UnitDetail):
+        scores = [chain.expansion.score for chain in release.detail.chains] if release.reply else []
+        return estimate_units(
+            plan, release, stats, common=lambda i, j: scores[i].common(scores[j])
+        )
     detail = plan.detail
     if not release.reply:
         chains = detail.model.chains
@@ -89,26 +88,31 @@ def estimate_fit(
     unit = float(coordinates.unit.scale[-1])
     parts: list[Part] = []
     names: list[str] = []
-    for chain, one in zip(scoring.chains, found.chains, strict=True):
+    clusters = found.clusters
+    for i, (chain, one) in enumerate(zip(scoring.chains, found.chains, strict=True)):
         T = A @ one.before.W
         inference = infer(
             one.released[-1], one.plans[-1], one.before, one.last, chain.score,
-            free=detail.rows / max(detail.rows - coordinates.rank, 1.0),
+            free=_free(plan, coordinates.rank),
             longest=_range(design, unit) if chain.score.of_residual else None,
+            by_cluster=None if clusters is None else functools.partial(clusters.meat, i),
         )  # fmt: skip
         constant = None
         if coordinates.constant is not None:
             constant = np.asarray(np.linalg.solve(one.before.W, coordinates.constant))
         params = A @ one.last.state.theta + a
+        if clusters is not None and not clusters.determined(i):
+            inference = replace(inference, sampling=np.full_like(inference.sampling, math.nan))
         parts.append(Part(one, inference, params, T, constant, unit))
         names += chain.named(design.names)
-    sampling, privacy = _covariances(parts, scoring, lost)
+    sampling, privacy = _covariances(parts, scoring, lost, by_cluster=clusters is not None)
     every = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[every] = math.nan
     few = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~every
     open_ = np.concatenate([p.inference.undetermined(p.T) for p in parts]) & ~every
-    notes = _notes(plan, tuple(names), bias, few & ~open_, open_, every)
+    notes = fit_notes(plan, tuple(names), bias, few & ~open_, open_, every)
+    notes += _of_clusters(plan, clusters, parts)
     notes += _void_rows(plan, design, parts[0])
     reported: dict[str, float] = {}
     for chain, part in zip(scoring.chains, parts, strict=True):
@@ -129,13 +133,14 @@ def estimate_fit(
         bias_bound=BiasBound(tuple((p.T, p.inference.allowance) for p in parts)),
         untested=open_ if open_.any() else None,
         stats=reported,
+        use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
         notes=tuple(notes),
         arrays={"start": found.Q, "information": found.chains[0].released[-1].information},
     )
 
 
 def _covariances(
-    parts: list[Part], scoring: ScoringPlan, lost: npt.NDArray[np.bool_]
+    parts: list[Part], scoring: ScoringPlan, lost: npt.NDArray[np.bool_], *, by_cluster: bool
 ) -> tuple[Array, Array]:
     """Return the two covariances of all coefficients; noise of chains is independent."""
     p, k = len(lost), len(parts)
@@ -146,8 +151,11 @@ def _covariances(
         privacy[at, at] = one.T @ one.inference.privacy @ one.T.T
         for j, other in enumerate(parts[:i]):
             common = scoring.chains[i].score.common(scoring.chains[j].score)
-            left, right = _spread(one, scoring.people), _spread(other, scoring.people)
-            block = common / scoring.n * left @ right.T
+            if by_cluster:
+                left, right = (x.T @ roots(x.inference.sampling)[0] for x in (one, other))
+                block = common * left @ right.T
+            else:
+                block = common / scoring.n * _spread(one) @ _spread(other).T
             there = slice(j * p, (j + 1) * p)
             sampling[at, there], sampling[there, at] = block, block.T
     every = np.tile(lost, k)
@@ -156,16 +164,23 @@ def _covariances(
     return sampling, privacy
 
 
+def _free(plan: Plan[Any], rank: int) -> float:
+    """Return the small-sample factor of the errors: of HC1, of CRV1, or none of a survey."""
+    n, sample = plan.detail.rows, plan.request.sample
+    if sample is None:
+        return n / max(n - rank, 1.0)
+    return (n - 1.0) / max(n - rank, 1.0) if sample.frame.survey.errors_only else 1.0
+
+
 def _range(design: Design, unit: float) -> float | None:
     """Return the width of the declared range of the response, in units of the fit."""
     interval = None if design.response is None else design.response.interval
     return None if interval is None else (interval[1] - interval[0]) * unit
 
 
-def _spread(part: Part, people: bool) -> Array:
-    """Return the map of a whitened score of a row, or of a person, to the coefficients."""
-    out = part.T @ part.inference.inverse * math.sqrt(part.release.before.phi)
-    return np.asarray(out @ roots(part.inference.meat)[0]) if people else out
+def _spread(part: Part) -> Array:
+    """Return the map of a whitened score of a row to the coefficients."""
+    return np.asarray(part.T @ part.inference.inverse * math.sqrt(part.before.phi))
 
 
 def _void_rows(plan: Plan[Any], design: Design, part: Part) -> list[str]:
@@ -176,101 +191,32 @@ def _void_rows(plan: Plan[Any], design: Design, part: Part) -> list[str]:
     assert bins is not None
     lost = min(1.0 - float(np.sum(bins)) / last.rows, 1.0)
     sd = last.noise.count * math.sqrt(len(bins)) / last.rows
-    if plan.request.unit is not None:
-        if lost < EMPTY or lost <= SEEN * sd:
-            return []
-        return [
-            f"About {lost:.0%} of the people have no row that counts (from the released "
-            "histogram, free)."
-        ]
     return empty_rows(lost, sd, design, shortened=False)
 
 
-def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:
-    """Return a note on the released share of empty rows, where it exceeds its noise ``sd``."""
-    if lost < EMPTY or lost <= SEEN * sd:
-        return []
-    outside = ", or outside subset=," if design.subset else ""
-    return [
-        f"About {lost:.0%} of the rows were empty"
-        + (" or shortened" if shortened else "")
-        + " (from the released count, free). A row is empty where a cell is missing, cannot be "
-        f"read as its declared kind or is not a declared level{outside}: compare the spelling of "
-        "levels."
-    ]
-
-
-def _listed(names: tuple[str, ...], bias: Array) -> str:
-    """Return the first bounds in words."""
-    given = [f"{n} {b:.2g}" for n, b in zip(names, bias, strict=True) if math.isfinite(b)]
-    return ", ".join(given[:SHOWN]) + (", ..." if len(given) > SHOWN else "") or "none"
-
-
-def counted(plan: Plan[Any]) -> str:
-    """Return what n counts."""
-    return "rows" if plan.request.unit is None else "people"
-
-
-def _errors(plan: Plan[Any]) -> str:
-    """Say what the errors allow for."""
-    person = plan.request.unit
-    if person is not None:
-        between = (
-            " Covariances between quantiles are those of unrelated rows: errors of differences "
-            "between quantiles come out too large."
-        )
-        return (
-            f"Errors allow unequal variances, and rows of one person ({person.column}) that go "
-            "together in any way (cluster-robust)."
-            + (between if len(plan.detail.model.chains) > 1 else "")
-        )
-    if plan.detail.model.meat:
-        return "Errors allow unequal variances (HC1 sandwich), not correlated rows."
-    return "Errors are model-based (vcov='iid': one residual variance)."
-
-
-def _notes(
-    plan: Plan[Any],
-    names: tuple[str, ...],
-    bias: Array,
-    few: npt.NDArray[np.bool_],
-    undetermined: npt.NDArray[np.bool_],
-    lost: npt.NDArray[np.bool_],
+def _of_clusters(
+    plan: Plan[Any], found: ClusterRelease | None, parts: list[Part]
 ) -> list[str]:
-    """Say what the errors cover, and which coefficients deserve care."""
-
-    def those(which: npt.NDArray[np.bool_]) -> str:
-        return ", ".join(n for n, w in zip(names, which, strict=True) if w)
-
-    notes = plan.sentences
-    if 2 * int(undetermined.sum()) > len(names):
-        notes.insert(
-            0,
-            f"More than half of the coefficients ({int(undetermined.sum())} of {len(names)}) are "
-            f"not determined at this budget. More {counted(plan)}, a larger eps or fewer terms "
-            "would help: dp.plan() says by how much, at no cost.",
+    """Say what the errors by cluster rest on, and that a row is protected."""
+    if found is None:
+        return []
+    survey = plan.request.sample.frame.survey
+    which = "declared" if not plan.detail.clusters.count else "bought, with noise"
+    out = [
+        f"{found.clusters:.0f} clusters ({which}), t with {found.df:.0f} degrees of freedom. The "
+        f"guarantee protects one row, not one {survey.psu} with all its rows."
+    ] if survey.psu is not None else []  # fmt: skip
+    lost = [i for i in range(len(parts)) if not found.determined(i)]
+    if found.few:
+        out.append(
+            "The number of clusters was bought and is too small to be told from its noise, so no "
+            "errors are given: declare it, psus=<number>."
         )
-    notes.append(
-        "Intervals and p-values are bias-aware: they allow for what the clipping of long scores "
-        "may have moved, by a rule calibrated on real tables, not a proof. Bound of the bias "
-        "(fit.bias_bound): "
-        f"{_listed(names, bias)}."
-    )
-    notes.append(_errors(plan))
-    if few.any():
-        notes.append(
-            f"Rests on {counted(plan)} of high leverage: {those(few)}. The interval allows for a "
-            "bias of bias_bound; more is possible."
+    elif lost:
+        out.append(
+            f"The design variance is not determined at this budget (its noise is "
+            f"{found.noise(lost[0]):.2g} of its size, above 1), so no errors are given: fewer "
+            "coefficients, more rows or a larger eps; without its clusters a call gives errors, "
+            "which are too small."
         )
-    if undetermined.any():
-        notes.append(
-            f"Not determined at this budget, so the interval is wide and no z and p are given: "
-            f"{those(undetermined)}. More {counted(plan)}, a larger eps, narrower ranges or fewer "
-            "terms would help."
-        )
-    if lost.any():
-        notes.append(
-            f"Not determined by the design, whatever the rows: {those(lost)} (a column is a "
-            "combination of others). Drop a term."
-        )
-    return notes
+    return out

@@ -42,7 +42,6 @@ __all__ = [
     "guide_windows",
     "manner_of",
     "noise_ratio",
-    "of_people",
     "passes_of",
     "plan_pass",
 ]
@@ -91,7 +90,7 @@ class Manner:
     far: bool = False
 
 
-#: People, and scores with a bound (quantiles, Huber).
+#: Scores with a bound (quantiles, Huber).
 TAME = Manner()
 #: Least squares with few and with many columns.
 LEAST_SQUARES = Manner(far=True)
@@ -108,7 +107,7 @@ def columns_noise(mu: float, n: int, p: int) -> float:
     return p**1.5 / (mu * n) if mu > 0.0 and n > 0 else float("inf")
 
 
-def manner_of(p: int, *, averages: bool, of_mean: bool, people: bool) -> Manner:
+def manner_of(p: int, *, averages: bool, of_mean: bool) -> Manner:
     """Return the manner of a model, by public numbers.
 
     Parameters
@@ -119,11 +118,7 @@ def manner_of(p: int, *, averages: bool, of_mean: bool, people: bool) -> Manner:
         The information does not depend on the fit: least squares.
     of_mean : bool
         A family with a link.
-    people : bool
-        The unit is a person.
     """
-    if people:
-        return TAME
     if averages:
         return WIDE_LEAST_SQUARES if p >= COLUMNS else LEAST_SQUARES
     if of_mean:
@@ -131,26 +126,15 @@ def manner_of(p: int, *, averages: bool, of_mean: bool, people: bool) -> Manner:
     return TAME
 
 
-#: Share of a pass before the last that releases the meat of people.
-PILOT = 0.3
-#: Of people, the shares of the last pass, and what of its share an earlier pass keeps: the noise
-#: of scores is what decides.
-LAST_OF_PEOPLE = {
-    "information": 0.08, "score": 0.76, "meat": 0.05, "spread": 0.03, "histogram": 0.08,
-}  # fmt: skip
-KEPT_EARLY = 0.7
-#: Factor of the clip of people's scores, in place of .36: sums of rows have lighter tails.
-SUMS = 0.25
-#: Radii of people's meat, over p: least, and factor of the root of mu n / p; before the last pass
-#: scores are longer than they will be, as nothing has whitened them yet.
+#: Radius of the meat, over p: least, and factor of the root of mu n / p.
 MEAT = (4.0, 0.8)
-MEAT_OF_PEOPLE, MEAT_EARLY = (4.0, 1.0), (8.0, 1.6)
-#: Of the radii of rows, over the released mean trace of a person's information: what is used.
-TRACE = 0.8
-#: What the released trace of the information of people may be, over p.
-TRACE_WITHIN = (0.1, 4.0)
-#: Largest squared score that counts in the scale, over p; the same of rows with weights.
-CUT, CUT_OF_WEIGHTS = 6.0, 36.0
+#: Largest squared score that counts in the scale, over p; of rows with weights (whose scores have
+#: long tails, and whose scale is that of their tails): the same at least, and (so many C)^2.
+CUT, CUT_OF_WEIGHTS, CLIPS_OF_WEIGHTS = 6.0, 36.0, 1.5
+#: Noise of their meat over the size that it has, up to which its radius grows to C.
+MEAT_NOISE = 0.10
+#: Share of an early pass that goes to that scale.
+SCALE_OF_WEIGHTS = 0.10
 #: Scores are kept up to this part of C (:func:`dpmodels.scoring.sums.softened`).
 KEPT = 0.65
 #: Where typical long scores all have one length, C is at least this part of the rule's.
@@ -249,6 +233,9 @@ class PassPlan:
         Largest squared score in the scale, over p.
     mu_far : float
         Of the release of what scores are beyond C, up to ``FAR`` C; 0: none.
+    of_weights : bool
+        Rows have weights of their own: the meat counts scores up to C, and what lies beyond may
+        all have one sign.
     """
 
     p: int
@@ -273,6 +260,7 @@ class PassPlan:
     strength: float = 1.0
     mu_far: float = 0.0
     cut: float = 6.0
+    of_weights: bool = False
 
     @property
     def far(self) -> float:
@@ -329,40 +317,12 @@ class PassPlan:
             :meth:`within`.
         """
         humped = length > KEPT * self.clip
-        if self.people or not length or not (humped or bounded):
+        if not length or not (humped or bounded):
             return self
         clip = max(length, LEAST_CLIP * self.clip) if bounded else length
         scale = clip / self.clip
         noise = replace(self.noise, score=self.noise.score * scale, far=self.noise.far * scale)
         return replace(self, clip=clip, noise=noise, plain=True, humped=humped)
-
-    def of_trace(self, trace: float) -> PassPlan:
-        """Return the pass of people whose information has about this trace.
-
-        Parameters
-        ----------
-        trace : float
-            Mean trace of ``G_p`` in w, by released numbers. W whitens scores, not information:
-            where rows of one person go together this is far below p, and radii in proportion to
-            p would be noise for nothing. The ledger stays as it is, as in :meth:`within`.
-        """
-        low, high = TRACE_WITHIN
-        factor = TRACE * min(max(trace / self.p, low), high)
-        noise = replace(
-            self.noise,
-            information=self.noise.information * factor,
-            spread=self.noise.spread * factor,
-        )
-        root = math.sqrt(factor)
-        return replace(
-            self, information=self.information * root, spread=self.spread * root, noise=noise
-        )
-
-
-def of_people(rules: Rules) -> tuple[float, ...]:
-    """Return the shares of the start and the passes where the unit is a person."""
-    early = [KEPT_EARLY * share for share in rules.passes[:-1]]
-    return (*early, 1.0 - math.fsum(early))
 
 
 def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
@@ -380,7 +340,7 @@ def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
 @functools.lru_cache(maxsize=512)
 def plan_pass(
     rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
-    weighted: bool = False, people: bool = False, manner: Manner = TAME, of_weights: bool = False,
+    weighted: bool = False, manner: Manner = TAME, of_weights: bool = False,
 ) -> PassPlan:  # fmt: skip
     """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
 
@@ -396,19 +356,15 @@ def plan_pass(
         Rows that meat and ordinary information of the last pass are of.
     weighted : bool
         Of the pass.
-    people : bool
-        n and ``tail`` count people; passes before the last release the meat too, which whitens
-        the scores of the next.
     manner : Manner
     of_weights : bool
         Rows have weights of their own: scores are then of long tails.
     """
     last = k == len(rules.passes) - 1
     share = _shares(rules, last=last, meat=meat)
-    if people and not last:
-        share = {name: (1.0 - PILOT) * one for name, one in share.items()} | {"meat": PILOT}
-    if people and last:
-        share |= LAST_OF_PEOPLE
+    if of_weights and share["scale"]:
+        rest = (1.0 - SCALE_OF_WEIGHTS) / (1.0 - share["scale"])
+        share = {name: rest * one for name, one in share.items()} | {"scale": SCALE_OF_WEIGHTS}
     mu_pass = mu * math.sqrt(rules.passes[k])
     far = FAR_SHARE if last and manner.far and mu * n > FAR_FROM else 0.0
     share = {name: (1.0 - far) * one for name, one in share.items()}
@@ -418,15 +374,19 @@ def plan_pass(
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
     matrices = share["information"] + share["meat"] + share["spread"]
     total = matrices + share["score"]
-    joint = joint_reach(matrices / own**2, share["score"] / twice**2, relation, p, people=people)
+    joint = joint_reach(matrices / own**2, share["score"] / twice**2, relation, p)
     gain = math.sqrt(total) / joint
     worth = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
     H2 = p * _radius(worth["information"] * n / p, p, manner)
-    C = max(manner.clip * math.sqrt(p), (SUMS if people else 0.36) * (worth["score"] * n) ** 0.45)
-    least, grows = MEAT if not people else MEAT_OF_PEOPLE if last else MEAT_EARLY
+    C = max(manner.clip * math.sqrt(p), 0.36 * (worth["score"] * n) ** 0.45)
+    least, grows = MEAT
     J2 = p * max(least, grows * math.sqrt(worth["meat"] * tail / p)) if share["meat"] else 0.0
     L2 = manner.ordinary * p if share["spread"] else 0.0
-    cut = CUT_OF_WEIGHTS if of_weights else CUT
+    cut = CUT
+    if of_weights:
+        cut = max(CUT_OF_WEIGHTS, (CLIPS_OF_WEIGHTS * C) ** 2 / p)
+        # the meat of heavy rows is what moderate radii cut off: up to C, where its noise allows
+        J2 = max(J2, min(C * C, MEAT_NOISE * worth["meat"] * tail / own)) if J2 else 0.0
     mu_scale = mu_pass * math.sqrt(share["scale"])
     mu_histogram = mu_pass * math.sqrt(share["histogram"])
     one_bin = reach(Sum(Mark(2)), relation, "l2")
@@ -441,8 +401,9 @@ def plan_pass(
     )
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
-        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted or people,
-        people=people, manner=manner, strength=mu * n, mu_far=mu_far, cut=cut,
+        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
+        manner=manner, strength=mu * n, mu_far=mu_far, cut=cut,
+        of_weights=of_weights,
     )  # fmt: skip
 
 

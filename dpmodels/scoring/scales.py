@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
 
-__all__ = ["SHARE", "ScalePlan", "located", "numbers_of", "scale_of", "scale_steps"]
+__all__ = [
+    "SHARE", "ScalePlan", "located", "numbers_of", "scale_of", "scale_steps", "shares_of_tree",
+]  # fmt: skip
 
 #: Shares of mu^2 of the two histograms, together ``SHARE``.
 SHARES = (0.02, 0.03)
@@ -157,8 +159,8 @@ class _Distances:
         return Integers((out,))
 
 
-def median_of(counts: Array, sd: float) -> float:
-    """Return the median of a noisy histogram of cells of [0, 1].
+def shares_of_tree(counts: Array, sd: float) -> Array:
+    """Return shares of the cells of [0, 1], of a noisy histogram: not negative, adding up to 1.
 
     A node of the dyadic tree over the cells is split in proportion to its children where they
     differ by ``SPLIT`` noise sds, else in halves: noise of empty cells does not add up.
@@ -172,6 +174,12 @@ def median_of(counts: Array, sd: float) -> float:
         differ = np.abs(raw[:, 0] - raw[:, 1]) > SPLIT * math.sqrt(2.0) * each
         left = np.where(differ, pair[:, 0] / np.maximum(pair.sum(axis=1), 1e-300), 0.5)
         share = np.stack([share * left, share * (1.0 - left)], axis=1).ravel()
+    return share
+
+
+def median_of(counts: Array, sd: float) -> float:
+    """Return the median of a noisy histogram of cells of [0, 1] (:func:`shares_of_tree`)."""
+    share = shares_of_tree(counts, sd)
     below = np.concatenate([[0.0], np.cumsum(share)])
     k = int(np.clip(np.searchsorted(below, 0.5, side="right") - 1, 0, len(share) - 1))
     within = (0.5 - below[k]) / max(float(share[k]), 1e-300)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dpmodels.scoring.mean_score import Working
 
 __all__ = [
-    "Curved", "Evaluate", "Expectile", "Huber", "LeastSquares", "Quantile", "Score", "Start",
-    "plain",
+    "Beginning", "Curved", "Evaluate", "Expectile", "Huber", "LeastSquares", "Quantile", "Score",
+    "Start", "plain",
 ]  # fmt: skip
 
 #: (standardised residual or linear predictor, response) -> (psi, omega), each (m,); omega None: 1.
@@ -136,6 +136,68 @@ def _unheard(theta: Array, M: Array, nu: float) -> Array:
     return np.asarray(vectors @ (part * np.minimum((HEARD * sd) ** 2 / square, 1.0)))
 
 
+class Values(Protocol):
+    """A released distribution of the response."""
+
+    @property
+    def mean(self) -> float:
+        """Of the values."""
+        ...
+
+    @property
+    def sd(self) -> float:
+        """Of the values, as of normal ones."""
+        ...
+
+    def quantile(self, q: float) -> float:
+        """Return a quantile."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """Where passes over units start: from a released distribution of the response alone.
+
+    Attributes
+    ----------
+    constant : (r,) array or None
+        a with ``a'u = 1`` in every complete row; None: there is none, and theta starts at 0.
+    r : int
+    values : Values or None
+        Of the response, in its own units; None: not asked about.
+    scale, shift : float
+        Unit response of one in its own units.
+    """
+
+    constant: Array | None
+    r: int
+    values: Values | None
+    scale: float = 1.0
+    shift: float = 0.0
+
+    def at(self, eta: float) -> Array:
+        """Return theta at which every linear predictor is eta (0 without a constant)."""
+        return np.zeros(self.r) if self.constant is None else eta * self.constant
+
+    def unit(self, y: float) -> float:
+        """Return the unit response of one in its own units."""
+        return self.scale * y + self.shift
+
+    @property
+    def sd(self) -> float:
+        """Spread of the unit response; of one that was not asked about that of its range."""
+        return 0.5 if self.values is None else self.scale * self.values.sd
+
+    def state(self, theta: Array, phi: float = 1.0, nuisance: float = 0.0) -> State:
+        """Return the state before the first pass, not whitened."""
+        eye = np.eye(self.r)
+        return State(theta, eye, phi, eye, nuisance=nuisance, constant=self.constant)
+
+    def middle(self, tau: float = 0.5) -> Array:
+        """Return theta at a quantile of the unit response."""
+        return self.at(0.0 if self.values is None else self.unit(self.values.quantile(tau)))
+
+
 @dataclass(frozen=True)
 class Curved:
     """What second order leaves of a step.
@@ -191,6 +253,42 @@ class Score:
     of_residual: bool = True
     working: Working | None = None
     bounded: bool = False
+
+    @property
+    def learns_scale(self) -> bool:
+        """Whether early passes over units release the mean squared score of a row: here sigma."""
+        return self.averages
+
+    #: Cells of the response whose distribution starts passes over units; empty: none is asked.
+    cells: ClassVar[str] = "even"
+
+    def begin(self, start: Beginning) -> State:
+        """Return the state before the first pass over units."""
+        return start.state(start.middle(), start.sd**2)
+
+    def bends(self, state: State, moved: float) -> float:
+        """Return what curvature adds to the allowance of units, over what the step moved.
+
+        Parameters
+        ----------
+        moved : float
+            Root mean square change of the linear predictor.
+        """
+        return self.curvature * moved / self.unit(state)
+
+    def curved_of_units(
+        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Values | None
+    ) -> Curved:
+        """Return what the curvature of the loss leaves of a last step over units.
+
+        Parameters
+        ----------
+        moved : float
+            Root mean square change of the linear predictor by the step.
+        values : Values or None
+            Released distribution of the response.
+        """
+        return Curved(self.bends(state, moved))
 
     def bound(self, design: Design) -> Score:
         """Return the score of a design whose ranges are known (declared or bought)."""
@@ -292,6 +390,10 @@ class Quantile(Score):
     averages: bool = False
     weighted: bool = True
 
+    def begin(self, start: Beginning) -> State:
+        """Return the quantile of the response, and its spread."""
+        return start.state(start.middle(self.tau), (_NORMAL * start.sd) ** 2, start.sd)
+
     def start(self, start: Start) -> State:
         """Shift least squares by the normal quantile of its residual."""
         from scipy.special import ndtri
@@ -356,6 +458,15 @@ class Huber(Score):
     averages: bool = False
     weighted: bool = True
 
+    @property
+    def learns_scale(self) -> bool:
+        """Whether the corner is at released scales."""
+        return not self.fixed
+
+    def begin(self, start: Beginning) -> State:
+        """Return the median, with the given scale or that of the response."""
+        return start.state(start.middle(), self.fixed**2 if self.fixed else start.sd**2)
+
     def bound(self, design: Design) -> Huber:
         """Put a given scale, in units of the response, into unit half-ranges."""
         if self.given is None or design.response is None:
@@ -406,6 +517,11 @@ class Expectile(Score):
     leverage: float = 4.0
     averages: bool = False
     weighted: bool = True
+
+    def begin(self, start: Beginning) -> State:
+        """Return the normal expectile about the median of the response."""
+        shift = _normal_expectile(self.tau) * start.sd
+        return start.state(start.middle() + start.at(shift), start.sd**2)
 
     def start(self, start: Start) -> State:
         """Shift least squares by the normal expectile of its residual."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,8 +13,6 @@ __all__ = [
     "SCALE_UP", "Information", "State", "floored", "kept_apart", "roots", "scaled_up", "shrunk",
 ]  # fmt: skip
 
-#: Guessed correlation of the scores of one person's rows.
-ALIKE = 0.1
 #: The new scale is the old one times 1.1 q / (n p), which may move within these bounds.
 SCALE_UP, SCALE_LEAST, SCALE_MOST = 1.1, 0.05, 5.0
 
@@ -47,11 +45,6 @@ class State:
         What else a model learns on the way (alpha of a variance, sd of the residual).
     constant : (r,) array or None
         a with ``a'u = 1`` in every complete row.
-    per : float
-        Released (or guessed) rows of a unit; 1 where the unit is a row.
-    deff : float
-        What the variance of a person's score is guessed to be over that of unrelated rows: W of
-        the first pass, before any meat was released.
     """
 
     theta: Array
@@ -61,28 +54,6 @@ class State:
     earlier: Information | None = None
     nuisance: float = 0.0
     constant: Array | None = None
-    per: float = 1.0
-    deff: float = 1.0
-
-    def of_people(self, per: float) -> State:
-        """Return the state whose W whitens the scores of people of ``per`` rows, by a guess."""
-        deff = 1.0 + ALIKE * max(per - 1.0, 0.0)
-        return replace(self, W=self.W / math.sqrt(per * deff), earlier=None, per=per, deff=deff)
-
-    def share(self, H: Array) -> Array:
-        """Return the information in w over that of rows with omega = 1, times the identity's.
-
-        A person has ``per`` rows, and W need not whiten their second moments.
-        """
-        if self.per == 1.0:
-            return H
-        return H * (len(H) / (self.per * float(np.trace(self.W @ self.M @ self.W))))
-
-    def trace(self) -> float:
-        """Return the trace in w of the information of people: of an earlier pass, or guessed."""
-        if self.earlier is None:
-            return len(self.W) / self.deff
-        return float(np.trace(self.W @ self.earlier.matrix @ self.W))
 
     def length(self, v: Array) -> float:
         """Return ``|W v|_M``: root mean square change of the linear predictor."""

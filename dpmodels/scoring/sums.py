@@ -37,7 +37,8 @@ from dpmodels.sources.windows import Coins
 
 __all__ = [
     "AT_CLIP", "BINS", "FACTOR", "Adding", "Centre", "PassSums", "Passes", "ScorePass",
-    "counted_lengths", "lengths_by_sign", "scaled", "softened", "sums_of_passes",
+    "affine_of", "counted_lengths", "lengths_by_sign", "scaled", "seen_rows", "softened",
+    "sums_of_passes",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -319,33 +320,18 @@ class ScorePass:
         )
 
     def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
-        """Return (w in lattice steps, psi, omega, |w|^2, rows not missing); zero where missing.
+        """Return :func:`seen_rows`, w in lattice steps."""
+        return seen_rows(self.centre, self._image(block), block)
 
-        w is filled up with rows of zeros to a height whose products are fast.
-        """
-        centre = self.centre
-        image = self._image(block)
-        z = image[: filled(len(centre.theta))]
-        seen = image[-1]
-        if len(z) == len(image):  # it stands where a row of zeros is to be
-            seen = seen.copy()
-            image[-1] = 0.0
-        psi, omega = centre.evaluate(seen, block[-1])
-        if centre.weights is not None:
-            weight = block[centre.weights]
-            psi = psi * weight
-            omega = weight if omega is None else omega * weight
-        square = squares(z)
-        there, long = usable(square, psi, omega)
-        for kept in (there, long):
-            if kept is not None:
-                z[:, ~kept] = 0.0
-                square[~kept] = 0.0
-        if there is None:
-            return z, psi, omega, square, slice(None)
-        psi = np.where(there, psi, 0.0)  # missing rows: zero, and in no bin
-        omega = None if omega is None else np.where(there, omega, 0.0)
-        return z, psi, omega, square, there
+    def scored(self, block: Array) -> tuple[Array, Array, Array]:
+        """Return (w in lattice steps, its length, psi) of rows: the score is ``w psi``."""
+        z, psi, omega, square, _ = self._rows(block)
+        return z[: len(self.centre.theta)], np.sqrt(square), self.by_leverage(psi, square, omega)
+
+    @property
+    def turn(self) -> Array | None:
+        """Q: rows are mapped to ``Q'w``; None: to w."""
+        return self._map[0]
 
     def _image(self, block: Array) -> Array:
         """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing."""
@@ -418,7 +404,7 @@ class ScorePass:
     @functools.cached_property
     def _map(self) -> tuple[Array | None, Array, Array | None]:
         """Return (turn Q or None, matrix, shift)."""
-        matrix, shift = self._of_centre()
+        matrix, shift = affine_of(self.centre, self.step)
         if not self.turned:
             return None, matrix, shift
         r, p = self.centre.W0.shape
@@ -428,25 +414,63 @@ class ScorePass:
             shift[:r] = turn.T @ shift[:r]
         return turn, matrix, shift
 
-    def _of_centre(self) -> tuple[Array, Array | None]:
-        """Return the affine map in the coordinates of the centre."""
-        c = self.centre
-        r, p = c.W0.shape
-        M = np.zeros((max(r + 1, filled(r)), len(c.unit.scale)))
-        M[:r, :p] = self.step * (c.W @ c.W0)
-        if c.of_residual:
-            M[-1, :p] = -(c.theta @ c.W0) / math.sqrt(c.phi)
-            M[-1, -1] = 1.0 / math.sqrt(c.phi)
-        else:
-            M[-1, :p] = c.theta @ c.W0
-        shift = M @ c.unit.shift
-        M *= c.unit.scale
-        if c.offset is not None:  # in the user's units, as the response
-            M[-1, c.offset] = -M[-1, -1] if c.of_residual else 1.0
-        if c.unit.intercept:  # the intercept cell of a row is exactly 1
-            M[:, 0] += shift
-            return M, None
-        return M, shift[:, None] if shift.any() else None
+
+def affine_of(c: Centre, step: float) -> tuple[Array, Array | None]:
+    """Return (matrix, shift) of the map of a block to ``step w`` and to what the model sees.
+
+    What the model sees is the last row; rows between are zero, up to a height whose products are
+    fast.
+    """
+    r, p = c.W0.shape
+    M = np.zeros((max(r + 1, filled(r)), len(c.unit.scale)))
+    M[:r, :p] = step * (c.W @ c.W0)
+    if c.of_residual:
+        M[-1, :p] = -(c.theta @ c.W0) / math.sqrt(c.phi)
+        M[-1, -1] = 1.0 / math.sqrt(c.phi)
+    else:
+        M[-1, :p] = c.theta @ c.W0
+    shift = M @ c.unit.shift
+    M *= c.unit.scale
+    if c.offset is not None:  # in the user's units, as the response
+        M[-1, c.offset] = -M[-1, -1] if c.of_residual else 1.0
+    if c.unit.intercept:  # the intercept cell of a row is exactly 1
+        M[:, 0] += shift
+        return M, None
+    return M, shift[:, None] if shift.any() else None
+
+
+def seen_rows(
+    centre: Centre, image: Array, block: Array
+) -> tuple[Array, Array, Array | None, Array, Any]:
+    """Return (w, psi, omega, |w|^2, rows not missing) of mapped rows; zero where missing.
+
+    Parameters
+    ----------
+    image : (k, m) array
+        Of :func:`affine_of`; overwritten. w is filled up with rows of zeros to a height whose
+        products are fast.
+    """
+    z = image[: filled(len(centre.theta))]
+    seen = image[-1]
+    if len(z) == len(image):  # it stands where a row of zeros is to be
+        seen = seen.copy()
+        image[-1] = 0.0
+    psi, omega = centre.evaluate(seen, block[-1])
+    if centre.weights is not None:
+        weight = block[centre.weights]
+        psi = psi * weight
+        omega = weight if omega is None else omega * weight
+    square = squares(z)
+    there, long = usable(square, psi, omega)
+    for kept in (there, long):
+        if kept is not None:
+            z[:, ~kept] = 0.0
+            square[~kept] = 0.0
+    if there is None:
+        return z, psi, omega, square, slice(None)
+    psi = np.where(there, psi, 0.0)  # missing rows: zero, and in no bin
+    omega = None if omega is None else np.where(there, omega, 0.0)
+    return z, psi, omega, square, there
 
 
 def sums_of_passes(

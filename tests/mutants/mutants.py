@@ -27,6 +27,7 @@ def replayed(word):
 
 _M = "dpmodels/models/"
 _PEOPLE = ("tests/privacy/test_people.py",)
+_UNITS = ("tests/unit/scoring/test_expansion.py", "tests/unit/scoring/test_unit_engine.py")
 _TABLES = ("tests/privacy/test_people_tables.py",)
 #: What is done with a fit, and new releases about one.
 HOLDOUT = ("tests/privacy/test_queries.py", "-k", "held_out")
@@ -87,6 +88,7 @@ MODELS_PEOPLE_FIT = (
            "return se", ("tests/unit/results/test_deciding.py",)),
 )
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
+_MIXED = ("tests/privacy/test_mixed_sensitivity.py",)
 CELLS = (
     Mutant("dpmodels/exact/bycell.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
     Mutant("dpmodels/exact/bycell.py", "rest & ((1 << bits) - 1)", "rest", ("tests/unit/exact/test_cells.py",)),
@@ -98,6 +100,13 @@ CELLS = (
     Mutant("dpmodels/scoring/cells.py", "end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)", "np.trunc(np.fmin(length / radius, 1.2) * MULTIPLE)", _CELLS),
     Mutant("dpmodels/scoring/cells.py", "end_of_numbers(factor, plan.clip, MULTIPLE)", "end_of_numbers(factor, plan.clip, 1.1 * MULTIPLE)", _CELLS),
     Mutant("dpmodels/scoring/cells.py", "end(zeta, kept)", "np.trunc(zeta, out=zeta)", _CELLS),
+    Mutant("dpmodels/exact/mixed.py", "        square += self.margin\n", "", _MIXED),
+    Mutant("dpmodels/exact/mixed.py", "inside &= within", "pass", ("tests/unit/scoring/test_mixed.py",)),
+    Mutant("dpmodels/exact/mixed.py", "inside = square <= TOP**2", "inside = square <= 1.1 * TOP**2", _MIXED),
+    Mutant("dpmodels/exact/mixed.py", "there = others[~self.grid.void[cells[others]]]", "there = others", ("tests/unit/scoring/test_mixed.py",)),
+    Mutant("dpmodels/scoring/mixed.py", "inside &= norm <= KEPT * plan.clip", "pass", _MIXED),
+    Mutant("dpmodels/scoring/mixed.py", "inside &= ~tail | (meat <= self.most(\"meat\"))", "pass", ("tests/unit/scoring/test_mixed.py",)),
+    Mutant("dpmodels/scoring/mixed.py", "np.minimum(1.0, (plan.meat / norm) ** 2)", "1.0", _MIXED),
 )  # fmt: skip
 #: Passes cut into tasks.
 TASKS = ("tests/unit/sources/test_tasks.py",)
@@ -144,9 +153,9 @@ END = ("tests/unit/exact/test_end.py",)
 TOTAL = ("tests/privacy/test_rows_by_themselves.py", "-k", "leaves or short or finite or ranges")
 _X = "dpmodels/exact/"
 BY_THEMSELVES = (
-    Mutant(f"{_X}products.py", "bits = (_EXACT - (q - 1).bit_length()) // 2", "bits = 29", ALONE),
-    Mutant(f"{_X}products.py", "    low += second\n    low -= second\n", "", ALONE),
-    Mutant(f"{_X}products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
+    Mutant(f"{_X}plain.py", "return (_EXACT - (q - 1).bit_length()) // 2", "return 29", ALONE),
+    Mutant(f"{_X}plain.py", "    low += second\n    low -= second\n", "", ALONE),
+    Mutant(f"{_X}plain.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
     Mutant(f"{_X}end.py", "square = squares(part)", 'square = np.einsum("ij,ij->j", part, part)', ALONE),
     Mutant(f"{_M}glm/newton.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
     Mutant(f"{_X}end.py", "length[~(square <= MOST)] = np.inf", "", END),
@@ -229,8 +238,8 @@ PRINTED = (
     Mutant("dpmodels/scoring/deviance.py", 'out["aic"] = deviance + 2.0 * p', 'out["aic"] = deviance + p', STATS),
     Mutant("dpmodels/scoring/deviance.py", "null = 2.0 * (convex - whole", "null = 1.9 * (convex - whole", STATS),
     Mutant(f"{_M}glm/scored.py", '"dispersion": over * before.phi / part.unit**2', '"dispersion": over * before.phi / part.unit', STATS),
-    Mutant(f"{_M}quantile/scored.py", "math.sqrt(part.release.before.phi) / part.unit", "math.sqrt(part.release.before.phi)", STATS),
-    Mutant(f"{_M}robust/scored.py", '"scale": math.sqrt(part.release.before.phi) / part.unit', '"scale": math.sqrt(part.release.before.phi)', STATS),
+    Mutant(f"{_M}quantile/scored.py", "math.sqrt(part.before.phi) / part.unit", "math.sqrt(part.before.phi)", STATS),
+    Mutant(f"{_M}robust/scored.py", '"scale": math.sqrt(part.before.phi) / part.unit', '"scale": math.sqrt(part.before.phi)', STATS),
     Mutant(f"{_M}moments/regression.py", 'stats["noise_margin"] = fit.trust', 'stats["noise_margin"] = 0.0', STATS),
     Mutant("dpmodels/after/association.py", "first.append((found.statistic / found.df, found.df, found.pvalue))", "first.append((found.statistic, found.df, found.pvalue))", STATS),
     Mutant("dpmodels/after/association.py", "top = float(chi2.ppf(level, len(excluded)))", "top = float(chi2.ppf(level, 1))", LABELS),
@@ -308,45 +317,69 @@ MUTANTS = (
         _PEOPLE,
     ),
     Mutant(
-        "dpmodels/scoring/people.py",
-        "integers_of(end_along(own, size, STEPS, kept)",
-        "integers_of(2.0 * end_along(own, size, STEPS, kept)",
+        "dpmodels/scoring/expand_pass.py",
+        "integers_of(end_along(own, size, clip, kept)",
+        "integers_of(2.0 * end_along(own, size, clip, kept)",
         _PEOPLE,
     ),
     Mutant(
-        "dpmodels/scoring/people.py",
-        "int(np.minimum(sums(part, block.starts), STEPS).sum())",
-        "int(sums(part, block.starts).sum())",
-        _PEOPLE,
+        "dpmodels/scoring/expand_pass.py",
+        "scale += int(np.minimum(part, STEPS).sum())",
+        "scale += int(part.sum())",
+        _UNITS,
     ),
     Mutant(
-        "dpmodels/scoring/people.py",
+        "dpmodels/scoring/expand_pass.py",
         "share, *ordinary = factors(length, block, *radii)",
         "share, *ordinary = [np.full_like(length, STEPS / radii[0])] * 2",
         _PEOPLE,
     ),
     Mutant(
-        "dpmodels/scoring/sums.py",
-        "for name in (\"information\", \"meat\", \"spread\")\n            if (part",
-        "for name in (\"meat\", \"spread\")\n            if (part",
-        ("tests/unit/scoring/test_people_pass.py",),
+        "dpmodels/scoring/expand_pass.py",
+        "self._add_information(words, found, chosen, size <= plan.clip / GRAIN)",
+        "self._add_information(words, found, chosen, size >= 0.0)",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/expand_pass.py",
+        "mass = np.repeat(np.floor(STEPS / np.maximum(many, 1.0)), block.counts) * there",
+        "mass = STEPS * there",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/expand_pass.py",
+        "squares = own_sum(found.rows[: self.r] ** 2, found.counts)",
+        "squares = found.rows[: self.r] ** 2",
+        _PEOPLE,
+    ),
+    Mutant(
+        "dpmodels/scoring/expand_rules.py",
+        "information=own * H2 / part(share.information)",
+        "information=own * H2 / part(share.information) / 2.0",
+        _UNITS,
+    ),
+    Mutant(
+        "dpmodels/scoring/expand_start.py",
+        "return found if found.rank == coordinates.rank else coordinates",
+        "return found",
+        ("tests/privacy/test_rows_by_themselves.py", "-k", "vast"),
+    ),
+    Mutant(
+        "dpmodels/scoring/expand_engine.py",
+        "d = d * min(1.0, expansion.longest(state) / max(moved, 1e-300))",
+        "pass",
+        _UNITS,
+    ),
+    Mutant(
+        "dpmodels/scoring/expand_engine.py",
+        "UnitsJob(local, one, r, plan.people, turn if k > 1 else None)",
+        "UnitsJob(local, one, r, plan.people, None)",
+        _UNITS,
     ),
     Mutant(
         "dpmodels/scoring/deviance.py",
         "steps = towards_zero(own / np.maximum(own[0] / STEPS, 1.0))",
         "steps = own",
-        _PEOPLE,
-    ),
-    Mutant(
-        "dpmodels/scoring/rules.py",
-        "information=self.noise.information * factor,",
-        "information=self.noise.information,",
-        _PEOPLE,
-    ),
-    Mutant(
-        "dpmodels/scoring/rules.py",
-        "spread=self.noise.spread * factor,",
-        "spread=self.noise.spread,",
         _PEOPLE,
     ),
     Mutant(
@@ -498,8 +531,8 @@ MUTANTS = (
     *MODELS_PEOPLE_FIT,
     Mutant(
         "dpmodels/scoring/engine.py",
-        "start = Start.of(Q, s, guide.start(n) * per, coordinates)",
-        "start = Start.of(Q, s, guide.early(n) * per, coordinates)",
+        "start = Start.of(Q, s, guide.start(n), coordinates)",
+        "start = Start.of(Q, s, guide.early(n), coordinates)",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
@@ -546,7 +579,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/intervals.py",
-        "sampling = phi * free / n * inverse @ J @ inverse",
+        "sampling = phi * free / n * inverse @ varied @ inverse",
         "sampling = phi / n * inverse @ J @ inverse",
         ("tests/unit/scoring/test_pins.py",),
     ),
@@ -593,7 +626,7 @@ MUTANTS = (
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/fitting.py",
+        "dpmodels/ranges/parts.py",
         "REACH = 64.0",
         "REACH = 1.0",
         ("tests/unit/scoring/test_pins.py",),
@@ -606,8 +639,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/report.py",
-        "free=detail.rows / max(detail.rows - coordinates.rank, 1.0)",
-        "free=1.0",
+        "return n / max(n - rank, 1.0)",
+        "return 1.0",
         ("tests/unit/scoring/test_pins.py",),
     ),
     # -- families, quantiles, robust losses
@@ -1344,4 +1377,47 @@ _OF_QUERIES = tuple(
         (_M + "components/pca.py", "svec(projector(M, detail.k)), bound * detail.factor)", "svec(projector(M, detail.k)), bound)", (REPLAY, "-k", "pca")),
     )
 )  # fmt: skip
-MUTANTS = (*MUTANTS, *_OF_QUERIES)
+#: Tables of follow-up, their curves and the log-rank test.
+_SURV = "tests/unit/models/survival/"
+_OF_SURVIVAL = tuple(
+    Mutant(file, old, new, tests)
+    for file, old, new, tests in (
+        (_X + "prove.py", "apart = math.sqrt(2.0) * one * _ROUNDED", "apart = one", (_SURV + "test_counts.py",)),
+        (_M + "survival/counts.py", "factor[long] = np.sqrt(most / square[long]) * _BELOW", "pass", (_SURV + "test_counts.py",)),
+        (_M + "survival/counts.py", "most = 2 * layout.episodes * layout.levels", "most = 4 * layout.episodes * layout.levels", (_SURV + "test_counts.py",)),
+        (_M + "survival/counts.py", "keep = apart(who, start, stop)", "keep = np.ones(len(who), dtype=bool)", (_SURV + "test_counts.py",)),
+        (_M + "survival/counts.py", "np.lexsort((group, event, stop, start, person))", "np.lexsort((start, person))", (_SURV + "test_counts.py",)),
+        (_M + "survival/counts.py", "(rows.n - found.people) * _ONE", "0", (_SURV + "test_verbs.py",)),
+        (_M + "survival/counts.py", "ends = np.where(end < layout.K, inside, beyond)", "ends = np.where(end < layout.K, inside, inside - 1)", (_SURV + "test_counts.py",)),
+        (_M + "survival/curve.py", "return d, c, Y - 0.5 * c", "return d, c, Y", (_SURV + "test_curve.py",)),
+        (_M + "survival/curve.py", "return self.greenwood + self.privacy", "return self.greenwood", (_SURV + "test_verbs.py",)),
+        (_M + "survival/curve.py", "noise = z * np.sqrt(privacy)", "noise = 0.0 * privacy", (_SURV + "test_curve.py",)),
+        (_M + "survival/logrank.py", "all_d * (all_Y - all_d) / (all_Y - 1.0)", "all_d * 1.0", (_SURV + "test_curve.py",)),
+        (_M + "survival/logrank.py", "total = (self.V + self.W)[:-1, :-1]", "total = self.V[:-1, :-1]", (_SURV + "test_curve.py",)),
+        (_M + "survival/noise.py", "out + (target - self.totals @ out) @ inverse @ CV", "out", (_SURV + "test_curve.py",)),
+        ("dpmodels/formula/survival.py", "happened = np.where(stop > time.interval[1], 0.0, happened)", "pass", ("tests/unit/formula/test_survival.py",)),
+        ("dpmodels/formula/survival.py", "raw = _unclipped(env)", "raw = env", ("tests/unit/formula/test_survival.py",)),
+        ("dpmodels/formula/survival.py", "ok &= (given >= 0.0) & (begin < stop)", "ok &= begin < stop", ("tests/unit/formula/test_survival.py",)),
+    )
+)  # fmt: skip
+MUTANTS = (*MUTANTS, *_OF_QUERIES, *_OF_SURVIVAL)
+#: Designs: clusters, weights, labels.
+CLUSTERS = ("tests/privacy/test_clusters.py",)
+WEIGHTED = ("tests/unit/models/table/test_weighted.py",)
+_S = "dpmodels/scoring/clusters.py"
+_OF_DESIGNS = tuple(
+    Mutant(file, old, new, tests)
+    for file, old, new, tests in (
+        (_X + "prove.py", 'moves = 2.0 if relation == "replace" else 1.0', "moves = 1.0", CLUSTERS),
+        (_X + "prove.py", "cluster_move(1.0, s.clip + s.slack, s.dim)", "cluster_move(1.0, 0.5 * s.clip, s.dim)", CLUSTERS),
+        (_X + "prove.py", '(4.0 if relation == "replace" else 2.0) * s.clip', "2.0 * cluster_move(1.0, s.clip, s.dim)", CLUSTERS),
+        (_X + "prove.py", "return C * (2.0 * B - C)", "return min(C * (2.0 * B - C), B * B / 2.0)", CLUSTERS),
+        (_S, "np.divide(most, length, out=factor, where=length > most)", "pass", CLUSTERS),
+        (_S, "B = max(B, C)\n", "B = C / 2.0\n", CLUSTERS),
+        ("dpmodels/survey.py", "label = np.where(inside, label, 0.0)", "label = np.sort(np.where(inside, label, 0.0))", CLUSTERS),
+        ("dpmodels/models/weighted.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / np.nanmean(np.abs(weight))", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
+        ("dpmodels/models/weighted.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / top", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
+        (_M + "table/weighted.py", "total[-1] += int((STEPS - whole).sum())", "total[-1] += 2 * int((STEPS - whole).sum())", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
+    )
+)  # fmt: skip
+MUTANTS = (*MUTANTS, *_OF_DESIGNS)

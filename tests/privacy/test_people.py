@@ -1,7 +1,6 @@
 """A person as the unit: what all rows of one person move, on hostile neighbours; and its mutants."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,15 +9,16 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit.replay import replay_ratios, replay_stage
 from dpmodels.errors import DPModelsWarning
-from dpmodels.exact import people as exact_people
 from dpmodels.exact.people import factors, into_balls, lengths
+from dpmodels.exact.prove import joint_reach
 from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
 from dpmodels.ranges import buy
-from dpmodels.scoring import people as scoring_people
-from dpmodels.scoring.people import PersonPass, sums_of_people
-from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring import expand_pass
+from dpmodels.scoring.expand import RegressionRows
+from dpmodels.scoring.expand_pass import OCTAVES, UnitsJob
+from dpmodels.scoring.expand_rules import Lengths, unit_pass
 from dpmodels.scoring.sums import Centre
 from dpmodels.sources.adapt import as_source
 from dpmodels.sources.people import BlockOfPeople, PeopleRows
@@ -99,6 +99,12 @@ CASES = {
     "moments, joint, add-remove": (
         "dp_moments", {"method": "joint", "relation": "add-remove", "n_guess": N}, XY,
     ),
+    "effects": ("dp_feols", {"formula": "y ~ a + b | id"}, XY),
+    "effects, add-remove": (
+        "dp_feols",
+        {"formula": "y ~ a + b | id", "relation": "add-remove", "n_guess": N}, XY,
+    ),
+    "effects of counts": ("dp_fepois", {"formula": "y ~ a + b | id"}, COUNTS),
     "moments, public": ("dp_moments", {"method": "pmt", "public": PUBLIC, "stages": 2}, XY),
 }
 
@@ -107,7 +113,8 @@ def plan_of(verb, schema, *, eps=4.0, n=N, delta=1e-4, **options):
     people = {} if options.get("relation") == "add-remove" else {"units": n}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPModelsWarning)
-        formula = "y + a ~ 1" if verb in ("dp_mean", "dp_moments") else "y ~ a + b"
+        plain = "y + a ~ 1" if verb in ("dp_mean", "dp_moments") else "y ~ a + b"
+        formula = options.pop("formula", plain)
         return dp.plan(formula, schema, n=n, eps=eps, delta=delta, verb=verb, unit="id",
                        **people, rows_per_unit=3, **options)  # fmt: skip
 
@@ -130,7 +137,7 @@ def test_all_rows_of_a_person_move_no_more_than_is_charged(name):
         others = [table(ids[ids != p], cells[ids != p]) for p in range(N)]
     ratios = replay_ratios(plan, table(ids, cells, event), others, seed=3)
     assert max(ratios.values()) <= 1.0 + 1e-9, ratios
-    told = [v for k, v in ratios.items() if k.startswith(("start", "information", "means", "moments", "second"))]
+    told = [v for k, v in ratios.items() if k.startswith(("places", "information", "means", "moments", "second"))]
     told += [ratios[k] for k in ("first moments", "whitened moments") if k in ratios]
     assert max(told) > 0.5, ratios  # the neighbours are bad enough to tell
     if name == "bought":
@@ -211,21 +218,26 @@ def test_mutant_clipping_every_row_by_itself_is_caught(monkeypatch):
         ones = BlockOfPeople(block.rows, np.arange(m), np.ones(m, dtype=np.intp))
         return factors(length, ones, *radii)
 
-    assert ratio_with(monkeypatch, exact_people, "factors", by_row) > 2.0
+    def trace():
+        far = 1e3 * np.random.default_rng(5).normal(size=(P + 1, 40))
+        return sum(int(x) for x in np.diag(sums_of(pass_of(True), far).information))
+
+    assert trace() <= 2**40
+    monkeypatch.setattr(expand_pass, "factors", by_row)
+    assert trace() > 30 * 2**40
 
 
 def test_mutant_clipping_scores_by_row_is_caught(monkeypatch):
-    original = PersonPass._row_scores
+    """A person's rows, each in the ball by itself, may add up to any multiple of it."""
 
-    def by_row(self, z, psi, length):
-        score = original(self, z, psi, length)
-        return np.trunc(score * np.minimum(1.0, STEPS / np.maximum(lengths(score), 1.0)))
+    def unclipped(self, own, size):
+        step = self.plan.clip / expand_pass.GRAIN / STEPS
+        most = 50.0 * STEPS  # as many rows
+        return np.trunc(own / step * np.minimum(1.0, most / np.maximum(size / step, 1.0))).sum(
+            axis=1
+        ).astype(np.int64)
 
-    def unclipped(self, adding, own, size):
-        adding.score += own.sum(axis=1).astype(np.int64).astype(object)
-
-    monkeypatch.setattr(PersonPass, "_row_scores", by_row)
-    monkeypatch.setattr(PersonPass, "_add_scores", unclipped)
+    monkeypatch.setattr(UnitsJob, "_scores", unclipped)
     assert ratio_with() > 1.5
 
 
@@ -311,9 +323,24 @@ def far_apart(plan):
     )
 
 
+def sums_of(plan, rows):
+    """The sums of one person."""
+    job = UnitsJob(RegressionRows(CENTRE), plan, P, True)
+    return job.over([one_person(rows.copy())]).sums
+
+
+def pass_of(last, relation="replace"):
+    """A pass of 500 people whose scores have the length of the identity's."""
+    counts = np.zeros(OCTAVES)
+    counts[expand_pass.OCTAVE_ZERO + 1] = 500.0
+    return unit_pass(
+        Lengths(counts, 10.0), 0.3, 500, P, relation, float(P), last=last, scale=False, tail=500
+    )
+
+
 def query(plan, rows):
     """The joint query of one person, in units of its noise sds, as released."""
-    sums = sums_of_people([PersonPass(plan, CENTRE)], [one_person(rows.copy())])[0]
+    sums = sums_of(plan, rows)
     upper, out = np.triu_indices(P, 1), []
     for name in ("information", "meat", "spread"):
         matrix = getattr(sums, name)
@@ -325,25 +352,28 @@ def query(plan, rows):
     return np.concatenate(out)
 
 
-@pytest.mark.parametrize("k", [1, 2])
-def test_the_joint_bound_of_people_holds_and_that_of_rows_does_not(k):
+@pytest.mark.parametrize("last", [False, True])
+def test_the_joint_bound_of_people_holds_and_that_of_rows_does_not(last):
     """Scores and information of a person are not parallel: the sharper bound is for rows."""
-    moved = {}
-    for people in (True, False):
-        plan = plan_pass(LINEAR, k, 0.3, 500, P, "replace", meat=True, tail=500, people=people)
-        plan = replace(plan, people=True, weighted=True)
-        one, other = (query(plan, rows) for rows in far_apart(plan))
-        moved[people] = np.linalg.norm(one - other) / plan.mu_joint
-    assert 0.8 < moved[True] <= 1.0  # opposite scores have one meat: its share is not used
-    assert k == 1 or moved[False] > 1.02  # mutant: joint_sensitivity(people=False)
+    plan = pass_of(last)
+    one, other = (query(plan, rows) for rows in far_apart(plan))
+    moved = np.linalg.norm(one - other)
+    assert 0.8 * plan.mu_joint < moved <= plan.mu_joint
+    parts = [getattr(plan, name) for name in ("information", "meat", "spread")]
+    noise = [getattr(plan.noise, name) for name in ("information", "meat", "spread")]
+    matrices = sum((R * R / sd) ** 2 for R, sd in zip(parts, noise, strict=True) if R)
+    scores = (plan.clip / plan.noise.score) ** 2
+    of_rows = joint_reach(matrices, scores, "replace", P, people=False)
+    assert of_rows < joint_reach(matrices, scores, "replace", P, people=True)
+    assert not last or moved > of_rows  # mutant: joint_reach(people=False)
 
 
-@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
-def test_random_people_move_no_more_than_is_charged(k, relation):
+def test_random_people_move_no_more_than_is_charged(last, relation):
     """Seed 7, deterministic: every pair of 120 people with 1 to 50 rows of any size."""
     rng = np.random.default_rng(7)
-    plan = plan_pass(LINEAR, k, 0.3, 500, P, relation, meat=True, tail=500, people=True)
+    plan = pass_of(last, relation)
     found = [query(plan, rows) for rows in far_apart(plan)]
     for _ in range(120):
         m = int(rng.integers(1, 50))
@@ -358,26 +388,11 @@ def test_random_people_move_no_more_than_is_charged(k, relation):
     assert 0.8 * plan.mu_joint < moved <= plan.mu_joint
 
 
-@pytest.mark.parametrize("trace", [0.0, 1.0, 2.5, 30.0])
-@pytest.mark.parametrize("relation", ["replace", "add-remove"])
-def test_radii_by_the_released_trace_keep_the_charge(trace, relation):
-    """Radii and noise go together: by whatever trace, a person moves what is charged."""
-    for k in (1, 2):
-        plan = plan_pass(LINEAR, k, 0.3, 500, P, relation, meat=True, tail=500, people=True)
-        mu, plan = plan.mu_joint, plan.of_trace(trace)
-        assert plan.mu_joint == mu
-        one, other = (query(plan, rows) for rows in far_apart(plan))
-        moved = np.linalg.norm(one - other)
-        if relation != "replace":
-            moved = max(np.linalg.norm(one), np.linalg.norm(other))
-        assert 0.8 * mu < moved <= mu
-
-
 def test_a_clipped_person_has_no_ordinary_information():
-    plan = plan_pass(LINEAR, 2, 0.3, 500, P, "replace", meat=True, tail=500, people=True)
+    plan = pass_of(True)
     for score, kept in ((0.999, True), (1.001, False)):
         rows = np.array([[1.0], [0.0], [0.0], [score * plan.clip]])
-        sums = sums_of_people([PersonPass(plan, CENTRE)], [one_person(rows)])[0]
+        sums = sums_of(plan, rows)
         assert (sums.spread.any() > 0) == kept
         assert sums.information.any() and sums.meat.any()
 
@@ -385,8 +400,8 @@ def test_a_clipped_person_has_no_ordinary_information():
 def ratio_with(monkeypatch=None, module=None, name="", new=None):
     if module is not None:
         monkeypatch.setattr(module, name, new)
-        if hasattr(scoring_people, name):
-            monkeypatch.setattr(scoring_people, name, new)
+        if hasattr(expand_pass, name):
+            monkeypatch.setattr(expand_pass, name, new)
     rng = np.random.default_rng(5)
     ids, cells = base(rng)
     others = [table(*o) for o in neighbours(rng, ids, cells, most=100)]

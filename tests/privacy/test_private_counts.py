@@ -15,6 +15,12 @@ BOUNDS = {"a": (-1.0, 1.0), "b": (-2.0, 1.0), "y": (-3.0, 3.0)}
 EVENTS = {"schema": dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-2, 1), y=dp.Levels(["no", "yes"]))}
 #: Dummies alone: whether objective perturbation spends a step on centres was a rule of n.
 FACTORS = {"schema": dp.Schema(g=dp.Levels(list("pqrst")), y=dp.Levels(["no", "yes"]))}
+_AB = {"a": dp.Real(-1, 1), "b": dp.Real(-2, 1)}
+ORDERED = {"schema": dp.Schema(**_AB, g=dp.Ordered(list("pqrst")))}
+UNORDERED = {"schema": dp.Schema(**_AB, g=dp.Levels(list("pqrst")))}
+COUNTED = {"schema": dp.Schema(**_AB, y=dp.Count(9))}
+#: Verbs of one method, which they do not name.
+ONE_METHOD = {"dp_pca", "dp_polr", "dp_multinom", "dp_feols", "dp_fepois"}
 GUESS = {"n_guess": 3000}
 USER = {
     "mechanism": lambda Z, *rest: [rest[-1].normals(1)[0]],
@@ -36,6 +42,10 @@ CALLS = {
     ("dp_glm", "gptr"): ("y ~ a + b", EVENTS),
     ("dp_quantreg", "scoring"): ("y ~ a + b", GUESS),
     ("dp_mest", "scoring"): ("y ~ a + b", {**GUESS, "loss": "huber"}),
+    ("dp_polr", "scoring"): ("g ~ a + b", {**GUESS, **ORDERED}),
+    ("dp_multinom", "scoring"): ("g ~ a + b", {**GUESS, **UNORDERED}),
+    ("dp_feols", "scoring"): ("y ~ a + b | id", {**GUESS, "unit": "id"}),
+    ("dp_fepois", "scoring"): ("y ~ a + b | id", {**GUESS, **COUNTED, "unit": "id"}),
     ("dp_moments", "ssp"): ("a + b + y ~ 1", GUESS),
     ("dp_moments", "joint"): ("a + b + y ~ 1", GUESS),
     ("dp_moments", "pmt"): (
@@ -59,6 +69,7 @@ def table(n, event):
     rng = np.random.default_rng(n)
     frame = pd.DataFrame({"a": rng.uniform(-1, 1, n), "b": rng.uniform(-2, 1, n)})
     frame["g"] = np.array(list("pqrst"), dtype=object)[rng.integers(0, 5, n)]
+    frame["id"] = np.arange(n) // 2
     frame["y"] = np.where(frame.a > 0, "yes", "no").astype(object) if event else 2.0 * frame.a
     return frame
 
@@ -109,10 +120,10 @@ def test_a_fit_hands_its_planner_no_count(verb, method, monkeypatch):
     charged, call = set(), getattr(dp, verb)
     taken = inspect.signature(call).parameters
     given["formula" if "formula" in taken else "columns"] = formula
-    if verb != "dp_pca":  # its one method
+    if verb not in ONE_METHOD:
         given["test" if "test" in taken else "method"] = method
     for n in (0, 1, 200):
-        budget = dp.Budget(eps=10.0, delta=1e-3)
+        budget = dp.Budget(eps=10.0, delta=1e-3, unit=given.get("unit", "record"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPModelsWarning)
             call(data=table(n, "schema" in given), budget=budget, seed=1, **given)

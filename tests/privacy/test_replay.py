@@ -26,18 +26,27 @@ from dpmodels.models.votes.votes import PATE_STEP, answer_untested, majority, pa
 from dpmodels.privacy.gdp import agm
 from dpmodels.privacy.propose import paper_sigma
 from dpmodels.registry import methods
-from dpmodels.schema import Count, Levels, Real, Schema
+from dpmodels.schema import Count, Levels, Ordered, Real, Schema
 
 XY = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Real(-3, 3))
 EVENT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Levels(["no", "yes"]))
 COUNTS = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6))
 WEIGHED = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6), w=Real(0, 3))
 CLASSES = Schema(a=Real(-1, 1), b=Real(-2, 1), k=Levels(["u", "v"]))
+FOLLOWED = Schema(
+    a=Real(0, 12), b=Real(0, 12), y=Levels(["no", "yes"]), k=Levels(["u", "v"])
+)
+ORDERED = Schema(a=Real(-1, 1), b=Real(-2, 1), o=Ordered(["l", "m", "h"]))
 CLASSES_BOUGHT = Schema(a=Real(), k=Levels(["u", "v"]))
 TWO_CLASSES = Schema(k=Levels(["u", "v"]), k2=Levels(["u", "v"]))
 #: Designs of factors alone: added up by cell.
 CELLS = {"g": Levels(["u", "v", "w"]), "k": Levels(["u", "v"])}
 FACTORS = Schema(y=Real(-3, 3), **CELLS)
+#: A factor with so many levels, and numbers beside it, that rows are cells and numbers.
+MIXED = Schema(
+    y=Real(-3, 3), a=Real(-1, 1), b=Real(-2, 1), g=Levels([f"g{i:02d}" for i in range(13)])
+)
+WEIGHED_CELLS = Schema(a=Real(-1, 1), b=Real(-2, 1), w=Real(0, 3), **CELLS)
 FACTORS_EVENT = Schema(y=Levels(["no", "yes"]), **CELLS)
 FACTORS_COUNT = Schema(y=Count(6), w=Real(0, 3), b=Real(-2, 1), **CELLS)
 BOUGHT = Schema(a=Real(), b=Real(-2, 1), y=Real(-3, 3))
@@ -164,6 +173,11 @@ CASES = [
     *both_guessed("dp_ols", "ssp", "y ~ a*b + I(a**2) + I(b**2)", eps=30.0, table="uniform"),
     *both_guessed("dp_ols", "ssp", n=60, eps=4e4, table="zeros"),
     *both_guessed("dp_ols", "ssp", "y ~ g * k", FACTORS, n=60, eps=4e4, table="zeros"),
+    Case("dp_ols", "ssp", "y ~ g + a + b", MIXED, n=240, eps=40.0, table="uniform", pairs=30),
+    Case(
+        "dp_ols", "ssp", "y ~ g + a + b", MIXED, n=240, eps=40.0, table="uniform", pairs=18,
+        relation="add-remove", n_guess=240,
+    ),
     *both_guessed("dp_ols", "pmt", public=PUBLIC, scoring=True),
     *both_guessed("dp_ols", "pmt", public=PUBLIC, scoring=False),
     *both("dp_ols", "adassp"),
@@ -251,6 +265,11 @@ CASES = [
     Case(
         "dp_mean", "ptr", "a + b ~ 1", width=0.5, **COIN | {"table": "zeros", "n": 40, "eps": 4.0}
     ),
+    Case("dp_mean", "clipped", "a + b ~ 1", WEIGHED_CELLS, weights="w"),
+    Case("dp_mean", "clipped", "a ~ 1", WEIGHED_CELLS, weights="w", inference=False),
+    Case("dp_table", "joint", "~ g * k", WEIGHED_CELLS, weights="w", pairs=30),
+    Case("dp_quantile", "tree", "~ a + b", WEIGHED_CELLS, weights="w", points=64, pairs=30),
+    Case("dp_table", "joint", "a ~ k", WEIGHED_CELLS, weights="w", pairs=30),
     Case("dp_bayes", "sums", "k ~ a + b", CLASSES),
     Case("dp_bayes", "sums", "k ~ a + b", CLASSES, variance="shared"),
     Case("dp_bayes", "eptr", "k ~ a + b", CLASSES, n=40, eps=100.0),
@@ -292,6 +311,20 @@ CASES = [
     Case("dp_quantile", "em", "a ~ 1", q=[0.1, 0.5]),
     Case("dp_quantile", "em", "~ a + b", inference=False, delta=0.0, table="uniform"),
     Case("dp_quantile", "tree", "a ~ 1", q=[0.1, 0.5], points=64),
+    # follow-up: alone, by group and stratum, as a tree, with entries
+    Case("dp_survfit", "table", "Surv(a, y) ~ 1", FOLLOWED),
+    Case("dp_survfit", "table", "Surv(a, y) ~ k + strata(I(b > 6))", FOLLOWED, breaks=3),
+    Case("dp_survfit", "table", "Surv(a, y) ~ k", FOLLOWED, breaks=40),
+    Case("dp_survfit", "table", "Surv(b, a, y) ~ k", FOLLOWED, breaks=4),
+    Case("dp_survfit", "table", "Surv(b, a, y) ~ k", FOLLOWED, breaks=40, max_episodes=3),
+    Case("dp_survdiff", "logrank", "Surv(a, y) ~ k", FOLLOWED, breaks=5),
+    # classes, whose scores reach every ball; follow-up as scores: hazards by stratum, with entries
+    *both_guessed("dp_polr", "scoring", "o ~ a + b", ORDERED, pairs=30),
+    *both_guessed("dp_multinom", "scoring", "o ~ a + b", ORDERED, pairs=30),
+    Case("dp_coxph", "scoring", "Surv(a, y) ~ b + k", FOLLOWED, pairs=30),
+    Case("dp_coxph", "scoring", "Surv(a, y) ~ b + strata(k)", FOLLOWED, pairs=30, breaks=3),
+    Case("dp_coxph", "scoring", "Surv(b, a, y) ~ k", FOLLOWED, pairs=30, breaks=40),
+    Case("dp_polr", "scoring", "o ~ a", ORDERED, pairs=30, link="cloglog"),
     Case("dp_test", "score", "a ~ 1"),
     Case("dp_test", "score", "a ~ k", CLASSES),
     Case("dp_test", "score", "~ k", CLASSES),
@@ -444,7 +477,11 @@ def test_no_step_moves_by_more_than_its_noise_is_made_for(place):
 
 
 def test_every_registered_method_is_replayed():
+    from tests.privacy.test_people import CASES as BY_PERSON
+
     listed = {(c.verb, c.method) for c in CASES}
+    # effects of people are of people alone
+    listed |= {(verb, "scoring") for verb, *_ in BY_PERSON.values() if verb.startswith("dp_fe")}
     assert listed == set(zip(methods()["verb"], methods()["method"], strict=True))
 
 

@@ -482,15 +482,31 @@ def test_no_row_leaves_its_clip_set(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_no_person_leaves_its_clip_set(name):
-    from dpmodels.scoring.people import PersonPass, sums_of_people
+    from dpmodels.scoring.expand import RegressionRows
+    from dpmodels.scoring.expand_pass import OCTAVE_ZERO, OCTAVES, UnitsJob
+    from dpmodels.scoring.expand_rules import Lengths, unit_pass
     from dpmodels.sources.people import BlockOfPeople
 
-    one, rng = wild_pass(name, PersonPass, people=True), np.random.default_rng(2)
+    counts = np.zeros(OCTAVES)
+    counts[OCTAVE_ZERO + 1] = 50.0
+    plan = unit_pass(
+        Lengths(counts, 1.0), 0.3, 50, 3, "replace", 3.0, last=True, scale=False, tail=20
+    )
+    early = unit_pass(
+        Lengths(counts, 1.0), 0.3, 50, 3, "replace", 3.0, last=False, scale=True, tail=50
+    )
+    at, rng = wild_pass(name).centre, np.random.default_rng(2)
     table = wild_rows(rng, 5)
-    for j in range(0, table.shape[1], 3):
-        block = BlockOfPeople(table[:, j : j + 3].copy(), np.array([0]), np.array([3]))
-        (sums,) = sums_of_people((one,), [block])
-        bounded(sums, one.plan)
+    for one in (plan, early):
+        job = UnitsJob(RegressionRows(at), one, 3, True, np.diag([1.0, 3.0, 0.2]))
+        for j in range(0, table.shape[1], 3):
+            block = BlockOfPeople(table[:, j : j + 3].copy(), np.array([0]), np.array([3]))
+            sums = job.over([block]).sums
+            for part in ("information", "meat", "spread"):
+                matrix = getattr(sums, part)
+                assert matrix is None or sum(int(x) ** 2 for x in matrix.ravel()) <= 2**80, part
+            assert sum(int(x) ** 2 for x in sums.score) <= 2**40
+            assert 0 <= sums.scale <= 2**20
 
 
 def test_a_row_too_short_to_scale_is_the_zero_row():

@@ -673,7 +673,7 @@ PRODUCTS = {"einsum", "norm", "dot", "vdot", "inner", "tensordot", "matmul"}
 #: from a job.
 WITH_ROWS = {
     *(dotted(f).removeprefix("dpmodels.") for f in (PACKAGE / "exact").glob("[a-z]*.py")),
-    *(f"scoring.{name}" for name in ("sums", "cells", "people", "deviance")),
+    *(f"scoring.{name}" for name in ("sums", "cells", "mixed", "expand", "expand_pass", "deviance")),
     *(f.removesuffix(".py").replace("/", ".") for f in READ_HERE if not f.startswith("api/")),
     "models.glm.newton", "models.glm.release", "models.custom.eptr", "models.mean.ptr",
 }  # fmt: skip
@@ -684,15 +684,22 @@ _KEPT = "float sums of kept rows: the certificate pays for their rounding (theor
 _CORNERS = "elements of a clip set, of tests: no row is read"
 #: Products that are no arithmetic of a row, each with its reason.
 NOT_OF_A_ROW = {
-    "exact.products._exactly": _EXACT,
-    "exact.products.cross_product": _EXACT,
+    "exact.plain._exactly": _EXACT,
+    "exact.plain.gram_by_numpy": _EXACT,
     "exact.products.weighted": _EXACT,
     "exact.bycell.gram_of": _EXACT,
+    "exact.mixed.Lattice.gram": "sums by cell, Python integers",
+    "exact.mixed.Lattice.sum": "sums by cell, Python integers",
+    "exact.mixed._weighted": _EXACT,
     "exact.bycell.sum_of": _EXACT,
     "exact.rowmap.RowMap._map": _PUBLIC,
     "exact.symmetric.floored_cholesky": _PUBLIC,
     "exact.symmetric.turned": _PUBLIC,
     "scoring.deviance.Deviance.report": _PUBLIC,
+    "scoring.sums.affine_of": _PUBLIC,
+    "scoring.expand.to_u": _PUBLIC,
+    "scoring.expand.Regression._constant": _PUBLIC,
+    "scoring.expand.Regression.curved": _PUBLIC,
     "scoring.sums.ScorePass.back": _PUBLIC,
     "models.robust.tabulated.Tabulated.start": _PUBLIC,
     "scoring.sums.ScorePass._map": _PUBLIC,
@@ -701,7 +708,6 @@ NOT_OF_A_ROW = {
     "scoring.mean_score.MeanScore._few_counts": _PUBLIC,
     "scoring.mean_score._mean_log": _PUBLIC,
     "scoring.score.Start.heard": _PUBLIC,
-    "scoring.sums.ScorePass._of_centre": _PUBLIC,
     "scoring.state.State.length": _PUBLIC,
     "scoring.state.roots": _PUBLIC,
     "models.glm.tested.estimate": _PUBLIC,
@@ -783,17 +789,23 @@ _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside exact/end.py, and why.
 NOT_AN_END = {
     "exact.bycell.gram_of": "integers, cut in two parts",
+    "exact.mixed.Lattice._parts": "public integers, cut in parts",
+    "exact.mixed._weighted": "integers, cut in two parts",
+    "exact.mixed.public_integers": "public tables of a map",
     "models.glm.lattice.lattice_sums": "a gradient on a grain of its own (theory.md 4.4)",
     "models.kernel.kernel._bins": "a weight and what is left of 1: the two add up",
-    "scoring.people.PersonPass._row_scores": "summed over a person, whose sum is ended",
-    "models.table.ranks._cells": _PLACE,
-    "models.table.sums._codes": _PLACE,
+    "scoring.expand_pass.own_scores": "summed over a unit, whose sum is ended",
+    "scoring.expand_pass.PlacesJob.over": "shares of a unit that add up to 2^20 at most",
+    "models.table.ranks.cells_of": _PLACE,
+    "models.table.sums.codes_of": _PLACE,
+    "models.weighted._of_weights": _PLACE,
     "scoring.scales._Places.over": _PLACE,
     "models.custom.gptr._rounded": _OUTPUT,
     "models.glm.tested.release": _OUTPUT,
     "models.linear.jl.release": _OUTPUT,
     "exact.sets.Ball.corners": _CORNERS,
     "exact.sets.Box.corners": _CORNERS,
+    "exact.sets.Orthant.corners": _CORNERS,
 }
 
 
@@ -816,7 +828,7 @@ def test_rows_become_integers_in_one_place(closure):
     found = rounded_rows(closure)
     ends = {k for k in found if k.startswith("exact.end.")}
     assert ends == {f"exact.end.{name}" for name in (
-        "end", "end_along", "end_of_rows", "end_of_numbers", "towards_zero")}  # fmt: skip
+        "end", "end_along", "end_of_rows", "end_of_numbers", "end_within", "towards_zero")}  # fmt: skip
     assert set(found) - ends == set(NOT_AN_END)
 
 

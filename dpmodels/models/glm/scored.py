@@ -102,14 +102,16 @@ def _clipped_counts(request: Request, design: Design) -> tuple[str, ...]:
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware robust errors."""
     family = family_of(plan.request["family"])
+    weighted = release.design.place_aside("weights") is not None
 
     def stats(part: Part) -> dict[str, float]:
-        before = part.release.before
+        before = part.before
         if family.dispersion == "alpha":
             return {"alpha": before.nuisance}
-        if family.dispersion == "free" and not family.is_event and not plan.detail.weighted:
+        people = part.inference.people  # whose meat is of sums, and tells nothing of a row
+        if family.dispersion == "free" and not family.is_event and not (people or weighted):
             # meat over information: an empty row is in neither (of weights the meat has squares)
-            over = 1.0 if part.inference.people else part.inference.variance(None)
+            over = part.inference.variance(None)
             return {"dispersion": over * before.phi / part.unit**2}
         return {}
 

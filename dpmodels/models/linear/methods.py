@@ -64,8 +64,8 @@ _VCOV = Option(
     choices=("iid", "hetero"),
     instead=dict.fromkeys(
         ("clus", "crv"),
-        'errors by cluster come with unit="person_id", the column that says whose row it is: the '
-        "guarantee is then of the cluster too",
+        'errors by cluster are vcov={"CRV1": "village"} (a row is protected), or come with '
+        'unit="person_id": the guarantee is then of the cluster too',
     ),
     other_words={
         **dict.fromkeys(
@@ -96,7 +96,7 @@ register_method(
         people=("dpmodels.models.linear.scored",),
         needs=("ranges", "two passes"),
         relations=("replace", "add-remove"),
-        accepts=("weights",),
+        accepts=("weights", "design"),
         reference=(
             "Vu and Slavkovic 2009; Dwork, Talwar, Thakurta and Zhang 2014; two stages: "
             "dpmodels/models/linear/theory.md"
@@ -160,7 +160,7 @@ register_method(
         people=("dpmodels.models.linear.pmt_scored",),
         needs=("public data", "two passes"),
         relations=("replace", "add-remove"),
-        accepts=("weights", "public"),
+        accepts=("weights", "public", "design"),
         reference=(
             f"after '{PMT_PAPER}'; joint whitening, radii and stages: "
             "dpmodels/models/linear/theory.md"

@@ -341,9 +341,11 @@ def with_public(found: Estimate, public: PublicFit | None, request: Request) -> 
         return found
     if request["combine"]:
         return combined(found, public)
-    if found.vcov_sampling is not None and found.vcov_privacy is not None:
+    # of people no residual variance is released to compare with
+    sampling, privacy = found.vcov_sampling, found.vcov_privacy
+    if "sigma" in found.stats and sampling is not None and privacy is not None:
         prior = public.covariance(float(found.stats["sigma"]) ** 2)
-        ours = float(np.sum(public.C * (found.vcov_sampling + found.vcov_privacy)))
+        ours = float(np.sum(public.C * (sampling + privacy)))
         if prior is not None and float(np.sum(public.C * prior)) < ours:
             text = (
                 "by the standard errors the public-only fit is more accurate than the private one; "

@@ -24,15 +24,12 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     return scored.plan(request, design, n, whitening_of(request, design, n))
 
 
-def _read(plan: Plan[ScoredDetail], release: Release) -> int:
-    """Return how many rows the start read; of people the released number, if it tells."""
+def _unlike(plan: Plan[ScoredDetail], release: Release) -> tuple[str, ...]:
+    """Return warnings where the start is unlike the public rows; of people none is released."""
+    if plan.request.unit is not None:
+        return ()
     detail = plan.detail
-    read = detail.guide.start(detail.rows)
-    a = release.detail.coordinates.constant
-    if plan.request.unit is None or a is None:
-        return read
-    r = release.detail.coordinates.rank
-    return max(round(float(a @ release.detail.Q[:r, :r] @ a)), read // 10)
+    return tuple(diagnostics(start_stage(plan, release), detail.guide.start(detail.rows)))
 
 
 def estimate(plan: Plan[ScoredDetail], release: Release) -> Estimate:
@@ -42,7 +39,6 @@ def estimate(plan: Plan[ScoredDetail], release: Release) -> Estimate:
     assert isinstance(model, LinearModel) and model.white is not None
     white = model.white
     found = scored.estimate(plan, release)
-    start = start_stage(plan, release)
     public = None
     if white.moments.response_scale is None:
         public = public_fit(white.moments)
@@ -54,7 +50,7 @@ def estimate(plan: Plan[ScoredDetail], release: Release) -> Estimate:
         found,
         notes=tuple(notes),
         arrays=arrays,
-        warnings=(*found.warnings, *diagnostics(start, _read(plan, release))),
+        warnings=(*found.warnings, *_unlike(plan, release)),
         stats={**found.stats, "shrinkage_of_public_moments": white.shrink},
     )
     return with_public(found, public, plan.request)

@@ -67,6 +67,11 @@ def why_not(request: Request) -> str:
             "or drop scoring="
         )
     why = _why_moments(request, asked)
+    if why and request.sample is not None:
+        raise RequestError(
+            "errors by design are of the ending by scores, the default; here the call would end "
+            f"by moments ({why}): leave that out"
+        )
     if why and request.options.get("ranges") == "uncertain":
         raise RequestError(
             f'ranges="uncertain" is of the ending by scores, and {why}: leave it out'
@@ -128,8 +133,8 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     def stats(part: Part) -> dict[str, float]:
         if release.design.scaled:  # the meat has squares of weights: the spread of no residual
             return {}
-        variance = part.inference.variance(part.constant) * part.release.before.phi
-        if part.constant is not None and not part.inference.people:
+        variance = part.inference.variance(part.constant) * part.before.phi
+        if part.constant is not None:
             variance /= _complete(part)
         return {**_r_squared(plan, release, part), "sigma": math.sqrt(variance) / part.unit}
 
@@ -156,7 +161,7 @@ def _cut(part: Part) -> float:
     square = (last.clip * 2.0 ** ((np.arange(len(bins)) - AT_CLIP + 0.5) / 2.0)) ** 2
     seen = np.where(bins > SEEN * last.noise.count, bins, 0.0)
     lost = float(np.sum(seen * np.maximum(square - last.meat**2, 0.0)))
-    return lost / last.rows / len(part.inference.d) * part.release.before.phi
+    return lost / last.rows / len(part.inference.d) * part.before.phi
 
 
 def _r_squared(plan: Plan[Any], release: Release, part: Part) -> dict[str, float]:
@@ -176,12 +181,12 @@ def _r_squared(plan: Plan[Any], release: Release, part: Part) -> dict[str, float
     t = fitted - float(fitted @ H @ a) * a  # of fitted values about their mean
     H = H - np.outer(H @ a, H @ a)
     spread = float(t @ H @ t - np.sum(H * (found.privacy + found.sampling)))
-    residual = found.variance(a) * part.release.before.phi / share
+    residual = found.variance(a) * part.before.phi / share
     steep, noisy = H @ t, H @ found.privacy
     of_fit = 4.0 * steep @ found.privacy @ steep + 2.0 * np.sum(noisy * noisy.T)
     of_fit += (part.release.last.nu / share * float(t @ t)) ** 2
     meat = last.noise.meat or last.noise.scale
-    one = meat / last.tail_rows / share * float(a @ a) * part.release.before.phi
+    one = meat / last.tail_rows / share * float(a @ a) * part.before.phi
     noise = (one**2, one**2, float(of_fit) + one**2)
     value = explained(residual, spread + residual, noise).value
     sampling = 4.0 * value * (1.0 - value) ** 2 / n

@@ -1,7 +1,7 @@
 """Methods of means, as data."""
 
 from dpmodels.models.options import BOUNDS_SHARE, positive, share
-from dpmodels.registry import Method, register_method
+from dpmodels.registry import Ending, Method, register_method
 
 register_method(
     Method(
@@ -10,6 +10,14 @@ register_method(
         foretells=True,
         title="Mean of clipped values",
         backend="dpmodels.models.mean.clipped",
+        endings=(
+            Ending(
+                "dpmodels.models.mean.weighted", "dpmodels.models.mean.weighted:why_not", "",
+                "Weighted mean of clipped values",
+            ),
+        ),
+        aside=True,
+        accepts=("weights", "design"),
         people=("dpmodels.models.mean.clipped",),
         needs=("delta > 0", "one pass"),
         privacy_se="released",

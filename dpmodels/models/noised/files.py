@@ -137,7 +137,7 @@ def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTa
     """Return the release that a file describes."""
     import pandas as pd
 
-    from dpmodels.formula.build import design_from
+    from dpmodels.formula.again import design_from
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.schema import Schema
 

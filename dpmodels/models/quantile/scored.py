@@ -59,6 +59,6 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step of every quantile to the user's units."""
 
     def stats(part: Part) -> dict[str, float]:
-        return {"sparsity": math.sqrt(part.release.before.phi) / part.unit}
+        return {"sparsity": math.sqrt(part.before.phi) / part.unit}
 
     return estimate_fit(plan, release, stats)

@@ -90,6 +90,6 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     def stats(part: Part) -> dict[str, float]:
         if plan.detail.model.raw:  # a family: its scale is not one of residuals
             return {}
-        return {"scale": math.sqrt(part.release.before.phi) / part.unit}
+        return {"scale": math.sqrt(part.before.phi) / part.unit}
 
     return estimate_fit(plan, release, stats)

@@ -16,7 +16,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.exact.rowmap import unit_rows
-from dpmodels.scoring.score import Evaluate, Score, Start
+from dpmodels.scoring.score import Beginning, Evaluate, Score, Start
 from dpmodels.scoring.state import State, roots, scaled_up
 
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ class Tabulated(Score):
             raise RequestError("the second derivative of the loss is nowhere positive")
         scale = float(omega.max())
         return cls(grid=grid, psi=psi / scale, omega=np.maximum(omega / scale, 0.0))
+
+    def begin(self, start: Beginning) -> State:
+        """Return the median of the response, and its spread."""
+        return start.state(start.middle(), nuisance=start.sd)
 
     def start(self, start: Start) -> State:
         """Return least squares; information and scale of the score at normal errors."""

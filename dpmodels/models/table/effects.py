@@ -155,7 +155,7 @@ class Effects:
             part = np.ones((1, 1))
             for j, k in zip(axes, sizes, strict=True):
                 one = np.eye(k - 1) - 1.0 / k if j in s else np.full((k - 1, k - 1), 1.0 / k**2)
-                part = np.kron(part, one)
+                part = _kronecker(part, one)
             out += self._variance[s] * part
         return out
 
@@ -262,3 +262,9 @@ def fieller(total: Array, count: Array, variance: Array, z: float) -> tuple[Arra
         low, high = (total * count - root) / lead, (total * count + root) / lead
     open_ = ~(lead > 0)
     return np.where(open_, np.nan, low), np.where(open_, np.nan, high)
+
+
+def _kronecker(a: Array, b: Array) -> Array:
+    """Return the Kronecker product of two matrices; numpy takes ten times as long to begin."""
+    (m, n), (p, q) = a.shape, b.shape
+    return np.asarray(a[:, None, :, None] * b[None, :, None, :]).reshape(m * p, n * q)

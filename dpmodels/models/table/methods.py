@@ -1,7 +1,7 @@
 """Methods of tables, quantiles and tests, as data."""
 
 from dpmodels.models.options import BOUNDS_SHARE
-from dpmodels.registry import Method, Option, register_method
+from dpmodels.registry import Ending, Method, Option, register_method
 
 register_method(
     Method(
@@ -9,6 +9,13 @@ register_method(
         verb="dp_table",
         title="Exact counts and sums, one joint release",
         backend="dpmodels.models.table.table",
+        endings=(
+            Ending(
+                "dpmodels.models.table.weighted", "dpmodels.models.table.weighted:why_not", "",
+                "Weighted counts and sums, two joint releases",
+            ),
+        ),
+        accepts=("weights", "design"),
         people=("dpmodels.models.table.table",),
         kept=True,
         needs=("one pass",),
@@ -61,6 +68,14 @@ register_method(
         verb="dp_quantile",
         title="Noisy 4-way tree of counts",
         backend="dpmodels.models.table.quantile_tree",
+        endings=(
+            Ending(
+                "dpmodels.models.table.quantile_weighted",
+                "dpmodels.models.table.quantile_weighted:why_not", "",
+                "Noisy 4-way tree of weights",
+            ),
+        ),
+        accepts=("weights", "design"),
         people=("dpmodels.models.table.quantile_tree",),
         kept=True,
         needs=("delta > 0", "one pass"),
@@ -85,6 +100,13 @@ register_method(
         verb="dp_test",
         title="Test of noisy sums",
         backend="dpmodels.models.table.testing",
+        endings=(
+            Ending(
+                "dpmodels.models.table.rao_scott", "dpmodels.models.table.rao_scott:why_not", "",
+                "Rao-Scott test of weighted sums",
+            ),
+        ),
+        accepts=("weights", "design"),
         people=("dpmodels.models.table.testing",),
         kept=True,
         needs=("delta > 0", "one pass"),

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release"]
+__all__ = [
+    "TreeDetail", "estimate", "leaves_for", "plan", "rank_sd", "read_off", "release", "tree_step",
+]  # fmt: skip
 
 #: Fewest and most leaves where the call does not say: noise is drawn for every one of them.
 LEAVES, MOST_LEAVES = 4096, 65_536
@@ -72,7 +74,8 @@ class TreeDetail(QuantileDetail):
     mu: float = 0.0
 
 
-def _step(design: Design, number: int) -> str:
+def tree_step(design: Design, number: int) -> str:
+    """Return the name of the release of a number's tree."""
     return f"tree of {design.columns[number].name}"
 
 
@@ -83,7 +86,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     part = gaussian_part(request, design.unknown)
     share = (1.0 - part.share) / len(numbers)
     mu = part.mu * math.sqrt(share)
-    steps = [*part.steps, *(Step(_step(design, j), Gaussian(mu), share=share) for j in numbers)]
+    steps = [*part.steps, *(Step(tree_step(design, j), Gaussian(mu), share=share) for j in numbers)]
     points = int(request["points"] or leaves_for(n, mu))
     return Plan.of(
         request, design, n, steps,
@@ -117,7 +120,7 @@ def release(plan: Plan[TreeDetail], ask: Ask) -> Release:
         levels = levels_for(len(grids[j]))
         statistic = Levels(levels, tree_sizes(levels), people=unit > 1)
         counts = functools.partial(_tree, j=j, total=ask.n * unit)
-        step = _step(plan.design, j)
+        step = tree_step(plan.design, j)
         values[step] = ask(step, Query(statistic, over, counts)).values
     return Release(values, plan.guarantee, design)
 
@@ -140,13 +143,13 @@ def estimate(plan: Plan[TreeDetail], release: Release) -> Estimate:
         grid = grid_for(release.design, j, detail.points)
         levels = levels_for(len(grid))
         tree = Tree(levels, 2.0 * levels / detail.mu**2)
-        leaves, missing = tree.fit(release.values[_step(plan.design, j)], float(plan.n))
+        leaves, missing = tree.fit(release.values[tree_step(plan.design, j)], float(plan.n))
         cdf = isotonic(np.cumsum(leaves))[: len(grid)]
         m = max(plan.n - float(missing), 1.0)
         mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
         q = np.array([detail.jobs[i][1] for i in mine])
         cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))
-        found[mine] = _read_off(tree, cdf, grid, cells, m, q, z, plan.request.alike)
+        found[mine] = read_off(tree, cdf, grid, cells, m, q, z, plan.request.alike)
     point, low, high, rank = found.T.copy()
     if not plan.request.inference:
         low = high = np.full(len(names), np.nan)
@@ -160,10 +163,13 @@ def estimate(plan: Plan[TreeDetail], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-def _read_off(
-    tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float, alike: int
+def read_off(
+    tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float, alike: float
 ) -> Array:
-    """Return (point, low, high, noise sd of the rank) of every quantile of one number."""
+    """Return (point, low, high, noise sd of the rank) of every quantile of one number.
+
+    ``alike``: sampling variance of a rank over that of m unrelated rows.
+    """
     last = len(grid) - 1
 
     def first(rank: Array) -> Array:

@@ -31,8 +31,19 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Rows
 
 __all__ = [
-    "GRID", "HistogramOfPeople", "QuantilePart", "fraction", "grid_for", "grid_of", "histogram",
-    "histograms", "penalties", "people_histogram", "quantile_part", "release_quantiles",
+    "GRID",
+    "HistogramOfPeople",
+    "QuantilePart",
+    "cells_of",
+    "fraction",
+    "grid_for",
+    "grid_of",
+    "histogram",
+    "histograms",
+    "penalties",
+    "people_histogram",
+    "quantile_part",
+    "release_quantiles",
 ]  # fmt: skip
 
 #: Steps of a person's mass, where its ranks are asked for.
@@ -99,7 +110,7 @@ def histogram(
     groups, points = int(np.prod([*group.values(), 1])), len(grid)
     out = np.zeros(groups * points, dtype=np.int64)
     for block in blocks:
-        cells, keep = _cells(block, number, grid, group)
+        cells, keep = cells_of(block, number, grid, group)
         out += np.bincount(cells[keep], minlength=out.size)
     return out.reshape(groups, points)
 
@@ -122,7 +133,7 @@ def _at_grids(
     return tuple(out)
 
 
-def _cells(
+def cells_of(
     block: Array, number: int, grid: Array, group: Mapping[int, int]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return the cell (group, point) of every row, and which have a value."""
@@ -154,7 +165,7 @@ class HistogramOfPeople:
         out, people = np.zeros(size, dtype=np.int64), 0
         for block in blocks:
             people += len(block.counts)
-            cells, keep = _cells(block.rows, self.number, self.grid, self.group)
+            cells, keep = cells_of(block.rows, self.number, self.grid, self.group)
             person = np.repeat(np.arange(len(block.counts)), block.counts)
             mass = np.full(len(cells), self.unit, dtype=np.int64)
             where, share = shares(

@@ -10,7 +10,7 @@ replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from dpmodels.sources.people import BlockOfPeople
 
 __all__ = [
-    "COUNT", "SQUARE", "TOTAL", "TableOfPeople", "TablePass", "masses", "spread_out", "statistics",
-    "table_of_people",
+    "COUNT", "SQUARE", "TOTAL", "TableOfPeople", "TablePass", "codes_of", "masses", "placed",
+    "spread_out", "statistics", "table_of_people",
 ]  # fmt: skip
 
 #: N, T and Q of the four cells of a number's axis.
@@ -112,7 +112,7 @@ def _opened(
     with np.errstate(all="ignore"):
         unit = {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
         mass = {b.number: masses(unit[b.number]) for b in layout.blocks if b.number >= 0}
-    return _codes(layout, cells, unit), mass
+    return codes_of(layout, cells, unit), mass
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ def _entries(
     return np.concatenate(places), mass.ravel().astype(np.int64)
 
 
-def _codes(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Codes]:
+def codes_of(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Codes]:
     """Return the code of each row along each axis; 0 along the axis of a number."""
     out = []
     for axis in layout.axes:
@@ -189,21 +189,35 @@ def _codes(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Code
     return out
 
 
-def _add(
-    layout: Layout, block: Block, codes: list[Codes], mass: Array | None,
-    total: npt.NDArray[np.int64],
-) -> None:  # fmt: skip
-    """Add the rows of a buffer to a table."""
+def placed(
+    layout: Layout, block: Block, codes: list[Codes], mass: Array | None, whole: Array | None
+) -> Iterator[tuple[Codes, Array | None]]:
+    """Yield (cell of each row, its mass there): once, or four times for a number.
+
+    ``whole``: the mass of rows where the table is of counts alone; None: a unit each.
+    """
     place: Codes = np.zeros(len(codes[0]), dtype=np.intp)
     stride = 1
     for j in block.axes:
         place = place * layout.axes[j].size + codes[j]
     if mass is None:
-        total += np.bincount(place, minlength=total.size) * int(STEPS)
+        yield place, whole
         return
     number = block.axes.index(layout.number_axis(block.number))
     for j in block.axes[number + 1 :]:
         stride *= layout.axes[j].size
     for e, part in enumerate(mass):
-        sums = np.bincount(place + e * stride, weights=part, minlength=total.size)
+        yield place + e * stride, part
+
+
+def _add(
+    layout: Layout, block: Block, codes: list[Codes], mass: Array | None,
+    total: npt.NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add the rows of a buffer to a table."""
+    for place, part in placed(layout, block, codes, mass, None):
+        if part is None:
+            total += np.bincount(place, minlength=total.size) * int(STEPS)
+            continue
+        sums = np.bincount(place, weights=part, minlength=total.size)
         total += sums.astype(np.int64)

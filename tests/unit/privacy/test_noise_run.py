@@ -10,6 +10,7 @@ import pytest
 from scipy.special import chdtrc, erf, ndtr
 
 from dpmodels.errors import PrivacyBugError
+from dpmodels.privacy import run as run_module
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 from dpmodels.privacy.noise import ExactNoise, SeededNoise, make_noise
 from dpmodels.privacy.run import ROUND_UP, Run, tail_margin
@@ -320,3 +321,40 @@ def test_behind_a_coin_rounding_is_paid_by_the_noise(wide):
     grid = sd * (1.0 + 2.0**-20) * 2.0**-50
     real_sd = math.sqrt(noise.sigma2) * grid
     assert moved + math.sqrt(k) * grid <= sensitivity * real_sd / sd / ROUND_UP
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_sums_of_64_bits_are_those_of_python_integers(private, monkeypatch):
+    """The same draws in the same order, and sums rounded once, whichever way they are added."""
+    rng = np.random.default_rng(5)
+    values = np.array(rng.integers(-(1 << 60), 1 << 60, 200), dtype=object)
+    weights = rng.choice([0.5, 1.0, 2.0**0.5], 200)
+    source = ExactNoise()
+    drawn = []
+
+    class Kept:
+        """Hands out the draws of the first run again."""
+
+        private = True
+
+        def discrete_gaussians(self, variances, sizes):
+            if not drawn:
+                drawn.append(source.discrete_gaussians(variances, sizes))
+            return drawn[0]
+
+    def released():
+        noise = Kept() if private else SeededNoise(3)
+        run = Run((Step("a", Gaussian(1.0)),), noise)
+        return run.gaussian("a", values, 2.0**31 / 3.0, weights=weights, unit=0.7)
+
+    fast = released()
+    monkeypatch.setattr(run_module, "_FITS", 0)  # none fits
+    assert np.array_equal(fast, released())
+
+
+def test_large_sums_are_added_as_python_integers():
+    """Beyond 2^61 nothing is added in 64 bits."""
+    values = np.array([1 << 62, -(1 << 200), 0], dtype=object)
+    run = Run((Step("a", Gaussian(1.0)),), SeededNoise(3))
+    found = run.gaussian("a", values, 2.0**30)
+    assert np.allclose(found, [2.0**62, -(2.0**200), 0.0], atol=2.0**34)

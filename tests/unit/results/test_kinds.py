@@ -24,6 +24,7 @@ SCHEMA = dp.Schema(
     x=dp.Real(-1, 1), z=dp.Real(0, 2), y=dp.Real(-4, 6), g=dp.Levels(["a", "b", "c"]),
     e=dp.Binary(),
 )  # fmt: skip
+ORDERED = SCHEMA.update({"g": dp.Ordered(["a", "b", "c"])})
 CALL = {"eps": 2.0, "delta": 1e-6, "schema": SCHEMA, "seed": 1}
 
 
@@ -33,6 +34,7 @@ def table(n=3000, seed=0):
         "x": rng.uniform(-1, 1, n), "z": rng.uniform(0, 2, n), "g": rng.choice(list("abc"), n),
     })  # fmt: skip
     d["y"] = 1 + d["x"] + 0.5 * (d["g"] == "b") + rng.normal(0, 0.5, n)
+    d["id"] = np.arange(n) // 3
     d["e"] = (rng.uniform(size=n) < 1 / (1 + np.exp(1 - d["x"]))).astype(int)
     return d
 
@@ -57,6 +59,13 @@ def made():
             "means": dp.dp_table("y ~ g", d, **CALL),
             "dp_quantile": dp.dp_quantile("y", d, q=[0.1, 0.5], **CALL),
             "dp_test": dp.dp_test("y ~ g", d, **CALL),
+            "dp_survfit": dp.dp_survfit("Surv(z, e) ~ g", d, **CALL),
+            "dp_survdiff": dp.dp_survdiff("Surv(z, e) ~ g", d, **CALL),
+            "dp_coxph": dp.dp_coxph("Surv(z, e) ~ x + g", d, **CALL),
+            "dp_polr": dp.dp_polr("g ~ x + z", d, **{**CALL, "schema": ORDERED}),
+            "dp_multinom": dp.dp_multinom("g ~ x + z", d, **CALL),
+            "dp_feols": dp.dp_feols("y ~ x + z | id", d, unit="id", **CALL),
+            "dp_fepois": dp.dp_fepois("e ~ x | id", d, unit="id", **CALL),
             "dp_bayes": dp.dp_bayes("g ~ x + z", d, **CALL),
             "dp_npreg": dp.dp_npreg("y ~ x", d, **CALL),
             "dp_pca": dp.dp_pca("x + z", d, **CALL),
@@ -81,7 +90,9 @@ KINDS = {
     "dp_mest": "Regression", "dp_quantreg": "QuantileRegression", "dp_mean": "Averages",
     "dp_moments": "Moments", "dp_table": "Tabulation", "dp_quantile": "Quantiles",
     "dp_test": "TestResult", "dp_bayes": "Classifier", "dp_npreg": "Curve", "dp_pca": "Components",
-    "dp_eptr": "Estimates", "dp_gptr": "Estimates",
+    "dp_eptr": "Estimates", "dp_gptr": "Estimates", "dp_survfit": "SurvivalCurves",
+    "dp_survdiff": "TestResult", "dp_coxph": "Hazards", "dp_polr": "OrderedChoice",
+    "dp_multinom": "Choice", "dp_feols": "Effects", "dp_fepois": "Effects",
 }  # fmt: skip
 
 
@@ -125,6 +136,9 @@ def test_what_makes_no_sense_is_not_there(made):
         ("dp_test", ("predict", "emmeans", "avg_slopes")),
         ("dp_moments", ("pvalues", "predict", "score")),
         ("dp_quantreg", ("score", "diagnose", "vif", "lasso_path")),
+        ("dp_coxph", ("vif", "avg_slopes", "emmeans", "score", "zeta")),
+        ("dp_feols", ("vif", "avg_slopes", "emmeans", "score", "hazard_ratios")),
+        ("dp_multinom", ("zeta", "score", "emmeans")),
         ("dp_glm", ("vif", "lasso_path", "crosstab")),
     ):
         for attribute in absent:
@@ -144,7 +158,8 @@ def test_every_result_is_shown_drawn_and_saved(made, tmp_path):
     for name, one in made.items():
         assert not [n for n in EVERY if n not in dir(one)], name
         frame = one.tidy()
-        assert len(frame) and "term" in frame.columns, name
+        # a row of a curve is a time, as in R's broom
+        assert len(frame) and ("time" if name == "dp_survfit" else "term") in frame.columns, name
         assert str(one.summary()).strip() and one.to_html().startswith("<"), name
         assert "tabular" in one.to_latex() or name in BARE, name
         assert one.to_markdown().strip()

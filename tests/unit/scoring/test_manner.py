@@ -44,14 +44,13 @@ def flat(p, phi=1.0):
 
 
 def test_which_manner():
-    """Least squares: many from 6 columns on; means: from 10; people and bounded scores are tame."""
-    kinds = {"averages": True, "of_mean": False, "people": False}
+    """Least squares: many from 6 columns on; means: from 10; bounded scores are tame."""
+    kinds = {"averages": True, "of_mean": False}
     assert manner_of(5, **kinds) is LEAST_SQUARES
     assert manner_of(6, **kinds) is WIDE_LEAST_SQUARES
-    mean = {"averages": False, "of_mean": True, "people": False}
+    mean = {"averages": False, "of_mean": True}
     assert manner_of(9, **mean) is FEW and manner_of(10, **mean) is MANY
-    assert manner_of(20, averages=False, of_mean=False, people=False) is TAME
-    assert manner_of(20, **{**kinds, "people": True}) is TAME
+    assert manner_of(20, averages=False, of_mean=False) is TAME
 
 
 def test_shares_of_many_columns():

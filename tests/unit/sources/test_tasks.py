@@ -121,6 +121,8 @@ TABLES = {
     "tree": lambda d, kw: dp.dp_quantile("y", d, q=[0.1, 0.5], method="tree", **kw),
     "correlation": lambda d, kw: dp.dp_test("y ~ x", d, **kw),
     "groups": lambda d, kw: dp.dp_test("y ~ g", d, **kw),
+    "survival": lambda d, kw: dp.dp_survfit("Surv(abs(x), y > 0) ~ g", d, **kw),
+    "entries": lambda d, kw: dp.dp_survdiff("Surv(abs(x) / 2, abs(x), y > 0) ~ g", d, **kw),
 }
 
 

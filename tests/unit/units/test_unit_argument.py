@@ -279,6 +279,8 @@ INTERLEAVED = {
     "dp_table": ("~ g", {}),
     "dp_quantile": ("~ x", {"q": 0.5}),
     "dp_test": ("x ~ g", {}),
+    "dp_survfit": ("Surv(abs(x), y > 1) ~ g", {}),
+    "dp_survdiff": ("Surv(abs(x) / 2, abs(x), y > 1) ~ g", {}),
     "dp_moments": ("x + y", {}),
     "dp_mean": ("x", {}),
 }

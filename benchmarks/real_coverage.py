@@ -3,7 +3,7 @@
 Designs: the covariates of four data sets, all rows, ranges rounded outwards; response = X beta +
 normal errors with the beta and sd of least squares. Constants frozen before these were looked at.
 
-    python benchmarks/coverage.py [--reps 40] [--out benchmarks/results/coverage.md]
+    python benchmarks/real_coverage.py [--reps 40] [--out benchmarks/results/coverage.md]
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def main():
     lines = [
         "# Coverage of 95 % intervals on real designs with simulated errors",
         "",
-        f"`python benchmarks/coverage.py --reps {args.reps}`, seeded, delta = 1e-6. Coverage over "
+        f"`python benchmarks/real_coverage.py --reps {args.reps}`, seeded, delta = 1e-6. Coverage over "
         "the coefficients that have an interval; lowest coefficient (of those with one in at least "
         "half of the replications); share of intervals given: where noise dominates a direction, "
         "coefficients that the release does not determine get none; fits that failed (a level "

@@ -1,0 +1,222 @@
+"""``dp_feols``, ``dp_fepois``: regressions with an effect of every person, by own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.api.fitting import fit_formula
+from dpmodels.api.on_release import REQUIRED
+from dpmodels.errors import RequestError, shown
+
+if TYPE_CHECKING:
+    from dpmodels.results import Fit
+    from dpmodels.schema import Schema
+
+__all__ = ["dp_feols", "dp_fepois", "plan_arguments", "without_effects"]
+
+
+def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str]:
+    """Return the formula whose other effects are factors, and the unit, of ``y ~ x | id + year``.
+
+    Parameters
+    ----------
+    verb : str
+    formula : str
+    unit : str or None
+    """
+    if not isinstance(formula, str) or formula.count("|") != 1:
+        raise RequestError(
+            f'{verb} takes the effects after one "|", as in {verb}("y ~ x | id + year", data, '
+            f'unit="id"); got {shown(formula)}'
+        )
+    model, effects = (part.strip() for part in formula.split("|"))
+    names = [name.strip() for name in effects.split("+")]
+    if not all(names):
+        raise RequestError(f'{verb}: nothing stands after "|" in {shown(formula)}')
+    first, *others = names
+    if unit is None:
+        raise RequestError(
+            f"{verb} takes the effects of people off by their own rows, and protects people with "
+            f'all rows: give unit="{first.split("^")[0]}"'
+        )
+    if unit not in first.split("^"):
+        raise RequestError(
+            f"{verb}: the first effect is {first!r} and the unit is {unit!r}. Only effects of the "
+            f'unit can be taken off by own rows: "{model} | {unit} + {first}" makes {first} a '
+            f'factor (declare its levels), or unit="{first}" protects it as a whole'
+        )
+    if first != unit:
+        raise RequestError(
+            f"{verb}: effects of spells within a person ({first}) are not offered: write "
+            f'"| {unit}", or make the spell a column of its own and the unit'
+        )
+    if "~" not in model or not model.split("~")[1].strip() or model.split("~")[1].strip() == "1":
+        raise RequestError(f"{verb} needs a predictor: y ~ x | {unit}")
+    terms = [_factor(name) for name in others]
+    return " + ".join([model, *terms]), unit
+
+
+def _factor(name: str) -> str:
+    """Return a further effect as a term: a factor with declared levels, or a call as it is."""
+    return f"C({name})" if name.replace("_", "").isalnum() else name
+
+
+def plan_arguments(
+    formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
+) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
+    """Return what a plan of ``"y ~ x | id + year"`` goes by."""
+    text, unit = without_effects("dp.plan", formula, options.get("unit"))
+    return text, method, {**options, "unit": unit}, ()
+
+
+#: What fixest and other packages take and is not offered: what to do instead.
+_NOT_HERE = {
+    "vcov": "errors are clustered by the unit, always",
+    "cluster": "errors are clustered by the unit, always",
+    "re": "random intercepts are not offered yet: effects of people (| id) hold without them",
+}
+
+
+def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **call: Any) -> Fit:
+    from dpmodels.results import Fit
+
+    for name, why in _NOT_HERE.items():
+        if name in call["options"]:
+            raise RequestError(f"{verb} takes no {name}=: {why}")
+    text, unit = without_effects(verb, formula, unit)
+    fit = fit_formula(
+        verb, text, data, method=None, default="scoring", unit=unit, **call
+    )
+    record = fit._record
+    typed = replace(record, call=replace(record.call, formula=formula))
+    return Fit._of(typed)
+
+
+def dp_feols(
+    formula: str,
+    data: Any,
+    *,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    unit: str | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Fit:
+    """Fit a linear model with effects of people with differential privacy (fixest's ``feols``).
+
+    Parameters
+    ----------
+    formula : str
+        ``"y ~ x | id"``, ``"y ~ x | id + year"``. The first effect is the unit: y and x are
+        demeaned by its own rows. Further effects are factors and need declared levels; each of
+        their coefficients costs, so that a smooth of time, ``y ~ x + ns(year, 3) | id``, may say
+        as much.
+    unit : str
+        The column of the first effect: whose row it is. A person is protected with all rows.
+    data, eps, delta, schema, bounds, budget, seed, progress
+        As in :func:`dpmodels.dp_ols`.
+    **options
+        ``units=, rows_per_unit=, subset=, level=, relation=, split=``.
+
+    Returns
+    -------
+    Fit
+        Coefficients within people, errors clustered by person.
+
+    Notes
+    -----
+    What is constant in a person is not determined; whether a column is, is private, so nothing is
+    dropped. People with one row add nothing.
+
+    Privacy
+    -------
+    Unit: one person with all rows, whatever their number. Neighbours: replace all rows of one
+    person, the number of people public (or ``relation=``). Charged: (eps, delta), before noise is
+    drawn. Public: formula, declared ranges and levels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> rng = np.random.default_rng(1)
+    >>> who = np.repeat(np.arange(6000), 4)
+    >>> x = rng.uniform(-1, 1, 24000)
+    >>> y = rng.normal(size=6000)[who] + 0.5 * x + rng.normal(size=24000)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_feols("y ~ x | id", {"id": who, "x": x, "y": y}, unit="id", eps=1,
+    ...                       delta=1e-6, bounds={"y": (-6, 6), "x": (-1, 1)}, seed=1)
+    >>> bool(0.4 < fit.params["x"] < 0.6)
+    True
+    """
+    return _fit(
+        "dp_feols", formula, data, unit=unit, schema=schema, eps=eps, delta=delta, bounds=bounds,
+        budget=budget, seed=seed, progress=progress, options=options,
+    )  # fmt: skip
+
+
+def dp_fepois(
+    formula: str,
+    data: Any,
+    *,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    unit: str | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Fit:
+    """Fit Poisson counts with effects of people with differential privacy (fixest's ``fepois``).
+
+    Parameters
+    ----------
+    formula : str
+        ``"visits ~ x | id"``, as in :func:`dp_feols`; counts are declared, for example
+        ``bounds={"visits": (0, 50)}`` or ``dp.Count(50)``.
+    unit, data, eps, delta, schema, bounds, budget, seed, progress, **options
+        As in :func:`dp_feols`.
+
+    Returns
+    -------
+    Fit
+        Log rate ratios within people, errors clustered by person.
+
+    Notes
+    -----
+    Given its total, a person's counts are multinomial over its own rows: the conditional
+    likelihood, which equals dummies for every person. People without events add nothing.
+
+    Privacy
+    -------
+    As :func:`dp_feols`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> rng = np.random.default_rng(1)
+    >>> who = np.repeat(np.arange(6000), 4)
+    >>> x = rng.uniform(-1, 1, 24000)
+    >>> y = rng.poisson(np.exp(0.5 * rng.normal(size=6000)[who] + 0.5 * x)) * 1.0
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_fepois("y ~ x | id", {"id": who, "x": x, "y": y}, unit="id", eps=2,
+    ...                        delta=1e-6, schema={"y": dp.Count(20), "x": (-1, 1)}, seed=1)
+    >>> bool(0.35 < fit.params["x"] < 0.65)
+    True
+    """
+    return _fit(
+        "dp_fepois", formula, data, unit=unit, schema=schema, eps=eps, delta=delta, bounds=bounds,
+        budget=budget, seed=seed, progress=progress, options=options,
+    )  # fmt: skip

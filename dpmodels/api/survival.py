@@ -1,0 +1,299 @@
+"""``dp_survfit``, ``dp_survdiff``, ``dp_coxph``: curves by group, log-rank, hazards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.api.fitting import fit_formula
+from dpmodels.api.on_release import REQUIRED
+from dpmodels.errors import RequestError
+
+if TYPE_CHECKING:
+    from dpmodels.results import Fit
+    from dpmodels.schema import Schema
+
+__all__ = ["dp_coxph", "dp_survdiff", "dp_survfit", "survdiff_of"]
+
+
+def dp_survfit(
+    formula: str,
+    data: Any,
+    *,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    times: Any = None,
+    breaks: Any = None,
+    conf_type: str = "log-log",
+    method: str | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Fit:
+    """Release Kaplan-Meier curves by group with differential privacy.
+
+    Parameters
+    ----------
+    formula : str
+        ``"Surv(time, event) ~ 1"``, ``"Surv(time, event) ~ arm"``, ``"... ~ arm + strata(site)"``;
+        ``"Surv(start, stop, event) ~ arm"`` for delayed entry. The event is 0 or 1, the second of
+        two declared levels, or a comparison: ``Surv(time, status == "dead")``.
+    data, eps, delta, schema, bounds, budget, seed, progress
+        As in :func:`dpmodels.dp_ols`. Groups need declared levels, the time a declared range
+        (``bounds={"time": (0, 60)}``) or ``times=``: its longest value is private.
+    times : list of float, optional
+        Public times at which survival is wanted; the ends of the intervals.
+    breaks : int or list of float, optional
+        Equal intervals of the declared range, 16 by default; a list is ``times=``. More than 32
+        are released as a binary tree.
+    conf_type : {"log-log", "log", "plain"}
+        Scale on which intervals are symmetric. R's default is "log"; "log-log" covers better.
+    **options
+        ``unit="person_id"``: each person counts once, by the share of own rows; of
+        ``Surv(start, stop, event)`` by all own episodes, of which ``max_episodes=k`` count whole
+        (1 by default; the noise grows with the root of k). ``subset=``, ``level=``.
+
+    Returns
+    -------
+    Fit
+        ``fit.summary()``, ``fit.tidy()``, ``fit.plot()``, ``fit.quantile(0.5)``, ``fit.rmst(24)``,
+        ``fit.at([12])``, ``fit.difference([12])``, ``fit.risk_table()``, ``fit.survdiff()``: all
+        of one release.
+
+    Notes
+    -----
+    Events are counted in (a, b], censorings in [a, b), those censored within an interval by half.
+    Who is followed to the last break is at risk throughout. A row with a missing or negative time,
+    another event code, or ``start >= stop`` counts as nothing, silently.
+
+    Privacy
+    -------
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public. Charged: (eps, delta), before noise is drawn. Numbers at risk, events and how many rows
+    make no sense are private, and released with noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> rng = np.random.default_rng(1)
+    >>> dies, leaves = rng.exponential(10, 5000), rng.uniform(4, 20, 5000)
+    >>> table = {"time": np.minimum(dies, leaves), "dead": (dies <= leaves) * 1.0}
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_survfit("Surv(time, dead) ~ 1", table, eps=1, delta=1e-6,
+    ...                         bounds={"time": (0, 12)}, seed=1)
+    >>> bool(fit.quantile(0.5)["estimate"].between(6, 8).all())
+    True
+    """
+    return fit_formula(
+        "dp_survfit", formula, data, eps=eps, delta=delta, method=method, default="table",
+        schema=schema, bounds=bounds, budget=budget, seed=seed, progress=progress, times=times,
+        breaks=breaks, conf_type=conf_type, options=options,
+    )  # fmt: skip
+
+
+def dp_survdiff(
+    formula: str,
+    data: Any,
+    *,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    times: Any = None,
+    breaks: Any = None,
+    method: str | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Fit:
+    """Test whether survival differs between groups with differential privacy: log-rank.
+
+    Parameters
+    ----------
+    formula : str
+        ``"Surv(time, event) ~ arm"``, ``"Surv(time, event) ~ arm + strata(site)"``.
+    data : table
+        As in :func:`dpmodels.dp_survfit`. Or a curve that ``dp_survfit`` released: the test of its
+        groups, at no further cost, which is also ``fit.survdiff()``.
+    eps, delta, times, breaks, schema, bounds, budget, seed, progress
+        As in :func:`dpmodels.dp_survfit`.
+    **options
+        As in :func:`dpmodels.dp_survfit`: ``unit=``, ``max_episodes=``, ``subset=``.
+
+    Returns
+    -------
+    Fit
+        ``fit.pvalue``, ``fit.statistic``, ``fit.summary()``, ``fit.tidy()``.
+
+    Notes
+    -----
+    The exact variance of the noise of observed less expected events is added to the variance of
+    the test, so that its level is kept.
+
+    Privacy
+    -------
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public. Charged: (eps, delta), before noise is drawn; of a released curve nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> rng = np.random.default_rng(1)
+    >>> arm = rng.choice(["a", "b"], 5000)
+    >>> dies = rng.exponential(np.where(arm == "a", 10.0, 14.0))
+    >>> table = {"time": np.minimum(dies, 15.0), "dead": (dies <= 15.0) * 1.0, "arm": arm}
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_survdiff("Surv(time, dead) ~ arm", table, eps=1, delta=1e-6, seed=1,
+    ...                          schema={"arm": dp.Levels(["a", "b"])}, bounds={"time": (0, 15)})
+    >>> fit.pvalue < 0.001
+    True
+    """
+    if getattr(data, "model", None) == "dp_survfit" and hasattr(data, "_record"):
+        given = {"times": times, "breaks": breaks, "method": method, "schema": schema,
+                 "bounds": bounds, "budget": budget, "seed": seed}  # fmt: skip
+        asked = [name for name, value in given.items() if value is not None] + list(options)
+        asked += [k for k, v in (("eps", eps), ("delta", delta)) if v is not REQUIRED]
+        if asked:
+            raise RequestError(
+                f"{', '.join(asked)} must not be given with a released curve: it was paid for when "
+                "it was released"
+            )
+        if formula != data.formula:
+            raise RequestError(
+                f'the curve is of "{data.formula}", and the test is of its groups: write the same '
+                "formula, or fit.survdiff()"
+            )
+        return survdiff_of(data)
+    return fit_formula(
+        "dp_survdiff", formula, data, eps=eps, delta=delta, method=method, default="logrank",
+        schema=schema, bounds=bounds, budget=budget, seed=seed, progress=progress, times=times,
+        breaks=breaks, options=options,
+    )  # fmt: skip
+
+
+def survdiff_of(fit: Any) -> Fit:
+    """Return the log-rank test of the groups of a released curve.
+
+    Privacy
+    -------
+    Post-processing: reads no row, charges nothing. The test states the guarantee of the curve.
+    """
+    from dpmodels.api.building import build_request
+    from dpmodels.models.survival.logrank import logrank
+    from dpmodels.models.survival.show import curves_from
+    from dpmodels.models.survival.survdiff import estimate_of
+    from dpmodels.planning import Plan
+    from dpmodels.registry import Method
+    from dpmodels.release import Release
+    from dpmodels.results import Fit
+
+    record = fit._record
+    found = curves_from(record)
+    layout = found[0].layout
+    if len(layout.groups) < 2:
+        raise RequestError(
+            f'"{fit.formula}" has one group, and a test compares several: Surv(time, event) ~ group'
+        )
+    options = {k: record.call.options.get(k) for k in ("times", "breaks", "max_episodes")}
+    call = build_request(
+        "dp_survdiff", fit.formula, eps=fit.privacy.eps, delta=fit.privacy.delta, method="logrank",
+        kinds=dict.fromkeys(record.design.schema, "numeric"), attached=record.design.schema,
+        schema=None, bounds=None, public=None, inference=True, seed=None, progress=None,
+        options={k: v for k, v in options.items() if v is not None},
+    )  # fmt: skip
+    method = Method(
+        "curve", "dp_survdiff", "Log-rank test of a released curve", "", privacy_se="public"
+    )
+    request = replace(call.request, method=method, level=fit.level)
+    plan: Plan[None] = Plan(request, record.design, fit.nobs, fit.privacy.steps, fit.privacy)
+    release = Release({}, fit.privacy, record.design)
+    return Fit(plan, release, estimate_of(layout, logrank(layout, found)))
+
+
+def dp_coxph(
+    formula: str,
+    data: Any,
+    *,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    breaks: Any = None,
+    method: str | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    unit: str | None = None,
+    **options: Any,
+) -> Fit:
+    """Fit a proportional hazards model (Cox regression) with differential privacy.
+
+    Parameters
+    ----------
+    formula : str
+        ``"Surv(time, event) ~ x"``, ``"Surv(time, event) ~ x + strata(site)"``; for delayed entry
+        and predictors that change ``"Surv(start, stop, event) ~ x"`` with ``unit=``. The event is
+        0 or 1, the second of two declared levels, or a comparison.
+    data, eps, delta, schema, bounds, budget, seed, progress
+        As in :func:`dpmodels.dp_ols`. The time needs a declared range (``bounds={"time": (0,
+        60)}``): its longest value is private. Strata and factors need declared levels.
+    breaks : int or list of float, optional
+        Cells of time in which the baseline hazard is released: 13 equal ones by default.
+    unit : str, optional
+        Column that says whose row it is: a person's rows are its episodes. Of episodes that
+        overlap the one that starts first counts. None: a row is a person of its own.
+    **options
+        ``max_episodes=k``: episodes of a person that the table of the baseline holds whole;
+        ``subset=, level=, units=, split=``.
+
+    Returns
+    -------
+    Fit
+        Log hazard ratios with errors by unit; ``fit.predict(new, what="risk")``,
+        ``what="survival"`` with ``times=``, ``fit.hazard_ratios()``, ``fit.baseline()``.
+
+    Notes
+    -----
+    Person-period Poisson scores with a released hazard by cell of time as offset and 1, t, t^2 as
+    time terms of every stratum: within .02 standard errors of Cox's partial likelihood (Efron)
+    where hazards are proportional. Follow-up whose expected weight is used up is left out, by
+    predictors and released numbers alone, which is censoring that does not look at outcomes.
+
+    Privacy
+    -------
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public. Charged: (eps, delta), before noise is drawn. Public: the formula, declared ranges and
+    levels, breaks. Events, numbers at risk and times are private.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.integers(0, 2, 8000) * 1.0
+    >>> dies, leaves = rng.exponential(10 * np.exp(-0.7 * x)), rng.uniform(4, 20, 8000)
+    >>> table = {"time": np.minimum(dies, leaves), "dead": (dies <= leaves) * 1.0, "x": x}
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_coxph("Surv(time, dead) ~ x", table, eps=2, delta=1e-6,
+    ...                       bounds={"time": (0, 12), "x": (0, 1)}, seed=1)
+    >>> bool(0.5 < fit.params["x"] < 0.9)
+    True
+    """
+    return fit_formula(
+        "dp_coxph", formula, data, eps=eps, delta=delta, method=method, default="scoring",
+        schema=schema, bounds=bounds, budget=budget, seed=seed, progress=progress, unit=unit,
+        breaks=breaks, options=options,
+    )  # fmt: skip

@@ -1,0 +1,273 @@
+"""The compiled loops for products of rows, where they were built: the one module of addresses.
+
+``exact/native/rows.c`` computes what :mod:`dpmodels.exact.products` says, number for number, in
+less time. Nothing needs it: it is loaded at first use if it is there, was built from the sources
+that lie beside it, runs on this processor, and gives the integers of numpy on one hostile block;
+else numpy computes, silently. ``DPMODELS_KERNEL`` is read once a process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import PrivacyBugError, RequestError, UtilityWarning
+from dpmodels.exact.plain import (
+    ONE_BY_ONE,
+    bits_of,
+    columns_seen,
+    cut,
+    gram_by_numpy,
+    image_by_numpy,
+)
+from dpmodels.quiet import tell
+from dpmodels.sources.windows import ROW_PAD
+
+__all__ = ["Kernel", "gram_by_kernel", "image_by_kernel", "kernel", "required", "sources_number"]
+
+_NATIVE = Path(__file__).parent / "native"
+#: The library, and what it is built from.
+NAMES, SOURCES = ("_rows.so", "_rows.dll"), ("rows.c", "rows.h")
+#: Instruction sets, by the number that the library gives them.
+SETS = ("plain", "avx2", "avx512")
+_SWITCHES = ("auto", "off", "still", "need", *SETS)
+#: Rows, columns and lanes that a call may have.
+_ROWS, _COLUMNS, _ALIGNED = 8192, 4096, 64
+#: Entries of a map, and columns of a Gram matrix, up to which two lanes beat BLAS.
+_PLAIN_MAP, _PLAIN_GRAM = 144, 8
+
+_I, _P, _D = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
+#: Function -> (result, arguments), as ``rows.c`` has them (compared by a test).
+PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "dp_number": (ctypes.c_uint64, []),
+    "dp_widest": (ctypes.c_int, []),
+    "dp_need": (_I, [_I, _I]),
+    "dp_map": (ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _P, _I, _P, _I, _P, _I]),
+    "dp_map_exactly": (
+        ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _D, _D, _P, _I, _P, _I, _P, _I],
+    ),
+    "dp_gram": (ctypes.c_int, [ctypes.c_int, _I, _I, _P, _I, _P, _P, _I]),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Which path adds up rows in this process.
+
+    Attributes
+    ----------
+    compiled : bool
+    instructions : str
+        "plain", "avx2" or "avx512"; empty where numpy computes.
+    number : str
+        Of the sources that the library was built from.
+    reason : str
+        Why numpy computes.
+    """
+
+    compiled: bool
+    instructions: str = ""
+    number: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.compiled:
+            return f"compiled, {self.instructions}, {self.number}"
+        return f"numpy: {self.reason}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, eq=False)
+class _Loaded:
+    """A library that passed its tests, and how far it is held down."""
+
+    shown: Kernel
+    library: Any = None
+    set: int = 0
+
+
+def sources_number() -> int:
+    """Return what a library of the installed C sources has for a number: a hash of them."""
+    digest = hashlib.sha256()
+    for name in SOURCES:
+        digest.update((_NATIVE / name).read_bytes().replace(b"\r\n", b"\n"))
+    return int.from_bytes(digest.digest()[:8], "big")
+
+
+def kernel() -> Kernel:
+    """Say which path adds up rows: the compiled kernel, or numpy, and why.
+
+    Returns
+    -------
+    Kernel
+        Prints one line: ``compiled, avx512, 3f2a91``, or ``numpy: not built``, ``switched off``,
+        ``processor``, ``self-test failed``, ``other sources``.
+
+    Privacy
+    -------
+    Reads no data. Both paths give every row the same integers.
+    """
+    return _loaded().shown
+
+
+def required() -> None:
+    """Refuse a call where ``DPMODELS_KERNEL=need`` and numpy would compute. Reads nothing."""
+    if _switch() == "need" and not kernel().compiled:
+        raise RequestError(
+            f"DPMODELS_KERNEL=need, but rows would be added up by {kernel()}. Build the package "
+            "where there is a C compiler (pip install --no-cache-dir --force-reinstall), or leave "
+            "the variable out"
+        )
+
+
+def _switch() -> str:
+    """Return the switch: an unknown word is refused."""
+    word = os.environ.get("DPMODELS_KERNEL") or "auto"
+    if word not in _SWITCHES:
+        raise RequestError(f"DPMODELS_KERNEL takes one of {', '.join(_SWITCHES)}")
+    return word
+
+
+@functools.cache
+def _loaded() -> _Loaded:
+    """Load the library once, or say why not. Functions of the installation alone."""
+    switch = _switch()
+    if switch in ("off", "still"):
+        return _Loaded(Kernel(False, reason="switched off"))
+    path = next((p for p in (_NATIVE / name for name in NAMES) if p.is_file()), None)
+    if path is None:
+        return _Loaded(Kernel(False, reason="not built"))
+    library = _opened(path)
+    number = sources_number()
+    if library is None or library.dp_number() != number:
+        return _Loaded(Kernel(False, reason="other sources"))
+    widest = library.dp_widest()
+    held = SETS.index(switch) if switch in SETS else widest
+    if held > widest:
+        return _Loaded(Kernel(False, reason="processor"))
+    found = _Loaded(Kernel(True, SETS[held], f"{number:016x}"[:6]), library, held)
+    if not _agrees(found):
+        tell(UtilityWarning("the compiled kernel failed its self-test: numpy adds up rows"))
+        return _Loaded(Kernel(False, reason="self-test failed"))
+    return found
+
+
+def _opened(path: Path) -> Any:
+    """Return the library with its prototypes; None: it is none of ours."""
+    try:
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in PROTOTYPES.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    except (OSError, AttributeError):
+        return None
+    return library
+
+
+def _agrees(found: _Loaded) -> bool:
+    """Whether the library gives the numbers of numpy on one hostile block of 300 rows."""
+    places = np.arange(13 * 311)
+    block = np.cos(1.7 * places).reshape(13, 311)[:, 3:303]
+    block[3, ::41] = np.nan
+    block[5, 1::37] = np.inf
+    block[:, 2::53] *= 1e300
+    block[:, 4::59] *= 1e-310
+    with np.errstate(all="ignore"):
+        for rows in (5, 13):
+            matrix, part = np.triu(np.ones((rows, rows)) / 3.0), block[:rows]
+            matrix[0] = np.linspace(-3.0, 1e5, rows)
+            own = _image(found, matrix, part, (0, 0))
+            if not np.array_equal(own, image_by_numpy(matrix, part), equal_nan=True):
+                return False
+        z = (places * 48271 % 2097153 - 1048576).astype(float).reshape(13, 311)[:, 3:303]
+        return np.array_equal(_gram(found, z), gram_by_numpy(z))
+
+
+# -- calls: every length is checked here and there ------------------------------------------------
+
+
+def image_by_kernel(matrix: Array, block: Array, upper: tuple[int, int]) -> Array | None:
+    """Return ``products.mapped`` by the kernel; None: numpy computes. By shapes alone."""
+    found = _loaded()
+    k, q = matrix.shape
+    if found.library is None or (found.set == 0 and k * q > _PLAIN_MAP):
+        return None
+    return _image(found, matrix, block, upper) if _fits(k, block) and q <= _COLUMNS else None
+
+
+def gram_by_kernel(z: Array) -> Array | None:
+    """Return ``products.cross_product`` by the kernel; None: numpy computes. By shapes alone."""
+    found = _loaded()
+    if found.library is None or (found.set == 0 and len(z) > _PLAIN_GRAM):
+        return None
+    return _gram(found, z) if _fits(len(z), z) else None
+
+
+def _fits(k: int, block: Array) -> bool:
+    """Whether a block of rows is laid out as the kernel reads it."""
+    q, m = block.shape
+    apart, step = block.strides
+    return (
+        block.dtype == np.float64 and step == 8 and apart % 8 == 0 and m <= apart // 8
+        and m <= _ROWS and 1 <= q <= _COLUMNS and 1 <= k <= _COLUMNS
+        and block.flags.aligned
+    )  # fmt: skip
+
+
+def _image(found: _Loaded, matrix: Array, block: Array, upper: tuple[int, int]) -> Array:
+    (k, q), m = matrix.shape, block.shape[1]
+    out = np.empty((k, m + ROW_PAD))
+    work = _work(found, k, q)
+    behind = (_at(block), block.strides[0] // 8, _at(out), m + ROW_PAD, _at(work), len(work))
+    if k * q <= ONE_BY_ONE:
+        matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+        seen = np.array([columns_seen(i, k, q, upper) for i in range(k)], dtype=np.int64)
+        first, last = np.ascontiguousarray(seen[:, 0]), np.ascontiguousarray(seen[:, 1])
+        code = found.library.dp_map(
+            found.set, k, q, m, _at(matrix), _at(first), _at(last), *behind
+        )
+    else:
+        high, low, size, numbers = cut(matrix, bits_of(q))
+        high, low, size = (np.ascontiguousarray(a, dtype=np.float64) for a in (high, low, size))
+        code = found.library.dp_map_exactly(
+            found.set, k, q, m, _at(high), _at(low), _at(size), *numbers, *behind
+        )
+    _checked(code)
+    return out[:, :m]
+
+
+def _gram(found: _Loaded, z: Array) -> Array:
+    k, m = z.shape
+    out, work = np.empty((k, k)), _work(found, k, k)
+    code = found.library.dp_gram(
+        found.set, k, m, _at(z), z.strides[0] // 8, _at(out), _at(work), len(work)
+    )
+    _checked(code)
+    return out
+
+
+def _work(found: _Loaded, k: int, q: int) -> Array:
+    """Return doubles for a call, at an address that vectors may have."""
+    need = found.library.dp_need(k, q)
+    whole = np.empty(need + _ALIGNED // 8)
+    start = -(whole.ctypes.data // 8) % (_ALIGNED // 8)
+    return whole[start : start + need]
+
+
+def _at(array: Any) -> int:
+    """Return the address of an array, which the caller keeps."""
+    return int(array.ctypes.data)
+
+
+def _checked(code: int) -> None:
+    if code:
+        raise PrivacyBugError(f"the compiled kernel refused the lengths of a call ({code})")

@@ -1,0 +1,153 @@
+/* Products of a block of rows: the map of rows and their Gram matrix (exact/theory.md, 1.5).
+
+   Trusted code. No allocation, no static state, no input or output, no pointer that is kept: every
+   buffer is the caller's, every function is told every length and checks it before it reads
+   anything. Nothing depends on what a cell is but the numbers that are written. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __FAST_MATH__
+#error "rows must not be multiplied under -ffast-math"
+#endif
+#if !defined(__GNUC__) || __FLT_EVAL_METHOD__ != 0
+#error "this file needs vector extensions, and doubles that are doubles"
+#endif
+
+#if defined(_WIN32)
+#define PUBLIC __declspec(dllexport)
+#else
+#define PUBLIC __attribute__((visibility("default")))
+#endif
+
+#define MOST_ROWS 8192    /* of a block: sums of products of integers up to 2^20 are exact */
+#define MOST_COLUMNS 4096
+#define CHUNK 512         /* rows of a Gram matrix at once: eight columns of them fit the cache */
+#define WIDEST 8          /* doubles of the widest vector */
+
+static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to) % to; }
+
+/* the names of one instruction set: name_plain, name_avx2, name_avx512 */
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+
+#define LANES 2
+#define SET plain
+#define TARGET
+#define FMA(a, b, c) ((a) * (b) + (c))
+#include "rows.h"
+#undef LANES
+#undef SET
+#undef TARGET
+#undef FMA
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define LANES 4
+#define SET avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define FMA(a, b, c) ((vec)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
+#include "rows.h"
+#undef LANES
+#undef SET
+#undef TARGET
+#undef FMA
+
+#define LANES 8
+#define SET avx512
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl")))
+#define FMA(a, b, c) ((vec)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+#include "rows.h"
+#undef LANES
+#undef SET
+#undef TARGET
+#undef FMA
+#endif
+
+/* What this was built from, and the widest instruction set of this processor: 0, 1, 2. */
+PUBLIC uint64_t dp_number(void) { return DP_NUMBER; }
+
+PUBLIC int dp_widest(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512vl"))
+        return 2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return 1;
+#endif
+    return 0;
+}
+
+/* Doubles of work that each function needs. */
+PUBLIC int64_t dp_need(int64_t k, int64_t q)
+{
+    int64_t of_map = 2 * round_up(k, 4) * q + 4 * WIDEST * q;
+    int64_t groups = round_up(k, 4) / 4;
+    int64_t of_gram = 16 * WIDEST * (groups * (groups + 1) / 2) + 4 * CHUNK;
+    return of_map > of_gram ? of_map : of_gram;
+}
+
+static int bad(int64_t k, int64_t q, int64_t m, int64_t ld, int64_t ld_out, const void *work,
+               int64_t work_len)
+{
+    if (k < 1 || k > MOST_COLUMNS || q < 1 || q > MOST_COLUMNS)
+        return 1;
+    if (m < 0 || m > MOST_ROWS || ld < m || ld_out < m)
+        return 2;
+    if ((uintptr_t)work % 64 || work_len < dp_need(k, q))
+        return 3;
+    return 0;
+}
+
+#if defined(__x86_64__)
+#define EACH(name, ...)                                \
+    if (set == 2) JOIN(name, avx512)(__VA_ARGS__);     \
+    else if (set == 1) JOIN(name, avx2)(__VA_ARGS__);  \
+    else JOIN(name, plain)(__VA_ARGS__);
+#else
+#define EACH(name, ...) JOIN(name, plain)(__VA_ARGS__);
+#endif
+
+/* out (k, m) = matrix (k, q) times block (q, m), column after column, each product and each sum
+   rounded once. Row i sees the columns from[i] to to[i]; none where they are equal. */
+PUBLIC int dp_map(int set, int64_t k, int64_t q, int64_t m, const double *matrix,
+                  const int64_t *from, const int64_t *to, const double *block, int64_t ld,
+                  double *out, int64_t ld_out, double *work, int64_t work_len)
+{
+    int code = bad(k, q, m, ld, ld_out, work, work_len);
+    if (code || set < 0 || set > dp_widest())
+        return code ? code : 4;
+    for (int64_t i = 0; i < k; i++)
+        if (from[i] < 0 || to[i] > q || from[i] > to[i])
+            return 5;
+    EACH(map, k, q, m, matrix, from, to, block, ld, out, ld_out, work)
+    return 0;
+}
+
+/* The same of many columns by parts whose products are exact: upper (k, q), lower (k, q) of the
+   matrix, a power of two a column, and the two numbers that cut a cell. */
+PUBLIC int dp_map_exactly(int set, int64_t k, int64_t q, int64_t m, const double *upper,
+                          const double *lower, const double *size, double first, double second,
+                          const double *block, int64_t ld, double *out, int64_t ld_out,
+                          double *work, int64_t work_len)
+{
+    int code = bad(k, q, m, ld, ld_out, work, work_len);
+    if (code || set < 0 || set > dp_widest())
+        return code ? code : 4;
+    EACH(map_exactly, k, q, m, upper, lower, size, first, second, block, ld, out, ld_out, work)
+    return 0;
+}
+
+/* out (k, k) = z z', z (k, m) of integers of at most 2^20: exact in any order. */
+PUBLIC int dp_gram(int set, int64_t k, int64_t m, const double *z, int64_t ld, double *out,
+                   double *work, int64_t work_len)
+{
+    int code = bad(k, k, m, ld, ld, work, work_len);
+    if (code || set < 0 || set > dp_widest())
+        return code ? code : 4;
+    EACH(gram, k, m, z, ld, out, work)
+    return 0;
+}

@@ -1,0 +1,280 @@
+/* The loops of one instruction set; included by rows.c once for each, with LANES, SET, TARGET and
+   FMA set. Products are contracted only where they are exact. */
+
+#define vec JOIN(vec, SET)
+#define loose JOIN(loose, SET)
+#define bits JOIN(bits, SET)
+
+typedef double vec __attribute__((vector_size(8 * LANES)));
+typedef double loose __attribute__((vector_size(8 * LANES), aligned(8)));
+typedef int64_t bits __attribute__((vector_size(8 * LANES)));
+
+#define T (2 * LANES)        /* rows of a tile */
+#define ALL(x) ((x) - (vec){0})  /* a number in all lanes, as it is */
+#define LOAD(p) (*(const loose *)(p))
+
+/* Copy up to T rows of a column; zeros behind them. */
+TARGET static inline void JOIN(taken, SET)(const double *from, int64_t m, double *to)
+{
+    if (m >= T) {
+        *(vec *)to = (vec)LOAD(from);
+        *(vec *)(to + LANES) = (vec)LOAD(from + LANES);
+        return;
+    }
+    for (int64_t i = 0; i < T; i++)
+        to[i] = i < m ? from[i] : 0.0;
+}
+
+TARGET static inline void JOIN(given, SET)(vec a, vec b, int64_t m, double *to)
+{
+    if (m >= T) {
+        *(loose *)to = (loose)a;
+        *(loose *)(to + LANES) = (loose)b;
+        return;
+    }
+    double part[T] __attribute__((aligned(64)));
+    *(vec *)part = a;
+    *(vec *)(part + LANES) = b;
+    for (int64_t i = 0; i < m; i++)
+        to[i] = part[i];
+}
+
+TARGET static void JOIN(map, SET)(int64_t k, int64_t q, int64_t m, const double *matrix,
+                                  const int64_t *from, const int64_t *to, const double *block,
+                                  int64_t ld, double *out, int64_t ld_out, double *x)
+{
+    for (int64_t a = 0; a < m; a += T) {
+        for (int64_t j = 0; j < q; j++)
+            JOIN(taken, SET)(block + j * ld + a, m - a, x + j * T);
+        for (int64_t i = 0; i < k; i++) {
+            const double *row = matrix + i * q;
+            vec s = {0}, t = {0};
+            if (from[i] < to[i]) {
+                const double *p = x + from[i] * T;
+                s = *(const vec *)p * ALL(row[from[i]]);
+                t = *(const vec *)(p + LANES) * ALL(row[from[i]]);
+            }
+            for (int64_t j = from[i] + 1; j < to[i]; j++) {
+                const double *p = x + j * T;
+                vec u = *(const vec *)p * ALL(row[j]);
+                vec v = *(const vec *)(p + LANES) * ALL(row[j]);
+                s += u;
+                t += v;
+            }
+            JOIN(given, SET)(s, t, m - a, out + i * ld_out + a);
+        }
+    }
+}
+
+/* Cut the cells of a tile: hi and lo of each column, and the power of two that goes back. */
+TARGET static inline void JOIN(cut, SET)(int64_t q, const double *size, double first,
+                                         double second, double *x, vec *back)
+{
+    const bits exponent = (bits){0} + ((int64_t)2047 << 52), one = (bits){0} + ((int64_t)1 << 52);
+    const bits reflected = (bits){0} + ((int64_t)2045 << 52);
+    const bits sign = (bits){0} + INT64_MAX;
+    for (int h = 0; h < 2; h++) {
+        bits longest = {0};
+        for (int64_t j = 0; j < q; j++) {
+            double *p = x + j * 2 * T + h * LANES;
+            vec t = *(vec *)p * ALL(size[j]);
+            *(vec *)p = t;
+            bits b = (bits)t & sign; /* of positive floats the order is that of integers */
+            bits more = b > longest;
+            longest = (b & more) | (longest & ~more);
+        }
+        bits e = longest & exponent;
+        vec down = (vec)(reflected - e);
+        /* a cell that is not finite: none of its row's images is */
+        bits none = e == exponent;
+        back[h] = (vec)(((e & ~none) + one) | (none & ((bits){0} + INT64_MAX)));
+        for (int64_t j = 0; j < q; j++) {
+            double *p = x + j * 2 * T + h * LANES;
+            vec t = *(vec *)p * down;
+            vec high = (t + ALL(first)) - ALL(first);
+            t -= high;
+            t = (t + ALL(second)) - ALL(second);
+            *(vec *)p = t;
+            *(vec *)(p + T) = high;
+        }
+    }
+}
+
+/* N rows of the matrix at once: sums of small and of large products of two vectors of rows */
+#define SUMS(n) vec s##n##a = {0}, s##n##b = {0}, t##n##a = {0}, t##n##b = {0};
+#define STEP(n)                                      \
+    {                                                \
+        vec u = ALL(M[n]), l = ALL(M[4 + n]);        \
+        s##n##a = FMA(u, la, s##n##a);               \
+        s##n##b = FMA(u, lb, s##n##b);               \
+        t##n##a = FMA(u, ha, t##n##a);               \
+        t##n##b = FMA(u, hb, t##n##b);               \
+        s##n##a = FMA(l, ha, s##n##a);               \
+        s##n##b = FMA(l, hb, s##n##b);               \
+    }
+#define END(n)                                                                    \
+    if (i + n < k)                                                                \
+        JOIN(given, SET)((s##n##a + t##n##a) * back[0], (s##n##b + t##n##b) * back[1], m - a, \
+                         out + (i + n) * ld_out + a);
+
+TARGET static void JOIN(map_exactly, SET)(int64_t k, int64_t q, int64_t m, const double *upper,
+                                          const double *lower, const double *size, double first,
+                                          double second, const double *block, int64_t ld,
+                                          double *out, int64_t ld_out, double *work)
+{
+    /* the matrix by four rows: of each column four upper and four lower parts */
+    double *x = work + 2 * round_up(k, 4) * q;
+    for (int64_t i = 0; i < k; i += 4)
+        for (int64_t j = 0; j < q; j++)
+            for (int64_t n = 0; n < 4; n++) {
+                double *M = work + (i * q + 4 * j) * 2 + n;
+                M[0] = i + n < k ? upper[(i + n) * q + j] : 0.0;
+                M[4] = i + n < k ? lower[(i + n) * q + j] : 0.0;
+            }
+    for (int64_t a = 0; a < m; a += T) {
+        vec back[2];
+        for (int64_t j = 0; j < q; j++)
+            JOIN(taken, SET)(block + j * ld + a, m - a, x + j * 2 * T);
+        JOIN(cut, SET)(q, size, first, second, x, back);
+        for (int64_t i = 0; i < k; i += 4) {
+            const double *M = work + i * q * 2;
+            int64_t j = 0, end = q;
+            /* columns that these rows do not see add exact zeros: rows that are not finite are
+               told by the first, which sees all */
+            if (i) {
+                while (j < end && !M[8 * j] && !M[8 * j + 1] && !M[8 * j + 2] && !M[8 * j + 3]
+                       && !M[8 * j + 4] && !M[8 * j + 5] && !M[8 * j + 6] && !M[8 * j + 7])
+                    j++;
+            }
+            const double *p = x + j * 2 * T;
+            M += 8 * j;
+#if LANES == 8
+            SUMS(0) SUMS(1) SUMS(2) SUMS(3)
+            for (; j < end; j++, M += 8, p += 2 * T) {
+                vec la = *(const vec *)p, lb = *(const vec *)(p + LANES);
+                vec ha = *(const vec *)(p + T), hb = *(const vec *)(p + T + LANES);
+                STEP(0) STEP(1) STEP(2) STEP(3)
+            }
+            END(0) END(1) END(2) END(3)
+#else
+            const double *M0 = M, *p0 = p;
+            int64_t j0 = j;
+            {
+                SUMS(0) SUMS(1)
+                for (; j < end; j++, M += 8, p += 2 * T) {
+                    vec la = *(const vec *)p, lb = *(const vec *)(p + LANES);
+                    vec ha = *(const vec *)(p + T), hb = *(const vec *)(p + T + LANES);
+                    STEP(0) STEP(1)
+                }
+                END(0) END(1)
+            }
+            M = M0, p = p0, j = j0;
+            {
+                SUMS(2) SUMS(3)
+                for (; j < end; j++, M += 8, p += 2 * T) {
+                    vec la = *(const vec *)p, lb = *(const vec *)(p + LANES);
+                    vec ha = *(const vec *)(p + T), hb = *(const vec *)(p + T + LANES);
+                    STEP(2) STEP(3)
+                }
+                END(2) END(3)
+            }
+#endif
+        }
+    }
+}
+#undef SUMS
+#undef STEP
+#undef END
+
+/* Sixteen products of four and four columns over a chunk, added to their vectors in acc. */
+TARGET static inline void JOIN(four, SET)(const double *const *a, const double *const *b, int64_t m,
+                                          vec *acc)
+{
+#define PAIR(i, j) vec g##i##j = acc[4 * i + j];
+#define ROW(i) PAIR(i, 0) PAIR(i, 1) PAIR(i, 2) PAIR(i, 3)
+#define ADD(i, j) g##i##j = FMA(x, y##j, g##i##j);
+#define LINE(i) { vec x = (vec)LOAD(a[i] + n); ADD(i, 0) ADD(i, 1) ADD(i, 2) ADD(i, 3) }
+#define KEEP(i) acc[4 * i] = g##i##0; acc[4 * i + 1] = g##i##1; acc[4 * i + 2] = g##i##2; \
+    acc[4 * i + 3] = g##i##3;
+#if LANES == 8
+    ROW(0) ROW(1) ROW(2) ROW(3)
+    for (int64_t n = 0; n < m; n += LANES) {
+        vec y0 = (vec)LOAD(b[0] + n), y1 = (vec)LOAD(b[1] + n);
+        vec y2 = (vec)LOAD(b[2] + n), y3 = (vec)LOAD(b[3] + n);
+        LINE(0) LINE(1) LINE(2) LINE(3)
+    }
+    KEEP(0) KEEP(1) KEEP(2) KEEP(3)
+#else
+    {
+        ROW(0) ROW(1)
+        for (int64_t n = 0; n < m; n += LANES) {
+            vec y0 = (vec)LOAD(b[0] + n), y1 = (vec)LOAD(b[1] + n);
+            vec y2 = (vec)LOAD(b[2] + n), y3 = (vec)LOAD(b[3] + n);
+            LINE(0) LINE(1)
+        }
+        KEEP(0) KEEP(1)
+    }
+    {
+        ROW(2) ROW(3)
+        for (int64_t n = 0; n < m; n += LANES) {
+            vec y0 = (vec)LOAD(b[0] + n), y1 = (vec)LOAD(b[1] + n);
+            vec y2 = (vec)LOAD(b[2] + n), y3 = (vec)LOAD(b[3] + n);
+            LINE(2) LINE(3)
+        }
+        KEEP(2) KEEP(3)
+    }
+#endif
+#undef PAIR
+#undef ROW
+#undef ADD
+#undef LINE
+#undef KEEP
+}
+
+TARGET static void JOIN(gram, SET)(int64_t k, int64_t m, const double *z, int64_t ld, double *out,
+                                   double *work)
+{
+    int64_t groups = round_up(k, 4) / 4;
+    double *zeros = work;
+    vec *acc = (vec *)(work + 4 * CHUNK);
+    for (int64_t i = 0; i < CHUNK; i++)
+        zeros[i] = 0.0;
+    for (int64_t i = 0; i < 16 * (groups * (groups + 1) / 2); i++)
+        acc[i] = (vec){0};
+    int64_t whole = m - m % LANES;
+    for (int64_t at = 0; at < whole; at += CHUNK) {
+        int64_t rows = whole - at < CHUNK ? whole - at : CHUNK;
+        vec *here = acc;
+        for (int64_t i = 0; i < groups; i++)
+            for (int64_t j = 0; j <= i; j++, here += 16) {
+                const double *a[4], *b[4];
+                for (int64_t n = 0; n < 4; n++) {
+                    a[n] = 4 * i + n < k ? z + (4 * i + n) * ld + at : zeros;
+                    b[n] = 4 * j + n < k ? z + (4 * j + n) * ld + at : zeros;
+                }
+                JOIN(four, SET)(a, b, rows, here);
+            }
+    }
+    vec *here = acc;
+    for (int64_t i = 0; i < groups; i++)
+        for (int64_t j = 0; j <= i; j++, here += 16)
+            for (int64_t n = 0; n < 16; n++) {
+                int64_t r = 4 * i + n / 4, c = 4 * j + n % 4;
+                if (r >= k || c >= k)
+                    continue;
+                double sum = 0.0;
+                for (int64_t lane = 0; lane < LANES; lane++)
+                    sum += here[n][lane];
+                for (int64_t at = whole; at < m; at++)
+                    sum += z[r * ld + at] * z[c * ld + at];
+                out[r * k + c] = sum;
+                out[c * k + r] = sum;
+            }
+}
+
+#undef vec
+#undef loose
+#undef bits
+#undef T
+#undef ALL
+#undef LOAD

@@ -1,0 +1,427 @@
+"""``Surv(time, event) ~ g + strata(s)``: how long a row was followed, and how that ended.
+
+``Surv(time, event)``, ``Surv(start, stop, event)`` and ``strata(g)`` are compiled into rows of the
+block buffer; :class:`Survival` says which. The design of a table (``build_survival_cells``) has
+these rows alone, that of a regression (``build_survival_design``) has them beside its columns.
+
+A row whose follow-up makes no sense (an event that is neither of its two codes, a time that is
+missing or not positive, ``start >= stop``) has NaN as its time: it counts as nothing, whatever the
+other rows are. Negative cells are seen before the declared range clips them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import FormulaError
+from dpmodels.formula import formulaic_terms as fx
+from dpmodels.formula.build import Builder
+from dpmodels.formula.calls import compile_call
+from dpmodels.formula.cells import CellSource, as_cell
+from dpmodels.formula.columns import column_of
+from dpmodels.formula.compile import compile_factor, compile_scalar, remembered
+from dpmodels.formula.design import Survival
+from dpmodels.formula.functions import Interval
+from dpmodels.formula.nodes import Array, Cat, Env, Factor, Node, constant
+from dpmodels.formula.program import Block, Rule
+from dpmodels.formula.schema import Schema
+from dpmodels.formula.syntax import Context, parse_expression, pretty, word
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+__all__ = ["FollowUp", "build_survival_cells", "build_survival_design", "strata_codes"]
+
+_FORM = '"Surv(time, event) ~ group", or "Surv(start, stop, event) ~ group" for delayed entry'
+
+
+# -- The words: only where the builders below look for them
+
+
+@word("Surv")
+def _surv(node: ast.Call, ctx: Context) -> Factor:
+    raise ctx.fail(
+        f"Surv() stands by itself on the left of ~, in verbs of survival: {_FORM}"
+    )
+
+
+@word("strata")
+def _strata(node: ast.Call, ctx: Context) -> Factor:
+    raise ctx.fail(
+        "strata() is a term by itself on the right of ~, after Surv(): "
+        "Surv(time, event) ~ x + strata(g)"
+    )
+
+
+# -- Follow-up of a row
+
+
+@dataclass(frozen=True)
+class FollowUp:
+    """Start, end and event of a row, compiled: nodes of the formula language.
+
+    Attributes
+    ----------
+    start : Node or None
+    time, event : Node
+        Time in its declared range, NaN for a row that counts as nothing; event 0 or 1, NaN there.
+    names : (str, str, str)
+        As typed; "" where there is none.
+    """
+
+    start: Node | None
+    time: Node
+    event: Node
+    names: tuple[str, str, str]
+
+
+def _unclipped(env: Env) -> Block:
+    """Return the cells of a block before ranges clip them; no value stands for a missing one."""
+    block: Any = env  # a Block wherever rows are filled
+    return Block(block.chunk, block.m, dict.fromkeys(block.rules, Rule(None, None)), clip=False)
+
+
+def _limited(values: Array, interval: Interval) -> Array:
+    return values if interval is None else np.clip(values, interval[0], interval[1])
+
+
+def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str, str]) -> FollowUp:
+    """Return the nodes of a row's follow-up, each NaN where the row counts as nothing."""
+
+    def read(env: Env) -> tuple[Array, Array, Array]:
+        raw = _unclipped(env)
+        shape = (raw.m,)
+        stop, happened = (np.broadcast_to(n.evaluate(raw), shape) for n in (time, event))
+        ok = (stop > 0.0) & ((happened == 0.0) | (happened == 1.0))
+        if time.interval is not None:  # what comes after the declared range is not seen
+            happened = np.where(stop > time.interval[1], 0.0, happened)
+        stop, begin = _limited(stop, time.interval), np.zeros(shape)
+        if start is not None:
+            given = np.broadcast_to(start.evaluate(raw), shape)
+            begin = _limited(given, time.interval)
+            ok &= (given >= 0.0) & (begin < stop)
+        return tuple(np.where(ok, x, np.nan) for x in (begin, stop, happened))  # type: ignore[return-value]
+
+    variables = time.variables | event.variables | (start.variables if start else frozenset())
+
+    def node(which: int, interval: Interval) -> Node:
+        return Node(interval, lambda env: read(env)[which], variables)
+
+    begun = None if start is None else node(0, time.interval)
+    return FollowUp(begun, node(1, time.interval), node(2, (0.0, 1.0)), names)
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """A formula taken apart: the call on the left, ``strata()`` terms, all other terms."""
+
+    surv: str
+    strata: tuple[str, ...]
+    terms: tuple[fx.TermText, ...]
+
+
+def _is_call(text: str, name: str) -> bool:
+    return text.replace(" ", "").startswith(f"{name}(")
+
+
+class _Survival(Builder):
+    """One compilation of a formula with ``Surv()`` on the left."""
+
+    def sides(self) -> _Sides:
+        lhs = self.parsed.lhs
+        if lhs is None or len(lhs) != 1 or len(lhs[0]) != 1 or not _is_call(lhs[0][0][0], "Surv"):
+            raise FormulaError(
+                f'"{self.formula}" has no Surv() by itself on the left of "~". Write {_FORM}'
+            )
+        strata, terms = [], []
+        for term in self.parsed.rhs:
+            calls = [text for text, given in term if not given and _is_call(text, "strata")]
+            if calls and len(term) > 1:
+                raise FormulaError(
+                    f'"{self.formula}": strata() is a term by itself, and not crossed with others'
+                )
+            strata += calls
+            if not calls:
+                terms.append(term)
+        return _Sides(lhs[0][0][0], tuple(strata), tuple(terms))
+
+    def _call(self, text: str) -> tuple[ast.Call, Context]:
+        tree, quoted = parse_expression(text, self.formula)
+        if not isinstance(tree, ast.Call):
+            raise FormulaError(f'cannot read `{text}` in "{self.formula}"')
+        return tree, Context(self.formula, self.schema, text, quoted, compile_call)
+
+    def follow_up(self, text: str) -> FollowUp:
+        """Compile ``Surv(time)``, ``Surv(time, event)`` or ``Surv(start, stop, event)``."""
+        call, ctx = self._call(text)
+        given = list(call.args)
+        for keyword in call.keywords:
+            if keyword.arg != "event" or len(given) > 2:
+                raise ctx.fail(
+                    f"Surv() takes times and an event, and no {keyword.arg}=", "Write " + _FORM
+                )
+            given.append(keyword.value)
+        if not 1 <= len(given) <= 3:
+            raise ctx.fail(f"Surv() takes one to three arguments, got {len(given)}", _FORM)
+        *times, last = given if len(given) > 1 else [*given, ast.Constant(1)]
+        nodes = [self._time(t, ctx) for t in times]
+        names = tuple(pretty(t, ctx) for t in (*times, last))
+        event = self._event(last, ctx) if len(given) > 1 else constant(1.0)
+        if len(nodes) == 1:
+            return follow_up(None, nodes[0], event, ("", names[0], names[1]))
+        return follow_up(nodes[0], nodes[1], event, (names[0], names[1], names[2]))
+
+    def _time(self, tree: ast.expr, ctx: Context) -> Node:
+        node = compile_scalar(tree, ctx)
+        name = pretty(tree, ctx)
+        if node.boolean or node.constant is not None:
+            raise ctx.fail(f"{name} is no time: Surv() takes the time first, then the event", _FORM)
+        if node.interval is not None and not 0.0 <= node.interval[0] < node.interval[1]:
+            low, high = node.interval
+            raise ctx.fail(
+                f"the declared range of {name}, [{low:g}, {high:g}], holds negative times or one "
+                "alone",
+                f"A follow-up begins at 0: bounds={{{name!r}: (0, {max(high, 1.0):g})}}",
+            )
+        return node
+
+    def _event(self, tree: ast.expr, ctx: Context) -> Node:
+        """Compile the event: 0 and 1, the second of two declared levels, or a comparison."""
+        factor = compile_factor(tree, ctx)
+        name = pretty(tree, ctx)
+        fix = (
+            f"Declare {name} = dp.Binary(), or two levels of which the second is the event, "
+            f'{name} = dp.Levels(["alive", "dead"])'
+        )
+        if isinstance(factor, Cat):
+            if len(factor.levels) != 2:
+                raise ctx.fail(
+                    f"the event {name} has {len(factor.levels)} levels, not two",
+                    f"Say which is the event: Surv(..., {name} == {factor.levels[-1]!r})",
+                )
+            return Node((0.0, 1.0), _coded(factor), factor.variables)
+        if not isinstance(factor, Node):
+            raise ctx.fail(f"{name} is no event", fix)
+        if factor.interval not in (None, (0.0, 1.0)):
+            raise ctx.fail(
+                f"the event {name} has the declared range {ctx.range_of(factor.interval)}: a "
+                "number is 0 (censored) or 1 (event)",
+                f"Say which number is the event: Surv(..., {name} == {factor.interval[1]:g}); or",
+                fix,
+            )
+        return factor
+
+    def crossed(self, texts: Sequence[str], what: str) -> tuple[CellSource, ...]:
+        """Return the categories that groups or strata are made of; refuse numbers."""
+        found = []
+        for text in texts:
+            source = as_cell(text, self.factor(text), self.schema, self.formula)
+            if source.levels is None:
+                raise FormulaError(
+                    f'"{self.formula}": {text!r} is a number, and {what} are made of categories. '
+                    f"Declare its levels, {text} = dp.Levels([...]), or cut it at public points: "
+                    f"cut({text}, breaks=[...])"
+                )
+            found.append(source)
+        return tuple(found)
+
+    def strata_texts(self, calls: Sequence[str]) -> list[str]:
+        """Return the variables inside ``strata()`` calls, in order."""
+        out = []
+        for text in calls:
+            call, ctx = self._call(text)
+            if call.keywords or not call.args:
+                raise ctx.fail("strata() takes variables with declared levels, as in strata(g)")
+            out += [pretty(a, ctx).strip("`") for a in call.args]
+        return list(dict.fromkeys(out))
+
+    # -- designs ---------------------------------------------------------------------------
+    def checked(self) -> None:
+        if self.weights is not None:
+            raise FormulaError("survival verbs take no weights=: every person counts once")
+        if self.na == "impute-midpoint":
+            raise FormulaError(
+                "na='impute-midpoint' would fill in times and events: leave na= out, a row with a "
+                "missing time counts as nothing"
+            )
+
+    def cells(self) -> Design:
+        """Compile a table of groups and strata by follow-up."""
+        self.checked()
+        sides = self.sides()
+        found = self.follow_up(sides.surv)
+        texts = []
+        for term in sides.terms:
+            mine = [text for text, given in term if not given]
+            if any(_is_call(text, "offset") for text in mine):
+                raise FormulaError(f'"{self.formula}": a table of groups takes no offset()')
+            texts += mine
+        groups = self.crossed(list(dict.fromkeys(texts)), "groups")
+        strata = self.crossed(self.strata_texts(sides.strata), "strata")
+        sources = [CellSource(n, node) for n, node in _numbers(found)]
+        sources.append(CellSource(found.names[2], found.event, (0, 1)))
+        start = 0 if found.start is not None else None
+        at = len(sources)
+        place: dict[str, int | None] = {}
+        labels: dict[str, tuple[str, ...]] = {}
+        for kind, parts in (("group", groups), ("strata", strata)):
+            place[kind], labels[kind] = None, ()
+            if parts:
+                cat = _combined(parts)
+                place[kind], labels[kind] = at, tuple(cat.levels)
+                sources.append(CellSource(f"({kind})", cat, cat.levels))
+                at += 1
+        survival = Survival(
+            time=int(start is not None), event=1 + (start is not None), start=start,
+            group=place["group"], strata=place["strata"], groups=labels["group"],
+            stratas=labels["strata"], names=found.names,
+        )  # fmt: skip
+        right = tuple((j,) for j in range(len(sources)))
+        return self.cells_of(sources, (), right, survival=survival)
+
+    def regression(self) -> Design:
+        """Compile a regression: columns of the terms; start, event and stratum aside."""
+        self.checked()
+        sides = self.sides()
+        found = self.follow_up(sides.surv)
+        if any(_is_call(text, "offset") for term in sides.terms for text, _ in term):
+            raise FormulaError(f'"{self.formula}": offset() is not offered with Surv()')
+        strata = self.crossed(self.strata_texts(sides.strata), "strata")
+        products, columns, infos = self.products(sides.terms)
+        aside: dict[str, Node] = {} if found.start is None else {"start": found.start}
+        aside["event"] = found.event
+        labels: tuple[str, ...] = ()
+        if strata:
+            cat = _combined(strata)
+            labels = tuple(cat.levels)
+            aside["strata"] = Node((0.0, len(labels) - 1.0), _coded(cat), cat.variables)
+        place = {kind: len(columns) + j for j, kind in enumerate(aside)}
+        survival = Survival(
+            time=len(columns) + len(aside), event=place["event"], start=place.get("start"),
+            strata=place.get("strata"), stratas=labels, names=found.names,
+        )  # fmt: skip
+        response = column_of(found.names[1], found.time.interval, found.names[1], "response")
+        return self.finish(
+            products, columns, infos, response, found.time, None,
+            {"survival": survival}, rows_aside=aside,
+        )  # fmt: skip
+
+
+def _numbers(found: FollowUp) -> list[tuple[str, Node]]:
+    """Return (name, node) of the times, the start first where there is one."""
+    first = [] if found.start is None else [(found.names[0], found.start)]
+    return [*first, (found.names[1], found.time)]
+
+
+def _coded(cat: Cat) -> Callable[[Env], Array]:
+    """Return the codes of a category as numbers, NaN where a cell has none."""
+    table = np.array([*range(len(cat.levels)), np.nan])
+    return lambda env: table[cat.evaluate(env)]
+
+
+def _combined(parts: Sequence[CellSource]) -> Cat:
+    """Return one category of all combinations of levels, the last variable fastest.
+
+    Its levels read as R writes strata: ``"sex=1, arm=b"``.
+    """
+    labels = [""]
+    for part in parts:
+        assert part.levels is not None
+        labels = [
+            f"{before}, {part.name}={level}" if before else f"{part.name}={level}"
+            for before in labels
+            for level in part.levels
+        ]
+
+    def codes(env: Env) -> Array:
+        out: Any = 0
+        gone: Any = False
+        for part in parts:
+            source = part.source
+            if isinstance(source, Cat):
+                own = source.evaluate(env)
+            else:  # 0 and 1
+                value = source.evaluate(env)
+                own = np.where((value == 0.0) | (value == 1.0), value, -1.0).astype(np.intp)
+            assert part.levels is not None
+            out = out * len(part.levels) + own
+            gone = gone | (own < 0)
+        return np.where(gone, -1, out)
+
+    variables = frozenset().union(*(part.source.variables for part in parts))
+    return Cat(tuple(labels), codes, variables=variables)
+
+
+@remembered
+def build_survival_cells(
+    formula: str,
+    schema: Schema,
+    *,
+    na: str = "zero-row",
+    engine: str = "formulaic",
+    subset: str | None = None,
+    weights: str | None = None,
+) -> Design:
+    """Compile ``"Surv(time, event) ~ g + strata(s)"`` as a table: one row of the buffer each.
+
+    Rows of the buffer: start (if there is one), time, event, group, strata; which is which is
+    ``design.survival`` (:class:`~dpmodels.formula.design.Survival`). Groups are all combinations of
+    levels of what stands on the right. The codes of event, group and strata are one more than the
+    last where there is none; a row that counts as nothing has NaN for its time.
+
+    Notes
+    -----
+    **Privacy.** Takes no data.
+    """
+    return _Survival(formula, schema, na, engine, None, subset, weights).cells()
+
+
+@remembered
+def build_survival_design(
+    formula: str,
+    schema: Schema,
+    *,
+    na: str = "zero-row",
+    engine: str = "formulaic",
+    subset: str | None = None,
+    weights: str | None = None,
+) -> Design:
+    """Compile ``"Surv(time, event) ~ x + strata(g)"`` as a regression.
+
+    The columns are those of the terms, as in :func:`build_design`; start, event and stratum stand
+    aside, the time is the response, last. ``design.survival`` says which row is which. A row with
+    a missing cell, an undeclared stratum, or whose follow-up counts as nothing has NaN as its time.
+
+    Notes
+    -----
+    **Privacy.** Takes no data.
+    """
+    return _Survival(formula, schema, na, engine, None, subset, weights).regression()
+
+
+def strata_codes(design: Design, new: Any) -> Array:
+    """Return the stratum of public rows, (k,): its place among ``design.survival.stratas``, or NaN.
+
+    Notes
+    -----
+    **Privacy.** Reads the rows that are handed over: they are the caller's.
+    """
+    from dpmodels.formula.build import build_design
+
+    builder = _Survival(design.formula, design.schema, design.na, design.engine, None, None, None)
+    out: Any = 0.0
+    for text in builder.strata_texts(builder.sides().strata):
+        own = build_design(f"~ 0 + {text}", design.schema, na="zero-row", one_sided_ok=True)
+        cells = np.asarray(own.matrix(new), dtype=float)
+        if cells.shape[1] == 1:  # 0 and 1
+            many, code = 2, cells[:, 0]
+        else:
+            many, code = cells.shape[1], np.nan_to_num(cells).argmax(axis=1).astype(float)
+            code = np.where(np.isnan(cells).any(axis=1), np.nan, code)
+        out = out * many + code
+    return np.asarray(out)

@@ -1,0 +1,1 @@
+"""Ordered and unordered categories as responses: proportional odds, multinomial logit."""

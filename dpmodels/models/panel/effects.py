@@ -1,0 +1,151 @@
+"""Fixed effects of units as local expansions: what is constant in a person falls out by own rows.
+
+Linear: y and x less their means over the person's own rows. Poisson: given its total a person's
+counts are multinomial with probabilities ``p = softmax(x_t'b)`` over own rows (``theory.md``).
+Both equal dummies for every person, which are never made.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.exact.products import mapped
+from dpmodels.scoring.expand import Expanded, Likelihood, Local, Regression, own_sum, to_u
+from dpmodels.scoring.expand_engine import Begun
+from dpmodels.scoring.expand_start import Number, Spread, numbers
+from dpmodels.scoring.score import Beginning, Curved, LeastSquares
+from dpmodels.scoring.state import State
+
+if TYPE_CHECKING:
+    from dpmodels.exact.ask import Ask
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.mechanisms import Step
+    from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.sources.people import BlockOfPeople
+
+__all__ = ["EffectModel", "FixedPoisson", "without_constant"]
+
+#: Largest difference of linear predictors within a person.
+_REACH = 60.0
+
+
+def without_constant(coordinates: Coordinates) -> Coordinates:
+    """Return coordinates without their first, the constant: it falls out of every person."""
+    return replace(
+        coordinates, W0=coordinates.W0[1:], centre=coordinates.centre[1:], constant=None
+    )
+
+
+@dataclass(frozen=True)
+class EffectModel:
+    """A model with an effect of each unit, as planned.
+
+    Attributes
+    ----------
+    poisson : bool
+        Counts with a log link; else least squares.
+    rows : float
+        Public guess of the rows of a person.
+    """
+
+    poisson: bool
+    rows: float
+
+    scale: ClassVar[bool] = False
+
+    @property
+    def linear(self) -> bool:
+        """Whether the score is linear in theta."""
+        return not self.poisson
+
+    def numbers(self, design: Design) -> tuple[Number, ...]:
+        """Return the predictors that are numbers; of counts the response too."""
+        return numbers(design, response="whole" if self.poisson else "")
+
+    def prelude(self, mu: float) -> tuple[Step, ...]:
+        """Return none."""
+        return ()
+
+    def begin(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
+        """Start at effects 0."""
+        inner = without_constant(coordinates)
+        start = Beginning(None, inner.rank, None)
+        model: Any
+        if self.poisson:
+            mean = next((s.mean for s in spreads if s.number.place == design.q - 1), 1.0)
+            model = FixedPoisson(inner, max(mean, 1e-3) * self.rows)
+        else:
+            model = Regression(LeastSquares(), inner, demean=True)
+        return Begun(model, start.state(np.zeros(inner.rank)))
+
+
+@dataclass(frozen=True, eq=False)
+class FixedPoisson(Likelihood):
+    """Poisson counts with an effect of each person, begun.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    rate : float
+        Events of a person, by the released mean count and the guess of its rows.
+    """
+
+    coordinates: Coordinates
+    rate: float
+
+    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+        """Return the counts of people at a fit."""
+        return _Shares(self, state.theta, state.W)
+
+    def events(self, H: Array) -> float:
+        """Return the events of a person."""
+        return self.rate
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return an eighth of the change of the log rate by the last step."""
+        return Curved(0.125 * math.sqrt(max(float(d @ H @ d), 0.0) / self.rate))
+
+
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """Scores ``sum_t x_t (y_t - n p_t)`` and rows ``(x_t - xbar) sqrt(n p_t)``."""
+
+    model: FixedPoisson
+    theta: Array
+    W: Array
+
+    @functools.cached_property
+    def _map(self) -> tuple[Array, Array]:
+        """Return the affine map of a block to u."""
+        return to_u(self.model.coordinates)
+
+    def expand(self, block: BlockOfPeople) -> Expanded:
+        """Return the scores and the information of whole people."""
+        y, counts = block.rows[-1], block.counts
+        matrix, shift = self._map
+        u = mapped(matrix, block.rows) + shift
+        there = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))
+        u = np.where(there, u, 0.0)
+        eta = np.zeros(len(y))
+        for b, cells in zip(self.theta, u, strict=True):
+            eta += b * cells
+        starts = np.cumsum(counts) - counts
+        most = np.maximum.reduceat(np.where(there, eta, -np.inf), starts)  # of the person
+        most = np.repeat(np.where(np.isfinite(most), most, 0.0), counts)
+        power = np.where(there, np.exp(np.maximum(eta - most, -_REACH)), 0.0)
+        total = np.repeat(own_sum(power, counts), counts)
+        p = np.divide(power, total, out=np.zeros_like(power), where=total > 0.0)
+        count = np.where(there, y, 0.0)
+        n = np.repeat(own_sum(count, counts), counts)
+        w = mapped(self.W, u)
+        mean = np.repeat(own_sum(w * p, counts), counts, axis=-1)
+        return Expanded(w * (count - n * p), counts, (w - mean) * np.sqrt(n * p), counts)

@@ -1,0 +1,394 @@
+"""Proportional hazards as a local expansion: a person's own follow-up, cell by cell of time.
+
+With a released hazard by cell (an offset) and terms 1, t, t^2 of time the likelihood is that of
+person-period Poisson counts. For a row with constant x no period rows are made: what its cells add
+up to are tables of the cell in which it ends (``theory.md``, 7).
+
+Follow-up is *stopped* where the expected length of the score is used up: by x, time at risk that
+was possible, and released numbers, never by what happened, so that scores keep mean zero and none
+has to be clipped (``theory.md``, 8).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.exact.products import mapped
+from dpmodels.models.survival.counts import apart
+from dpmodels.scoring.expand import Expanded, Likelihood, Local, to_u
+from dpmodels.scoring.expand_rules import first_clip
+from dpmodels.scoring.score import Curved
+from dpmodels.scoring.state import State
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Survival
+    from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.sources.people import BlockOfPeople
+
+__all__ = ["Hazard", "Timeline", "q_terms"]
+
+Index = npt.NDArray[np.intp]
+
+#: Terms of time in every stratum: 1, t, t^2.
+_Q = 3
+#: Least share of the events that a cell counts as having, in the basis of time.
+_LEAST = 0.02
+#: Largest linear predictor: beyond, exponentials have no use.
+_REACH = 30.0
+#: A person's expected lengths are added up in steps of this, integers.
+_GRAIN = 2.0**-30
+
+
+def q_terms(stratas: int) -> int:
+    """Return the number of time terms beside the intercept of the design."""
+    return _Q * stratas - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Cells of time, with a released hazard in each stratum: public and released numbers.
+
+    Attributes
+    ----------
+    edges : (K + 1,) array
+    rates, events : (S, K) arrays
+        Hazard a unit of time, and released events, by stratum.
+    """
+
+    edges: Array
+    rates: Array
+    events: Array
+
+    @property
+    def K(self) -> int:
+        """Number of cells."""
+        return len(self.edges) - 1
+
+    @functools.cached_property
+    def terms(self) -> Array:
+        """The terms 1, t, t^2 of the cells, (S, 3, K).
+
+        Orthonormal under the released events of the stratum, so that each has the information of
+        the intercept: by itself t^2 would have a tenth of it, and noise would rule its direction.
+        """
+        t = (self.edges[1:] + self.edges[:-1]) / 2.0
+        t = (t - t[0]) / max(float(t[-1] - t[0]), 1e-300)
+        out = []
+        for own in self.events:
+            share = np.maximum(own, 0.0) + _LEAST * max(float(np.sum(np.maximum(own, 0.0))), 1.0)
+            share = share / share.sum()
+            basis = [np.ones_like(t)]
+            for power in (t, t * t):
+                rest = power - sum(float(share @ (power * b)) * b for b in basis)
+                size = math.sqrt(float(share @ (rest * rest)))
+                basis.append(rest / size if size > 1e-9 else np.zeros_like(t))
+            out.append(np.array(basis))
+        return np.array(out)
+
+    @functools.cached_property
+    def products(self) -> Array:
+        """The lower triangle of ``b b'`` of every cell, (S, 6, K)."""
+        b = self.terms
+        return np.stack([b[:, i] * b[:, j] for i in range(_Q) for j in range(i + 1)], axis=1)
+
+    def slots(self, stratum: int, first: int) -> list[tuple[int, int]]:
+        """Return (term, place in theta) of the time terms of a stratum but for the first 1.
+
+        Parameters
+        ----------
+        first : int
+            Place of the first time term: after the columns.
+        """
+        if stratum == 0:
+            return [(1, first), (2, first + 1)]
+        at = first + _Q * stratum - 1
+        return [(0, at), (1, at + 1), (2, at + 2)]
+
+    def gamma(self, theta: Array, first: int) -> Array:
+        """Return the coefficients of 1, t, t^2 by stratum, (S, 3), the intercept left out."""
+        out = np.zeros((len(self.rates), _Q))
+        for s in range(len(self.rates)):
+            for term, at in self.slots(s, first):
+                out[s, term] = theta[at]
+        return out
+
+    def hazards(self, theta: Array, first: int) -> Array:
+        """Return the baseline hazard of every cell at theta, (S, K)."""
+        power = np.einsum("sq,sqk->sk", self.gamma(theta, first), self.terms)
+        power = np.clip(power, -_REACH, _REACH)
+        return np.asarray(self.rates * np.exp(power))
+
+
+@dataclass(frozen=True, eq=False)
+class Hazard(Likelihood):
+    """Proportional hazards, begun.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    where : Survival
+        Rows of the block that hold the follow-up.
+    timeline : Timeline
+    rate : float
+        Released events a unit.
+    people : bool
+        Units are people, with episodes of their own.
+    """
+
+    coordinates: Coordinates
+    where: Survival
+    timeline: Timeline
+    rate: float
+    people: bool
+
+    stops: ClassVar[bool] = True
+
+    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+        """Return follow-up at a fit, stopped where the score would be longer than ``clip``."""
+        return FollowedUp(self, state.theta, state.W, clip)
+
+    def events(self, H: Array) -> float:
+        """Return the released events a unit."""
+        return self.rate
+
+    def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
+        """Return C_0: nothing is clipped by it, so no bias is to be weighed."""
+        return first_clip(p, mu_score, N, square)
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return an eighth of the change of the log hazard by the last step."""
+        return Curved(0.125 * math.sqrt(max(float(d @ H @ d), 0.0) / max(self.rate, 1e-9)))
+
+
+@dataclass(frozen=True, eq=False)
+class FollowedUp:
+    """The follow-up of units at a fit.
+
+    Attributes
+    ----------
+    model : Hazard
+    theta : (r,) array
+    W : (r, r) array
+    clip : float
+        C; inf: nobody is stopped.
+    """
+
+    model: Hazard
+    theta: Array
+    W: Array
+    clip: float
+
+    @functools.cached_property
+    def _map(self) -> tuple[Array, Array]:
+        """Return the affine map of a block to u."""
+        return to_u(self.model.coordinates)
+
+    @functools.cached_property
+    def _tables(self) -> tuple[Array, Array, Array]:
+        """Return (hazards (S, K), A1 (S, 3, K + 1), A2 (S, 6, K + 1)): sums up to each edge.
+
+        A1 of ``h e b``, A2 of the lower triangle of ``h e b b'``, e the width of a cell.
+        """
+        line = self.model.timeline
+        h = line.hazards(self.theta, len(self.model.coordinates.W0))
+        b, width = line.terms, np.diff(line.edges)
+
+        def up_to(terms: Array) -> Array:
+            whole = np.cumsum(h[:, None, :] * width * terms, axis=2)
+            return np.concatenate([np.zeros((*whole.shape[:2], 1)), whole], axis=2)
+
+        return h, up_to(b), up_to(line.products)
+
+    def expand(self, block: BlockOfPeople) -> Expanded:
+        """Return the score of each row and 3 rows v of its information."""
+        model, line = self.model, self.model.timeline
+        rows, where = block.rows, model.where
+        matrix, shift = self._map
+        u = mapped(matrix, rows) + shift
+        low, high = float(line.edges[0]), float(line.edges[-1])
+        T = rows[where.time]
+        start = np.full_like(T, low) if where.start is None else rows[where.start]
+        there = np.isfinite(u.sum(axis=0)) & (start < T) & (start < high)
+        if model.people and where.start is not None:
+            there = there & self._own(block, start, T, there, self._bytes(block, u))
+        u = np.where(there, u, 0.0)
+        T, start = np.where(there, T, low), np.where(there, start, low)
+        D = np.where(there & (high >= T), rows[where.event], 0.0)
+        T = np.clip(T, low, high)
+        start = np.clip(start, low, high)
+        stratum = np.zeros(len(T), dtype=np.intp)
+        if where.strata is not None:
+            stratum = np.where(there, rows[where.strata], 0.0).astype(np.intp)
+        eta = np.zeros(len(T))
+        for c, cells in zip(self.theta, u, strict=False):
+            eta += c * cells
+        risk = np.where(there, np.exp(np.clip(eta, -_REACH, _REACH)), 0.0)
+        weight = np.ones(len(T))
+        if math.isfinite(self.clip):
+            weight, T, D = self._stopped(block, u, risk, stratum, start, T, D, there)
+        return self._summed(block, u, risk, weight, stratum, start, T, D)
+
+    def _bytes(self, block: BlockOfPeople, u: Array) -> tuple[Array, ...]:
+        """Return what else tells two rows of a person apart: ties are broken by it, not by place.
+
+        Rows that agree in all of it are the same row twice.
+        """
+        where = self.model.where
+        strata = () if where.strata is None else (block.rows[where.strata],)
+        return (*u, *strata, block.rows[where.event], block.rows[where.time])
+
+    @staticmethod
+    def _own(
+        block: BlockOfPeople, start: Array, T: Array, there: Array, ties: tuple[Array, ...]
+    ) -> Array:
+        """Return which episodes of a person count: of overlapping ones the earliest."""
+        person = np.repeat(np.arange(len(block.counts)), block.counts)
+        order = np.lexsort((*ties, T, start, person))
+        order = order[there[order]]
+        keep = np.zeros(len(T), dtype=bool)
+        keep[order[apart(person[order], start[order], T[order])]] = True
+        return keep
+
+    def _cell(self, T: Array) -> Index:
+        """Return the cell (a, b] that holds a time; the first for its beginning."""
+        line = self.model.timeline
+        return np.clip(np.searchsorted(line.edges, T, side="left") - 1, 0, line.K - 1)
+
+    def _up_to(self, table: Array, each: Array, stratum: Index, T: Array) -> Array:
+        """Return sums up to T, (terms, m): whole cells from a table, the last in part.
+
+        Parameters
+        ----------
+        table : (S, terms, K + 1) array
+        each : (S, terms, K) array
+            What a unit of time adds in each cell.
+        """
+        cell = self._cell(T)
+        part = T - self.model.timeline.edges[cell]
+        return np.asarray(table[stratum, :, cell].T + each[stratum, :, cell].T * part)
+
+    def _summed(
+        self, block: BlockOfPeople, u: Array, risk: Array, weight: Array, stratum: Index,
+        start: Array, T: Array, D: Array,
+    ) -> Expanded:  # fmt: skip
+        """Return scores ``z (D - risk A1)`` and information ``P A2 P' risk``, whitened."""
+        line, first = self.model.timeline, len(u)
+        h, A1, A2 = self._tables
+        b = line.terms
+        one, two = h[:, None, :] * b, h[:, None, :] * line.products
+        a1 = self._up_to(A1, one, stratum, T) - self._up_to(A1, one, stratum, start)
+        a2 = self._up_to(A2, two, stratum, T) - self._up_to(A2, two, stratum, start)
+        there = start < T
+        a1, a2 = np.where(there, a1, 0.0) * risk, np.where(there, a2, 0.0) * risk
+        ended = b[stratum, :, self._cell(T)].T * D
+        residual = (ended - a1) * weight
+        root = np.sqrt(weight)
+        L = [part * root for part in _lower_root(a2)]
+        r, m = len(self.theta), len(T)
+        score, v = np.zeros((r, m)), np.zeros((r, _Q, m))
+        score[:first] = u * residual[0]
+        v[:first, 0] = u * L[0]  # the intercept of the row carries its columns
+        for s in range(len(line.rates)):
+            mine = stratum == s
+            for term, at in line.slots(s, first):
+                score[at] = np.where(mine, residual[term], 0.0)
+                for column in range(term + 1):
+                    v[at, column] = np.where(mine, L[term * (term + 1) // 2 + column], 0.0)
+        rows = v.transpose(0, 2, 1).reshape(r, m * _Q)
+        return Expanded(
+            mapped(self.W, score), block.counts, mapped(self.W, rows), block.counts * _Q
+        )
+
+    def _stopped(
+        self, block: BlockOfPeople, u: Array, risk: Array, stratum: Index, start: Array, T: Array,
+        D: Array, there: Array,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        """Return (weights, T, D) of follow-up that is used up at C.
+
+        Up to the last cell k with ``sum_{j <= k} |W z_j| w m_j <= C`` and no ``|W z_j| w > C``, m_j
+        the expected events of the *whole* cell j (how long it was lived through is an outcome),
+        over the rows of a person in order; ``w = min(1, C / |W z|)`` at the row's first cell.
+        Later time, and its event, are left out.
+        """
+        line, first, C = self.model.timeline, len(u), self.clip
+        h, _, _ = self._tables
+        wide = np.zeros((len(self.theta), len(T)))
+        wide[:first] = u
+        image = mapped(self.W, wide)
+        square = np.zeros((line.K, len(T)))
+        for s in range(len(line.rates)):
+            mine = stratum == s
+            G = np.zeros((len(self.W), line.K))
+            for term, at in line.slots(s, first):
+                G += self.W[:, at][:, None] * line.terms[s, term]
+            for j in range(line.K):
+                own = np.zeros(len(T))
+                for w, g in zip(image, G[:, j], strict=True):
+                    own += (w + g) ** 2
+                square[j] = np.where(mine, own, square[j])
+        length = np.sqrt(square)
+        begun, ended = self._cell(start), self._cell(T)
+        # a row begins in the cell after the one that ends at its start
+        after = (start >= line.edges[begun + 1]) & (start > line.edges[0])
+        begun = np.where(after, begun + 1, begun)
+        entry = np.take_along_axis(length, begun[None, :], axis=0)[0]
+        weight = np.minimum(1.0, C / np.maximum(entry, 1e-300))
+        width = np.diff(line.edges)[:, None]
+        mass = length * (weight * risk) * h[stratum].T * width  # (K, m): of whole cells
+        mass = np.where(length * weight > C * (1.0 + 1e-9), np.inf, mass)
+        inside = np.arange(line.K)[:, None]
+        lived = (inside >= begun) & (inside <= ended) & (there > 0)
+        mass = np.where(lived, mass, 0.0)
+        steps = np.ceil(np.minimum(mass / _GRAIN, 2.0**40))
+        before = self._before(block, steps.sum(axis=0), start, self._bytes(block, u))
+        over = before + np.cumsum(steps, axis=0) > C / _GRAIN
+        # the first cell that is not used; K: all are
+        last = np.where(over.any(axis=0), np.argmax(over, axis=0), line.K)
+        stop = np.maximum(line.edges[last], start)
+        D = np.where(stop >= T, D, 0.0)
+        return weight, np.minimum(T, stop), D
+
+    def _before(
+        self, block: BlockOfPeople, steps: Array, start: Array, ties: tuple[Array, ...]
+    ) -> Array:
+        """Return what a person's earlier rows used up, in integers."""
+        if len(block.counts) == len(steps):
+            return np.zeros(len(steps))
+        person = np.repeat(np.arange(len(block.counts)), block.counts)
+        order = np.lexsort((*ties, steps, start, person))
+        own = steps[order]
+        up_to = np.cumsum(own.astype(np.int64)) - own.astype(np.int64)
+        first = np.cumsum(block.counts) - block.counts
+        out = np.empty(len(steps))
+        out[order] = (up_to - np.repeat(up_to[first], block.counts)).astype(float)
+        return out
+
+
+def _lower_root(a: Array) -> list[Array]:
+    """Return the lower triangle L of ``A = L L'``, row by row, of 3 by 3 matrices.
+
+    Parameters
+    ----------
+    a : (6, m) array
+        Lower triangles: 00, 10, 11, 20, 21, 22. Positive semidefinite but for rounding.
+    """
+
+    def root(x: Array, size: Array) -> Array:
+        return np.sqrt(np.where(x > 1e-12 * size, x, 0.0))
+
+    def over(x: Array, y: Array) -> Array:
+        return np.divide(x, y, out=np.zeros_like(x), where=y > 0.0)
+
+    l00 = root(a[0], a[0])
+    l10, l20 = over(a[1], l00), over(a[3], l00)
+    l11 = root(a[2] - l10 * l10, a[2])
+    l21 = over(a[4] - l20 * l10, l11)
+    l22 = root(a[5] - l20 * l20 - l21 * l21, a[5])
+    return [l00, l10, l11, l20, l21, l22]

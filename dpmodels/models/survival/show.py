@@ -1,0 +1,350 @@
+"""What curves and log-rank tests look like, and what is read off them. Nothing new is released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.models.survival.curve import Curve, band, covariance_of, curves, level_at
+from dpmodels.models.survival.layout import layout_of
+from dpmodels.models.survival.noise import CellNoise
+from dpmodels.tables import Column, Row, Table
+from dpmodels.tables import Layout as Look
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "at", "body", "cumulative_hazard", "curves_from", "difference", "quantile", "risk_table",
+    "rmst", "tidy", "verdict_body", "verdict_tidy",
+]  # fmt: skip
+
+_LOOK = Look(gap=2)
+#: Rows of a life table that a summary shows.
+_SHOWN = 20
+
+
+def curves_from(record: Any) -> tuple[Curve, ...]:
+    """Return the curves of a fit: functions of its released cells and public facts."""
+    arrays = record.estimate.arrays
+    layout = layout_of(record.design, record.call.options)
+    return curves(layout, CellNoise(layout, float(arrays["sd"][0])), np.asarray(arrays["cells"]))
+
+
+def _label(curve: Curve) -> str:
+    return curve.layout.labels[curve.group] or "all"
+
+
+def _conf_type(record: Any) -> str:
+    return str(record.call.options["conf_type"])
+
+
+def _z(level: float) -> float:
+    from scipy.special import ndtri
+
+    return -float(ndtri((1.0 - level) / 2.0))
+
+
+def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
+    """Return one row an interval and group, with the columns of R's ``tidy.survfit``.
+
+    ``time`` is the end of an interval, ``n_risk`` the number at risk at its beginning, ``n_event``
+    and ``n_censor`` those within it; ``std_error`` is that of survival (R's is that of its log).
+    """
+    import pandas as pd
+
+    rows = []
+    for curve in curves_from(record):
+        low, high = curve.band(level, _conf_type(record))
+        table = {
+            "time": curve.layout.edges[1:],
+            "n_risk": curve.entering[:-1],
+            "n_event": curve.d,
+            "n_censor": curve.c,
+            "estimate": np.clip(curve.S, 0.0, 1.0),
+            "std_error": curve.S * np.sqrt(curve.variance),
+            "conf_low": low,
+            "conf_high": high,
+        }
+        if not conf_int:
+            del table["conf_low"], table["conf_high"]
+        rows.append(pd.DataFrame(table).assign(strata=_label(curve)))
+    return pd.concat(rows, ignore_index=True)
+
+
+def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table, ...]]:
+    """Return (columns, rows, more tables) of the summary: medians by group, then life tables."""
+    interval = f"{100 * level:g} % interval"
+    columns = (
+        Column("Group", left=True, over=False), Column("N"), Column("Events"), Column("Median"),
+        Column("low", interval), Column("high", interval),
+    )  # fmt: skip
+    rows: list[Row] = []
+    more: list[Table] = []
+    found = curves_from(record)
+    for curve in found:
+        median = _inverted(curve, 0.5, level, _conf_type(record))
+        rows.append(
+            Row(
+                (
+                    _label(curve), _one(curve.followed), _one(float(curve.d.sum())),
+                    *(_or_none(v, digits) for v in median),
+                )
+            )
+        )  # fmt: skip
+        more.append(_life_table(curve, digits, level, _conf_type(record)))
+    return columns, tuple(rows), tuple(more)
+
+
+def _fixed(x: float, digits: int) -> str:
+    """Return a number with so many decimals; "." where it is not known."""
+    text = f"{x:.{digits}f}" if math.isfinite(x) else "."
+    return text[1:] if float(text if text != "." else 1.0) == 0.0 and text[0] == "-" else text
+
+
+def _one(x: float) -> str:
+    return _fixed(x, 1)
+
+
+def _or_none(x: float, digits: int) -> str:
+    return _fixed(x, min(digits, 2))
+
+
+def _life_table(curve: Curve, digits: int, level: float, conf_type: str) -> Table:
+    """Return the life table of a group; of many intervals some."""
+    interval = f"{100 * level:g} % interval"
+    columns = (
+        Column(_label(curve) if curve.layout.G > 1 else "Time", left=True), Column("At risk"),
+        Column("Events"), Column("Censored"), Column("Survival"), Column("Std. Error"),
+        Column("privacy", "of which"), Column("low", interval), Column("high", interval),
+    )  # fmt: skip
+    low, high = curve.band(level, conf_type)
+    K = curve.layout.K
+    every = -(-K // _SHOWN)
+    chosen = [k for k in range(K) if (k + 1) % every == 0 or k == K - 1]
+    rows: list[Row] = []
+    for k in chosen:
+        since = 0 if not rows else chosen[len(rows) - 1] + 1
+        few = [
+            float(curve.S[k]), float(curve.S[k] * math.sqrt(curve.variance[k])),
+            float(curve.S[k] * math.sqrt(curve.privacy[k])), float(low[k]), float(high[k]),
+        ]  # fmt: skip
+        rows.append(
+            Row(
+                (
+                    f"{curve.layout.edges[k + 1]:g}", _one(float(curve.entering[since])),
+                    _one(float(curve.d[since : k + 1].sum())),
+                    _one(float(curve.c[since : k + 1].sum())),
+                    *(_fixed(min(max(v, 0.0), 1.0) if v == v else v, digits) for v in few),
+                )
+            )
+        )  # fmt: skip
+    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+
+
+# -- read off the curve ----------------------------------------------------------------------------
+
+
+def _inverted(curve: Curve, q: float, level: float, conf_type: str) -> tuple[float, float, float]:
+    """Return the time at which survival is 1 - q, and the times at which its band is."""
+    edges = np.array(curve.layout.edges)
+    low, high = curve.band(level, conf_type)
+    return tuple(level_at(edges, S, 1.0 - q) for S in (curve.S, low, high))  # type: ignore[return-value]
+
+
+def _listed(given: Any, word: str, example: str) -> list[float]:
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    try:
+        out = [float(v) for v in listed]
+    except (TypeError, ValueError):
+        out = []
+    if not out or not all(map(math.isfinite, out)):
+        raise RequestError(f"{word}= takes public numbers, for example {word}={example}")
+    return out
+
+
+def quantile(fit: Any, q: Any = 0.5, *, level: float | None = None) -> pd.DataFrame:
+    """Return times by which shares q have died, with intervals by inversion of the band."""
+    import pandas as pd
+
+    record, level = fit._record, fit._level(level)
+    wanted = _listed(q, "q", "0.5")
+    if not all(0.0 < v < 1.0 for v in wanted):
+        raise RequestError("q= takes shares between 0 and 1: q=0.5 is the median")
+    rows = []
+    for curve in curves_from(record):
+        for share in wanted:
+            found = _inverted(curve, share, level, _conf_type(record))
+            ends = (v if math.isfinite(v) else math.nan for v in found)
+            rows.append((_label(curve), share, *ends))
+    return pd.DataFrame(rows, columns=["strata", "q", "estimate", "conf_low", "conf_high"])
+
+
+def at(fit: Any, times: Any, *, level: float | None = None) -> pd.DataFrame:
+    """Return survival at public times, on straight lines between the breaks."""
+    import pandas as pd
+
+    record, level = fit._record, fit._level(level)
+    rows = []
+    for curve in curves_from(record):
+        for t in _listed(times, "times", "[6, 12]"):
+            w = curve.at(t)
+            S = curve.value(w)
+            sampling, privacy = covariance_of([(curve, w)])
+            with np.errstate(all="ignore"):
+                log_S, V, W = np.log([S]), np.array([sampling / S**2]), np.array([privacy / S**2])
+                ends = band(log_S, V, W, level, _conf_type(record))
+            low, high = (float(v[0]) for v in ends)
+            rows.append((_label(curve), t, S, math.sqrt(sampling + privacy), low, high))
+    return pd.DataFrame(
+        rows, columns=["strata", "time", "estimate", "std_error", "conf_low", "conf_high"]
+    )
+
+
+_ERRORS = ["estimate", "std_error", "std_error_privacy", "conf_low", "conf_high"]
+
+
+def _errors(parts: list[tuple[Curve, Array]], level: float) -> tuple[float, ...]:
+    """Return what :data:`_ERRORS` names, of a sum of linear functions of curves."""
+    value = sum(curve.value(w) for curve, w in parts)
+    sampling, privacy = covariance_of(parts)
+    se = math.sqrt(sampling + privacy)
+    half = _z(level) * se
+    return value, se, math.sqrt(privacy), value - half, value + half
+
+
+def rmst(fit: Any, tau: float | None = None, *, level: float | None = None) -> pd.DataFrame:
+    """Return restricted mean survival times up to tau, with their errors."""
+    import pandas as pd
+
+    level = fit._level(level)
+    found = curves_from(fit._record)
+    end = found[0].layout.edges[-1] if tau is None else _listed(tau, "tau", "24")[0]
+    rows: list[tuple[Any, ...]] = []
+    for curve in found:
+        rows.append((_label(curve), end, *_errors([(curve, curve.up_to(end))], level)))
+    return pd.DataFrame(rows, columns=["strata", "tau", *_ERRORS])
+
+
+def difference(
+    fit: Any, times: Any = None, *, tau: float | None = None, level: float | None = None
+) -> pd.DataFrame:
+    """Return differences between groups: of survival at times, or of restricted means to tau."""
+    import pandas as pd
+
+    level = fit._level(level)
+    found = curves_from(fit._record)
+    if len(found) < 2:
+        raise RequestError("a difference needs two groups: Surv(time, event) ~ group")
+    if (times is None) == (tau is None):
+        raise RequestError(
+            "difference() takes times=, of survival there, or tau=, of restricted means: one of "
+            "them"
+        )
+    word = "time" if tau is None else "tau"
+    rows: list[tuple[Any, ...]] = []
+    for point in _listed(times if tau is None else tau, word, "24"):
+        for i, a in enumerate(found):
+            for b in found[i + 1 :]:
+                w = a.at(point) if tau is None else a.up_to(point)
+                pair = f"{_label(a)} - {_label(b)}"
+                rows.append((pair, point, *_errors([(a, w), (b, -w)], level)))
+    return pd.DataFrame(rows, columns=["contrast", word, *_ERRORS])
+
+
+def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
+    """Return cumulative hazards, ``-log S``, at the ends of the intervals."""
+    import pandas as pd
+
+    record, level = fit._record, fit._level(level)
+    rows = []
+    for curve in curves_from(record):
+        low, high = curve.band(level, _conf_type(record))
+        with np.errstate(divide="ignore"):
+            table = {
+                "time": curve.layout.edges[1:],
+                "estimate": -curve.log_S,
+                "std_error": np.sqrt(curve.variance),
+                "conf_low": -np.log(high),
+                "conf_high": -np.log(low),
+                "strata": _label(curve),
+            }
+        rows.append(pd.DataFrame(table))
+    return pd.concat(rows, ignore_index=True)
+
+
+def risk_table(fit: Any, times: Any = None) -> pd.DataFrame:
+    """Return numbers at risk, one row a group and one column a break."""
+    import pandas as pd
+
+    found = curves_from(fit._record)
+    edges = list(found[0].layout.edges)
+    wanted = edges if times is None else _listed(times, "times", "[0, 12]")
+    for t in wanted:
+        if t not in edges:
+            shown = ", ".join(f"{e:g}" for e in edges)
+            raise RequestError(
+                f"numbers at risk are known at the breaks: {t:g} is none of {shown}"
+                + did_you_mean(f"{t:g}", [f"{e:g}" for e in edges])
+            )
+    return pd.DataFrame(
+        [[float(c.entering[edges.index(t)]) for t in wanted] for c in found],
+        index=pd.Index([_label(c) for c in found], name="strata"),
+        columns=pd.Index(wanted, name="time"),
+    )
+
+
+# -- log-rank --------------------------------------------------------------------------------------
+
+
+def _groups(record: Any) -> list[tuple[Any, ...]]:
+    """Return (group, N, observed, expected, U, error, privacy part) of every group."""
+    est = record.estimate
+    sampling, privacy = (np.diag(V) for V in (est.vcov_sampling, est.vcov_privacy))
+    a = est.arrays
+    columns = (
+        a["n"], a["observed"], a["expected"], est.params, np.sqrt(sampling + privacy),
+        np.sqrt(privacy),
+    )  # fmt: skip
+    return [
+        (name, *map(float, values))
+        for name, *values in zip(est.names, *columns, strict=True)
+    ]
+
+
+def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Return (columns, rows, more tables) of the summary of a log-rank test."""
+    columns = (
+        Column("Group", left=True, width=8), Column("N"), Column("Observed"), Column("Expected"),
+        Column("O - E"), Column("Std. Error"), Column("privacy", "of which"),
+    )  # fmt: skip
+    rows = tuple(
+        Row((name, *(_one(v) for v in values[:3]), *(_fixed(v, 2) for v in values[3:])))
+        for name, *values in _groups(record)
+    )
+    return columns, rows, ()
+
+
+def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
+    """Return one row a group, with the statistic and the p-value of the test."""
+    import pandas as pd
+
+    est = record.estimate
+    frame = pd.DataFrame(
+        _groups(record),
+        columns=[
+            "term", "n", "observed", "expected", "estimate", "std_error", "std_error_privacy",
+        ],
+    )  # fmt: skip
+    if conf_int:
+        half = _z(level) * frame["std_error"]
+        frame["conf_low"], frame["conf_high"] = frame["estimate"] - half, frame["estimate"] + half
+    frame["statistic"] = est.stats["statistic"]
+    frame["parameter"] = est.stats["df"]
+    frame["p_value"] = est.stats["p_value"]
+    return frame

@@ -1,0 +1,128 @@
+"""Kinds of results of hazards, of categories and of panels: what else each can say.
+
+Kept out of ``fit.py`` for its length; :func:`dpmodels.results.fit.kind_of` loads them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.results import inference
+from dpmodels.results.capabilities import Predictions, Updates
+from dpmodels.results.estimates import JointTests, Numbers
+from dpmodels.results.fit import Fit
+from dpmodels.tables import also
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Choice", "Effects", "Hazards", "OrderedChoice"]
+
+
+def _ratios(fit: Fit, level: float | None, some: slice = slice(None)) -> pd.DataFrame:
+    """Return exp of coefficients and of ends of intervals; tests are those of coefficients."""
+    frame = inference.tidy(
+        fit._record.estimate, conf_int_=True, level=fit._level(level), style="python",
+        exponentiate=True,
+    )
+    wanted = ["term", "estimate", "conf_low", "conf_high", "statistic", "p_value", "bias_bound"]
+    kept = [name for name in wanted if name in frame]
+    return frame[kept].iloc[some].reset_index(drop=True)
+
+
+class Hazards(Numbers, JointTests, Predictions, Updates, Fit):
+    """A proportional hazards model (``dp_coxph``)."""
+
+    __slots__ = ()
+
+    def hazard_ratios(self, *, level: float | None = None) -> pd.DataFrame:
+        """Return hazard ratios with intervals, z and p.
+
+        Parameters
+        ----------
+        level : float, optional
+
+        Returns
+        -------
+        DataFrame
+            ``term, estimate, conf_low, conf_high, statistic, p_value, bias_bound``: estimate and
+            interval are exp of those of the coefficients; the bias bound is on their own scale.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return _ratios(self, level)
+
+    def baseline(self) -> pd.DataFrame:
+        """Return the released baseline hazard, one row a stratum and cell of time.
+
+        Returns
+        -------
+        DataFrame
+            ``strata, time, hazard, cumulative``: ``time`` is the end of the cell, ``hazard`` that
+            of a unit whose columns are 0 within it, ``cumulative`` up to its end.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.within import baseline
+
+        return baseline(self)
+
+    basehaz = also("baseline")
+
+
+class Choice(Numbers, JointTests, Predictions, Updates, Fit):
+    """A regression of categories (``dp_multinom``)."""
+
+    __slots__ = ()
+
+    def odds_ratios(self, *, level: float | None = None) -> pd.DataFrame:
+        """Return odds ratios with intervals, z and p; of levels against the base: relative risks.
+
+        Parameters
+        ----------
+        level : float, optional
+
+        Returns
+        -------
+        DataFrame
+            ``term, estimate, conf_low, conf_high, statistic, p_value, bias_bound``.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return _ratios(self, level, self._slopes())
+
+    def _slopes(self) -> slice:
+        """Return the coefficients that are log odds ratios."""
+        return slice(None)
+
+    rrr = also("odds_ratios")
+
+
+class OrderedChoice(Choice):
+    """A regression of ordered categories (``dp_polr``)."""
+
+    __slots__ = ()
+
+    def _slopes(self) -> slice:
+        return slice(0, len(self._record.estimate.names) - len(self._record.design.levels) + 1)
+
+    @property
+    def zeta(self) -> pd.Series[float]:
+        """The thresholds ``low|mid``, as in R: ``P(y <= k) = F(zeta_k - x'b)``."""
+        est = self._record.estimate
+        cut = self._slopes().stop
+        return inference.series(np.asarray(est.params)[cut:], est.names[cut:], "zeta")
+
+
+class Effects(Numbers, JointTests, Predictions, Updates, Fit):
+    """A regression with an effect of every person (``dp_feols, dp_fepois``)."""
+
+    __slots__ = ()

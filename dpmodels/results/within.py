@@ -1,0 +1,163 @@
+"""What hazards and effects of people predict: ratios, survival, differences within a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, choice
+from dpmodels.results import inference
+from dpmodels.results.predict import spread
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.results.fit import Fit
+
+__all__ = ["baseline", "hazards", "within"]
+
+
+def _cumulated(fit: Fit) -> tuple[Array, Array]:
+    """Return (edges (K + 1,), cumulative baseline hazard at each (S, K + 1))."""
+    arrays = fit.arrays
+    edges, rates = np.asarray(arrays["edges"]), np.atleast_2d(np.asarray(arrays["baseline"]))
+    whole = np.cumsum(rates * np.diff(edges), axis=1)
+    return edges, np.concatenate([np.zeros((len(rates), 1)), whole], axis=1)
+
+
+def hazards(
+    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
+    outside: str, times: Any = None,
+) -> Any:  # fmt: skip
+    """Predict log hazard ratios ("lp"), hazard ratios ("risk") or survival at public times.
+
+    All are against a unit whose columns are 0 (R centres at the means of the rows, which are
+    private). Survival is ``exp(-H_0(t) e^{x'b})``, H_0 straight between the breaks, of the row's
+    own stratum: a frame with a column a time. It has no interval, as the released baseline has
+    errors that are not of the coefficients alone.
+
+    Privacy
+    -------
+    Post-processing of released numbers; see ``Fit.predict``.
+    """
+    import pandas as pd
+
+    what = "link" if what == "mean" else what
+    choice("what", {"link": "lp"}.get(what, what), ("lp", "risk", "survival"))
+    choice("interval", interval, (None, "confidence"))
+    est = fit._record.estimate
+    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)[:, 1:]
+    eta = X @ np.asarray(est.params)
+    index = getattr(new, "index", None)
+    if what != "survival":
+        if times is not None:
+            raise RequestError('times= belongs to what="survival": predict(new, "survival", ...)')
+        inverse = np.exp if what == "risk" else np.asarray
+        if interval is None and not se_fit:
+            return pd.Series(inverse(eta), index=index, name="fit")
+        se = spread(X, inference.covariance(est))
+        columns = {"fit": inverse(eta)}
+        if interval is not None:
+            half = inference.half_width(se, est.bias_of(X), level, est.use_t)
+            columns |= {"lwr": inverse(eta - half), "upr": inverse(eta + half)}
+        if se_fit:
+            columns["se_fit"] = se * (np.exp(eta) if what == "risk" else 1.0)
+        return pd.DataFrame(columns, index=index)
+    if interval is not None or se_fit:
+        raise RequestError(
+            'what="survival" has no interval= and no se_fit=: the errors of the released baseline '
+            'are not known together with those of the coefficients. what="lp" and "risk" have '
+            "intervals, and dp_survfit has those of curves"
+        )
+    return _survival(fit, new, eta, times, index)
+
+
+def _survival(fit: Fit, new: Any, eta: Array, times: Any, index: Any) -> pd.DataFrame:
+    """Return survival at times, a row a row of ``new``."""
+    import pandas as pd
+
+    from dpmodels.formula.survival import strata_codes
+
+    if not fit.released:
+        at = np.atleast_1d(np.asarray([0.0] if times is None else times, dtype=float))
+        return pd.DataFrame(np.full((len(eta), len(at)), np.nan), index=index, columns=at)
+    edges, whole = _cumulated(fit)
+    at = edges[1:] if times is None else _times(times, edges)
+    code = strata_codes(fit.design, new) if len(whole) > 1 else np.zeros(len(eta))
+    own = np.nan_to_num(code).astype(int)
+    table = np.array([np.interp(at, edges, one) for one in whole])  # (S, times)
+    S = np.exp(-table[own] * np.exp(eta)[:, None])
+    S[np.isnan(code)] = np.nan
+    return pd.DataFrame(S, index=index, columns=at)
+
+
+def _times(times: Any, edges: Array) -> Array:
+    """Return public times, or refuse those that were not followed."""
+    at: Any = None
+    try:
+        at = np.atleast_1d(np.asarray(times, dtype=float))
+    except (TypeError, ValueError):
+        at = None
+    if at is None or at.ndim != 1 or not np.isfinite(at).all():
+        raise RequestError(f"times= takes numbers between {edges[0]:g} and {edges[-1]:g}")
+    if (at < edges[0]).any() or (at > edges[-1]).any():
+        odd = at[(at < edges[0]) | (at > edges[-1])][0]
+        raise RequestError(
+            f"times= holds {odd:g}; follow-up was released from {edges[0]:g} to {edges[-1]:g}"
+        )
+    return np.asarray(at, dtype=float)
+
+
+def baseline(fit: Fit) -> pd.DataFrame:
+    """Return the released baseline: ``strata, time, hazard, cumulative`` (see ``Hazards``)."""
+    import pandas as pd
+
+    columns = ["strata", "time", "hazard", "cumulative"]
+    if not fit.released:
+        return pd.DataFrame(columns=columns)
+    edges, whole = _cumulated(fit)
+    rates = np.atleast_2d(np.asarray(fit.arrays["baseline"]))
+    labels = fit.design.survival.stratas or ("",)
+    rows = [
+        (label, float(end), float(h), float(H))
+        for label, own, sums in zip(labels, rates, whole, strict=True)
+        for end, h, H in zip(edges[1:], own, sums[1:], strict=True)
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def within(
+    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
+    outside: str,
+) -> Any:  # fmt: skip
+    """Predict ``x'b`` (``what="link"``): differences of rows are those within a person.
+
+    Privacy
+    -------
+    Post-processing of released numbers; see ``Fit.predict``.
+    """
+    import pandas as pd
+
+    if what != "link":
+        raise RequestError(
+            f"{fit.kind.name} predicts no level: each person has its own, which is not released. "
+            'predict(new, what="link") is what the predictors add to it; differences of two rows '
+            "are those within a person"
+        )
+    if interval not in (None, "confidence"):
+        raise RequestError('interval= is None or "confidence" here: a level is not predicted')
+    est = fit._record.estimate
+    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)[:, 1:]
+    eta, index = X @ np.asarray(est.params), getattr(new, "index", None)
+    if interval is None and not se_fit:
+        return pd.Series(eta, index=index, name="fit")
+    se = spread(X, inference.covariance(est))
+    columns = {"fit": eta}
+    if interval is not None:
+        half = inference.half_width(se, est.bias_of(X), level, est.use_t)
+        columns |= {"lwr": eta - half, "upr": eta + half}
+    if se_fit:
+        columns["se_fit"] = se
+    return pd.DataFrame(columns, index=index)

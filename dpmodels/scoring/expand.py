@@ -1,0 +1,331 @@
+"""Local expansion: what a unit's own rows come to, at released numbers.
+
+A regression needs of a unit (a row, or a person with any number of rows) a score and an
+information. Here a public function of the unit's *own rows* and of released numbers makes both:
+``expand(rows) -> (rows of scores, whose sum is S_p; rows v, whose V_p'V_p is the information)``.
+The pass (:mod:`dpmodels.scoring.expand_pass`) clips them by unit and adds them up in integers. A
+plain row is a person with one row.
+
+What rule (U) of ``units/theory.md`` asks of an expansion: what it makes of a unit is a function of
+that unit's rows, bit for bit. No product of matrices over a block, no mean over the table, eta
+coordinate by coordinate (:func:`dpmodels.exact.products.mapped` is of the row alone), and what a
+softmax subtracts is the largest of the person or the row, never of the block.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.exact.products import mapped
+from dpmodels.scoring.score import Curved, Score, Values
+from dpmodels.scoring.state import State
+from dpmodels.scoring.sums import Centre, affine_of, seen_rows
+
+if TYPE_CHECKING:
+    from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.sources.people import BlockOfPeople
+
+__all__ = [
+    "Expanded", "Expansion", "Likelihood", "Local", "Regression", "RegressionRows", "own_mean",
+    "own_sum", "to_u",
+]  # fmt: skip
+
+Index = npt.NDArray[np.intp]
+
+#: Longest early step, in spreads of the response, or as it is: what noise may at most do.
+LONGEST = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """Whole units, expanded: the rows of one after the other, in the whitened coordinates w.
+
+    Attributes
+    ----------
+    score : (r, m) array
+        Rows whose sum over a unit is its score S_p.
+    scores : (k,) array
+        How many of them each unit has, at least one.
+    rows : (r, l) array
+        Rows v: ``sum v v'`` over a unit is its information.
+    counts : (k,) array
+        How many of them each unit has, at least one (a zero row where there is nothing).
+
+    Notes
+    -----
+    **Private.** A unit of which a row is not finite counts as nothing.
+    """
+
+    score: Array
+    scores: Index
+    rows: Array
+    counts: Index
+
+    def __repr__(self) -> str:
+        return f"<{len(self.counts)} expanded units, confidential>"
+
+
+class Local(Protocol):
+    """An expansion at released numbers. Travels to workers."""
+
+    def expand(self, block: BlockOfPeople) -> Expanded:
+        """Return the scores and the information of whole units."""
+        ...
+
+
+class Expansion(Protocol):
+    """A model of a unit's own rows, begun: public and released numbers only."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether the score is linear in theta: earlier information helps, steps are not damped."""
+        ...
+
+    @property
+    def leverage(self) -> float:
+        """Factor c of l_j in the allowance for a bias."""
+        ...
+
+    @property
+    def scale(self) -> bool:
+        """Whether early passes release the mean squared score of a row (:meth:`learnt`)."""
+        ...
+
+    @property
+    def stops(self) -> bool:
+        """Whether follow-up is used up before a score is longer than C, so that none is clipped."""
+        ...
+
+    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+        """Return the expansion of pass k; ``clip``: C, for what is used up by it."""
+        ...
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the state with what a pass taught beside theta.
+
+        Parameters
+        ----------
+        H : (r, r) array
+            Information over that of rows of weight 1: the identity where they are equal.
+        ratio : float or None
+            Mean squared score of rows over their information, if it was released.
+        """
+        ...
+
+    def events(self, H: Array) -> float:
+        """Return r, by which a step is measured: events a unit where scores are exponential, or 1.
+
+        Parameters
+        ----------
+        H : (r, r) array
+            Released information of a unit, in u.
+        """
+        ...
+
+    def settled(self, theta: Array) -> Array:
+        """Return theta where the model allows it: released numbers only."""
+        ...
+
+    def longest(self, state: State) -> float:
+        """Return the longest early step: root mean square change of the linear predictor."""
+        ...
+
+    def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
+        """Return C where the model chooses it; 0: by the released histogram."""
+        ...
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return what the curvature of the loss leaves of a last step (H in w)."""
+        ...
+
+
+class Likelihood:
+    """What likelihoods of a unit's own rows share: nothing is learnt beside theta.
+
+    Steps are measured in linear predictors, C is by the histogram.
+    """
+
+    linear: ClassVar[bool] = False
+    scale: ClassVar[bool] = False
+    stops: ClassVar[bool] = False
+    leverage: ClassVar[float] = 1.0
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the state as it is."""
+        return state
+
+    def settled(self, theta: Array) -> Array:
+        """Return theta: everything is allowed."""
+        return theta
+
+    def longest(self, state: State) -> float:
+        """Return 2: a factor of 7 of odds, rates, hazards."""
+        return LONGEST
+
+    def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
+        """Return 0: by the histogram."""
+        return 0.0
+
+
+def to_u(coordinates: Coordinates) -> tuple[Array, Array]:
+    """Return (matrix, shift) of the affine map of a block to u."""
+    unit, W0 = coordinates.unit, coordinates.W0
+    M = np.zeros((len(W0), len(unit.scale)))
+    M[:, : W0.shape[1]] = W0
+    return M * unit.scale, (M @ unit.shift)[:, None]
+
+
+def own_sum(cells: Array, counts: Index) -> Array:
+    """Return the sums over units of floats, along the last axis: of each unit's own cells alone.
+
+    ``np.add.reduceat`` adds a unit's cells in an order that is a function of their number.
+    """
+    if cells.shape[-1] == len(counts):
+        return cells
+    return np.asarray(np.add.reduceat(cells, np.cumsum(counts) - counts, axis=-1))
+
+
+def own_mean(cells: Array, there: Array, counts: Index) -> Array:
+    """Return each unit's mean over its rows that are there, at each of its rows; 0: none is.
+
+    Parameters
+    ----------
+    cells : (..., m) array
+        0 where a row is not there.
+    there : (m,) array
+        1 or 0.
+    """
+    many = np.maximum(own_sum(there, counts), 1.0)
+    return np.repeat(own_sum(cells, counts) / many, counts, axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionRows:
+    """Scores ``w psi`` and information ``sqrt(omega) w`` of rows, ``w = W u``.
+
+    Attributes
+    ----------
+    centre : Centre
+        Where the pass looks from.
+    demean : bool
+        w and the residual less their means over the unit's own rows (fixed effects).
+    """
+
+    centre: Centre
+    demean: bool = False
+
+    @functools.cached_property
+    def _affine(self) -> tuple[Array, Array | None]:
+        return affine_of(self.centre, 1.0)
+
+    def expand(self, block: BlockOfPeople) -> Expanded:
+        """Return the scores and the information of whole units."""
+        matrix, shift = self._affine
+        image = mapped(matrix, block.rows)
+        if shift is not None:
+            image += shift
+        z, psi, omega, _, there = seen_rows(self.centre, image, block.rows)
+        z = z[: len(self.centre.theta)]
+        if self.demean:
+            present = np.ones(z.shape[1])
+            if not isinstance(there, slice):
+                present = there.astype(float)
+            z = (z - own_mean(z, present, block.counts)) * present
+            psi = (psi - own_mean(psi, present, block.counts)) * present
+        score = z * psi
+        if omega is not None:
+            z = z * np.sqrt(np.maximum(omega, 0.0))
+        return Expanded(score, block.counts, z, block.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """A model of rows (:class:`~dpmodels.scoring.score.Score`) as an expansion.
+
+    Attributes
+    ----------
+    score : Score
+    coordinates : Coordinates
+    offset, weights : int or None
+        Rows of the block that hold them.
+    values : Values or None
+        Released distribution of the response.
+    demean : bool
+        With an effect of each unit: its own means are taken off.
+    """
+
+    score: Score
+    coordinates: Coordinates
+    offset: int | None = None
+    weights: int | None = None
+    values: Values | None = None
+    demean: bool = False
+
+    stops: ClassVar[bool] = False
+
+    @property
+    def linear(self) -> bool:
+        """Whether the score is linear in theta."""
+        return self.score.averages
+
+    @property
+    def leverage(self) -> float:
+        """Of the model."""
+        return self.score.leverage
+
+    @property
+    def scale(self) -> bool:
+        """Whether the model learns from the mean squared score."""
+        return self.score.learns_scale
+
+    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+        """Return the rows of pass k."""
+        c = self.coordinates
+        centre = Centre(
+            c.unit, c.W0, state.theta, state.W, state.phi, self.score.evaluate(state, k),
+            self.score.of_residual, self.offset, self.weights,
+        )  # fmt: skip
+        return RegressionRows(centre, self.demean)
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the state with the scale that a pass taught."""
+        return self.score.learnt(state, H, ratio)
+
+    def _constant(self, H: Array) -> float:
+        """Return what a unit's weights omega add up to, by the information of the constant."""
+        a = self.coordinates.constant
+        return max(float(a @ H @ a), 1e-3) if a is not None else 1.0
+
+    def events(self, H: Array) -> float:
+        """Return what a unit's weights add up to: of counts its events; of others at least 1."""
+        omega = self._constant(H)
+        return omega if not self.score.of_residual and not self.score.bounded else max(omega, 1.0)
+
+    def settled(self, theta: Array) -> Array:
+        """Return theta: everything is allowed."""
+        return theta
+
+    def longest(self, state: State) -> float:
+        """Return two spreads of the response, or 2 where the linear predictor has no unit."""
+        if not self.score.of_residual:
+            return LONGEST
+        sd = 0.5 if self.values is None else self.values.sd * float(self.coordinates.unit.scale[-1])
+        return LONGEST * sd
+
+    def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
+        """Return 0: by the histogram."""
+        return 0.0
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return what the curvature leaves, by the released distribution of the response."""
+        root = np.linalg.inv(state.W)
+        omega = self._constant(root @ H @ root.T)
+        moved = math.sqrt(max(float(d @ H @ d), 0.0) / omega)
+        return self.score.curved_of_units(state, d, H, moved, noise, self.values)

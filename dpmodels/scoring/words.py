@@ -1,0 +1,130 @@
+"""What is said of a scoring fit: what its errors cover, and which coefficients deserve care."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.release import Estimate
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+
+__all__ = ["EMPTY", "SEEN", "empty_rows", "fit_notes", "no_ranges_note"]
+
+
+#: So many bounds of a bias are printed under a summary.
+SHOWN = 8
+#: A share of empty rows below this is not worth a note; one within so many noise sds is none.
+EMPTY, SEEN = 0.05, 3.0
+_NO_RANGES = (
+    "The ranges could not be found within the budget (too few rows, or a column that hardly "
+    "varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges cost nothing."
+)
+
+
+def no_ranges_note(names: Sequence[str]) -> Estimate:
+    """Return the estimate of a run whose ranges could not be bought."""
+    return Estimate.silent(names, _NO_RANGES)
+
+
+def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:
+    """Return a note on the released share of empty rows, where it exceeds its noise ``sd``."""
+    if lost < EMPTY or lost <= SEEN * sd:
+        return []
+    outside = ", or outside subset=," if design.subset else ""
+    return [
+        f"About {lost:.0%} of the rows were empty"
+        + (" or shortened" if shortened else "")
+        + " (from the released count, free). A row is empty where a cell is missing, cannot be "
+        f"read as its declared kind or is not a declared level{outside}: compare the spelling of "
+        "levels."
+    ]
+
+
+def _listed(names: tuple[str, ...], bias: Array) -> str:
+    """Return the first bounds in words."""
+    given = [f"{n} {b:.2g}" for n, b in zip(names, bias, strict=True) if math.isfinite(b)]
+    return ", ".join(given[:SHOWN]) + (", ..." if len(given) > SHOWN else "") or "none"
+
+
+def counted(plan: Plan[Any]) -> str:
+    """Return what n counts."""
+    return "rows" if plan.request.unit is None else "people"
+
+
+def _errors(plan: Plan[Any]) -> str:
+    """Say what the errors allow for."""
+    person = plan.request.unit
+    if person is not None:
+        between = (
+            " Covariances between quantiles are those of unrelated rows: errors of differences "
+            "between quantiles come out too large."
+        )
+        return (
+            f"Errors allow unequal variances, and rows of one person ({person.column}) that go "
+            "together in any way (cluster-robust)."
+            + (between if len(plan.detail.models) > 1 else "")
+        )
+    if getattr(plan.detail, "clusters", None) is not None:
+        column = plan.request.sample.frame.survey.psu
+        return (
+            "Errors allow unequal variances, and rows of one cluster that go together in any way "
+            f"(cluster-robust by {column})."
+        )
+    if getattr(plan.detail, "model", None) is None or plan.detail.model.meat:
+        return "Errors allow unequal variances (HC1 sandwich), not correlated rows."
+    return "Errors are model-based (vcov='iid': one residual variance)."
+
+
+def fit_notes(
+    plan: Plan[Any],
+    names: tuple[str, ...],
+    bias: Array,
+    few: npt.NDArray[np.bool_],
+    undetermined: npt.NDArray[np.bool_],
+    lost: npt.NDArray[np.bool_],
+) -> list[str]:
+    """Say what the errors cover, and which coefficients deserve care."""
+
+    def those(which: npt.NDArray[np.bool_]) -> str:
+        return ", ".join(n for n, w in zip(names, which, strict=True) if w)
+
+    notes = plan.sentences
+    if 2 * int(undetermined.sum()) > len(names):
+        notes.insert(
+            0,
+            f"More than half of the coefficients ({int(undetermined.sum())} of {len(names)}) are "
+            f"not determined at this budget. More {counted(plan)}, a larger eps or fewer terms "
+            "would help: dp.plan() says by how much, at no cost.",
+        )
+    notes.append(
+        "Intervals and p-values are bias-aware: they allow for what the clipping of long scores "
+        "may have moved, by a rule calibrated on real tables, not a proof. Bound of the bias "
+        "(fit.bias_bound): "
+        f"{_listed(names, bias)}."
+    )
+    notes.append(_errors(plan))
+    if few.any():
+        notes.append(
+            f"Rests on {counted(plan)} of high leverage: {those(few)}. The interval allows for a "
+            "bias of bias_bound; more is possible."
+        )
+    if undetermined.any():
+        notes.append(
+            f"Not determined at this budget, so the interval is wide and no z and p are given: "
+            f"{those(undetermined)}. More {counted(plan)}, a larger eps, narrower ranges or fewer "
+            "terms would help."
+        )
+    if lost.any():
+        notes.append(
+            f"Not determined by the design, whatever the rows: {those(lost)} (a column is a "
+            "combination of others). Drop a term."
+        )
+    return notes

@@ -1,0 +1,279 @@
+"""The design of a sample, as public facts: which columns say it, and what is declared of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, shown
+
+__all__ = ["ICC", "LEAST", "Frame", "Survey"]
+
+#: Guessed correlation of the scores of one cluster.
+ICC = 0.15
+#: Fewer clusters than this determine no variance.
+LEAST = 20
+
+
+def _name(what: str, value: Any) -> str | None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise RequestError(f"{what}= takes the name of a column, got {shown(value)}")
+    return value
+
+
+def _number(what: str, value: Any, least: float) -> float:
+    bad = isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating))
+    if bad or not (math.isfinite(value) and value > least):
+        raise RequestError(f"{what} must be a number above {least:g}, got {shown(value)}")
+    return float(value)
+
+
+def _by_stratum(what: str, value: Any, strata: str | None) -> Any:
+    """Return a number, or one a stratum, as it is kept: (stratum, number) pairs."""
+    if value is None:
+        return None
+    if isinstance(value, str) or hasattr(value, "dtype") or isinstance(value, (list, tuple)):
+        raise RequestError(
+            f"{what}= takes public numbers, for example {what}={{'north': 60, 'south': 40}}: a "
+            "column, or a list without names, would be data"
+        )
+    if isinstance(value, Mapping):
+        if strata is None:
+            raise RequestError(f"{what}= by stratum needs strata=, the column that names them")
+        return tuple((k, _number(f"{what}[{shown(k)}]", v, 0.0)) for k, v in value.items())
+    return _number(f"{what}=", value, 0.0)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The design of a sample: weights, strata, primary sampling units (PSUs, clusters).
+
+    Parameters
+    ----------
+    weights : str, optional
+        Column of sampling weights, in a declared range from 0: ``schema={"w": dp.Real(0, 60)}``.
+        They say what the estimates are of (as ``weights=`` of R's ``svydesign``, ``pweight`` of
+        Stata), and are taken as delivered: how they were computed is outside the guarantee.
+    strata : str, optional
+        Column of strata, with declared levels.
+    psu : str, optional
+        Column that says in which primary sampling unit (village, school, class) a row is. Its
+        cells are compared for equality only, and never shown. Nested in strata. None: every row is
+        its own. Declared as ``dp.Count(k)`` (labels 1 to k in each stratum) or ``dp.Levels`` the
+        units are compared in pairs, which takes stratum means out.
+    fpc : number or mapping, optional
+        Finite population correction: the number of units in the population of each stratum
+        (``{"E": 4421}``), or the rate (a number up to 1).
+    population : number, optional
+        Size of the population, an external public number: means become totals.
+    psus : int or mapping, optional
+        How many units were drawn, in all or by stratum; survey reports print it. None: bought, for
+        a hundredth of mu^2.
+    icc : float
+        Public guess of the correlation within a unit, for radii.
+
+    Notes
+    -----
+    **Privacy.** Holds names of columns and public numbers. The unit of privacy stays a row: no
+    village, school or class is protected as a whole. Variances are those of a design with
+    replacement at the first stage.
+    """
+
+    weights: str | None = None
+    strata: str | None = None
+    psu: str | None = None
+    fpc: Any = None
+    population: float | None = None
+    psus: Any = None
+    icc: float = ICC
+    #: Whether it stands for ``vcov={"CRV1": ...}``: errors by cluster, and no more.
+    errors_only: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "strata", "psu"):
+            _name(name, getattr(self, name))
+        own = {
+            "fpc": _by_stratum("fpc", self.fpc, self.strata),
+            "psus": _by_stratum("psus", self.psus, self.strata),
+        }
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+        if self.population is not None:
+            _number("population=", self.population, 0.0)
+        if not 0.0 <= _number("icc=", self.icc, -1.0) <= 1.0:
+            raise RequestError(f"icc= lies between 0 and 1, got {shown(self.icc)}")
+        if not (self.weights or self.strata or self.psu):
+            raise RequestError(
+                'dp.Survey says nothing: give weights="w", strata="region" or psu="village"'
+            )
+        if self.psu is None and self.psus is not None:
+            raise RequestError('psus= counts the units of psu=, the column that names them')
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what says it again, as JSON holds it: names of columns and public numbers."""
+        out: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value is not None and value is not False:
+                out[f.name] = [list(p) for p in value] if isinstance(value, tuple) else value
+        return out
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Survey:
+        """Return the survey that :meth:`to_dict` wrote down."""
+        own: dict[str, Any] = {k: dict(v) if isinstance(v, list) else v for k, v in saved.items()}
+        return cls(**own)
+
+    @property
+    def text(self) -> str:
+        """What a summary says of it."""
+        said = []
+        if self.psu is not None:
+            total = self.total
+            many = "PSUs (number bought)" if total is None else f"{total:g} PSUs (declared)"
+            said.append(f"{many} of {self.psu}")
+        said += [f"strata {self.strata}"] if self.strata else []
+        said += ["finite population"] if self.fpc is not None else []
+        said += [f"population {self.population:g}"] if self.population else []
+        return ", ".join(said)
+
+    def counts(self, levels: tuple[Any, ...]) -> tuple[float, ...] | None:
+        """Return the declared number of units of each stratum (of all, without); None: unknown."""
+        return self._of_each("psus", self.psus, levels)
+
+    def rates(self, levels: tuple[Any, ...], units: tuple[float, ...] | None) -> Array:
+        """Return ``sqrt(1 - f_h)`` of each stratum: by which scores are multiplied."""
+        found = self._of_each("fpc", self.fpc, levels)
+        if found is None:
+            return np.ones(max(len(levels), 1))
+        out = []
+        for h, size in enumerate(found):
+            if size <= 1.0:
+                out.append(size)
+                continue
+            if units is None:
+                raise RequestError(
+                    "fpc= as numbers of units needs psus=, how many of them were drawn; or give "
+                    "the rate, a number up to 1"
+                )
+            if size < units[h]:
+                raise RequestError(
+                    f"fpc={size:g} is below the {units[h]:g} units that were drawn there (psus=)"
+                )
+            out.append(units[h] / size)
+        return np.sqrt(1.0 - np.asarray(out))
+
+    def _of_each(
+        self, what: str, given: Any, levels: tuple[Any, ...]
+    ) -> tuple[float, ...] | None:
+        if given is None:
+            return None
+        if not isinstance(given, tuple):
+            if not levels or what == "fpc":
+                return (given,) * max(len(levels), 1)
+            return None  # a total over strata
+        known = dict(given)
+        missing = [x for x in levels if x not in known]
+        more = [x for x in known if x not in levels]
+        if missing or more:
+            raise RequestError(
+                f"{what}= names {shown((more or missing)[0])}, and the declared strata are "
+                f"{', '.join(map(shown, levels))}: give a number for each of them"
+            )
+        return tuple(known[x] for x in levels)
+
+    @property
+    def total(self) -> float | None:
+        """Declared number of units in all; None: not declared."""
+        if self.psus is None:
+            return None
+        return math.fsum(v for _, v in self.psus) if isinstance(self.psus, tuple) else self.psus
+
+
+#: Labels of pairs lie below this many a stratum.
+_APART = 2.0**26
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What is public of clusters: how labels of rows become clusters, signs and factors.
+
+    Attributes
+    ----------
+    survey : Survey
+    levels : tuple
+        Declared strata; empty: none.
+    labelled : bool
+        Labels of units are declared: 1, 2, ... in each stratum.
+    """
+
+    survey: Survey
+    levels: tuple[Any, ...] = ()
+    labelled: bool = False
+
+    @property
+    def strata(self) -> int:
+        """How many strata there are, at least one."""
+        return max(len(self.levels), 1)
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """Units of each stratum, where they are compared in pairs; empty: they are not."""
+        counts = self.survey.counts(self.levels) if self.labelled else None
+        return () if counts is None else tuple(int(c) for c in counts)
+
+    @property
+    def df(self) -> float | None:
+        """Declared degrees of freedom; None: the number of units is not declared."""
+        if self.pairs:
+            return float(sum(-(-k // 2) for k in self.pairs))
+        total = self.survey.total
+        return None if total is None else total - self.strata
+
+    def factors(self) -> Array:
+        """Return ``sqrt(1 - f_h)`` of each stratum."""
+        return self.survey.rates(self.levels, self.survey.counts(self.levels))
+
+    def placed(self, label: Array, stratum: Array | None) -> tuple[Array, Array]:
+        """Return (cluster of each row, 0 for none; factor of its score, in [-1, 1]), (m,) each.
+
+        Privacy
+        -------
+        Row by row: a function of the row's own labels and of public numbers.
+        """
+        h = np.zeros(len(label)) if stratum is None else stratum - 1.0
+        inside = h >= 0.0
+        at = np.where(inside, h, 0.0).astype(np.intp)
+        factor = np.where(inside, self.factors()[at], 1.0)
+        label = np.where(inside, label, 0.0)
+        if self.pairs:
+            return self._paired(label, at, factor)
+        if self.strata == 1:
+            return label, factor
+        # the pair (stratum, id) is the unit: mixed, one label of 52 bits
+        mixed = (label.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) + at.astype(np.uint64)
+        mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+        own = ((mixed >> np.uint64(12)).astype(np.float64)) + 1.0
+        return np.where(label > 0.0, own, 0.0), factor
+
+    def _paired(
+        self, label: Array, at: npt.NDArray[np.intp], factor: Array
+    ) -> tuple[Array, Array]:
+        """Return clusters of two units each, the second with the opposite sign.
+
+        Units 2j - 1 and 2j of a stratum; the odd one left over with that of the next stratum.
+        """
+        counts = np.array(self.pairs)
+        left = np.cumsum(counts % 2) - 1  # which of the odd ones a stratum's is
+        j = np.minimum(label - 1.0, counts[at] - 1.0)
+        odd = (counts[at] % 2 == 1) & (j == counts[at] - 1.0)
+        own = np.floor(j / 2.0) + 1.0 + (at + 1.0) * _APART
+        cluster = np.where(odd, np.floor(left[at] / 2.0) + 1.0, own)
+        sign = np.where(np.where(odd, left[at], j) % 2.0 == 0.0, 1.0, -1.0)
+        return np.where(label > 0.0, cluster, 0.0), factor * np.where(label > 0.0, sign, 1.0)

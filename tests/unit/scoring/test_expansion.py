@@ -1,0 +1,185 @@
+"""What a pass by person reads and how it reports: coordinates, missing cells, the upper tail."""
+
+import numpy as np
+import pytest
+
+import dpmodels as dp
+from dpmodels.exact.products import mapped, sparsely
+from dpmodels.exact.rowmap import UnitScale
+from dpmodels.scoring.coordinates import public_coordinates
+from dpmodels.scoring.expand import RegressionRows
+from dpmodels.scoring.expand_pass import CELLS, OCTAVE_ZERO, OCTAVES, UnitsJob, octaves
+from dpmodels.scoring.expand_rules import (
+    FINE,
+    Lengths,
+    chosen_clip,
+    forecast,
+    kept,
+    mean_square,
+    needed,
+    unit_pass,
+)
+from dpmodels.scoring.expand_start import Number, Spread, in_order, located
+from dpmodels.scoring.intervals import _left
+from dpmodels.scoring.overflow import overflow
+from dpmodels.scoring.sums import BINS, Centre, affine_of, counted_lengths
+from dpmodels.sources.people import BlockOfPeople
+
+P, N = 3, 300
+
+
+def plan(last=True):
+    counts = np.zeros(OCTAVES)
+    counts[OCTAVE_ZERO + 1] = N
+    return unit_pass(
+        Lengths(counts, 5.0), 0.3, N, P, "replace", float(P), last=last, scale=False, tail=N
+    )
+
+
+def centre(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(P, P))
+    unit = UnitScale(rng.uniform(0.5, 2.0, P + 1), rng.normal(size=P + 1), True)
+    return Centre(unit, np.eye(P) + 0.2 * A, rng.normal(size=P), np.eye(P) + 0.1 * A, 0.7)
+
+
+def people(seed):
+    rng = np.random.default_rng(seed + 1)
+    counts = rng.integers(1, 6, N)
+    rows = rng.normal(size=(P + 1, counts.sum()))
+    rows[0] = 1.0
+    return BlockOfPeople(rows, np.cumsum(counts) - counts, counts)
+
+
+def test_the_sums_of_a_pass_are_those_of_the_formulas():
+    """Information looked at in coordinates of its own, scores cut at C, the meat in its ball."""
+    at, block, one = centre(2), people(2), plan()
+    turn = np.diag([1.0, 2.0, 0.5])
+    sums = UnitsJob(RegressionRows(at), one, P, True, turn).over([block]).sums
+    matrix, shift = affine_of(at, 1.0)
+    image = matrix @ block.rows + (0.0 if shift is None else shift)
+    w, psi = image[:P], image[-1]
+    H, J, s = np.zeros((P, P)), np.zeros((P, P)), np.zeros(P)
+    for a, m in zip(block.starts, block.counts, strict=True):
+        z = turn @ w[:, a : a + m]
+        H += z @ z.T * min(1.0, one.information**2 / np.sum(z * z))
+        own = (w[:, a : a + m] * psi[a : a + m]).sum(axis=1)
+        size, C = np.linalg.norm(own), one.clip
+        J += np.outer(own, own) * min(1.0, one.meat**2 / size**2)
+        s += own * min(max(size, 0.65 * C + 0.35 / 0.15 * (size - 0.65 * C)), C) / size
+    real = {
+        name: np.asarray(getattr(sums, name), float) * (getattr(one, name) / 2**20) ** 2
+        for name in ("information", "meat")
+    }
+    assert np.allclose(real["information"], H, rtol=1e-4, atol=1e-3)
+    assert np.allclose(real["meat"], J, rtol=1e-4, atol=1e-3)
+    assert np.allclose(np.asarray(sums.score, float) * one.clip / 2**20, s, rtol=1e-4, atol=1e-3)
+
+
+def test_a_missing_response_voids_the_row():
+    at, block = centre(3), people(3)
+    job = UnitsJob(RegressionRows(at), plan(), P, True)
+    whole = job.over([block]).sums
+    more = np.hstack([block.rows, block.rows[:, :1]])
+    more[-1, -1] = np.nan  # a further row of the last person, marked as incomplete
+    counts = block.counts.copy()
+    counts[-1] += 1
+    again = job.over([BlockOfPeople(more, block.starts, counts)]).sums
+    assert (whole.information == again.information).all() and (whole.score == again.score).all()
+
+
+def test_coordinates_in_order_depend_on_the_columns_before():
+    design = dp.plan("y ~ a + I(a**2) + b", {"y": (0, 1), "a": (2, 9), "b": (-1, 4)}, n=500, eps=1,
+                     delta=1e-6, verb="dp_ols").design  # fmt: skip
+    plain = public_coordinates(design)
+    one = in_order(plain)
+    assert np.allclose(one.W0, np.tril(one.W0)) and (np.diag(one.W0) > 0.0).all()
+    assert pytest.approx(plain.W0.T @ plain.W0) == one.W0.T @ one.W0
+    assert one.W0.T @ one.constant == pytest.approx(plain.W0.T @ plain.constant)
+    far = Spread(Number("a", 1, 2.0, 9.0), np.eye(CELLS)[40])
+    assert located(plain, design, (far,)).rank == plain.rank
+
+
+def test_a_histogram_says_sizes_and_overflow():
+    """Squares of 4000 normal lengths in 3 dimensions; noise of 30 a bin, 20 draws, seeds fixed."""
+    rng = np.random.default_rng(3)
+    size = np.linalg.norm(rng.normal(size=(4000, P)), axis=1)
+    counts = octaves(size * size)
+    assert counts.sum() == 4000 and octaves(np.array([0.0, np.nan, np.inf])).sum() == 0
+    for clip, low, high in ((2.6, 0.7, 4.0), (3.5, 0.5, 6.0)):
+        true = float(np.maximum(size - clip, 0.0).sum())
+        found = [
+            Lengths(counts + rng.normal(0, 30.0, OCTAVES), 30.0).overflow(clip)[0]
+            for _ in range(20)
+        ]
+        assert low * true - 60 < np.mean(found) < high * true + 60  # light tails are overstated
+    squares = [Lengths(counts + rng.normal(0, 30.0, OCTAVES), 30.0).square for _ in range(20)]
+    assert np.mean(squares) == pytest.approx(P, rel=0.1)
+    lost = mean_square(rng.normal(0, 30.0, OCTAVES), 30.0, 0.98)  # of nothing but noise: finite
+    assert np.isfinite(lost).all()
+
+
+def test_noise_that_stands_far_from_the_others_is_dropped():
+    counts = np.zeros(OCTAVES)
+    counts[60:64] = [500, 1500, 1200, 300]
+    counts[90:93] = 150.0  # three bins of 2.5 sds each
+    assert (kept(counts, 60.0) > 0.0).nonzero()[0].tolist() == [60, 61, 62, 63]
+
+
+def test_the_clip_grows_with_the_tail():
+    light = np.zeros(OCTAVES)
+    light[62:67] = [400, 1200, 1800, 600, 20]
+    heavy = light.copy()
+    heavy[67:72] = [150, 120, 90, 60, 30]
+    one, other = (chosen_clip(Lengths(c, 10.0), 0.15, 4000, P) for c in (light, heavy))
+    assert other > 1.3 * one
+
+
+def test_a_forecast_says_what_would_do():
+    assert forecast(0.2367, 10_000, 3, 0.73) < FINE < forecast(0.2367, 1000, 14, 0.73)
+    N, factor, p = needed(0.2367, 1000, 14, 0.73)
+    assert forecast(0.2367, N, 14, 0.73) <= FINE < forecast(0.2367, int(0.95 * N), 14, 0.73)
+    assert forecast(0.2367 * factor, 1000, 14, 0.73) == pytest.approx(FINE, rel=1e-3)
+    assert p == 0 or forecast(0.2367, 1000, p, 0.73) <= FINE < forecast(0.2367, 1000, p + 1, 0.73)
+
+
+def test_a_sparse_map_is_the_dense_one_where_there_are_no_zeros():
+    rng = np.random.default_rng(0)
+    M, rows = rng.normal(size=(4, 3)), rng.normal(size=(3, 100))
+    assert np.array_equal(sparsely(M, rows), mapped(M, rows))
+    M[1, 0] = M[2, :2] = M[3] = 0.0
+    assert np.allclose(sparsely(M, rows), M @ rows)
+
+
+def relative(seed, tail):
+    """20 000 lengths over C: of three normals, or with a power law's tail."""
+    rng = np.random.default_rng(seed)
+    size = np.linalg.norm(rng.normal(size=(20_000, 3)), axis=1) / 3.5
+    return size * np.sqrt(tail / rng.chisquare(tail, size.shape)) if tail else size
+
+
+@pytest.mark.parametrize(("tail", "low", "high"), [(0, 0.0, 6.0), (6, 0.5, 2.0), (3, 0.5, 1.6)])
+def test_the_overflow_is_read_off_the_released_histogram(tail, low, high):
+    """Seeds fixed; noise of 20 people a bin. Light tails are overstated, heavy ones met."""
+    size = relative(4, tail)
+    true = float(np.maximum(size - 1.0, 0.0).sum())
+    rng = np.random.default_rng(5)
+    bins = counted_lengths(size)
+    found = np.mean([overflow(bins + rng.normal(0, 20.0, BINS), 20.0).total for _ in range(20)])
+    assert low * true <= found <= high * true + 30.0, (found, true)
+
+
+def test_an_empty_or_negative_histogram_has_a_finite_overflow():
+    for bins in (np.zeros(BINS), np.full(BINS, -50.0)):
+        found = overflow(bins, 20.0)
+        assert (found.total, found.error, found.squares) == (0.0, 0.0, 0.0)
+    found = overflow(np.full(BINS, 1e9), 1e-3)
+    assert np.isfinite([found.total, found.error]).all()
+
+
+def test_what_clipping_leaves_of_a_step_is_taken_without_what_noise_would_bring():
+    d = np.array([1.0, 0.0])
+    lost = np.diag([0.3, 0.0])
+    assert _left(lost, d, 0.0) == pytest.approx([0.3, 0.0])
+    assert _left(lost, d, 0.1)[0] == pytest.approx(np.sqrt(0.09 - 0.01 / 2 * 3))
+    assert not _left(lost, d, 1.0).any() and not _left(lost * 0.0, d, 0.0).any()

@@ -1,0 +1,127 @@
+"""The engine of passes over units: noise as charged, steps, coordinates, sums of the scale."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.exact.prove import reach
+from dpmodels.exact.sets import Trace
+from dpmodels.exact.statistics import Gram
+from dpmodels.scoring.expand import RegressionRows
+from dpmodels.scoring.expand_pass import OCTAVE_ZERO, OCTAVES, UnitsJob
+from dpmodels.scoring.expand_rules import Lengths, unit_pass
+from dpmodels.sources.people import BlockOfPeople
+from tests.unit.scoring.test_expansion import N, P, centre, plan
+
+
+@pytest.fixture
+def panel():
+    rng = np.random.default_rng(1)
+    who = np.repeat(np.arange(3000), 6)
+    between = rng.uniform(-1, 1, 3000)[who]
+    within = rng.uniform(-1, 1, len(who))
+    y = 0.5 + between + 0.5 * within + rng.normal(size=3000)[who] + rng.normal(size=len(who))
+    return pd.DataFrame({"id": who, "b": between, "w": within, "y": y})
+
+
+def fitted(data, *, eps, y=(-8, 8), b=(-1, 1), seed=1, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return dp.dp_ols("y ~ b + w", data, eps=eps, delta=1e-6, unit="id", seed=seed,
+                         bounds={"y": y, "b": b, "w": (-1, 1)}, **more)  # fmt: skip
+
+
+def test_without_noise_it_is_least_squares_with_errors_by_person(panel):
+    fit = fitted(panel, eps=1e5)
+    X = np.column_stack([np.ones(len(panel)), panel.b, panel.w])
+    b = np.linalg.lstsq(X, panel.y, rcond=None)[0]
+    H = np.linalg.inv(X.T @ X)
+    S = np.add.reduceat(X * (panel.y.to_numpy() - X @ b)[:, None], np.arange(0, len(X), 6))
+    se = np.sqrt(np.diag(H @ (S.T @ S) @ H))
+    assert np.abs(fit.params.to_numpy() - b).max() < 0.1 * se.min()
+    assert fit.bse.to_numpy() == pytest.approx(se, rel=0.12)  # the meat is of some people
+
+
+def test_a_box_ten_times_too_wide_or_off_costs_little(panel):
+    """Median width over 12 seeds; the boxes of y and b ten times as wide, or ten sds away."""
+
+    def width(**how):
+        return np.median([fitted(panel, eps=1, seed=s, **how).bse for s in range(12)], axis=0)
+
+    plain = width()
+    assert (width(y=(-80, 80), b=(-10, 10)) < 1.2 * plain).all()
+    assert (width(y=(-30, 5), b=(-11, 1)) < 1.2 * plain).all()
+
+
+def test_information_is_looked_at_in_coordinates_of_its_own(panel):
+    """Between and within people scores differ by 5 in variance, the information does not."""
+    from dpmodels.scoring import expand_engine
+
+    seen = []
+    plain = expand_engine._chain
+
+    def watched(*args):
+        seen.append(plain(*args))
+        return seen[-1]
+
+    expand_engine._chain = watched
+    try:
+        fitted(panel, eps=50)
+    finally:
+        expand_engine._chain = plain
+    (chain,) = seen
+    values = np.linalg.eigvalsh(chain.released[-1].information / chain.plans[-1].rows)
+    assert values.max() < 2.0 * values.min()
+    spread = np.linalg.eigvalsh(chain.turn @ chain.turn.T)
+    assert spread.max() > 2.5 * spread.min()
+
+
+def test_a_start_of_noise_does_not_lead_far_away():
+    """60 people of one row, eps = .05: a step is no longer than two spreads of the response."""
+    rng = np.random.default_rng(2)
+    data = pd.DataFrame({"id": np.arange(60), "b": rng.uniform(-1, 1, 60),
+                         "w": rng.uniform(-1, 1, 60), "y": rng.uniform(-1, 1, 60)})  # fmt: skip
+    from dpmodels.scoring import expand_engine
+
+    lengths = []
+    plain = expand_engine.unit_step
+
+    def watched(released, plan, state, turn, expansion):
+        step = plain(released, plan, state, turn, expansion)
+        if not plan.last:
+            lengths.append(float(step.d @ step.d))
+        return step
+
+    expand_engine.unit_step = watched
+    try:
+        for seed in range(8):
+            fitted(data, eps=0.05, y=(-1, 1), seed=seed)
+    finally:
+        expand_engine.unit_step = plain
+    assert max(lengths) < 1e5 and len(lengths) == 16
+
+
+def test_noise_is_that_of_the_radii_and_the_share():
+    one = plan()
+    own = reach(Gram(Trace(P)), "replace", "l2")
+    parts = 0.3 * np.sqrt([0.10, 0.05, 0.03, 0.76])
+    for name, mu in zip(("information", "meat", "spread"), parts, strict=False):
+        R2 = getattr(one, name) ** 2
+        assert getattr(one.noise, name) == pytest.approx(own * R2 / mu)
+    assert one.noise.score == pytest.approx(2.0 * one.clip / parts[-1])
+    assert one.mu_joint == pytest.approx(0.3 * np.sqrt(0.94))
+
+
+def test_the_scale_of_a_person_is_cut():
+    """A person of many long rows counts as one whole unit of the scale."""
+    counts = np.zeros(OCTAVES)
+    counts[OCTAVE_ZERO + 1] = N
+    early = unit_pass(
+        Lengths(counts, 5.0), 0.3, N, P, "replace", float(P), last=False, scale=True, tail=N
+    )
+    rows = np.ones((P + 1, 40)) * 50.0
+    block = BlockOfPeople(rows, np.array([0]), np.array([40]))
+    assert UnitsJob(RegressionRows(centre(1)), early, P, True).over([block]).sums.scale == 2**20

@@ -1,0 +1,223 @@
+"""``dp.Survey``: the published formulas without noise, domains, rates, pairs, refusals.
+
+The small design of two strata has self-contained numbers (linearisation with replacement). The
+copies of it below make it large enough for a fit: K copies, each with strata of its own, have the
+same estimates and errors over the root of K.
+"""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels import _testing
+from dpmodels.errors import DPModelsError, RequestError
+from dpmodels.scoring import clusters
+from dpmodels.survey import Frame, Survey
+
+STRATUM = np.repeat([1, 2], 6)
+PSU = np.array([1, 1, 1, 2, 2, 2, 1, 1, 2, 2, 2, 2])
+W = np.array([2, 2, 4, 3, 3, 1, 5, 5, 4, 4, 6, 2], dtype=float)
+Y = np.array([3, 5, 4, 8, 7, 9, 1, 2, 6, 5, 4, 7], dtype=float)
+X = np.array([1, 2, 2, 4, 3, 5, 0, 1, 3, 2, 2, 4], dtype=float)
+D = np.array([1, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0], dtype=float)
+COPIES = 200
+LEVELS = [f"{c}.{h}" for c in range(COPIES) for h in (1, 2)]
+
+
+def totals(S, frame, labels, strata):
+    """J of the production sums: no noise, nothing clipped."""
+    cluster, factor = frame.placed(labels.astype(float), strata.astype(float))
+    S = S * factor[:, None]
+    alone = S[cluster == 0.0]
+    J = alone.T @ alone
+    for k in np.unique(cluster[cluster > 0.0]):
+        one = S[cluster == k].sum(axis=0)
+        J = J + np.outer(one, one)
+    return J
+
+
+def linearised(Z, theta_map, survey, labelled=True, psu=PSU):
+    frame = Frame(survey, (1, 2), labelled)
+    J = totals(Z, frame, psu, STRATUM)
+    return np.sqrt(np.diag(theta_map @ J @ theta_map.T))
+
+
+PAIRS = Survey(weights="w", strata="h", psu="p", psus={1: 2, 2: 2})
+
+
+def test_pairs_give_the_published_numbers():
+    """Two units a stratum: sum d d' is n/(n - 1) sum (S - mean)(S - mean)'."""
+    one = np.eye(1)
+    mean = (W * Y).sum() / W.sum()
+    assert mean == pytest.approx(4.463415, abs=5e-7)
+    z = (W * (Y - mean))[:, None] / W.sum()
+    assert linearised(z, one, PAIRS)[0] == pytest.approx(1.174263, abs=5e-7)
+    fpc = Survey(weights="w", strata="h", psu="p", psus={1: 2, 2: 2}, fpc={1: 4, 2: 8})
+    assert linearised(z, one, fpc)[0] == pytest.approx(0.964375, abs=5e-7)
+    assert (W * Y).sum() == 183
+    assert linearised((W * Y)[:, None], one, PAIRS)[0] == pytest.approx(70.519501, abs=5e-6)
+    ratio = (W * Y).sum() / (W * X).sum()
+    assert ratio == pytest.approx(2.152941, abs=5e-7)
+    z = (W * (Y - ratio * X))[:, None] / (W * X).sum()
+    assert linearised(z, one, PAIRS)[0] == pytest.approx(0.108134, abs=5e-7)
+    domain = (W * D * Y).sum() / (W * D).sum()
+    assert domain == pytest.approx(4.52, abs=5e-7)
+    z = (W * D * (Y - domain))[:, None] / (W * D).sum()
+    assert linearised(z, one, PAIRS)[0] == pytest.approx(1.010949, abs=5e-7)
+    A = np.column_stack([np.ones(12), X])
+    H = np.linalg.inv((A * W[:, None]).T @ A)
+    theta = H @ ((A * W[:, None]).T @ Y)
+    assert theta == pytest.approx([0.876845, 1.729992], abs=5e-7)
+    S = A * (W * (Y - A @ theta))[:, None]
+    assert linearised(S, H, PAIRS) == pytest.approx([0.211417, 0.098168], abs=5e-7)
+    assert 12 * (W**2).sum() / W.sum() ** 2 == pytest.approx(1.177870, abs=5e-7)
+
+
+def test_uncentred_sums_with_their_factor():
+    """Strata ignored: 4/(4 - 1) sum S S' over the four units (the sums add up to 0)."""
+    mean = (W * Y).sum() / W.sum()
+    z = (W * (Y - mean))[:, None] / W.sum()
+    plain = Survey(weights="w", psu="p", psus=4)
+    J = totals(z, Frame(plain), PSU + 2 * STRATUM, np.ones(12))
+    assert math.sqrt(J[0, 0] * 4 / 3) == pytest.approx(1.098669, abs=5e-7)
+    rows = totals(z, Frame(Survey(weights="w", psu="p", psus=12)), np.arange(12) + 1, np.ones(12))
+    assert math.sqrt(rows[0, 0] * 12 / 11) == pytest.approx(0.689070, abs=5e-7)
+
+
+@pytest.fixture(scope="module")
+def copies():
+    copy = np.repeat(np.arange(COPIES), 12)
+    return pd.DataFrame({
+        "h": [f"{c}.{h}" for c, h in zip(copy, np.tile(STRATUM, COPIES), strict=True)],
+        "p": np.tile(PSU, COPIES), "w": np.tile(W, COPIES), "y": np.tile(Y, COPIES),
+        "x": np.tile(X, COPIES), "d": np.tile(D, COPIES),
+    })  # fmt: skip
+
+
+SCHEMA = dp.Schema(
+    h=dp.Levels(LEVELS), p=dp.Count(2), w=dp.Real(0, 6), y=dp.Real(0, 10), x=dp.Real(0, 5),
+    d=dp.Binary(),
+)  # fmt: skip
+
+
+def fitted(verb, formula, data, survey, **options):
+    with warnings.catch_warnings(), _testing.noise_source(_testing.ZeroNoise()):
+        warnings.simplefilter("ignore")
+        return getattr(dp, verb)(
+            formula, data, eps=1e5, delta=1e-6, schema=SCHEMA, design=survey, **options
+        )
+
+
+OF_COPIES = dp.Survey(weights="w", strata="h", psu="p", psus=dict.fromkeys(LEVELS, 2))
+
+
+def test_the_whole_pipeline_gives_them_too(copies):
+    root = math.sqrt(COPIES)
+    fit = fitted("dp_mean", "y ~ 1", copies, OF_COPIES)
+    assert fit.params["y"] == pytest.approx(4.463415, abs=2e-4)
+    assert fit.bse_sampling["y"] * root == pytest.approx(1.174263, rel=0.01)
+    fit = fitted("dp_ols", "y ~ x", copies, OF_COPIES)
+    assert fit.params.to_numpy() == pytest.approx([0.876845, 1.729992], rel=1e-3)
+    # svyglm; the design effect of the intercept is below the floor of .7, which is kept
+    assert fit.bse_sampling["x"] * root == pytest.approx(0.098168, rel=0.25)
+    fit = fitted("dp_ols", "y ~ 1", copies, OF_COPIES)
+    assert fit.params["Intercept"] == pytest.approx(4.463415, abs=2e-3)
+    assert fit.bse_sampling["Intercept"] * root == pytest.approx(1.174263, rel=0.02)
+    said = " ".join(fit.summary(full=True).as_text().split())
+    assert f"{2 * COPIES * 2} clusters (declared), t with {2 * COPIES} degrees of" in said
+    assert "one row, not one p" in said
+
+
+def test_rates_shorten_the_scores(copies):
+    half = dict.fromkeys(LEVELS, 0.5)
+    fpc = dp.Survey(weights="w", strata="h", psu="p", psus=dict.fromkeys(LEVELS, 2), fpc=half)
+    plain = fitted("dp_mean", "y ~ 1", copies, OF_COPIES)
+    fit = fitted("dp_mean", "y ~ 1", copies, fpc)
+    assert fit.bse_sampling["y"] == pytest.approx(
+        plain.bse_sampling["y"] * math.sqrt(0.5), rel=0.02
+    )
+
+
+def test_domains_keep_the_design(copies):
+    fit = fitted("dp_mean", "y ~ 1", copies, OF_COPIES, subset="d == 1")
+    assert fit.params["y"] == pytest.approx(4.52, abs=2e-3)
+    assert fit.bse_sampling["y"] * math.sqrt(COPIES) == pytest.approx(1.010949, rel=0.02)
+    assert fit._record.estimate.use_t == 2 * COPIES  # that of all units
+
+
+def test_without_units_it_is_the_fit_with_weights(copies):
+    by_design = fitted("dp_ols", "y ~ x", copies, dp.Survey(weights="w"))
+    with warnings.catch_warnings(), _testing.noise_source(_testing.ZeroNoise()):
+        warnings.simplefilter("ignore")
+        plain = dp.dp_ols("y ~ x", copies, eps=1e5, delta=1e-6, schema=SCHEMA, weights="w")
+    assert by_design.params.to_numpy() == pytest.approx(plain.params.to_numpy(), rel=1e-12)
+
+
+def test_pairs_only_where_their_noise_stays_low():
+    survey = dp.Survey(strata="h", psu="p", psus=dict.fromkeys(LEVELS, 2))
+    call = {"n": 5000, "delta": 1e-6, "schema": SCHEMA, "design": survey}
+    loud, quiet = (dp.plan("y ~ x", eps=eps, **call).detail.clusters for eps in (0.3, 20.0))
+    assert not loud.frame(2).pairs
+    assert quiet.frame(2).pairs
+    assert quiet.frame(2).df == 2 * COPIES
+    assert loud.frame(2).df == 2 * COPIES
+
+
+def test_printed_and_saved(copies, tmp_path):
+    fit = fitted("dp_mean", "y ~ 1", copies, OF_COPIES)
+    fit.save(tmp_path / "a.json")
+    assert dp.load(tmp_path / "a.json").conf_int().equals(fit.conf_int())
+    assert fit._record.estimate.stats["deff_clusters"] > 1.0
+    again = Survey.from_dict(dp.load(tmp_path / "a.json")._record.call.survey)
+    assert again == OF_COPIES
+    assert "800 PSUs (declared) of p, strata h" in " ".join(str(fit.summary()).split())
+
+
+def test_an_updated_fit_keeps_its_design(copies):
+    fit = fitted("dp_ols", "y ~ x", copies, OF_COPIES)
+    with warnings.catch_warnings(), _testing.noise_source(_testing.ZeroNoise()):
+        warnings.simplefilter("ignore")
+        new = fit.update("~ 1", copies, eps=1e5, delta=1e-6, schema=SCHEMA)
+        crv = dp.dp_ols(
+            "y ~ x", copies, eps=1e5, delta=1e-6, schema=SCHEMA, vcov={"CRV1": "h"}, psus=400
+        )
+        other = crv.update("~ 1", copies, eps=1e5, delta=1e-6, schema=SCHEMA)
+    assert new._record.estimate.use_t == fit._record.estimate.use_t
+    assert new._record.design.weights == "w"
+    assert other._record.estimate.use_t == 399
+
+
+def test_what_is_refused_from_declared_facts_alone(copies):
+    with pytest.raises(RequestError, match="says nothing"):
+        dp.Survey()
+    with pytest.raises(RequestError, match="below the 60 units"):
+        fitted("dp_mean", "y ~ 1", copies, dp.Survey(strata="h", psu="p", fpc=dict.fromkeys(
+            LEVELS, 40), psus=dict.fromkeys(LEVELS, 60)))
+    with pytest.raises(RequestError, match="give a number for each"):
+        fitted("dp_mean", "y ~ 1", copies, dp.Survey(strata="h", psu="p", psus={"1.1": 3}))
+    with pytest.raises(RequestError, match="would be data"):
+        dp.Survey(strata="h", fpc=[3, 4])
+    with pytest.raises(RequestError, match="by stratum needs strata"):
+        dp.Survey(psu="p", psus={"a": 3})
+    with pytest.raises(RequestError, match="no column of this name"):
+        fitted("dp_ols", "y ~ x", copies, dp.Survey(psu="pp"))
+    with pytest.raises(DPModelsError, match="needs declared levels"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dp.dp_ols(
+            "y ~ x", copies, eps=1, delta=1e-6, bounds={"y": (0, 10), "x": (0, 5)},
+            design=dp.Survey(strata="h", psu="p"),
+        )  # fmt: skip
+    with pytest.raises(RequestError, match="takes no design="):
+        fitted("dp_npreg", "y ~ x", copies, OF_COPIES)
+
+
+def test_icc_is_a_public_guess():
+    few = clusters.radii(2, 1000, 50, 0.2, "replace", icc=0.0)
+    many = clusters.radii(2, 1000, 50, 0.2, "replace", icc=0.5)
+    assert many.bound > few.bound
+    with pytest.raises(RequestError, match="between 0 and 1"):
+        dp.Survey(psu="p", icc=3.0)
