@@ -18,6 +18,8 @@ __all__ = ["cross_product", "filled", "mapped", "sparsely", "squares", "weighted
 
 #: Rows of a symmetric product are worked off so many at a time.
 _AT_ONCE = 4
+#: Rows of a block: as many as the kernel takes.
+_BLOCK = 8192
 
 
 def filled(k: int) -> int:
@@ -43,6 +45,12 @@ def mapped(matrix: Array, block: Array, *, upper: tuple[int, int] = (0, 0)) -> A
         the last see none. A cell that is not finite reaches the first row, so its row's image is
         not finite whichever it is.
     """
+    k, m = len(matrix), block.shape[1]
+    if m > _BLOCK:  # units of many rows: the kernel takes a block at a time, caches hold it
+        out = np.empty((k, m + ROW_PAD))[:, :m]
+        for at in range(0, m, _BLOCK):
+            out[:, at : at + _BLOCK] = mapped(matrix, block[:, at : at + _BLOCK], upper=upper)
+        return out
     found = image_by_kernel(matrix, block, upper)
     return image_by_numpy(matrix, block, upper) if found is None else found
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -53,8 +54,9 @@ class Expanded:
         Rows whose sum over a unit is its score S_p.
     scores : (k,) array
         How many of them each unit has, at least one.
-    rows : (r, l) array
-        Rows v: ``sum v v'`` over a unit is its information.
+    information : callable
+        Makes the rows v, (r, l): ``sum v v'`` over a unit is its information. When asked for: the
+        histogram of lengths does without.
     counts : (k,) array
         How many of them each unit has, at least one (a zero row where there is nothing).
 
@@ -65,7 +67,7 @@ class Expanded:
 
     score: Array
     scores: Index
-    rows: Array
+    information: Callable[[], Array]
     counts: Index
 
     def __repr__(self) -> str:
@@ -152,10 +154,22 @@ class Likelihood:
     Steps are measured in linear predictors, C is by the histogram.
     """
 
-    linear: ClassVar[bool] = False
-    scale: ClassVar[bool] = False
     stops: ClassVar[bool] = False
-    leverage: ClassVar[float] = 1.0
+
+    @property
+    def linear(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def scale(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def leverage(self) -> float:
+        """Return 1."""
+        return 1.0
 
     def learnt(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state as it is."""
@@ -239,14 +253,15 @@ class RegressionRows:
                 present = there.astype(float)
             z = (z - own_mean(z, present, block.counts)) * present
             psi = (psi - own_mean(psi, present, block.counts)) * present
-        score = z * psi
-        if omega is not None:
-            z = z * np.sqrt(np.maximum(omega, 0.0))
-        return Expanded(score, block.counts, z, block.counts)
+
+        def information() -> Array:
+            return z if omega is None else z * np.sqrt(np.maximum(omega, 0.0))
+
+        return Expanded(z * psi, block.counts, information, block.counts)
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(Likelihood):
     """A model of rows (:class:`~dpmodels.scoring.score.Score`) as an expansion.
 
     Attributes
@@ -267,8 +282,6 @@ class Regression:
     weights: int | None = None
     values: Values | None = None
     demean: bool = False
-
-    stops: ClassVar[bool] = False
 
     @property
     def linear(self) -> bool:
@@ -308,20 +321,12 @@ class Regression:
         omega = self._constant(H)
         return omega if not self.score.of_residual and not self.score.bounded else max(omega, 1.0)
 
-    def settled(self, theta: Array) -> Array:
-        """Return theta: everything is allowed."""
-        return theta
-
     def longest(self, state: State) -> float:
         """Return two spreads of the response, or 2 where the linear predictor has no unit."""
         if not self.score.of_residual:
             return LONGEST
         sd = 0.5 if self.values is None else self.values.sd * float(self.coordinates.unit.scale[-1])
         return LONGEST * sd
-
-    def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
-        """Return 0: by the histogram."""
-        return 0.0
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return what the curvature leaves, by the released distribution of the response."""

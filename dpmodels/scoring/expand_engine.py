@@ -93,9 +93,8 @@ class UnitModel(Protocol):
         ...
 
     def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Begun:  # fmt: skip
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask
+    ) -> Begun:
         """Return the model before its first pass, having asked its own steps."""
         ...
 
@@ -138,7 +137,7 @@ class UnitPlan:
     statistics: float = 0.0
 
     def prelude(self) -> tuple[LedgerStep, ...]:
-        """Return the models' own steps (of the first: they share none)."""
+        """Return the models' own steps, one model after the other."""
         return tuple(step for model, _ in self.models for step in model.prelude(self.mu))
 
     @property
@@ -251,16 +250,14 @@ def release_units(
     spreads: tuple[Spread, ...] = ()
     if plan.asked:
         spreads = ask_places(
-            ask, plan.asked, design, float(guide.early(plan.N)),
-            plan.part(plan.rules.places, chain=False), plan.relation, people=plan.people,
-            read=early,
-        )  # fmt: skip
+            ask, plan.asked, design, float(guide.early(plan.N)), people=plan.people, read=early
+        )
         if not fixed:
             coordinates = located(coordinates, design, spreads)
     coordinates = in_order(coordinates)
     chains = []
     for model, name in plan.models:
-        begun = model.begin(coordinates, spreads, design, ask, plan.mu)
+        begun = model.begin(coordinates, spreads, design, ask)
         chains.append(_chain(plan, model, name, begun, design, ask))
     return UnitRelease(coordinates, spreads, tuple(chains))
 
@@ -275,8 +272,8 @@ def _chain(
     N = float(guide.early(plan.N))
     first = replace(state, W=np.eye(r))
     squares = ask_scales(
-        ask, _named(SCALES, name), expansion.at(first, 1), r, design, N,
-        plan.part(plan.rules.scales), plan.relation, people=plan.people, read=early,
+        ask, _named(SCALES, name), expansion.at(first, 1), r, design, N, people=plan.people,
+        read=early,
     )  # fmt: skip
     state = replace(state, W=np.diag(squares**-0.5), M=np.diag(squares))
     look, shares = state.W, plan.passes  # W of the information
@@ -290,9 +287,8 @@ def _chain(
         n = plan.N if last else guide.early(plan.N)
         local = expansion.at(state, k)
         lengths = ask_lengths(
-            ask, local, label(k, name), design, mu * math.sqrt(of.lengths), plan.relation,
-            people=plan.people, read=ALL if last else early,
-        )  # fmt: skip
+            ask, local, label(k, name), design, people=plan.people, read=ALL if last else early
+        )
         clip = expansion.clip(r, mu * math.sqrt(of.score), n, lengths.square)
         one = unit_pass(
             lengths, mu, n, r, plan.relation, float(r), last=last, scale=model.scale,
@@ -307,9 +303,8 @@ def _chain(
             guide.read_last() if last else early,
         )  # fmt: skip
         before = replace(state, W=look)
-        step = unit_step(found, one, before, turn, expansion)
+        step, look = unit_step(found, one, before, turn, expansion)
         state = step.state
-        look = _root(step, before)
         plans.append(one)
         seen.append(lengths)
         out.append(found)
@@ -317,16 +312,10 @@ def _chain(
     return UnitChain(expansion, begun, tuple(plans), tuple(seen), tuple(out), before, turn, step)
 
 
-def _root(step: Step, before: State) -> Array:
-    """Return the W in which the released information is round."""
-    back = np.linalg.inv(before.W)
-    return roots(back @ floored(step.H, step.floor) @ back.T)[1]
-
-
 def unit_step(
     released: Released, plan: PassPlan, state: State, turn: Array, expansion: Expansion
-) -> Step:
-    """Take one step from the released sums of a pass.
+) -> tuple[Step, Array]:
+    """Take one step from the released sums of a pass; and the W in which its information is round.
 
     ``theta + W' d``, ``d = sqrt(phi) H^{-1} s / N``; where the score is linear H is averaged with
     that of the pass before, by precision; else an early step is divided by ``1 + q/2``,
@@ -361,8 +350,9 @@ def unit_step(
     mean = released.score / m
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, turn @ mean))
     learnt, W = state, state.W
+    in_u = root @ safe @ root.T
+    look = roots(in_u)[1]
     if not plan.last:
-        in_u = root @ safe @ root.T
         moved = math.sqrt(max(float(d @ safe @ d), 0.0) / expansion.events(in_u))
         if not expansion.linear:
             d = d / (1.0 + DAMPED * moved / math.sqrt(state.phi))
@@ -373,15 +363,15 @@ def unit_step(
             ratio = released.scale / (m * float(np.trace(own_look @ safe @ own_look.T)))
         weight_one = np.sqrt(np.maximum(np.diag(state.M), 1e-300))
         learnt = expansion.learnt(state, in_u / np.outer(weight_one, weight_one), ratio)
-        W = _whitening(released, plan, in_u, root @ turn, state.phi / learnt.phi)
+        W = _whitening(released, plan, look, root @ turn, state.phi / learnt.phi)
     theta = state.theta + state.W.T @ d
     if not plan.last:
         theta = expansion.settled(theta)
-    return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own))
+    return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own)), look
 
 
 def _whitening(
-    released: Released, plan: PassPlan, H: Array, back: Array, rescaled: float
+    released: Released, plan: PassPlan, look: Array, back: Array, rescaled: float
 ) -> Array:
     """Return the W in which scores are round, by the released meat of a pass.
 
@@ -391,17 +381,16 @@ def _whitening(
 
     Parameters
     ----------
-    H : (r, r) array
-        Information in u, floored.
+    look : (r, r) array
+        W in which the released information is round.
     back : (r, r) array
         From the coordinates of the scores to u.
     rescaled : float
         What scores are multiplied by, squared, in the next pass.
     """
     assert released.meat is not None
-    m, r = plan.rows, len(H)
+    m, r = plan.rows, len(look)
     mean = released.score / m
-    look = roots(H)[1]
     turn = look @ back
     J = released.meat / m - np.outer(mean, mean)  # of scores about their mean: of an early fit
     noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r

@@ -94,9 +94,8 @@ class RowModel:
         return ()
 
     def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Begun:  # fmt: skip
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask
+    ) -> Begun:
         """Start at the released middle of the response."""
         score = self.score.bound(design)
         values = next((s for s in spreads if s.number.place == design.q - 1), None)

@@ -111,7 +111,7 @@ class ScalesJob:
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
                 found = self.local.expand(block)
-                squares = own_sum(found.rows[: self.r] ** 2, found.counts)
+                squares = own_sum(found.information()[: self.r] ** 2, found.counts)
                 for j, own in enumerate(squares):
                     out[j] += octaves(own)
         return Integers((out,))
@@ -228,8 +228,8 @@ class UnitsJob:
     ) -> None:
         """Add the information of units, and of the chosen ones whose score was not clipped."""
         plan = self.plan
-        rows = np.array(found.rows) if self.turn is None else mapped(self.turn, found.rows)
-        v = _filled(rows, self.r)
+        rows = found.information()
+        v = _filled(np.array(rows) if self.turn is None else mapped(self.turn, rows), self.r)
         length = void(v)
         starts = np.cumsum(found.counts) - found.counts
         block = BlockOfPeople(v, starts, found.counts)

@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.after.wald import critical_value
 from dpmodels.arrays import Array
@@ -146,7 +145,7 @@ def needed(mu: float, N: int, p: int, last: float) -> tuple[int, float, int]:
 # -- What a released histogram of half octaves says
 
 
-def kept(counts: Array, sd: float, clear: float = CLEAR, near: float = NEAR) -> Array:
+def kept(counts: Array, sd: float) -> Array:
     """Return a histogram without the bins that are noise.
 
     Kept are runs of three bins that are clear of the noise, and what adjoins them in runs that
@@ -154,7 +153,7 @@ def kept(counts: Array, sd: float, clear: float = CLEAR, near: float = NEAR) -> 
     seldom beside the others.
     """
     runs = np.convolve(counts, np.ones(3), mode="same")
-    grown, some = runs > clear * sd, runs > near * sd
+    grown, some = runs > CLEAR * sd, runs > NEAR * sd
     for _ in range(len(counts)):
         wider = grown | (some & (np.convolve(grown, np.ones(3), mode="same") > 0.0))
         if (wider == grown).all():
@@ -296,6 +295,3 @@ def unit_pass(
         math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
         manner=UNITS, plain=stops, strength=mu * N, cut=CUT * lengths.square / p,
     )  # fmt: skip
-
-
-Mask = npt.NDArray[np.bool_]

@@ -16,10 +16,8 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.exact.ask import ALL, Added, Query, Read
 from dpmodels.exact.passes import Sums
-from dpmodels.exact.prove import noise_of
 from dpmodels.exact.sets import Hull, Mark
 from dpmodels.exact.statistics import Stack, Sum
-from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.coordinates import Coordinates, narrowed
 from dpmodels.scoring.expand_pass import CELLS, OCTAVES, LengthsJob, PlacesJob, ScalesJob
 from dpmodels.scoring.expand_rules import SCALE_UP_TO, Lengths, kept, mean_square
@@ -184,14 +182,14 @@ def places_of(many: int, *, people: bool) -> Stack:
 
 
 def ask_places(
-    ask: Ask, asked: tuple[Number, ...], design: Design, n: float, mu: float, relation: str, *,
-    people: bool, read: Read = ALL,
+    ask: Ask, asked: tuple[Number, ...], design: Design, n: float, *, people: bool,
+    read: Read = ALL,
 ) -> tuple[Spread, ...]:  # fmt: skip
     """Release the distributions of numbers.
 
     Privacy
     -------
-    ``mu``-GDP for one unit: its shares of the cells of each number, the row or the person.
+    GDP for one unit, its mu as planned: its shares of the cells of each number.
     """
     statistic = places_of(len(asked), people=people)
     edges = tuple(one.bounds()[1:-1] for one in asked)
@@ -201,31 +199,30 @@ def ask_places(
     query = Query(
         statistic, over, lambda found: Added([(a // step).astype(object) for a in found.arrays[0]])
     )
-    counts = ask(PLACES, query, read).values
-    sd = float(noise_of(statistic, Gaussian(mu), relation)[0])
+    found = ask(PLACES, query, read)
     return tuple(
-        Spread(one, one.shares(own, sd, n)) for one, own in zip(asked, counts, strict=True)
+        Spread(one, one.shares(own, float(sd[0]), n))
+        for one, own, sd in zip(asked, found.values, found.sd, strict=True)
     )
 
 
 def ask_scales(
-    ask: Ask, step: str, local: Local, r: int, design: Design, n: float, mu: float, relation: str,
-    *, people: bool, read: Read = ALL,
+    ask: Ask, step: str, local: Local, r: int, design: Design, n: float, *, people: bool,
+    read: Read = ALL,
 ) -> Array:  # fmt: skip
     """Release the mean of each column's own sum of squares, (r,).
 
     Privacy
     -------
-    ``mu``-GDP for one unit: one bin of each of r histograms.
+    GDP for one unit, its mu as planned: one bin of each of r histograms.
     """
     statistic = Stack((Sum(Mark(OCTAVES)),) * r, (1.0,) * r)
     over = Sums(design, ScalesJob(local, people, r))
     query = Query(statistic, over, lambda found: Added([a.astype(object) for a in found.arrays[0]]))
-    counts = ask(step, query, read).values
-    sd = float(noise_of(statistic, Gaussian(mu), relation)[0])
+    found = ask(step, query, read)
     out = np.zeros(r)
-    for j, own in enumerate(counts):
-        square, there = mean_square(own, sd, SCALE_UP_TO)
+    for j, (own, sd) in enumerate(zip(found.values, found.sd, strict=True)):
+        square, there = mean_square(own, float(sd[0]), SCALE_UP_TO)
         out[j] = square * min(there / n, 1.0)
     top = float(out.max())
     # what noise hides counts as the median of what it does not: neither loud nor blown up
@@ -234,20 +231,18 @@ def ask_scales(
 
 
 def ask_lengths(
-    ask: Ask, local: Local, label: str, design: Design, mu: float, relation: str, *, people: bool,
-    read: Read = ALL,
-) -> Lengths:  # fmt: skip
+    ask: Ask, local: Local, label: str, design: Design, *, people: bool, read: Read = ALL
+) -> Lengths:
     """Release the histogram of the lengths of scores.
 
     Privacy
     -------
-    ``mu``-GDP for one unit: one bin.
+    GDP for one unit, its mu as planned: one bin.
     """
-    statistic = Sum(Mark(OCTAVES))
     over = Sums(design, LengthsJob(local, people))
-    query = Query(statistic, over, lambda found: Added(found.arrays[0].astype(object)))
-    counts = ask(f"score lengths {label}", query, read).values
-    return Lengths(counts, float(noise_of(statistic, Gaussian(mu), relation)[0]))
+    query = Query(Sum(Mark(OCTAVES)), over, lambda found: Added(found.arrays[0].astype(object)))
+    found = ask(f"score lengths {label}", query, read)
+    return Lengths(found.values, float(found.sd[0]))
 
 
 def located(

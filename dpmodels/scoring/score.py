@@ -45,6 +45,8 @@ def plain(x: Array, _: Array) -> tuple[Array, None]:
 START_FLOOR, START_NOISE = 1e-7, 0.7
 #: Noise sds up to which a part of the start's fit counts as noise.
 HEARD = 2.0
+#: Relative distance of eigenvalues below which they are one.
+_ALIKE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +123,9 @@ class Start:
 def _unheard(theta: Array, M: Array, nu: float) -> Array:
     """Return the part of a start's fit that its noise explains (``theory.md``, 3).
 
+    Along each eigenvector; of directions with one eigenvalue (those that a floor made equal) the
+    mean square stands for each: which vectors span them, rounding would decide.
+
     Parameters
     ----------
     theta : (r,) array
@@ -132,7 +137,9 @@ def _unheard(theta: Array, M: Array, nu: float) -> Array:
     values, vectors = np.linalg.eigh(M)
     part = vectors.T @ theta
     sd = nu / math.sqrt(2.0) / values  # of M^{-1} h along an eigenvector
-    square = np.maximum(part * part, np.finfo(float).tiny)
+    alike = np.cumsum(np.diff(values, prepend=values[0]) > _ALIKE * values)
+    square = (np.bincount(alike, part * part) / np.bincount(alike))[alike]
+    square = np.maximum(square, np.finfo(float).tiny)
     return np.asarray(vectors @ (part * np.minimum((HEARD * sd) ** 2 / square, 1.0)))
 
 

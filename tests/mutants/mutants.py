@@ -348,8 +348,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/expand_pass.py",
-        "squares = own_sum(found.rows[: self.r] ** 2, found.counts)",
-        "squares = found.rows[: self.r] ** 2",
+        "squares = own_sum(found.information()[: self.r] ** 2, found.counts)",
+        "squares = found.information()[: self.r] ** 2",
         _PEOPLE,
     ),
     Mutant(

@@ -63,9 +63,8 @@ class ChoiceModel:
         return ()
 
     def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Begun:  # fmt: skip
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask
+    ) -> Begun:
         """Start at the shares of the classes, slopes 0."""
         K = self.classes.K
         share = np.maximum(spreads[-1].shares[:K], LEAST_SHARE)

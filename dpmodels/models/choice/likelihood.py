@@ -246,10 +246,13 @@ class _Rows:
         at = np.where(there, y, 0.0).astype(np.intp)
         score = np.take_along_axis(grad, at[None, None, :], axis=0)[0]
         score = np.where(there, score / np.take_along_axis(p, at[None, :], axis=0), 0.0)
-        v = np.where(there, grad / np.sqrt(p)[:, None, :], 0.0)
-        rows = v.transpose(1, 2, 0).reshape(len(self.theta), -1)
+
+        def information() -> Array:
+            v = np.where(there, grad / np.sqrt(p)[:, None, :], 0.0)
+            return mapped(self.W, v.transpose(1, 2, 0).reshape(len(self.theta), -1))
+
         return Expanded(
-            mapped(self.W, score), block.counts, mapped(self.W, rows), block.counts * classes.K
+            mapped(self.W, score), block.counts, information, block.counts * classes.K
         )
 
 

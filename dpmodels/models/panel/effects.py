@@ -73,9 +73,8 @@ class EffectModel:
         return ()
 
     def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Begun:  # fmt: skip
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask
+    ) -> Begun:
         """Start at effects 0."""
         inner = without_constant(coordinates)
         start = Beginning(None, inner.rank, None)
@@ -147,5 +146,9 @@ class _Shares:
         count = np.where(there, y, 0.0)
         n = np.repeat(own_sum(count, counts), counts)
         w = mapped(self.W, u)
-        mean = np.repeat(own_sum(w * p, counts), counts, axis=-1)
-        return Expanded(w * (count - n * p), counts, (w - mean) * np.sqrt(n * p), counts)
+
+        def information() -> Array:
+            mean = np.repeat(own_sum(w * p, counts), counts, axis=-1)
+            return np.asarray((w - mean) * np.sqrt(n * p))
+
+        return Expanded(w * (count - n * p), counts, information, counts)

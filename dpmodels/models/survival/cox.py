@@ -18,7 +18,6 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.exact.ask import Query
-from dpmodels.exact.prove import noise_of
 from dpmodels.models.survival.counts import SurvivalPass, added, statistic_of
 from dpmodels.models.survival.curve import curves
 from dpmodels.models.survival.hazard import Hazard, Timeline, q_terms
@@ -79,19 +78,14 @@ class CoxModel:
     Attributes
     ----------
     layout : Layout
-    relation : str
     people : bool
     N : int
-        Units of the public rules.
-    exact : bool
-        N is public and known.
+        Units: public, as a call of replace-one.
     """
 
     layout: Layout
-    relation: str
     people: bool
     N: int
-    exact: bool
 
     linear: ClassVar[bool] = False
     scale: ClassVar[bool] = False
@@ -105,21 +99,19 @@ class CoxModel:
         return (Step(STEP, Gaussian(mu * math.sqrt(TABLE)), share=TABLE),)
 
     def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Begun:  # fmt: skip
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask
+    ) -> Begun:
         """Release the table and start at its hazards, effects 0.
 
         Privacy
         -------
-        ``mu sqrt(TABLE)``-GDP for one unit: its own mass in the table (``theory.md``, 2).
+        ``TABLE`` of the call's mu^2, for one unit: its own mass in the table (``theory.md``, 2).
         """
         statistic = statistic_of(self.layout, people=self.people)
         over = SurvivalPass(design, self.layout, self.people)
         found = ask(STEP, Query(statistic, over, added))
-        sd = float(noise_of(statistic, Gaussian(mu * math.sqrt(TABLE)), self.relation)[0])
-        noise = CellNoise(self.layout, sd)
-        cells = noise.fit(found.values, float(self.N) if self.exact else None)
+        noise = CellNoise(self.layout, float(found.sd.flat[0]))
+        cells = noise.fit(found.values, float(self.N))
         rates, events = hazards_of(self.layout, noise, cells)
         assert design.survival is not None
         line = Timeline(np.array(self.layout.edges), rates, events)
@@ -157,8 +149,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         options["breaks"] = CELLS
     layout = layout_of(design, options)
     rows = planning_rows(request, n)
-    exact = request.relation == "replace"
-    model = CoxModel(layout, request.relation, request.by_person, rows, exact)
+    model = CoxModel(layout, request.by_person, rows)
     extra = q_terms(len(layout.stratas))
     return plan_units(
         request, design, rows, ((model, ""),), linear=False, raw=True,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.products import mapped
+from dpmodels.exact.products import mapped, squares
 from dpmodels.models.survival.counts import apart
 from dpmodels.scoring.expand import Expanded, Likelihood, Local, to_u
 from dpmodels.scoring.expand_rules import first_clip
@@ -191,27 +192,35 @@ class FollowedUp:
         return to_u(self.model.coordinates)
 
     @functools.cached_property
-    def _tables(self) -> tuple[Array, Array, Array]:
-        """Return (hazards (S, K), A1 (S, 3, K + 1), A2 (S, 6, K + 1)): sums up to each edge.
+    def _hazards(self) -> Array:
+        """Return the hazards of the cells, (S, K)."""
+        return self.model.timeline.hazards(self.theta, len(self.model.coordinates.W0))
 
-        A1 of ``h e b``, A2 of the lower triangle of ``h e b b'``, e the width of a cell.
+    @functools.cached_property
+    def _tables(self) -> tuple[Array, Array]:
+        """Return what the cells before each cell come to, and what a unit of time in it adds.
+
+        Of ``h b`` (3 rows: A1) and of the lower triangle of ``h b b'`` (6 rows: A2); a column a
+        cell, stratum after stratum: both (9, S K).
         """
         line = self.model.timeline
-        h = line.hazards(self.theta, len(self.model.coordinates.W0))
-        b, width = line.terms, np.diff(line.edges)
+        terms = np.concatenate([line.terms, line.products], axis=1)
+        each = self._hazards[:, None, :] * terms
+        whole = np.cumsum(each * np.diff(line.edges), axis=2)
+        before = np.concatenate([np.zeros((*whole.shape[:2], 1)), whole[:, :, :-1]], axis=2)
 
-        def up_to(terms: Array) -> Array:
-            whole = np.cumsum(h[:, None, :] * width * terms, axis=2)
-            return np.concatenate([np.zeros((*whole.shape[:2], 1)), whole], axis=2)
+        def flat(table: Array) -> Array:
+            return np.ascontiguousarray(table.transpose(1, 0, 2).reshape(table.shape[1], -1))
 
-        return h, up_to(b), up_to(line.products)
+        return flat(before), flat(each)
 
     def expand(self, block: BlockOfPeople) -> Expanded:
         """Return the score of each row and 3 rows v of its information."""
         model, line = self.model, self.model.timeline
         rows, where = block.rows, model.where
         matrix, shift = self._map
-        u = mapped(matrix, rows) + shift
+        u = mapped(matrix, rows)
+        u += shift
         low, high = float(line.edges[0]), float(line.edges[-1])
         T = rows[where.time]
         start = np.full_like(T, low) if where.start is None else rows[where.start]
@@ -261,18 +270,15 @@ class FollowedUp:
         line = self.model.timeline
         return np.clip(np.searchsorted(line.edges, T, side="left") - 1, 0, line.K - 1)
 
-    def _up_to(self, table: Array, each: Array, stratum: Index, T: Array) -> Array:
-        """Return sums up to T, (terms, m): whole cells from a table, the last in part.
-
-        Parameters
-        ----------
-        table : (S, terms, K + 1) array
-        each : (S, terms, K) array
-            What a unit of time adds in each cell.
-        """
-        cell = self._cell(T)
-        part = T - self.model.timeline.edges[cell]
-        return np.asarray(table[stratum, :, cell].T + each[stratum, :, cell].T * part)
+    def _up_to(self, which: slice, stratum: Index, T: Array, cell: Index) -> Array:
+        """Return rows ``which`` of A1, A2 up to T, (terms, m): whole cells, the last in part."""
+        before, each = self._tables
+        line = self.model.timeline
+        at = stratum * line.K + cell
+        out = np.take(each[which], at, axis=1)
+        out *= T - line.edges[cell]
+        out += np.take(before[which], at, axis=1)
+        return out
 
     def _summed(
         self, block: BlockOfPeople, u: Array, risk: Array, weight: Array, stratum: Index,
@@ -280,31 +286,48 @@ class FollowedUp:
     ) -> Expanded:  # fmt: skip
         """Return scores ``z (D - risk A1)`` and information ``P A2 P' risk``, whitened."""
         line, first = self.model.timeline, len(u)
-        h, A1, A2 = self._tables
-        b = line.terms
-        one, two = h[:, None, :] * b, h[:, None, :] * line.products
-        a1 = self._up_to(A1, one, stratum, T) - self._up_to(A1, one, stratum, start)
-        a2 = self._up_to(A2, two, stratum, T) - self._up_to(A2, two, stratum, start)
-        there = start < T
-        a1, a2 = np.where(there, a1, 0.0) * risk, np.where(there, a2, 0.0) * risk
-        ended = b[stratum, :, self._cell(T)].T * D
-        residual = (ended - a1) * weight
-        root = np.sqrt(weight)
-        L = [part * root for part in _lower_root(a2)]
         r, m = len(self.theta), len(T)
-        score, v = np.zeros((r, m)), np.zeros((r, _Q, m))
+        cell = self._cell(T)
+        late = self.model.where.start is not None
+        begun = self._cell(start) if late else cell
+        at_risk = np.where(start < T, risk, 0.0)
+
+        def lived(which: slice) -> Array:
+            """Return the rows of a table between start and T, times the risk."""
+            out = self._up_to(which, stratum, T, cell)
+            if late:  # who is there from the first has lived through nothing before
+                out -= self._up_to(which, stratum, start, begun)
+            out *= at_risk
+            return out
+
+        ended = np.take(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell, axis=1)
+        residual = (ended * D - lived(slice(_Q))) * weight
+        score = np.zeros((r, m))
         score[:first] = u * residual[0]
-        v[:first, 0] = u * L[0]  # the intercept of the row carries its columns
-        for s in range(len(line.rates)):
-            mine = stratum == s
-            for term, at in line.slots(s, first):
-                score[at] = np.where(mine, residual[term], 0.0)
+        for own, term, at in self._of_stratum(stratum, first):
+            score[at] = residual[term] * own
+
+        def information() -> Array:
+            root = np.sqrt(weight)
+            L = [part * root for part in _lower_root(lived(slice(_Q, None)))]
+            v = np.zeros((r, m, _Q))
+            v[:first, :, 0] = u * L[0]  # the intercept of the row carries its columns
+            for own, term, at in self._of_stratum(stratum, first):
                 for column in range(term + 1):
-                    v[at, column] = np.where(mine, L[term * (term + 1) // 2 + column], 0.0)
-        rows = v.transpose(0, 2, 1).reshape(r, m * _Q)
+                    v[at, :, column] = L[term * (term + 1) // 2 + column] * own
+            return mapped(self.W, v.reshape(r, m * _Q))
+
         return Expanded(
-            mapped(self.W, score), block.counts, mapped(self.W, rows), block.counts * _Q
+            mapped(self.W, score), block.counts, information, block.counts * _Q
         )
+
+    def _of_stratum(self, stratum: Index, first: int) -> Iterator[tuple[Array | float, int, int]]:
+        """Yield (rows that are of the stratum, term, place in theta) of every time term."""
+        line = self.model.timeline
+        for s in range(len(line.rates)):
+            own = 1.0 if len(line.rates) == 1 else (stratum == s).astype(float)
+            for term, at in line.slots(s, first):
+                yield own, term, at
 
     def _stopped(
         self, block: BlockOfPeople, u: Array, risk: Array, stratum: Index, start: Array, T: Array,
@@ -317,43 +340,53 @@ class FollowedUp:
         over the rows of a person in order; ``w = min(1, C / |W z|)`` at the row's first cell.
         Later time, and its event, are left out.
         """
-        line, first, C = self.model.timeline, len(u), self.clip
-        h, _, _ = self._tables
-        wide = np.zeros((len(self.theta), len(T)))
-        wide[:first] = u
-        image = mapped(self.W, wide)
-        square = np.zeros((line.K, len(T)))
-        for s in range(len(line.rates)):
-            mine = stratum == s
-            G = np.zeros((len(self.W), line.K))
-            for term, at in line.slots(s, first):
-                G += self.W[:, at][:, None] * line.terms[s, term]
-            for j in range(line.K):
-                own = np.zeros(len(T))
-                for w, g in zip(image, G[:, j], strict=True):
-                    own += (w + g) ** 2
-                square[j] = np.where(mine, own, square[j])
-        length = np.sqrt(square)
-        begun, ended = self._cell(start), self._cell(T)
-        # a row begins in the cell after the one that ends at its start
-        after = (start >= line.edges[begun + 1]) & (start > line.edges[0])
-        begun = np.where(after, begun + 1, begun)
-        entry = np.take_along_axis(length, begun[None, :], axis=0)[0]
+        line, C = self.model.timeline, self.clip
+        length = np.sqrt(self._squares(u, stratum))
+        inside = np.arange(line.K)[:, None]
+        lived = inside <= np.where(there, self._cell(T), -1)
+        entry = length[0]
+        if self.model.where.start is not None:
+            begun = self._cell(start)
+            # a row begins in the cell after the one that ends at its start
+            after = (start >= line.edges[begun + 1]) & (start > line.edges[0])
+            begun = np.where(after, begun + 1, begun)
+            lived &= inside >= begun
+            entry = np.take_along_axis(length, begun[None, :], axis=0)[0]
         weight = np.minimum(1.0, C / np.maximum(entry, 1e-300))
         width = np.diff(line.edges)[:, None]
-        mass = length * (weight * risk) * h[stratum].T * width  # (K, m): of whole cells
-        mass = np.where(length * weight > C * (1.0 + 1e-9), np.inf, mass)
-        inside = np.arange(line.K)[:, None]
-        lived = (inside >= begun) & (inside <= ended) & (there > 0)
-        mass = np.where(lived, mass, 0.0)
-        steps = np.ceil(np.minimum(mass / _GRAIN, 2.0**40))
-        before = self._before(block, steps.sum(axis=0), start, self._bytes(block, u))
-        over = before + np.cumsum(steps, axis=0) > C / _GRAIN
-        # the first cell that is not used; K: all are
-        last = np.where(over.any(axis=0), np.argmax(over, axis=0), line.K)
+        of_cells = np.ascontiguousarray((self._hazards * width.T).T)  # (K, S)
+        mass = length * (weight * risk)  # (K, m): of whole cells
+        mass *= of_cells if len(line.rates) == 1 else np.take(of_cells, stratum, axis=1)
+        length *= weight
+        mass[length > C * (1.0 + 1e-9)] = np.inf
+        steps = np.where(lived, np.ceil(np.minimum(mass * (1.0 / _GRAIN), 2.0**40)), 0.0)
+        total = steps.sum(axis=0)
+        before = self._before(block, total, start, self._bytes(block, u))
+        # the first cell that is not used; K: all are, as of most
+        last = np.full(len(T), line.K)
+        long = np.flatnonzero(before + total > C / _GRAIN)
+        over = before[long] + np.cumsum(steps[:, long], axis=0) > C / _GRAIN
+        last[long] = np.argmax(over, axis=0)
         stop = np.maximum(line.edges[last], start)
         D = np.where(stop >= T, D, 0.0)
         return weight, np.minimum(T, stop), D
+
+    def _squares(self, u: Array, stratum: Index) -> Array:
+        """Return ``|W z_j|^2`` of each row in each cell j, (K, m): ``|w|^2 + 2 g_j'w + |g_j|^2``.
+
+        ``w = W u`` of the columns, g_j that of the time terms in cell j.
+        """
+        line, first = self.model.timeline, len(u)
+        w = mapped(np.ascontiguousarray(self.W[:, :first]), u)
+        out = np.zeros((line.K, u.shape[1]))
+        for s in range(len(line.rates)):
+            G = np.zeros((len(self.W), line.K))
+            for term, at in line.slots(s, first):
+                G += self.W[:, at][:, None] * line.terms[s, term]
+            own = mapped(np.ascontiguousarray(2.0 * G.T), w)
+            own += np.sum(G * G, axis=0)[:, None]
+            out = own if len(line.rates) == 1 else np.where(stratum == s, own, out)
+        return np.maximum(out + squares(w), 0.0)
 
     def _before(
         self, block: BlockOfPeople, steps: Array, start: Array, ties: tuple[Array, ...]

@@ -1,6 +1,6 @@
 """Methods of survival curves and tests, as data."""
 
-from dpmodels.models.options import BOUNDS_SHARE, GUESS
+from dpmodels.models.options import BOUNDS_SHARE
 from dpmodels.registry import Method, Option, register_method
 
 _CURVE = "dpmodels.models.survival.survfit"
@@ -59,7 +59,7 @@ register_method(
         inference="yes",
         privacy_se="released",
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
-        options=(*_BREAKS, BOUNDS_SHARE, GUESS),
+        options=(*_BREAKS, BOUNDS_SHARE),
         foretells=True,
     )
 )

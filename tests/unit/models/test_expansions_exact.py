@@ -52,7 +52,8 @@ def root(model, block, theta, steps=40):
     H = np.eye(len(theta))
     for k in range(steps):
         found = model.at(state, k + 1).expand(block)
-        H = found.rows @ found.rows.T
+        v = found.information()
+        H = v @ v.T
         d = np.sqrt(state.phi) * np.linalg.solve(H, found.score.sum(axis=1))
         state = replace(state, theta=model.settled(state.theta + d))
     assert np.abs(d).max() < 1e-9

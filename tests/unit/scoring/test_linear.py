@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.linalg import block_diag
 
 import dpmodels as dp
+from dpmodels.scoring.score import _unheard
 
 BOUNDS = {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
 CALL = dict(eps=1.0, delta=1e-6, bounds=BOUNDS)
@@ -299,3 +301,19 @@ def test_a_mean_with_weights_of_a_long_tail_is_covered(quiet, eps):
         low, high = fit.conf_int().to_numpy()[0]
         hits += low <= truth <= high
     assert hits >= 19
+
+
+def test_what_a_start_does_not_hear_knows_no_basis():
+    """Directions of one eigenvalue: turned among themselves, what is left is turned likewise.
+
+    Seed 1, deterministic.
+    """
+    rng = np.random.default_rng(1)
+    Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    values = np.array([1.0, 1.0, 1.0, 3.0, 9.0])
+    theta = rng.normal(size=5)
+    left = _unheard(theta, (Q * values) @ Q.T, 0.3)
+    turn = Q @ block_diag(np.linalg.qr(rng.normal(size=(3, 3)))[0], np.eye(2)) @ Q.T
+    np.testing.assert_allclose(
+        _unheard(turn @ theta, (Q * values) @ Q.T, 0.3), turn @ left, atol=1e-9
+    )

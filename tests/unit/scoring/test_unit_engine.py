@@ -90,10 +90,10 @@ def test_a_start_of_noise_does_not_lead_far_away():
     plain = expand_engine.unit_step
 
     def watched(released, plan, state, turn, expansion):
-        step = plain(released, plan, state, turn, expansion)
+        step, look = plain(released, plan, state, turn, expansion)
         if not plan.last:
             lengths.append(float(step.d @ step.d))
-        return step
+        return step, look
 
     expand_engine.unit_step = watched
     try:

@@ -48,7 +48,7 @@ def summed(own, rows, counts):
     with np.errstate(all="ignore"):
         found = own.expand(BlockOfPeople(rows, np.cumsum(counts) - counts, counts))
     score = np.add.reduceat(found.score, np.cumsum(found.scores) - found.scores, axis=1)
-    return score, np.split(found.rows, np.cumsum(found.counts)[:-1], axis=1)
+    return score, np.split(found.information(), np.cumsum(found.counts)[:-1], axis=1)
 
 
 @pytest.mark.parametrize("start", [False, True])
