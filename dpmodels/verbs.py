@@ -339,7 +339,7 @@ _VERBS: dict[str, Verb] = {
             predict=_WITHIN + "hazards",
             predict_words=("times",),
             estimates="log HR",
-            header=(("Events (noisy)", "events"),),
+            header=(("Events (noisy)", "events"), ("Concordance", "concordance")),
         ),
         Verb(
             "dp_polr",

@@ -228,6 +228,7 @@ def dp_coxph(
     eps: float = REQUIRED,
     delta: float = REQUIRED,
     breaks: Any = None,
+    concordance: bool = False,
     method: str | None = None,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
@@ -250,6 +251,9 @@ def dp_coxph(
         60)}``): its longest value is private. Strata and factors need declared levels.
     breaks : int or list of float, optional
         Cells of time in which the baseline hazard is released: 13 equal ones by default.
+    concordance : bool
+        Release Harrell's C too, for .05 of mu^2: one more table, by tenths of the released risk.
+        Not of ``Surv(start, stop, event)``.
     unit : str, optional
         Column that says whose row it is: a person's rows are its episodes. Of episodes that
         overlap the one that starts first counts. None: a row is a person of its own.
@@ -261,7 +265,8 @@ def dp_coxph(
     -------
     Fit
         Log hazard ratios with errors by unit; ``fit.predict(new, what="risk")``,
-        ``what="survival"`` with ``times=``, ``fit.hazard_ratios()``, ``fit.baseline()``.
+        ``what="survival"`` with ``times=``, ``fit.hazard_ratios()``, ``fit.baseline()``,
+        ``fit.concordance()``.
 
     Notes
     -----
@@ -295,5 +300,5 @@ def dp_coxph(
     return fit_formula(
         "dp_coxph", formula, data, eps=eps, delta=delta, method=method, default="scoring",
         schema=schema, bounds=bounds, budget=budget, seed=seed, progress=progress, unit=unit,
-        breaks=breaks, options=options,
+        breaks=breaks, concordance=concordance, options=options,
     )  # fmt: skip

@@ -66,7 +66,7 @@ _CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("Surv(s, t, y) ~ k", _FOLLOWED, {"breaks": 40, "max_episodes": 2}),
     ),
     "dp_coxph": (
-        ("Surv(t, y) ~ k", _FOLLOWED, {"breaks": 4}),
+        ("Surv(t, y) ~ k", _FOLLOWED, {"breaks": 4, "concordance": True}),
         ("Surv(s, t, y) ~ k", _FOLLOWED, {"breaks": 4, "max_episodes": 2}),
     ),
     "dp_polr": (("o ~ a", _ORDERED),),

@@ -75,6 +75,28 @@ class Hazards(Numbers, JointTests, Predictions, Updates, Fit):
 
     basehaz = also("baseline")
 
+    def concordance(self, *, level: float | None = None) -> pd.DataFrame:
+        """Return Harrell's C, as ``dp_coxph(..., concordance=True)`` released it.
+
+        Parameters
+        ----------
+        level : float, optional
+
+        Returns
+        -------
+        DataFrame
+            ``estimate, std_error, conf_low, conf_high``: the share of pairs in which the unit of
+            the higher risk has its event first, ties of risk by half; NaN where the table does not
+            determine it. The noise is in the error.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.within import concordance
+
+        return concordance(self, self._level(level))
+
 
 class Choice(Numbers, JointTests, Predictions, Updates, Fit):
     """A regression of categories (``dp_multinom``)."""

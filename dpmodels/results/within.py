@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dpmodels.results.fit import Fit
 
-__all__ = ["baseline", "hazards", "within"]
+__all__ = ["baseline", "concordance", "hazards", "within"]
 
 
 def _cumulated(fit: Fit) -> tuple[Array, Array]:
@@ -126,6 +126,26 @@ def baseline(fit: Fit) -> pd.DataFrame:
         for end, h, H in zip(edges[1:], own, sums[1:], strict=True)
     ]
     return pd.DataFrame(rows, columns=columns)
+
+
+def concordance(fit: Fit, level: float) -> pd.DataFrame:
+    """Return the released C with its interval (see ``Hazards.concordance``)."""
+    import pandas as pd
+
+    columns = ["estimate", "std_error", "conf_low", "conf_high"]
+    if not fit.released:
+        return pd.DataFrame(columns=columns)
+    if "concordance" not in fit.stats:
+        raise RequestError(
+            "this fit released no concordance: ask for it with the fit, "
+            "dp_coxph(..., concordance=True)"
+        )
+    C, se = fit.stats["concordance"], fit.stats["concordance_se"]
+    half = inference.quantile(level) * se
+    low, high = max(C - half, 0.0), min(C + half, 1.0)
+    if C != C:
+        low = high = C
+    return pd.DataFrame([(C, se, low, high)], columns=columns)
 
 
 def within(

@@ -18,7 +18,6 @@ from dpmodels.exact.ask import ALL
 from dpmodels.exact.passes import Sums
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
-from dpmodels.scoring.deviance import STEP as STATISTICS
 from dpmodels.scoring.expand import Expansion
 from dpmodels.scoring.expand_pass import UnitsJob
 from dpmodels.scoring.expand_rules import Lengths, UnitRules, shares_of, unit_pass
@@ -121,8 +120,8 @@ class UnitPlan:
     asked : tuple of Number
     guide : Guide
         Units that passes before the last read.
-    statistics : float
-        mu of fit statistics; 0: none.
+    closing : tuple of LedgerStep
+        What is released after the passes; shares of mu^2.
     """
 
     r: int
@@ -134,7 +133,7 @@ class UnitPlan:
     models: tuple[tuple[UnitModel, str], ...]
     asked: tuple[Number, ...]
     guide: Guide = field(default_factory=Guide)
-    statistics: float = 0.0
+    closing: tuple[LedgerStep, ...] = ()
 
     def prelude(self) -> tuple[LedgerStep, ...]:
         """Return the models' own steps, one model after the other."""
@@ -142,9 +141,9 @@ class UnitPlan:
 
     @property
     def left(self) -> float:
-        """Of mu, what prelude and statistics leave."""
-        own = math.fsum((s.share or 0.0) for s in self.prelude())
-        return math.sqrt(self.mu**2 * (1.0 - own) - self.statistics**2)
+        """Of mu, what prelude and closing leave."""
+        own = math.fsum((s.share or 0.0) for s in (*self.prelude(), *self.closing))
+        return self.mu * math.sqrt(1.0 - own)
 
     def part(self, share: float, *, chain: bool = True) -> float:
         """Return the mu of a share; of one chain among several."""
@@ -219,11 +218,7 @@ def unit_steps(plan: UnitPlan) -> tuple[LedgerStep, ...]:
             if of.scale:
                 out.append((f"scale {label(k, name)}", mu * math.sqrt(of.scale)))
     steps = [LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2) for name, mu in out]
-    end = []
-    if plan.statistics:
-        share = (plan.statistics / plan.mu) ** 2
-        end.append(LedgerStep(STATISTICS, Gaussian(plan.statistics), share=share))
-    return (*steps[: bool(plan.asked)], *before, *steps[bool(plan.asked) :], *end)
+    return (*steps[: bool(plan.asked)], *before, *steps[bool(plan.asked) :], *plan.closing)
 
 
 def _named(step: str, name: str) -> str:

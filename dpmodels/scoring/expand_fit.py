@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.planning.plan import enough_rows
+from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
 from dpmodels.release import Estimate, Release
@@ -56,8 +57,8 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
 
 __all__ = [
-    "RowModel", "UnitDetail", "UnitPart", "estimate_units", "plan_units", "release_units_fit",
-    "to_buy",
+    "Closing", "FitStatistics", "RowModel", "UnitDetail", "UnitPart", "estimate_units",
+    "plan_units", "release_units_fit", "to_buy",
 ]  # fmt: skip
 
 
@@ -113,6 +114,45 @@ class RowModel:
         return Begun(model, replace(state, theta=state.theta + coordinates.centre))
 
 
+class Closing(Protocol):
+    """What a room releases after the passes."""
+
+    @property
+    def step(self) -> str:
+        """Name of its one step."""
+        ...
+
+    @property
+    def share(self) -> float:
+        """Of mu^2."""
+        ...
+
+    def conclude(
+        self, found: UnitRelease, scoring: UnitPlan, design: Design, ask: Ask
+    ) -> dict[str, float]:
+        """Return released statistics of the fit."""
+        ...
+
+
+@dataclass(frozen=True)
+class FitStatistics:
+    """Deviance and dispersion of a model of rows."""
+
+    step: ClassVar[str] = STEP
+    share: ClassVar[float] = SHARE
+
+    def conclude(
+        self, found: UnitRelease, scoring: UnitPlan, design: Design, ask: Ask
+    ) -> dict[str, float]:
+        """Release them at the final fit."""
+        first = found.chains[0]
+        assert isinstance(first.expansion, Regression)
+        return ask_statistics(
+            first.expansion.score, first.plans[-1], scoring.r, first.last.state,
+            found.coordinates, design, ask,
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class UnitDetail:
     """What a fit over units decided before the first row.
@@ -135,8 +175,8 @@ class UnitDetail:
     people : bool
     dimension : function
         Of the rank of the design: number of coefficients.
-    statistics : bool
-        Release fit statistics.
+    closing : Closing or None
+        What is released after the passes.
     model : object
         What a room wants to find again in its estimate.
     """
@@ -151,15 +191,20 @@ class UnitDetail:
     raw: bool
     people: bool
     dimension: Callable[[int], int]
-    statistics: bool = False
+    closing: Closing | None = None
     model: Any = None
 
     def scoring(self, rank: int, relation: str, design: Design) -> UnitPlan:
         """Return the plan of the steps for a design of this rank."""
         asked = () if self.own is not None else self.models[0][0].numbers(design)
+        closing = () if self.closing is None else (self.closing,)
         return UnitPlan(
             self.dimension(rank), self.rows, self.mu, relation, self.people, self.rules,
-            self.models, asked, self.guide, self.mu * math.sqrt(SHARE) * self.statistics,
+            self.models, asked, self.guide,
+            tuple(
+                LedgerStep(c.step, Gaussian(self.mu * math.sqrt(c.share)), share=c.share)
+                for c in closing
+            ),
         )  # fmt: skip
 
     def coordinates(self, design: Design) -> Coordinates:
@@ -187,7 +232,7 @@ def to_buy(request: Request, missing: tuple[str, ...]) -> tuple[str, ...]:
 def plan_units(
     request: Request, design: Design, n: int, models: tuple[tuple[UnitModel, str], ...], *,
     linear: bool, raw: bool, coordinates: Coordinates | None = None,
-    dimension: Callable[[int], int] = _same, statistics: bool = False, model: Any = None,
+    dimension: Callable[[int], int] = _same, closing: Closing | None = None, model: Any = None,
 ) -> Plan[Any]:  # fmt: skip
     """Plan a fit over units.
 
@@ -203,8 +248,8 @@ def plan_units(
         Public ones of the room's own.
     dimension : function
         Of the rank of the design: number of coefficients.
-    statistics : bool
-        Release fit statistics.
+    closing : Closing or None
+        What is released after the passes.
     model : object
         Of the detail.
     """
@@ -218,19 +263,20 @@ def plan_units(
     guide = Guide(guide_share(noise_ratio(mu, p, rows)))
     detail = UnitDetail(
         models, mu, design, rules, rows, guide, coordinates, raw, request.unit is not None,
-        dimension, statistics, model,
+        dimension, closing, model,
     )  # fmt: skip
     # a design whose ranges are to be bought is planned as if it had them
     scoring = detail.scoring(design.p, request.relation, _as_ranged(design))
     rho = forecast(mu / math.sqrt(len(models)), rows, p, scoring.passes[-1])
-    left = share * (1.0 - SHARE * statistics)
+    closes = {} if closing is None else {closing.step: closing.share * share}
+    left = share - math.fsum(closes.values())
     return Plan.of(
         request, design, n,
         [*part.steps, *(replace(s, share=(s.share or 0.0) * share) for s in unit_steps(scoring))],
         shares={
             **part.printed,
             **{name: one * left for name, one in zip(rules.names(), rules.values(), strict=True)},
-            **({STEP: SHARE * share} if statistics else {}),
+            **closes,
         },
         scales={"noise of the information": rho},
         expected_se={},
@@ -239,7 +285,7 @@ def plan_units(
         advice=_advice(rho, mu, rows, p, scoring),
         forecast=_forecast(rho),
         passes=(2 * len(scoring.passes) + 1) * len(models) + len(scoring.prelude())
-        + bool(scoring.asked) + (part.purchase is not None) + statistics,
+        + bool(scoring.asked) + (part.purchase is not None) + len(closes),
     )  # fmt: skip
 
 
@@ -306,14 +352,8 @@ def release_units_fit(plan: Plan[UnitDetail], ask: Ask) -> Release:
     read = reaching(design, plan.design)
     scoring = detail.scoring(coordinates.rank, plan.request.relation, design)
     found = release_units(scoring, coordinates, read, ask, fixed=detail.own is not None)
-    if detail.statistics:
-        first = found.chains[0]
-        assert isinstance(first.expansion, Regression)
-        statistics = ask_statistics(
-            first.expansion.score, first.plans[-1], scoring.r, first.last.state,
-            found.coordinates, read, ask,
-        )  # fmt: skip
-        found = replace(found, statistics=statistics)
+    if detail.closing is not None:
+        found = replace(found, statistics=detail.closing.conclude(found, scoring, read, ask))
     values: dict[str, Any] = {}
     for chain, (_, name) in zip(found.chains, detail.models, strict=True):
         end = f" ({name})" if name else ""

@@ -32,6 +32,7 @@ from dpmodels.scoring.engine import (
     within,
 )
 from dpmodels.scoring.expand_fit import (
+    FitStatistics,
     RowModel,
     UnitDetail,
     plan_units,
@@ -223,7 +224,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
         few = model.rules in (LINEAR, BOUNDED)
         return plan_units(
             request, design, n, models, linear=few, raw=model.raw, coordinates=model.coordinates,
-            statistics=model.statistics, model=model,
+            closing=FitStatistics() if model.statistics else None, model=model,
         )  # fmt: skip
     rows = enough_rows(request, design, n)
     part = gaussian_part(request, _bought(request, design, model))

@@ -29,7 +29,7 @@ CASES = {
     "survival, tree": ("dp_survfit", "Surv(t, h) ~ 1", {"breaks": 40}),
     "episodes": ("dp_survfit", "Surv(s, t, h) ~ g", {"breaks": 4}),
     "episodes, tree": ("dp_survdiff", "Surv(s, t, h) ~ g", {"breaks": 40, "max_episodes": 2}),
-    "hazards": ("dp_coxph", "Surv(t, h) ~ x", {"breaks": 4}),
+    "hazards": ("dp_coxph", "Surv(t, h) ~ x", {"breaks": 4, "concordance": True}),
     "hazards, episodes": (
         "dp_coxph", "Surv(s, t, h) ~ x + strata(g)", {"breaks": 4, "max_episodes": 2},
     ),

@@ -323,6 +323,7 @@ CASES = [
     *both_guessed("dp_multinom", "scoring", "o ~ a + b", ORDERED, pairs=30),
     Case("dp_coxph", "scoring", "Surv(a, y) ~ b + k", FOLLOWED, pairs=30),
     Case("dp_coxph", "scoring", "Surv(a, y) ~ b + strata(k)", FOLLOWED, pairs=30, breaks=3),
+    Case("dp_coxph", "scoring", "Surv(a, y) ~ b", FOLLOWED, pairs=30, concordance=True),
     Case("dp_coxph", "scoring", "Surv(b, a, y) ~ k", FOLLOWED, pairs=30, breaks=40),
     Case("dp_polr", "scoring", "o ~ a", ORDERED, pairs=30, link="cloglog"),
     Case("dp_test", "score", "a ~ 1"),

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,22 +44,39 @@ def statistic_of(layout: Layout, *, people: bool) -> Tree | Sum:
     return Sum(Orthant(sum(layout.sizes), 2 * layout.episodes * layout.levels))
 
 
+class Groups(Protocol):
+    """Groups that no column holds: by released numbers. Travels to workers."""
+
+    def added_to(self, block: Array) -> Array:
+        """Return a block with a row more, the group of each of its rows; NaN: none."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class SurvivalPass:
-    """The table of a layout, all levels one after the other."""
+    """The table of a layout, all levels one after the other.
+
+    Attributes
+    ----------
+    groups : Groups or None
+        None: the groups of the formula.
+    """
 
     design: Design
     layout: Layout
     people: bool = False
+    groups: Groups | None = None
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the table in steps of the statistic. Confidential."""
         where = self.design.survival
         assert where is not None
+        if self.groups is not None:  # in the row that is added
+            where = replace(where, group=self.design.q)
         if not self.people:
-            job = functools.partial(_of_rows, where=where, layout=self.layout)
+            job = functools.partial(_of_rows, where=where, layout=self.layout, groups=self.groups)
             return counted(rows, self.design, job)[0].astype(object)
-        found = summed(rows, self.design, SurvivalOfPeople(where, self.layout))
+        found = summed(rows, self.design, SurvivalOfPeople(where, self.layout, self.groups))
         out = found.values.astype(object)
         if not self.layout.entries:  # a declared person without a row is missing
             out[self.layout.sizes[0] - 1] += (rows.n - found.people) * _ONE
@@ -99,11 +116,13 @@ def episodes(block: Array, where: Survival, layout: Layout) -> tuple[Any, Codes,
 
 
 def _of_rows(
-    blocks: Iterable[Array], where: Survival, layout: Layout
+    blocks: Iterable[Array], where: Survival, layout: Layout, groups: Groups | None = None
 ) -> tuple[npt.NDArray[np.int64]]:
     """Return the table of rows, each a unit."""
     cells = np.zeros(layout.M, dtype=np.int64)
     for block in blocks:
+        if groups is not None:
+            block = groups.added_to(block)
         there, _, entry, ends = episodes(block, where, layout)
         cells += np.bincount(ends[there], minlength=layout.M)
         if layout.entries:
@@ -131,6 +150,7 @@ class SurvivalOfPeople:
 
     where: Survival
     layout: Layout
+    groups: Groups | None = None
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
@@ -139,6 +159,8 @@ class SurvivalOfPeople:
         totals = [np.zeros(size, dtype=np.int64) for size in layout.sizes]
         people = 0
         for part in blocks:
+            if self.groups is not None:
+                part = replace(part, rows=self.groups.added_to(part.rows))
             people += len(part.counts)
             person = np.repeat(np.arange(len(part.counts)), part.counts)
             lay = self._scaled if layout.entries else self._means

@@ -18,6 +18,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.exact.ask import Query
+from dpmodels.models.survival.concordance import Concordance
 from dpmodels.models.survival.counts import SurvivalPass, added, statistic_of
 from dpmodels.models.survival.curve import curves
 from dpmodels.models.survival.hazard import Hazard, Timeline, q_terms
@@ -153,8 +154,20 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     extra = q_terms(len(layout.stratas))
     return plan_units(
         request, design, rows, ((model, ""),), linear=False, raw=True,
-        dimension=functools.partial(operator.add, extra),
+        dimension=functools.partial(operator.add, extra), closing=_closing(request, model),
     )  # fmt: skip
+
+
+def _closing(request: Request, model: CoxModel) -> Concordance | None:
+    """Return what ``concordance=True`` asks for."""
+    if not request["concordance"]:
+        return None
+    if model.layout.entries:
+        raise RequestError(
+            "concordance=True compares who is followed from the same beginning: write "
+            "Surv(time, event); of Surv(start, stop, event) it is not released"
+        )
+    return Concordance(model.layout, model.people, model.N)
 
 
 def _back(found: UnitRelease, chain: UnitChain) -> tuple[Array, Array]:

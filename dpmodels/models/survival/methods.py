@@ -59,7 +59,10 @@ register_method(
         inference="yes",
         privacy_se="released",
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
-        options=(*_BREAKS, BOUNDS_SHARE),
+        options=(
+            *_BREAKS, BOUNDS_SHARE,
+            Option("concordance", "release Harrell's C too, with .05 of mu^2", False, bool),
+        ),
         foretells=True,
     )
 )
