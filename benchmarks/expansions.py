@@ -19,7 +19,7 @@ from common import RESULTS, data_folder, one_core, write
 
 import dpmodels as dp
 
-FITS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+FITS = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 200
 ASKED = sys.argv[2:] or ["cox", "feols", "fepois", "polr", "multinom"]
 SETTINGS = [(10_000, 1.0), (5000, 1.0), (10_000, 0.3)]
 Z = 1.959963984540054
@@ -106,20 +106,29 @@ def peer_fepois(d):
     return b, np.sqrt(np.diag(A @ (S.T @ S) @ A))
 
 
-def peer_polr(d):
-    """Return slopes and thresholds."""
+def ordered(X, y, levels):
+    """Return slopes and thresholds of proportional odds, with errors."""
     from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-    y = pd.Categorical(d["q"], categories=list("abcd")).codes.astype(int)
-    fit = OrderedModel(y, d[["a", "v", "p"]].to_numpy(), distr="logit").fit(method="bfgs", disp=0)
+    p, cuts = X.shape[1], len(levels) - 1
+    codes = pd.Categorical(y, categories=levels).codes.astype(int)
+    sizes = np.asarray(X).std(axis=0)
+    fit = OrderedModel(codes, np.asarray(X) / sizes, distr="logit").fit(
+        method="bfgs", disp=0, maxiter=500
+    )
     beta = np.asarray(fit.params)
-    J = np.eye(6)
-    for k in (4, 5):  # thresholds are kept as increments of logs
-        J[k, 4 : k + 1] = np.exp(beta[4 : k + 1])
-        J[k, 3] = 1.0
-    cuts = beta[3] + np.concatenate([[0.0], np.cumsum(np.exp(beta[4:]))])
+    J = np.diag([*(1.0 / sizes), *np.ones(cuts)])
+    for k in range(p + 1, p + cuts):  # thresholds are kept as increments of logs
+        J[k, p + 1 : k + 1] = np.exp(beta[p + 1 : k + 1])
+        J[k, p] = 1.0
+    at = beta[p] + np.concatenate([[0.0], np.cumsum(np.exp(beta[p + 1 :]))])
     V = J @ np.asarray(fit.cov_params()) @ J.T
-    return np.concatenate([beta[:3], cuts]), np.sqrt(np.diag(V))
+    return np.concatenate([beta[:p] / sizes, at]), np.sqrt(np.diag(V))
+
+
+def peer_polr(d):
+    """Return slopes and thresholds."""
+    return ordered(d[["a", "v", "p"]], d["q"], list("abcd"))
 
 
 def peer_multinom(d):

@@ -39,6 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 Index = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
 
 #: Longest early step, in spreads of the response, or as it is: what noise may at most do.
 LONGEST = 2.0
@@ -59,6 +60,8 @@ class Expanded:
         histogram of lengths does without.
     counts : (k,) array
         How many of them each unit has, at least one (a zero row where there is nothing).
+    whole : (k,) bool array or None
+        Units of which nothing is left out, by weight or by stopping; None: all.
 
     Notes
     -----
@@ -69,6 +72,7 @@ class Expanded:
     scores: Index
     information: Callable[[], Array]
     counts: Index
+    whole: Mask | None = None
 
     def __repr__(self) -> str:
         return f"<{len(self.counts)} expanded units, confidential>"

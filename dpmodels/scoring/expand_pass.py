@@ -205,7 +205,10 @@ class UnitsJob:
                     scale += int(np.minimum(part, STEPS).sum())
                 if plan.meat:
                     words["meat"].add(scaled(own[:, chosen], size[chosen], plan.meat / GRAIN))
-                self._add_information(words, found, chosen, size <= plan.clip / GRAIN)
+                kept = size <= plan.clip / GRAIN
+                if found.whole is not None:
+                    kept &= found.whole
+                self._add_information(words, found, chosen, kept)
 
         def matrix(name: str) -> Any:
             return words[name].integers()[:r, :r]
@@ -226,7 +229,7 @@ class UnitsJob:
     def _add_information(
         self, words: dict[str, Words], found: Expanded, chosen: Any, kept: Mask
     ) -> None:
-        """Add the information of units, and of the chosen ones whose score was not clipped."""
+        """Add the information of units, and of the chosen ones whose score is whole."""
         plan = self.plan
         rows = found.information()
         v = _filled(np.array(rows) if self.turn is None else mapped(self.turn, rows), self.r)

@@ -19,7 +19,14 @@ from dpmodels.exact.passes import Sums
 from dpmodels.exact.sets import Hull, Mark
 from dpmodels.exact.statistics import Stack, Sum
 from dpmodels.scoring.coordinates import Coordinates, narrowed
-from dpmodels.scoring.expand_pass import CELLS, OCTAVES, LengthsJob, PlacesJob, ScalesJob
+from dpmodels.scoring.expand_pass import (
+    CELLS,
+    OCTAVE_ZERO,
+    OCTAVES,
+    LengthsJob,
+    PlacesJob,
+    ScalesJob,
+)
 from dpmodels.scoring.expand_rules import SCALE_UP_TO, Lengths, kept, mean_square
 from dpmodels.scoring.scales import numbers_of, shares_of_tree
 
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Number", "Spread", "ask_lengths", "ask_places", "ask_scales", "located", "numbers",
+    "scales_of",
 ]  # fmt: skip
 
 #: Names of the steps.
@@ -40,8 +48,8 @@ _OUTER, _APART = (0.1, 0.9), 2.563
 MOST = 0.7
 #: Least spread of a number, in cells of its range.
 _LEAST_CELL = 0.3
-#: Least mean square of a column of the information, over the largest: what is unseen.
-_LEAST_SCALE = 1e-8
+#: Octaves below the largest column of the information from which on nothing is a column's own.
+SMALL = 10
 
 
 @dataclass(frozen=True)
@@ -219,15 +227,36 @@ def ask_scales(
     statistic = Stack((Sum(Mark(OCTAVES)),) * r, (1.0,) * r)
     over = Sums(design, ScalesJob(local, people, r))
     query = Query(statistic, over, lambda found: Added([a.astype(object) for a in found.arrays[0]]))
-    found = ask(step, query, read)
-    out = np.zeros(r)
-    for j, (own, sd) in enumerate(zip(found.values, found.sd, strict=True)):
-        square, there = mean_square(own, float(sd[0]), SCALE_UP_TO)
-        out[j] = square * min(there / n, 1.0)
-    top = float(out.max())
-    # what noise hides counts as the median of what it does not: neither loud nor blown up
-    seen = out[out > _LEAST_SCALE * top]
-    return np.where(out > _LEAST_SCALE * top, out, float(np.median(seen)) if len(seen) else 1.0)
+    noisy = ask(step, query, read)
+    return scales_of(noisy.values, float(noisy.sd[0, 0]), n)
+
+
+def scales_of(counts: Array, sd: float, n: float) -> Array:
+    """Return the mean over n units of numbers whose histograms are given, (r,): never zero.
+
+    What of a column is ``SMALL`` octaves below the largest is not its own: coordinates are
+    orthogonal but for what the box does not know, and a column that varies in few units only would
+    be known by what others leave in it, blown up. A column that is not seen beside others is taken
+    for one of all units: too quiet costs a pass; if it were too loud, the balls of the information
+    would cut the few units that it varies in, and steps would go past the root.
+
+    Parameters
+    ----------
+    counts : (r, OCTAVES) array
+        Noisy.
+    """
+    clear = [mean_square(own, sd, SCALE_UP_TO)[0] for own in counts if kept(own, sd).any()]
+    out, squares = np.zeros(len(counts)), []
+    if clear:
+        low = np.arange(OCTAVES) < round(math.log2(max(clear))) + OCTAVE_ZERO - SMALL
+        for j, own in enumerate(counts):
+            high = np.where(low, 0.0, own)
+            if kept(high, sd).any():
+                square, there = mean_square(high, sd, SCALE_UP_TO)
+                out[j] = square * min(there / n, 1.0)
+                squares.append(square)
+    # nothing but noise: what the box lets expect of u
+    return np.where(out > 0.0, out, float(np.median(squares)) if squares else 1.0)
 
 
 def ask_lengths(

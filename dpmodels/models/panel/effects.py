@@ -31,15 +31,26 @@ if TYPE_CHECKING:
 
 __all__ = ["EffectModel", "FixedPoisson", "without_constant"]
 
+#: Part of a column's spread below which another coordinate does not see it.
+LEAK = 0.05
 #: Largest difference of linear predictors within a person.
 _REACH = 60.0
 
 
 def without_constant(coordinates: Coordinates) -> Coordinates:
-    """Return coordinates without their first, the constant: it falls out of every person."""
-    return replace(
-        coordinates, W0=coordinates.W0[1:], centre=coordinates.centre[1:], constant=None
-    )
+    """Return coordinates without their first, the constant: it falls out of every person.
+
+    Nor with what points of a box that are nearly independent leave of one column in another
+    (below ``LEAK`` of its spread): a column that varies within few people would be looked for
+    among the many within whom the others do.
+    """
+    W0 = coordinates.W0[1:]
+    p = W0.shape[1]
+    if len(W0) == p - 1:  # full rank: row i is of column i + 1 and those before it
+        spread = 1.0 / np.abs(np.concatenate([[np.inf], np.diag(W0[:, 1:])]))
+        own = np.eye(p)[1:] > 0.0
+        W0 = np.where(own | (np.abs(W0) * spread >= LEAK), W0, 0.0)
+    return replace(coordinates, W0=W0, centre=coordinates.centre[1:], constant=None)
 
 
 @dataclass(frozen=True)

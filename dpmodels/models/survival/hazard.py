@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Hazard", "Timeline", "q_terms"]
 
 Index = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
 
 #: Terms of time in every stratum: 1, t, t^2.
 _Q = 3
@@ -43,6 +44,8 @@ _Q = 3
 _LEAST = 0.02
 #: Largest linear predictor: beyond, exponentials have no use.
 _REACH = 30.0
+#: Part of a row's expected events from which on it counts as ordinary, though stopped.
+KEPT = 0.5
 #: A person's expected lengths are added up in steps of this, integers.
 _GRAIN = 2.0**-30
 
@@ -239,10 +242,12 @@ class FollowedUp:
         for c, cells in zip(self.theta, u, strict=False):
             eta += c * cells
         risk = np.where(there, np.exp(np.clip(eta, -_REACH, _REACH)), 0.0)
-        weight = np.ones(len(T))
+        weight, whole = np.ones(len(T)), None
         if math.isfinite(self.clip):
-            weight, T, D = self._stopped(block, u, risk, stratum, start, T, D, there)
-        return self._summed(block, u, risk, weight, stratum, start, T, D)
+            weight, T, D, cut = self._stopped(block, u, risk, stratum, start, T, D, there)
+            whole = ~np.logical_or.reduceat(cut, np.cumsum(block.counts) - block.counts)
+        found = self._summed(block, u, risk, weight, stratum, start, T, D)
+        return replace(found, whole=whole)
 
     def _bytes(self, block: BlockOfPeople, u: Array) -> tuple[Array, ...]:
         """Return what else tells two rows of a person apart: ties are broken by it, not by place.
@@ -332,8 +337,8 @@ class FollowedUp:
     def _stopped(
         self, block: BlockOfPeople, u: Array, risk: Array, stratum: Index, start: Array, T: Array,
         D: Array, there: Array,
-    ) -> tuple[Array, Array, Array]:  # fmt: skip
-        """Return (weights, T, D) of follow-up that is used up at C.
+    ) -> tuple[Array, Array, Array, Mask]:  # fmt: skip
+        """Return (weights, T, D) of follow-up that is used up at C, and rows that lose most of it.
 
         Up to the last cell k with ``sum_{j <= k} |W z_j| w m_j <= C`` and no ``|W z_j| w > C``, m_j
         the expected events of the *whole* cell j (how long it was lived through is an outcome),
@@ -369,7 +374,10 @@ class FollowedUp:
         last[long] = np.argmax(over, axis=0)
         stop = np.maximum(line.edges[last], start)
         D = np.where(stop >= T, D, 0.0)
-        return weight, np.minimum(T, stop), D
+        used = np.ones(len(T))
+        lived_through = np.where(np.arange(line.K)[:, None] < last[long], steps[:, long], 0.0)
+        used[long] = lived_through.sum(axis=0) / total[long]
+        return weight, np.minimum(T, stop), D, weight * used < KEPT
 
     def _squares(self, u: Array, stratum: Index) -> Array:
         """Return ``|W z_j|^2`` of each row in each cell j, (K, m): ``|w|^2 + 2 g_j'w + |g_j|^2``.

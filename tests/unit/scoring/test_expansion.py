@@ -1,5 +1,7 @@
 """What a pass by person reads and how it reports: coordinates, missing cells, the upper tail."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ from dpmodels.scoring.expand_rules import (
     needed,
     unit_pass,
 )
-from dpmodels.scoring.expand_start import Number, Spread, in_order, located
+from dpmodels.scoring.expand_start import Number, Spread, in_order, located, scales_of
 from dpmodels.scoring.intervals import _left
 from dpmodels.scoring.overflow import overflow
 from dpmodels.scoring.sums import BINS, Centre, affine_of, counted_lengths
@@ -74,6 +76,22 @@ def test_the_sums_of_a_pass_are_those_of_the_formulas():
     assert np.allclose(real["information"], H, rtol=1e-4, atol=1e-3)
     assert np.allclose(real["meat"], J, rtol=1e-4, atol=1e-3)
     assert np.allclose(np.asarray(sums.score, float) * one.clip / 2**20, s, rtol=1e-4, atol=1e-3)
+
+
+class Halved(RegressionRows):
+    """Every second person is not whole."""
+
+    def expand(self, block):
+        return replace(super().expand(block), whole=np.arange(len(block.counts)) % 2 == 0)
+
+
+def test_who_is_not_whole_is_not_ordinary():
+    """The information is of all, ordinary information of those of whom nothing is left out."""
+    at, block, one = centre(2), people(2), plan()
+    every = UnitsJob(RegressionRows(at), one, P, True).over([block]).sums
+    half = UnitsJob(Halved(at), one, P, True).over([block]).sums
+    assert (every.information == half.information).all() and (every.score == half.score).all()
+    assert 0.3 < np.trace(half.spread) / np.trace(every.spread) < 0.7
 
 
 def test_a_missing_response_voids_the_row():
@@ -183,3 +201,17 @@ def test_what_clipping_leaves_of_a_step_is_taken_without_what_noise_would_bring(
     assert _left(lost, d, 0.0) == pytest.approx([0.3, 0.0])
     assert _left(lost, d, 0.1)[0] == pytest.approx(np.sqrt(0.09 - 0.01 / 2 * 3))
     assert not _left(lost, d, 1.0).any() and not _left(lost * 0.0, d, 0.0).any()
+
+
+def test_a_column_that_few_units_have_is_not_known_by_what_others_leave_in_it():
+    """Seed 4, deterministic: three columns of all units, the fourth of 200 and a trace of others."""
+    rng = np.random.default_rng(4)
+    counts = np.zeros((4, OCTAVES))
+    counts[:3, OCTAVE_ZERO : OCTAVE_ZERO + 3] = 3000.0
+    counts[3, OCTAVE_ZERO + 3] = 200.0
+    counts[3, OCTAVE_ZERO - 18 : OCTAVE_ZERO - 14] = 700.0
+    found = scales_of(counts + rng.normal(0, 60.0, counts.shape), 60.0, 10_000.0)
+    assert (found[:3] > 1.0).all() and (found[:3] < 5.0).all()
+    assert 0.1 < found[3] < 10.0
+    seen = scales_of(counts + rng.normal(0, 5.0, counts.shape), 5.0, 10_000.0)
+    assert seen[3] == pytest.approx(200 * 8 * np.log2(np.e) / 10_000, rel=0.3)  # its own
