@@ -361,6 +361,12 @@ _VERBS: dict[str, Verb] = {
             "dp_feols",
             "linear regression with effects of people",
             kind="Effects",
+            says=(("Random intercepts", "re"),),
+            header=(
+                ("Intercepts, variance", "sigma_u2"),
+                ("Errors, variance", "sigma_e2"),
+                ("Intraclass corr.", "icc"),
+            ),
             predict=_WITHIN + "within",
             arguments="dpmodels.api.panels:plan_arguments",
         ),
