@@ -189,7 +189,7 @@ def dp_feols(
     -------
     Fit
         Coefficients within people, errors clustered by person. With ``re=`` the released variances
-        ``fit.sigma_u2, sigma_e2, icc`` too.
+        ``fit.sigma_u2, sigma_e2, icc`` with errors ``sigma_u2_se, ...`` too.
 
     Notes
     -----

@@ -17,7 +17,18 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.lemmas import Of
-from dpmodels.exact.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass, Orthant, PairMeans, Trace
+from dpmodels.exact.sets import (
+    Ball,
+    Blocks,
+    Box,
+    Hull,
+    Interval,
+    Mark,
+    Mass,
+    Orthant,
+    PairMeans,
+    Trace,
+)
 from dpmodels.exact.statistics import (
     Along,
     ByClass,

@@ -76,6 +76,7 @@ _NOT_RELEASED = {
 _STATS = {
     "rsquared": "r_squared", "rsquared_adj": "adj_r_squared", "rsquared_se": "r_squared_se",
     "deviance": "deviance", "null_deviance": "null_deviance", "aic": "aic", "bic": "bic",
+    **{one: one for name in ("sigma_u2", "sigma_e2", "icc") for one in (name, f"{name}_se")},
 }  # fmt: skip
 #: What a thing takes that another kind of result has.
 _ELSEWHERE = {

@@ -130,21 +130,6 @@ class Effects(Numbers, JointTests, Predictions, Updates, Fit):
 
     __slots__ = ()
 
-    @property
-    def sigma_u2(self) -> float:
-        """Released variance of random intercepts (``re=``); noise may leave it below 0."""
-        return self._stat("sigma_u2")
-
-    @property
-    def sigma_e2(self) -> float:
-        """Released variance of errors within people (``re=``)."""
-        return self._stat("sigma_e2")
-
-    @property
-    def icc(self) -> float:
-        """Released intraclass correlation of residuals (``re=``); ``icc_se`` is in ``stats``."""
-        return self._stat("icc")
-
     def hausman(self) -> JointTest:
         """Test jointly that effects between and within people are the same (``re=``).
 

@@ -369,13 +369,13 @@ class InterceptModel:
         begun = Begun(plain, LeastSquares().begin(at))
         found = release_units(self._first(mu, r, begun), coordinates, design, ask, fixed=True)
         state = found.chains[0].last.state
-        variances = self._variances(plain, state, design, ask, mu)
+        variances = self.ask_averages(plain, state, design, ask, mu)
         model = replace(plain, scale=False, share=variances.share, variances=variances)
         start = replace(LeastSquares().begin(at), theta=state.theta, phi=state.phi)
         told = np.array([variances.pairs, variances.people, variances.squares])
         return Begun(model, start, {AVERAGES: told})
 
-    def _variances(
+    def ask_averages(
         self, model: Intercepts, state: State, design: Design, ask: Ask, mu: float
     ) -> Variances:
         """Release the averages of residuals at the fit of the first stage."""
