@@ -209,7 +209,7 @@ def _own_means(X: Array, new: Any, unit: str) -> Array:
         return X
     seen: dict[Any, int] = {}
     who = np.array([seen.setdefault(one, len(seen)) for one in ids.tolist()], dtype=np.intp)
-    whole = ~np.isnan(X).any(axis=1)
+    whole: Any = ~np.isnan(X).any(axis=1)
     many = np.maximum(np.bincount(who, whole, len(seen)), 1.0)
     filled = np.where(whole[:, None], X, 0.0)
     means = np.stack([np.bincount(who, own, len(seen)) / many for own in filled.T], axis=1)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.ask import Added, Query
@@ -209,7 +210,8 @@ class _Rows:
     def seen(self, block: BlockOfPeople) -> tuple[Array, Array, Array, Array]:
         """Return (z, its own means, residuals, rows that are there) before anything is taken off.
 
-        z: the coordinates u; with Mundlak own means of u, and what u differs from them by.
+        z: the coordinates u; with Mundlak own means of u, and what u differs from them by. A row
+        that is not there is 0 in all.
         """
         model, unit = self.model, self.model.coordinates.unit
         matrix, shift = self._map
@@ -237,7 +239,7 @@ class _Rows:
             T = np.repeat(own_sum(present, counts), counts)
             part = 1.0 - np.sqrt((1.0 - share) / (1.0 - share + T * share))
             z = z - part * own
-            residual = residual - part * own_mean(residual * present, present, counts)
+            residual = residual - part * own_mean(residual, present, counts)
         w = mapped(self.W, z * present)
         return Expanded(w * (residual * present), counts, w, counts)
 
@@ -271,17 +273,25 @@ def averages_of(rows: _Rows, clip: float, block: BlockOfPeople) -> Array:
     """Return (mean product of pairs, 1, mean square) of people, (3, people): integers of 2^-20.
 
     0 of a person with fewer than two rows that are there. The mean product of the pairs of T
-    numbers, ``((sum e)^2 - sum e^2) / (T (T - 1))``, is cut to the mean square, which it never
-    passes but for the rounding of floats: so the three are in the set whatever floats do.
+    numbers is ``((sum e)^2 - sum e^2) / (T (T - 1))``.
     """
     _, _, residual, present = rows.seen(block)
-    e = end_of_numbers(residual / clip) / STEPS * present  # a residual that is not finite is 0
+    e = end_of_numbers(residual / clip) / STEPS
     T = own_sum(present, block.counts)
     total, squares = own_sum(e, block.counts), own_sum(e * e, block.counts)
     several = T > 1.5
     many = np.where(several, T, 2.0)
-    q = end_of_numbers(squares / many, low=0.0) * several
-    x = end_of_numbers((total * total - squares) / (many * (many - 1.0))) * several
+    return ended((total * total - squares) / (many * (many - 1.0)), several, squares / many)
+
+
+def ended(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
+    """Return elements of ``PairMeans``, (3, people), whatever x and q are.
+
+    A mean product of pairs passes the mean square in the last bits of floats at most; it is cut to
+    it, so that the claim does not rest on these.
+    """
+    q = end_of_numbers(q, low=0.0) * several
+    x = end_of_numbers(x) * several
     return np.array([np.clip(x, -q, q), STEPS * several, q])
 
 

@@ -16,7 +16,13 @@ from dpmodels.exact.prove import reach
 from dpmodels.exact.sets import PairMeans
 from dpmodels.exact.statistics import Sum
 from dpmodels.models.panel import intercepts
-from dpmodels.models.panel.intercepts import Intercepts, Variances, averages_of, coefficients
+from dpmodels.models.panel.intercepts import (
+    Intercepts,
+    Variances,
+    averages_of,
+    coefficients,
+    ended,
+)
 from dpmodels.scoring.score import Beginning
 from dpmodels.sources.people import BlockOfPeople
 from tests.unit.models.test_expansions_exact import block_of, coordinates_of, people, planned, root
@@ -148,6 +154,15 @@ def test_what_a_person_lays_down_is_in_the_set_and_two_are_as_far_as_the_reach()
     alone = reach(statistic, "add-remove", "l2")
     assert 0.9999 * alone < longest <= alone
     assert apart > 1.1 * alone  # the mutant: sqrt 3 for both
+
+
+def test_whatever_floats_come_to_it_ends_in_the_set():
+    numbers = [-np.inf, -2.0, -1.0, -0.3, -0.0, 1e-300, 0.3, 0.3000001, 1.0, 7.0, np.inf, np.nan]
+    for there in (True, False):
+        for x in numbers:
+            for q in numbers:
+                k = ended(np.array([x]), np.array([there]), np.array([q]))[:, 0]
+                assert PairMeans().holds(k.astype(object)), (x, q, there)
 
 
 def climbed(rng, m, other, steps=400):
