@@ -162,7 +162,7 @@ class _Shares:
         n = np.repeat(own_sum(count, counts), counts)
         w = mapped(self.W, u)
         mean = np.repeat(own_sum(w * p, counts), counts, axis=-1)
-        weight = 1.0
+        weight: Any = 1.0
         if self.squares is not None:
             weight = np.repeat(self._weights(u, p, there, counts), counts)
         return Expanded(
