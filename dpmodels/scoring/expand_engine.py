@@ -297,6 +297,7 @@ def _chain(
         one = unit_pass(
             lengths, mu, n, r, plan.relation, float(r), last=last, scale=model.scale,
             tail=guide.tail(plan.N) if last else n, clip=clip, stops=expansion.stops and last,
+            least=expansion.typical_long(state),
         )  # fmt: skip
         if expansion.stops and last:
             local = expansion.at(state, k, one.clip)

@@ -117,10 +117,13 @@ class Spread:
     ----------
     number : Number
     shares : (CELLS,) array
+    noise : float
+        Sd of the noise of a share.
     """
 
     number: Number
     shares: Array
+    noise: float = 0.0
 
     @property
     def mean(self) -> float:
@@ -204,7 +207,7 @@ def ask_places(
     counts = ask(PLACES, query, read).values
     sd = float(noise_of(statistic, Gaussian(mu), relation)[0])
     return tuple(
-        Spread(one, one.shares(own, sd, n)) for one, own in zip(asked, counts, strict=True)
+        Spread(one, one.shares(own, sd, n), sd / n) for one, own in zip(asked, counts, strict=True)
     )
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChoiceModel", "estimate", "names_of", "plan", "release"]
 
-#: Least share of a class in the start.
+#: Least share of a class in the start, where it is not below the noise.
 LEAST_SHARE = 0.002
 
 #: The release of the passes.
@@ -68,7 +68,8 @@ class ChoiceModel:
     ) -> Begun:  # fmt: skip
         """Start at the shares of the classes, slopes 0."""
         K = self.classes.K
-        share = np.maximum(spreads[-1].shares[:K], LEAST_SHARE)
+        released = spreads[-1]
+        share = np.maximum(released.shares[:K], max(LEAST_SHARE, released.noise))
         share = share / share.sum()
         if isinstance(self.classes, ProportionalOdds):
             link = LINKS[self.classes.link]
@@ -81,7 +82,7 @@ class ChoiceModel:
                 if a is not None:
                     theta[(k - 1) * r : k * r] = math.log(float(share[k] / share[0])) * a
         start = Beginning(None, len(theta), None)
-        model = CategoryModel(self.classes, coordinates, float(share.min()))
+        model = CategoryModel(self.classes, coordinates, float(share.min()), theta)
         return Begun(model, start.state(theta))
 
 

@@ -188,6 +188,10 @@ class Intercepts:
         """Return 0: by the histogram."""
         return 0.0
 
+    def typical_long(self, state: State) -> float:
+        """Return 0: by the histogram alone."""
+        return 0.0
+
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return none: the loss is quadratic."""
         return Curved()

@@ -74,7 +74,7 @@ def classes_of(verb, levels, frame, schema, **more):
     start = np.zeros(r)
     if verb == "dp_polr":
         start[: len(levels) - 1] = np.linspace(-1, 1, len(levels) - 1)
-    theta, _ = root(CategoryModel(classes, c, 0.1), block_of(plan, frame), start)
+    theta, _ = root(CategoryModel(classes, c, 0.1, start), block_of(plan, frame), start)
     A, a = choice._back(classes, SimpleNamespace(coordinates=c), None)
     return A @ theta + a
 
