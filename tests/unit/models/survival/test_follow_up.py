@@ -93,3 +93,19 @@ def test_what_is_left_out_knows_nothing_of_outcomes():
     assert (u[0] == 0.0) == (u[1] == 0.0)
     hazard = own.model.timeline.rates[0]
     assert (hazard > 0).all()
+
+
+def test_who_is_stopped_does_not_depend_on_how_long_the_last_cell_was_lived_through():
+    """The mutant: exposure within the own last cell, an outcome, in the rule of stopping."""
+    stopped = []
+    for clip in np.linspace(0.1, 8.0, 80):
+        design, own = local(clip=float(clip))
+        where = design.survival
+        rows = np.ones((len(design.z), 3))
+        rows[1], rows[where.event] = 0.3, [1.0, 1.0, 0.0]
+        rows[where.time] = [6.05, 8.95, 6.0]  # two of one cell; one that is censored at its start
+        score = summed(own, rows, [1, 1, 1])[0]
+        early, late = (np.array_equal(score[:, i], score[:, 2]) for i in (0, 1))
+        assert early == late, clip
+        stopped.append(late)
+    assert 5 < sum(stopped) < 75
