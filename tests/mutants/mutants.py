@@ -1457,7 +1457,7 @@ _OF_EXPANSIONS = tuple(
         (_C, "eta -= eta.max(axis=0)", "eta -= eta.max()", _ALONE),
         (_E, "most = np.repeat(np.where(np.isfinite(most), most, 0.0), counts)", "most = np.full(len(y), most.max())", _ALONE),
         (_E, "total = np.repeat(own_sum(power, counts), counts)", "total = power.sum()", _ALONE),
-        (_C, "p = np.maximum(p, LEAST)\n        at", "p = np.maximum(p, p.min())\n        at", _ALONE),
+        (_C, "p = np.maximum(p, LEAST)\n        at", "p = np.maximum(p, 0.5 * p.mean(axis=1, keepdims=True))\n        at", _ALONE),
         # weights and stops that see what happened
         (_E, "s = own_sum(there.astype(float), counts) * self.model.mean", "s = own_sum(u[0] * there + 7.0, counts) * self.model.mean", _ALONE),
         (_E, "w * (weight * (count - n * p))", "w * (np.sqrt(weight) * (count - n * p))", _EXACT),

@@ -192,6 +192,8 @@ def test_histograms_of_several_columns_pay_for_all_of_them():
             if not one.step.startswith(("scales", "places")):
                 continue
             parts = len(one.query.statistic.parts)
-            moved = farthest(one, contributions) * reach(one.query.statistic, "replace", "l2")
+            said = reach(one.query.statistic, "replace", "l2")
+            assert said == pytest.approx(np.sqrt(2.0 * parts)), (name, one.step)
+            moved = farthest(one, contributions) * said
             assert moved == pytest.approx(np.sqrt(2.0 * parts), rel=1e-5), (name, one.step)
             assert parts == 1 or moved > 1.4 * np.sqrt(2.0)

@@ -115,12 +115,16 @@ def test_a_row_that_makes_no_sense_adds_nothing(name):
     plan, model, state = begun(name)
     local, rng = model.at(state, 2), np.random.default_rng(4)
     rows = person(plan, rng, 5, 0)
-    more = np.hstack([rows, rows[:, :1]])
-    more[1, -1] = np.nan
+    wrong = [(1, np.nan), (2, np.inf), (-1, np.nan)]
+    if name in ("ordered", "unordered", "counts"):
+        wrong += [(-1, -1.0), (-1, 0.5)] + ([] if name == "counts" else [(-1, 3.0)])
     (plain,), (v,) = expanded(local, rows, [5])
-    (score,), (w,) = expanded(local, more, [6])
-    np.testing.assert_allclose(score.sum(axis=1), plain.sum(axis=1), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(w @ w.T, v @ v.T, rtol=1e-12, atol=1e-12)
+    for place, cell in wrong:
+        more = np.hstack([rows, rows[:, :1]])
+        more[place, -1] = cell
+        (score,), (w,) = expanded(local, more, [6])
+        np.testing.assert_allclose(score.sum(axis=1), plain.sum(axis=1), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(w @ w.T, v @ v.T, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", MODELS)

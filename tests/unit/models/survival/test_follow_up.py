@@ -109,3 +109,13 @@ def test_who_is_stopped_does_not_depend_on_how_long_the_last_cell_was_lived_thro
         assert early == late, clip
         stopped.append(late)
     assert 5 < sum(stopped) < 75
+
+
+def test_an_event_after_the_last_break_is_none_of_this_study():
+    design, own = local(clip=np.inf)
+    where = design.survival
+    rows = np.ones((len(design.z), 3))
+    rows[1], rows[where.event], rows[where.time] = 0.3, [1.0, 0.0, 1.0], [13.0, 12.0, 12.0]
+    score = summed(own, rows, [1, 1, 1])[0]
+    np.testing.assert_array_equal(score[:, 0], score[:, 1])
+    assert np.abs(score[:, 2] - score[:, 1]).max() > 0.1
