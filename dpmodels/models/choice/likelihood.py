@@ -217,6 +217,15 @@ class CategoryModel(Likelihood):
         """Return theta where the likelihood allows it."""
         return self.classes.settled(theta, self.start)
 
+    def at_centre(self, theta: Array) -> tuple[Array, Array]:
+        """Return (p (K,), grad p (K, r)) at the centre of the predictors."""
+        a = self.coordinates.constant
+        u = np.zeros((self.coordinates.rank, 1))
+        if a is not None:
+            u = (a / float(a @ a))[:, None]
+        p, grad = self.classes.gradients(theta, u)
+        return p[:, 0], grad[:, :, 0]
+
     def typical_long(self, state: State) -> float:
         """Return the length of the score of the rarest class at the centre of the predictors.
 
@@ -224,12 +233,8 @@ class CategoryModel(Likelihood):
         have unit mean square a coordinate: a second hump that a noisy histogram does not show. By
         theta, which noise may have led away, it is believed up to ``BEYOND`` times that.
         """
-        a = self.coordinates.constant
-        u = np.zeros((self.coordinates.rank, 1))
-        if a is not None:
-            u = (a / float(a @ a))[:, None]
-        p, grad = self.classes.gradients(state.theta, u)
-        own = np.linalg.norm(state.W @ (grad[:, :, 0] / np.maximum(p, LEAST)).T, axis=0)
+        p, grad = self.at_centre(state.theta)
+        own = np.linalg.norm(state.W @ (grad / np.maximum(p, LEAST)[:, None]).T, axis=0)
         most = BEYOND * math.sqrt(1.0 / self.rarest + len(state.theta))
         return min(float(own.max()), most)
 

@@ -57,3 +57,23 @@ def test_no_pass_clips_the_rare_class(monkeypatch):
     assert len(clips) == len(seen) == 4
     assert all(clip >= long > 2.0 for clip, long in zip(clips, seen, strict=True))
     assert any(clip == long for clip, long in zip(clips, seen, strict=True))
+
+
+def test_unordered_classes_of_few_are_named():
+    """1.3 % of 5000 rows, eps = 1: not determined; at eps = 1e4 the same rows are. Seed 2."""
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, 5000)
+    odds = np.exp(np.array([0 * x, 0.2 + x, -3.6 + 0.5 * x]))
+    y = (rng.random(5000) > np.cumsum(odds / odds.sum(axis=0), axis=0)[:2]).sum(axis=0)
+    d = pd.DataFrame({"x": x, "q": np.array(list("abc"))[y]})
+    schema = {"x": (-1, 1), "q": dp.Levels(list("abc"))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        few, many = (
+            dp.dp_multinom("q ~ x", d, eps=eps, delta=1e-6, schema=schema, seed=1)
+            for eps in (1, 1e4)
+        )
+    p = few.pvalues
+    assert p[["c:Intercept", "c:x"]].isna().all() and p[["b:Intercept", "b:x"]].notna().all()
+    assert "what compares c with others" in " ".join(str(few.summary(full=True)).split())
+    assert many.pvalues.notna().all() and "what compares" not in str(many.summary(full=True))
