@@ -47,6 +47,7 @@ GROUPS = (
         "scoring/deviance.py scoring/scales.py "
         "scoring/expand.py scoring/expand_pass.py scoring/expand_start.py scoring/expand_engine.py "
         "models/survival/hazard.py models/choice/likelihood.py models/panel/effects.py "
+        "models/panel/intercepts.py "
         "scoring/release.py scoring/engine.py models/bayes/core.py models/components/pca.py "
         "models/glm/release.py models/holdout/release.py "
         "models/kernel/kernel.py models/kernel/wavelet.py models/linear/dpgd.py "

@@ -3,7 +3,9 @@
     python benchmarks/expansions.py [fits] [design ...]
 
 Seeded. Designs of the specification: *cox* (three covariates, Weibull times, censored uniformly),
-*feols* and *fepois* (uneven panels, a covariate that goes with the person's effect), *polr* and
+*feols* and *fepois* (uneven panels, a covariate that goes with the person's effect), *re* and
+*re-plain* (random intercepts on the same panels with and without person means: the truth is the fit
+of 300 000 people at the weights that each fit released), *polr* and
 *multinom* (rows drawn from ``winequality.csv.gz``, whose own fit is the truth; skipped without the
 data folder). Width: half width of the interval over 1.96 standard errors of the fit without privacy.
 """
@@ -20,11 +22,13 @@ from common import RESULTS, data_folder, one_core, write
 import dpmodels as dp
 
 FITS = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 200
-ASKED = sys.argv[2:] or ["cox", "feols", "fepois", "polr", "multinom"]
+ASKED = sys.argv[2:] or ["cox", "feols", "re", "re-plain", "fepois", "polr", "multinom"]
 SETTINGS = [(10_000, 1.0), (5000, 1.0), (10_000, 0.3)]
 Z = 1.959963984540054
 BETA = np.array([0.5, -0.4, 0.3])
 PANEL = np.array([0.3, 0.2, -0.1])
+#: Shares of the variance at which the truth of random intercepts is known; between them straight.
+WEIGHTS = np.array([0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1])
 
 
 def cohort(rng, n):
@@ -90,6 +94,42 @@ def peer_feols(d):
     return b, np.sqrt(np.diag(A @ (s.T @ s) @ A))
 
 
+def gls(d, share, means):
+    """Return (estimates, errors by person) of generalised least squares at a share of variance."""
+    who, y = d["id"].to_numpy(), d["y"].to_numpy()
+    T = np.bincount(who)
+
+    def mean(column):
+        return (np.bincount(who, column) / T)[who]
+
+    X = d[["x1", "x2", "x3"]].to_numpy()
+    own = np.stack([mean(x) for x in X.T], axis=1)
+    X = np.column_stack([np.ones(len(d)), X, *([own] if means else [])])
+    own = np.column_stack([np.ones(len(d)), own, *([own] if means else [])])
+    part = 1.0 - np.sqrt((1.0 - share) / (1.0 - share + T[who] * share))
+    X, y = X - part[:, None] * own, y - part * mean(y)
+    A = np.linalg.inv(X.T @ X)
+    b = A @ (X.T @ y)
+    S = np.stack([np.bincount(who, one) for one in (X * (y - X @ b)[:, None]).T], axis=1)
+    return b, np.sqrt(np.diag(A @ (S.T @ S) @ A))
+
+
+@cache
+def truths(means):
+    """Return the truth of random intercepts at ``WEIGHTS``, (weights, coefficients)."""
+    d = panel(np.random.default_rng(99), 300_000)
+    found = np.array([gls(d, min(share, 0.98), means)[0] for share in WEIGHTS])
+    if means:
+        found[:, 1:4] = PANEL  # within people it is that of the law
+    return found
+
+
+def at_weights(fit, means):
+    """Return the truth at the weights that a fit released."""
+    share = fit._record.estimate.stats["weight_icc"]
+    return np.array([np.interp(share, WEIGHTS, one) for one in truths(means).T])
+
+
 def peer_fepois(d):
     """Return conditional Poisson estimates, errors by person, by Newton's method."""
     X, y, who = d[["x1", "x2", "x3"]].to_numpy(), d["y"].to_numpy(), d["id"].to_numpy()
@@ -151,6 +191,11 @@ def fit_of(design, d, eps, seed):
         return dp.dp_feols(
             "y ~ x1 + x2 + x3 | id", d, unit="id", bounds={**box, "y": (-10, 10)}, **call
         )
+    if design in ("re", "re-plain"):
+        return dp.dp_feols(
+            "y ~ x1 + x2 + x3", d, unit="id", re="id", mundlak=design == "re",
+            bounds={**box, "y": (-10, 10)}, **call,
+        )  # fmt: skip
     if design == "fepois":
         schema = {**box, "y": dp.Count(50)}
         return dp.dp_fepois("y ~ x1 + x2 + x3 | id", d, unit="id", schema=schema, **call)
@@ -160,7 +205,8 @@ def fit_of(design, d, eps, seed):
     return verb("q ~ a + v + p", d, schema=schema, **call)
 
 
-PEERS = {"cox": peer_cox, "feols": peer_feols, "fepois": peer_fepois, "polr": peer_polr,
+PEERS = {"cox": peer_cox, "feols": peer_feols, "re": lambda d: gls(d, 0.35, True),
+         "re-plain": lambda d: gls(d, 0.35, False), "fepois": peer_fepois, "polr": peer_polr,
          "multinom": peer_multinom}  # fmt: skip
 
 
@@ -176,7 +222,7 @@ def drawn(design, rng, n):
     """Return one table."""
     if design == "cox":
         return cohort(rng, n)
-    if design in ("feols", "fepois"):
+    if design in ("feols", "fepois", "re", "re-plain"):
         return panel(rng, n, design == "fepois")
     table = wine(4 if design == "polr" else 3)
     return table.iloc[rng.integers(0, len(table), n)].reset_index(drop=True)
@@ -184,15 +230,17 @@ def drawn(design, rng, n):
 
 def measured(design, n, eps, fits):
     """Return coverage, width, bias over the error and the private error, by coefficient."""
-    truth, found = truth_of(design), []
+    random = design.startswith("re")
+    truth, found = 0.0 if random else truth_of(design), []
     peer = PEERS[design](drawn(design, np.random.default_rng(7), 10_000))[1] * np.sqrt(10_000 / n)
     for seed in range(fits):
         d = drawn(design, np.random.default_rng([seed, n]), n)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fit = fit_of(design, d, eps, seed)
-        ends = fit.conf_int().to_numpy()
-        found.append((ends[:, 0], ends[:, 1], fit.params.to_numpy()))
+        ends, at = fit.conf_int().to_numpy(), fit.params.to_numpy()
+        own = at_weights(fit, design == "re") if random else 0.0  # each fit has its own
+        found.append((ends[:, 0] - own, ends[:, 1] - own, at - own))
     low, high, at = (np.array(one) for one in zip(*found, strict=True))
     return {
         "covers": ((low <= truth) & (truth <= high)).mean(axis=0),

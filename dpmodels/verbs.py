@@ -361,6 +361,12 @@ _VERBS: dict[str, Verb] = {
             "dp_feols",
             "linear regression with effects of people",
             kind="Effects",
+            says=(("Random by", "re"),),
+            header=(
+                ("var(random)", "sigma_u2"),
+                ("var(error)", "sigma_e2"),
+                ("ICC", "icc"),
+            ),
             predict=_WITHIN + "within",
             arguments="dpmodels.api.panels:plan_arguments",
         ),

@@ -55,6 +55,30 @@ assert abs(within.params["hours"] - 0.2) < 0.05 < pooled.params["hours"] - 0.2
 # with declared levels (`| id + year`); each of their coefficients costs.
 
 # %% [markdown]
+# ## Random intercepts
+#
+# `re="id"` makes the person's effect random. Two variances are released first; people are then weighed
+# by them, so the target is the fit *at the released weights*. Means of a person's own rows are in the
+# model by default: `hours` is the effect within people again, `mean(hours)` what the effect between
+# them has more, and that it is nothing is Hausman's test, free. Here it is far from nothing.
+
+# %%
+random = dp.dp_feols("wage ~ hours", panel, eps=1, delta=1e-6, bounds=bounds, unit="id", re="id",
+                     seed=3)  # fmt: skip
+print(random.summary())
+
+# %%
+print(random.hausman())
+new = pd.DataFrame({"id": [1, 1, 2], "hours": [-1.0, 1.0, 1.0]})  # means by the rows of one id
+print(random.predict(new, interval="confidence").round(3))
+assert abs(random.params["hours"] - 0.2) < 0.05
+assert random.hausman().pvalue < 0.01 and 0.0 < random.icc < 0.8
+
+# %% [markdown]
+# Without noise and at the variances of `MixedLM` it is `MixedLM`. With noise the correlation within
+# people is off by its error; intervals do not believe it, as they are clustered by person.
+
+# %% [markdown]
 # ## Ordered categories
 #
 # Visits to a doctor in a year: none, a few, many. Health is better understood as a category with an

@@ -58,6 +58,48 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
     return " + ".join([model, *terms]), unit
 
 
+def with_intercepts(verb: str, formula: str, unit: str | None, re: Any) -> tuple[str, str]:
+    """Return the formula and the unit of ``re="id"``: random intercepts of the unit.
+
+    Parameters
+    ----------
+    verb, formula, unit
+    re : str
+    """
+    if verb != "dp_feols":
+        raise RequestError(
+            f"{verb} takes no re=: random intercepts are of dp_feols; effects of people (| id) "
+            "hold without them"
+        )
+    if not isinstance(re, str):
+        raise RequestError(f'{verb}: re= is the column of the unit, as in re="id"; got {shown(re)}')
+    if not isinstance(formula, str) or "~" not in formula:
+        raise RequestError(
+            f'{verb} with re= takes a formula without "|", as in {verb}("y ~ x", data, unit="id", '
+            f're="id"); got {shown(formula)}'
+        )
+    model = formula.split("|")[0].strip()
+    if "|" in formula:
+        raise RequestError(
+            f"{verb}: an intercept of a person is an effect (|) or random (re=), not both. "
+            f'{verb}("{model}", data, unit="{re}", re="{re}") makes it random, '
+            f'{verb}("{model} | {re}", data, unit="{re}") takes it off'
+        )
+    if unit is None:
+        raise RequestError(
+            f"{verb}: re= weights people by their own rows, and protects people with all rows: "
+            f'give unit="{re}"'
+        )
+    if re != unit:
+        raise RequestError(
+            f"{verb}: re={re!r} and the unit is {unit!r}. Random intercepts are of the unit: "
+            f're="{unit}", or unit="{re}" protects {re} as a whole'
+        )
+    if not model.split("~")[1].strip() or model.split("~")[1].strip() == "1":
+        raise RequestError(f'{verb} needs a predictor: {verb}("y ~ x", ..., re="{unit}")')
+    return model, unit
+
+
 def _factor(name: str) -> str:
     """Return a further effect as a term: a factor with declared levels, or a call as it is."""
     return f"C({name})" if name.replace("_", "").isalnum() else name
@@ -66,8 +108,12 @@ def _factor(name: str) -> str:
 def plan_arguments(
     formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
-    """Return what a plan of ``"y ~ x | id + year"`` goes by."""
-    text, unit = without_effects("dp.plan", formula, options.get("unit"))
+    """Return what a plan of ``"y ~ x | id + year"`` goes by, or of ``re="id"``."""
+    asked = options.get("unit"), options.get("re")
+    if asked[1] is not None:
+        text, unit = with_intercepts("dp_feols", formula, *asked)
+    else:
+        text, unit = without_effects("dp.plan", formula, asked[0])
     return text, method, {**options, "unit": unit}, ()
 
 
@@ -75,7 +121,6 @@ def plan_arguments(
 _NOT_HERE = {
     "vcov": "errors are clustered by the unit, always",
     "cluster": "errors are clustered by the unit, always",
-    "re": "random intercepts are not offered yet: effects of people (| id) hold without them",
 }
 
 
@@ -85,7 +130,13 @@ def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **call: Any) -
     for name, why in _NOT_HERE.items():
         if name in call["options"]:
             raise RequestError(f"{verb} takes no {name}=: {why}")
-    text, unit = without_effects(verb, formula, unit)
+    re = call["options"].get("re")
+    if re is not None:
+        text, unit = with_intercepts(verb, formula, unit, re)
+    else:
+        text, unit = without_effects(verb, formula, unit)
+        if call["options"].pop("mundlak", True) is not True:
+            raise RequestError(f'{verb}: mundlak= belongs to re=, as in re="{unit}"')
     fit = fit_formula(
         verb, text, data, method=None, default="scoring", unit=unit, **call
     )
@@ -101,6 +152,8 @@ def dp_feols(
     eps: float = REQUIRED,
     delta: float = REQUIRED,
     unit: str | None = None,
+    re: str | None = None,
+    mundlak: bool = True,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
     budget: Any = None,
@@ -119,6 +172,14 @@ def dp_feols(
         as much.
     unit : str
         The column of the first effect: whose row it is. A person is protected with all rows.
+    re : str, optional
+        Random intercepts in place of effects, ``dp_feols("y ~ x", data, unit="id", re="id")``: the
+        column of the unit. The variances of intercepts and errors are released first; the rest is
+        least squares with the part of a person's means taken off that they ask for.
+    mundlak : bool
+        With ``re=``: means of a person's own rows are predictors too, ``mean(x)``. Then x is the
+        effect within people whatever the intercepts go with; ``fit.hausman()`` is the joint test
+        of the means.
     data, eps, delta, schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
     **options
@@ -127,10 +188,16 @@ def dp_feols(
     Returns
     -------
     Fit
-        Coefficients within people, errors clustered by person.
+        Coefficients within people, errors clustered by person. With ``re=`` the released variances
+        ``fit.sigma_u2, sigma_e2, icc`` with errors ``sigma_u2_se, ...`` too.
 
     Notes
     -----
+    With ``re=`` the target is the fit *at the released weights*: the noise of the variances makes
+    errors larger, not coefficients wrong. It is that of the population's own variances where
+    predictors do not go with the intercepts, or their means are in the model (the default).
+    Residuals are clipped before they are squared, so variances of heavy tails come out small.
+
     What is constant in a person is not determined; whether a column is, is private, so nothing is
     dropped. People with one row add nothing.
 
@@ -156,9 +223,11 @@ def dp_feols(
     >>> bool(0.4 < fit.params["x"] < 0.6)
     True
     """
+    if re is not None:
+        options = {**options, "re": re}
     return _fit(
         "dp_feols", formula, data, unit=unit, schema=schema, eps=eps, delta=delta, bounds=bounds,
-        budget=budget, seed=seed, progress=progress, options=options,
+        budget=budget, seed=seed, progress=progress, options={**options, "mundlak": mundlak},
     )  # fmt: skip
 
 

@@ -71,7 +71,11 @@ _CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
     ),
     "dp_polr": (("o ~ a", _ORDERED),),
     "dp_multinom": (("k ~ a + b", _CLASS),),
-    "dp_feols": (("y ~ a + b | id", _XY),),
+    "dp_feols": (
+        ("y ~ a + b | id", _XY),
+        ("y ~ a + b", _XY, {"re": "id"}),
+        ("y ~ a", _XY, {"re": "id", "mundlak": False}),
+    ),
     "dp_fepois": (("y ~ a + b | id", _COUNT),),
     "dp_test": (("a ~ 1", _XY), ("a ~ k", _CLASS), ("~ a + b", _XY), ("~ g + k", _FACTORS)),
 }

@@ -17,7 +17,18 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.lemmas import Of
-from dpmodels.exact.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass, Orthant, Trace
+from dpmodels.exact.sets import (
+    Ball,
+    Blocks,
+    Box,
+    Hull,
+    Interval,
+    Mark,
+    Mass,
+    Orthant,
+    PairMeans,
+    Trace,
+)
 from dpmodels.exact.statistics import (
     Along,
     ByClass,
@@ -235,6 +246,11 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
         if relation != "replace":
             return _joined(norm, one, k)
         return max(two if of.cells > 1 else one, _joined(norm, one, k))
+    if isinstance(of, PairMeans):
+        if norm == "l1" or k:
+            return _none(s, relation, norm)
+        # |x| <= q <= 1: opposite pairs are 2 apart; one that is there and nobody sqrt 3
+        return w * (2.0 if relation == "replace" else math.sqrt(3.0)) * _ROUNDED
     d = float(of.dim)
     if isinstance(of, (Blocks, Mass, Orthant)):
         if isinstance(of, Orthant):  # not negative: |a - b|^2 <= |a|^2 + |b|^2

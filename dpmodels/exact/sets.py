@@ -18,8 +18,8 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.rowmap import STEPS
 
 __all__ = [
-    "Ball", "Blocks", "Box", "Hull", "Interval", "Mark", "Mass", "Orthant", "Product", "Set",
-    "Trace",
+    "Ball", "Blocks", "Box", "Hull", "Interval", "Mark", "Mass", "Orthant", "PairMeans", "Product",
+    "Set", "Trace",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -257,6 +257,32 @@ class Orthant:
 
 
 @dataclass(frozen=True)
+class PairMeans:
+    """What one person's residuals in [-1, 1] come to: (mean product of pairs, there, mean square).
+
+    ``there`` is 2^20 where the person has two rows or more, else all three are 0. A mean of
+    products of pairs is no farther from 0 than the mean square: ``|x| <= q <= 2^20``.
+    """
+
+    @property
+    def dim(self) -> int:
+        """Three."""
+        return 3
+
+    def holds(self, k: Integers) -> bool:
+        """Whether three integers are an element."""
+        x, there, q = (int(v) for v in k)
+        if there == 0:
+            return x == 0 and q == 0
+        return there == _ONE and abs(x) <= q <= _ONE
+
+    def corners(self, rng: Rng, many: int = 0) -> list[Integers]:
+        """Return two rows alike, two opposite, two of which one is 0, and fewer than two."""
+        rows = [(_ONE, _ONE, _ONE), (-_ONE, _ONE, _ONE), (0, _ONE, _ONE // 2), (0, 0, 0)]
+        return [_ints(np.array(row, dtype=object)) for row in rows]
+
+
+@dataclass(frozen=True)
 class Trace:
     """Integer rows of one person, any number of them: all squares together at most 2^40."""
 
@@ -300,4 +326,6 @@ class Hull:
         return [k * _ONE for k in found] if isinstance(self.of, Mark) else found
 
 
-Set: TypeAlias = Ball | Blocks | Box | Product | Interval | Mass | Mark | Orthant | Trace | Hull
+Set: TypeAlias = (
+    Ball | Blocks | Box | Product | Interval | Mass | Mark | Orthant | PairMeans | Trace | Hull
+)

@@ -31,6 +31,7 @@ from dpmodels.exact.sets import (
     Mark,
     Mass,
     Orthant,
+    PairMeans,
     Product,
     Trace,
 )
@@ -89,7 +90,7 @@ class Sum(Vectors):
     product of two lattice numbers, in steps of 2^-40.
     """
 
-    set: Ball | Blocks | Box | Interval | Mark | Mass | Orthant | Hull
+    set: Ball | Blocks | Box | Interval | Mark | Mass | Orthant | PairMeans | Hull
     count: float = 0.0
     weight: float = 1.0
     count_first: bool = False

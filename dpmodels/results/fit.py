@@ -76,9 +76,14 @@ _NOT_RELEASED = {
 _STATS = {
     "rsquared": "r_squared", "rsquared_adj": "adj_r_squared", "rsquared_se": "r_squared_se",
     "deviance": "deviance", "null_deviance": "null_deviance", "aic": "aic", "bic": "bic",
+    **{one: one for name in ("sigma_u2", "sigma_e2", "icc") for one in (name, f"{name}_se")},
 }  # fmt: skip
 #: What a thing takes that another kind of result has.
 _ELSEWHERE = {
+    **dict.fromkeys(
+        ("icc", "sigma_e2", "sigma_u2"),
+        'random intercepts release them, dp_feols("y ~ x", data, unit="id", re="id")',
+    ),
     "lasso_path": "m = dp.dp_moments('y + x1 + x2', ...), then m.lasso_path('y')",
     "ridge_path": "m = dp.dp_moments('y + x1 + x2', ...), then m.ridge_path('y')",
     "best_subset": "m = dp.dp_moments('y + x1 + x2', ...), then m.best_subset('y')",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpmodels.errors import RequestError
 from dpmodels.results import inference
 from dpmodels.results.capabilities import Predictions, Updates
 from dpmodels.results.estimates import JointTests, Numbers
@@ -17,6 +18,8 @@ from dpmodels.tables import also
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dpmodels.results.joint import JointTest
 
 __all__ = ["Choice", "Effects", "Hazards", "OrderedChoice"]
 
@@ -148,3 +151,25 @@ class Effects(Numbers, JointTests, Predictions, Updates, Fit):
     """A regression with an effect of every person (``dp_feols, dp_fepois``)."""
 
     __slots__ = ()
+
+    def hausman(self) -> JointTest:
+        """Test jointly that effects between and within people are the same (``re=``).
+
+        Returns
+        -------
+        JointTest
+            All coefficients of person means are 0 (Mundlak 1978): Hausman's test.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.joint import joint_test
+
+        means = [name for name in self._record.estimate.names if name.startswith("mean(")]
+        if not means or self._record.call.options.get("re") is None:
+            raise RequestError(
+                "hausman() compares effects within and between people, which person means tell: "
+                'dp_feols("y ~ x", data, unit="id", re="id"), with mundlak=True (the default)'
+            )
+        return joint_test(self._record, [f"{name} = 0" for name in means], use_f=False)

@@ -158,8 +158,10 @@ def within(
     -------
     Post-processing of released numbers; see ``Fit.predict``.
     """
-    import pandas as pd
-
+    if fit._record.call.options.get("re") is not None:
+        return intercepts(
+            fit, new, what=what, interval=interval, level=level, se_fit=se_fit, outside=outside
+        )
     if what != "link":
         raise RequestError(
             f"{fit.kind.name} predicts no level: each person has its own, which is not released. "
@@ -168,8 +170,17 @@ def within(
         )
     if interval not in (None, "confidence"):
         raise RequestError('interval= is None or "confidence" here: a level is not predicted')
-    est = fit._record.estimate
     X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)[:, 1:]
+    return _linear(fit, new, X, interval, level, se_fit)
+
+
+def _linear(
+    fit: Fit, new: Any, X: Array, interval: str | None, level: float, se_fit: bool
+) -> Any:
+    """Return ``X b`` with what is asked beside it."""
+    import pandas as pd
+
+    est = fit._record.estimate
     eta, index = X @ np.asarray(est.params), getattr(new, "index", None)
     if interval is None and not se_fit:
         return pd.Series(eta, index=index, name="fit")
@@ -181,3 +192,45 @@ def within(
     if se_fit:
         columns["se_fit"] = se
     return pd.DataFrame(columns, index=index)
+
+
+def intercepts(
+    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
+    outside: str,
+) -> Any:  # fmt: skip
+    """Predict the mean of people with random intercepts: their intercept is 0.
+
+    Person means are those of the rows of ``new`` with the same id; without a column of that name
+    each row is a person of its own.
+
+    Privacy
+    -------
+    Post-processing of released numbers; see ``Fit.predict``.
+    """
+    choice("what", what, ("mean", "link"))
+    if interval not in (None, "confidence"):
+        raise RequestError(
+            'interval= is None or "confidence" here: of a new person\'s response the released '
+            "variances are too noisy to be an interval's"
+        )
+    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
+    if len(fit._record.estimate.names) > X.shape[1]:
+        X = np.hstack([X, _own_means(X[:, 1:], new, str(fit._record.call.options["re"]))])
+    return _linear(fit, new, X, interval, level, se_fit)
+
+
+def _own_means(X: Array, new: Any, unit: str) -> Array:
+    """Return the means of columns over the rows with the same id: complete ones."""
+    try:
+        ids = np.asarray(new[unit])
+    except (KeyError, IndexError, TypeError, ValueError):
+        return X
+    if ids.shape != (len(X),):
+        return X
+    seen: dict[Any, int] = {}
+    who = np.array([seen.setdefault(one, len(seen)) for one in ids.tolist()], dtype=np.intp)
+    whole: Any = ~np.isnan(X).any(axis=1)
+    many = np.maximum(np.bincount(who, whole, len(seen)), 1.0)
+    filled = np.where(whole[:, None], X, 0.0)
+    means = np.stack([np.bincount(who, own, len(seen)) / many for own in filled.T], axis=1)
+    return np.where(whole[:, None], means[who], np.nan)

@@ -147,6 +147,13 @@ class Expansion(Protocol):
         """Return C where the model chooses it; 0: by the released histogram."""
         ...
 
+    def typical_long(self, state: State) -> float:
+        """Return the length of the scores of rare units, from released numbers; 0: there are none.
+
+        C is no smaller: few long scores are lost in the noise of a histogram.
+        """
+        ...
+
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return what the curvature of the loss leaves of a last step (H in w)."""
         ...
@@ -189,6 +196,10 @@ class Likelihood:
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
         """Return 0: by the histogram."""
+        return 0.0
+
+    def typical_long(self, state: State) -> float:
+        """Return 0: by the histogram alone."""
         return 0.0
 
 

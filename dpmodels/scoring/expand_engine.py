@@ -92,8 +92,9 @@ class UnitModel(Protocol):
         ...
 
     def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask
-    ) -> Begun:
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
         """Return the model before its first pass, having asked its own steps."""
         ...
 
@@ -252,7 +253,7 @@ def release_units(
     coordinates = in_order(coordinates)
     chains = []
     for model, name in plan.models:
-        begun = model.begin(coordinates, spreads, design, ask)
+        begun = model.begin(coordinates, spreads, design, ask, plan.mu)
         chains.append(_chain(plan, model, name, begun, design, ask))
     return UnitRelease(coordinates, spreads, tuple(chains))
 
@@ -288,6 +289,7 @@ def _chain(
         one = unit_pass(
             lengths, mu, n, r, plan.relation, float(r), last=last, scale=model.scale,
             tail=guide.tail(plan.N) if last else n, clip=clip, stops=expansion.stops and last,
+            least=expansion.typical_long(state),
         )  # fmt: skip
         if expansion.stops and last:
             local = expansion.at(state, k, one.clip)

@@ -95,8 +95,9 @@ class RowModel:
         return ()
 
     def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask
-    ) -> Begun:
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
         """Start at the released middle of the response."""
         score = self.score.bound(design)
         values = next((s for s in spreads if s.number.place == design.q - 1), None)
@@ -233,6 +234,7 @@ def plan_units(
     request: Request, design: Design, n: int, models: tuple[tuple[UnitModel, str], ...], *,
     linear: bool, raw: bool, coordinates: Coordinates | None = None,
     dimension: Callable[[int], int] = _same, closing: Closing | None = None, model: Any = None,
+    rules: UnitRules | None = None,
 ) -> Plan[Any]:  # fmt: skip
     """Plan a fit over units.
 
@@ -252,13 +254,15 @@ def plan_units(
         What is released after the passes.
     model : object
         Of the detail.
+    rules : UnitRules or None
+        Shares of the room's own; None: three passes or four.
     """
     rows = enough_rows(request, design, n)
     missing = to_buy(request, () if coordinates is not None else design.unknown)
     part = gaussian_part(request, missing)
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)
-    rules = _rules(request, linear=linear)
+    rules = _rules(request, rules or (LINEAR_UNITS if linear else NONLINEAR_UNITS))
     p = dimension(design.p)
     guide = Guide(guide_share(noise_ratio(mu, p, rows)))
     detail = UnitDetail(
@@ -267,7 +271,8 @@ def plan_units(
     )  # fmt: skip
     # a design whose ranges are to be bought is planned as if it had them
     scoring = detail.scoring(design.p, request.relation, _as_ranged(design))
-    rho = forecast(mu / math.sqrt(len(models)), rows, p, scoring.passes[-1])
+    carried = scoring.left / math.sqrt(len(models))  # without what a model releases beside
+    rho = forecast(carried, rows, p, scoring.passes[-1])
     closes = {} if closing is None else {closing.step: closing.share * share}
     left = share - math.fsum(closes.values())
     return Plan.of(
@@ -282,7 +287,7 @@ def plan_units(
         expected_se={},
         purchase=part.purchase,
         detail=detail,
-        advice=_advice(rho, mu, rows, p, scoring),
+        advice=_advice(rho, scoring.left, rows, p, scoring),
         forecast=_forecast(rho),
         passes=(2 * len(scoring.passes) + 1) * len(models) + len(scoring.prelude())
         + bool(scoring.asked) + (part.purchase is not None) + len(closes),
@@ -294,9 +299,8 @@ def _as_ranged(design: Design) -> Design:
     return design.with_bounds({name: (0.0, 1.0) for name in design.unknown})
 
 
-def _rules(request: Request, *, linear: bool) -> UnitRules:
+def _rules(request: Request, rules: UnitRules) -> UnitRules:
     """Return the shares of the steps; ``split=`` before the rule."""
-    rules = LINEAR_UNITS if linear else NONLINEAR_UNITS
     if request.split is None:
         return rules
     if set(request.split) != set(rules.names()):

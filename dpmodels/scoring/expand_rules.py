@@ -249,7 +249,7 @@ def shares_of(*, last: bool, scale: bool) -> UnitShares:
 
 def unit_pass(
     lengths: Lengths, mu: float, N: int, p: int, relation: str, trace: float, *, last: bool,
-    scale: bool, tail: int, clip: float = 0.0, stops: bool = False,
+    scale: bool, tail: int, clip: float = 0.0, stops: bool = False, least: float = 0.0,
 ) -> PassPlan:  # fmt: skip
     """Return a pass: radii by what was released, and the noise of its sums.
 
@@ -269,17 +269,19 @@ def unit_pass(
         C, where a model chooses it; 0: by :func:`chosen_clip`.
     stops : bool
         No score is longer than C: there is none for which those just below should stand.
+    least : float
+        C is no smaller, where the histogram chooses it.
     """
     share = shares_of(last=last, scale=scale)
 
     def part(one: float) -> float:
         return mu * math.sqrt(one)
 
-    least, factor, power = INFORMATION
-    H2 = trace * max(least, factor * (part(share.information) * N / p) ** power)
+    lowest, factor, power = INFORMATION
+    H2 = trace * max(lowest, factor * (part(share.information) * N / p) ** power)
     J2 = lengths.square * max(MEAT[0], MEAT[1] * math.sqrt(part(share.meat) * tail / p))
     L2 = ORDINARY * trace if share.spread else 0.0
-    C = clip or chosen_clip(lengths, part(share.score), N, p)
+    C = clip or max(chosen_clip(lengths, part(share.score), N, p), least)
     own, twice = reach(Gram(Trace(p)), relation, "l2"), reach(Sum(Ball(p)), relation, "l2")
     noise = Noise(
         information=own * H2 / part(share.information),

@@ -123,10 +123,13 @@ class Spread:
     ----------
     number : Number
     shares : (CELLS,) array
+    noise : float
+        Sd of the noise of a share.
     """
 
     number: Number
     shares: Array
+    noise: float = 0.0
 
     @property
     def mean(self) -> float:
@@ -209,7 +212,7 @@ def ask_places(
     )
     found = ask(PLACES, query, read)
     return tuple(
-        Spread(one, one.shares(own, float(sd[0]), n))
+        Spread(one, one.shares(own, float(sd[0]), n), float(sd[0]) / n)
         for one, own, sd in zip(asked, found.values, found.sd, strict=True)
     )
 

@@ -336,8 +336,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/expand_pass.py",
-        "self._add_information(words, found, chosen, size <= plan.clip / GRAIN)",
-        "self._add_information(words, found, chosen, size >= 0.0)",
+        "kept = size <= plan.clip / GRAIN",
+        "kept = size >= 0.0",
         _PEOPLE,
     ),
     Mutant(
@@ -1432,3 +1432,60 @@ _OF_DESIGNS = tuple(
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_DESIGNS)
+#: Panels: averages of residuals, effects and intercepts of people.
+_RE = ("tests/unit/models/test_random_intercepts.py",)
+_P = _M + "panel/intercepts.py"
+_OF_PANELS = tuple(
+    Mutant(file, old, new, tests)
+    for file, old, new, tests in (
+        (_X + "prove.py", 'w * (2.0 if relation == "replace" else math.sqrt(3.0))', "w * math.sqrt(3.0)", _RE),
+        (_P, "np.clip(x, -q, q)", "x", _RE),
+        (_P, "e = end_of_numbers(residual / clip) / STEPS", "e = residual / clip", _RE),
+        (_P, "(total * total - squares) / (many * (many - 1.0))", "(total * total - squares) / many", _RE),
+        (_P, "total * total - squares", "total * total", _RE),
+        (_P, "several = T > 1.5", "several = T > 0.5", _RE),
+        (_P, "1.0 - share + T * share))", "1.0 - share + 2.0 * share))", _RE),
+        (_P, "z = z - part * own\n", "z = z - part * own * (1.0 - 1e-4)\n", _RE),
+        (_P, "residual = residual - part * own_mean(residual, present, counts)", "pass", _RE),
+        (_P, "out[p:, r:] = -A[1:, 1:]", "pass", _RE),
+        (_P, "replace(plain, scale=False, share=variances.share, variances=variances)", "replace(plain, scale=False, share=0.3, variances=variances)", _RE),
+        (_P, "2 * M * M * (1 - rho) ** 2", "2 * M * M * (1 + rho) ** 2", _RE),
+    )
+)  # fmt: skip
+MUTANTS = (*MUTANTS, *_OF_PANELS)
+#: Local expansions: rule (U), weights and stops that may not see an outcome, what is asked of units.
+_ALONE = ("tests/unit/models/test_expansions_alone.py",)
+_EXACT = ("tests/unit/models/test_expansions_exact.py",)
+_FIVE = ("tests/privacy/test_five_verbs.py",)
+_FOLLOWED = (_SURV + "test_follow_up.py",)
+_C, _E, _H = _M + "choice/likelihood.py", _M + "panel/effects.py", _M + "survival/hazard.py"
+_OF_EXPANSIONS = tuple(
+    Mutant(file, old, new, tests)
+    for file, old, new, tests in (
+        # sqrt(2p) -> sqrt 2: one histogram's noise for those of all columns
+        (_X + "prove.py", "return _joined(norm, *parts) * _ROUNDED", "return max(parts)", (*_FIVE, "-k", "pay_for_all")),
+        # a softmax centred by the block
+        (_C, "eta -= eta.max(axis=0)", "eta -= eta.max()", _ALONE),
+        (_E, "most = np.repeat(np.where(np.isfinite(most), most, 0.0), counts)", "most = np.full(len(y), most.max())", _ALONE),
+        (_E, "total = np.repeat(own_sum(power, counts), counts)", "total = power.sum()", _ALONE),
+        (_C, "p = np.maximum(p, LEAST)\n        at", "p = np.maximum(p, 0.5 * p.mean(axis=1, keepdims=True))\n        at", _ALONE),
+        # weights and stops that see what happened
+        (_E, "s = own_sum(there.astype(float), counts) * self.model.mean", "s = own_sum(u[0] * there + 7.0, counts) * self.model.mean", _ALONE),
+        (_E, "w * (weight * (count - n * p))", "w * (np.sqrt(weight) * (count - n * p))", _EXACT),
+        (_E, "np.sqrt(weight * n * p)", "np.sqrt(n * p)", _EXACT),
+        (_E, "(w - mean) * np.sqrt", "w * np.sqrt", _ALONE),
+        (_E, "there = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))", "there = np.isfinite(u.sum(axis=0))", _ALONE),
+        (_H, "mass = length * (weight * risk)", "mass = length * (weight * risk) * np.clip(T - line.edges[:-1, None], 0.0, width) / width", _FOLLOWED),
+        (_H, "D = np.where(stop >= T, D, 0.0)", "pass", _FOLLOWED),
+        (_H, "D = np.where(there & (high >= T), rows[where.event], 0.0)", "D = np.where(there, rows[where.event], 0.0)", _FOLLOWED),
+        (_C, "known = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y))", "known = (y >= 0.0) & (y <= classes.K - 1.0)", _ALONE),
+        (_C, "grad[k, cut:] = -(ends[k + 1] - ends[k]) * x", "grad[k, cut:] = -ends[k + 1] * x", _EXACT),
+        (_C, "p[k] * (float(k == j) - p[j]) * u", "p[k] * float(k == j) * u", _EXACT),
+        (_C, "out[k] = max(out[k], out[k - 1] + APART * (start[k] - start[k - 1]))", "pass", _ALONE),
+        (_C, "return min(float(own.max()), most)", "return float(own.max())", _ALONE),
+        (_C, "return min(float(own.max()), most)", "return 0.0", _ALONE),
+        (_M + "choice/fit.py", "max(LEAST_SHARE, released.noise)", "LEAST_SHARE", ("tests/unit/models/test_choice_start.py",)),
+        ("dpmodels/scoring/expand_rules.py", "max(chosen_clip(lengths, part(share.score), N, p), least)", "chosen_clip(lengths, part(share.score), N, p)", ("tests/unit/models/test_choice_start.py",)),
+    )
+)  # fmt: skip
+MUTANTS = (*MUTANTS, *_OF_EXPANSIONS)

@@ -104,6 +104,12 @@ CASES = {
         "dp_feols",
         {"formula": "y ~ a + b | id", "relation": "add-remove", "n_guess": N}, XY,
     ),
+    "random intercepts": ("dp_feols", {"formula": "y ~ a + b", "re": "id"}, XY),
+    "random intercepts, add-remove": (
+        "dp_feols",
+        {"formula": "y ~ a + b", "re": "id", "mundlak": False, "relation": "add-remove",
+         "n_guess": N}, XY,
+    ),
     "effects of counts": ("dp_fepois", {"formula": "y ~ a + b | id"}, COUNTS),
     "moments, public": ("dp_moments", {"method": "pmt", "public": PUBLIC, "stages": 2}, XY),
 }

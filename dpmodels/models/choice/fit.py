@@ -6,10 +6,11 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ChoiceModel", "estimate", "names_of", "plan", "release"]
 
-#: Least share of a class in the start.
+#: Noise sds of the first pass, in rows, that a class is to have.
+SEEN = 1.5
+#: Least share of a class in the start, where it is not below the noise.
 LEAST_SHARE = 0.002
 
 #: The release of the passes.
@@ -63,11 +66,13 @@ class ChoiceModel:
         return ()
 
     def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask
-    ) -> Begun:
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
         """Start at the shares of the classes, slopes 0."""
         K = self.classes.K
-        share = np.maximum(spreads[-1].shares[:K], LEAST_SHARE)
+        released = spreads[-1]
+        share = np.maximum(released.shares[:K], max(LEAST_SHARE, released.noise))
         share = share / share.sum()
         if isinstance(self.classes, ProportionalOdds):
             link = LINKS[self.classes.link]
@@ -80,7 +85,7 @@ class ChoiceModel:
                 if a is not None:
                     theta[(k - 1) * r : k * r] = math.log(float(share[k] / share[0])) * a
         start = Beginning(None, len(theta), None)
-        model = CategoryModel(self.classes, coordinates, float(share.min()))
+        model = CategoryModel(self.classes, coordinates, float(share.min()), theta)
         return Begun(model, start.state(theta))
 
 
@@ -205,6 +210,34 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
 
     back: Callable[[UnitRelease, UnitChain], tuple[Array, Array]]
     back = functools.partial(_back, classes)
-    return estimate_units(
+    out = estimate_units(
         plan, release, stats, back=back, names=names_of(classes, design), lost=lost, more=more
     )
+    if not release.reply or isinstance(classes, ProportionalOdds):  # whose thresholds hold
+        return out
+    few = _few(release.detail.chains[0], plan.detail.rows)
+    if not few.any():
+        return out
+    each = len(out.names) // (classes.K - 1)
+    open_ = np.repeat(few[1:] | few[0], each)
+    levels = ", ".join(str(v) for v, one in zip(design.levels, few, strict=True) if one)
+    counted = "people" if plan.request.unit is not None else "rows"
+    said = (
+        f"Not determined at this budget: what compares {levels} with others, as by the fit itself "
+        f"too few {counted} are there for the first passes to see. Interval and bias may be larger "
+        "than said, and no z and p are given: join levels, or a larger eps."
+    )
+    untested = open_ if out.untested is None else out.untested | open_
+    return replace(out, untested=untested, notes=(*out.notes, said))
+
+
+def _few(chain: UnitChain, N: int) -> npt.NDArray[np.bool_]:
+    """Return the classes of which the first pass sees less than its own noise lets tell.
+
+    A row moves the sum of scores by C at most, whose noise is so many rows long; classes are as
+    many as the last theta expects at the centre of the predictors. Released numbers alone.
+    """
+    model, first = chain.expansion, chain.plans[0]
+    assert isinstance(model, CategoryModel)
+    p, _ = model.at_centre(chain.last.state.theta)
+    return np.asarray(p * N < SEEN * first.noise.score / first.clip)

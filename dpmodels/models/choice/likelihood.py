@@ -29,8 +29,10 @@ __all__ = ["LINKS", "CategoryModel", "Classes", "Multinomial", "ProportionalOdds
 
 #: Least probability of a class that a score believes.
 LEAST = 1e-4
-#: Thresholds stay this far apart.
-APART = 1e-3
+#: Thresholds stay this part of their first distance apart.
+APART = 0.25
+#: Length of the scores of a rare class, over what its share lets expect: at most.
+BEYOND = 1.5
 #: Largest linear predictor: beyond, a probability has no digits left.
 _REACH = 30.0
 
@@ -106,8 +108,8 @@ class Classes(Protocol):
         """Return (p (K, m), grad p (K, r, m)) of rows u (r_u, m)."""
         ...
 
-    def settled(self, theta: Array) -> Array:
-        """Return theta where it is allowed."""
+    def settled(self, theta: Array, start: Array) -> Array:
+        """Return theta where it is allowed, given the start."""
         ...
 
 
@@ -142,11 +144,15 @@ class ProportionalOdds:
             grad[k, cut:] = -(ends[k + 1] - ends[k]) * x
         return p, grad
 
-    def settled(self, theta: Array) -> Array:
-        """Return thresholds in rising order, ``APART`` at least."""
+    def settled(self, theta: Array, start: Array) -> Array:
+        """Return thresholds in rising order, at least ``APART`` of what they were apart at first.
+
+        Two that an early step of noise brings together would make a class of no probability, whose
+        scores have no end.
+        """
         out, cut = np.array(theta), self.K - 1
         for k in range(1, cut):
-            out[k] = max(out[k], out[k - 1] + APART)
+            out[k] = max(out[k], out[k - 1] + APART * (start[k] - start[k - 1]))
         return out
 
 
@@ -175,7 +181,7 @@ class Multinomial:
                 grad[k, (j - 1) * r : j * r] = p[k] * (float(k == j) - p[j]) * u
         return p, grad
 
-    def settled(self, theta: Array) -> Array:
+    def settled(self, theta: Array, start: Array) -> Array:
         """Return theta: everything is allowed."""
         return theta
 
@@ -190,11 +196,14 @@ class CategoryModel(Likelihood):
     coordinates : Coordinates
     rarest : float
         Released share of the rarest class.
+    start : array
+        theta before the first pass.
     """
 
     classes: Classes
     coordinates: Coordinates
     rarest: float
+    start: Array
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
         """Return the rows of pass k."""
@@ -206,7 +215,28 @@ class CategoryModel(Likelihood):
 
     def settled(self, theta: Array) -> Array:
         """Return theta where the likelihood allows it."""
-        return self.classes.settled(theta)
+        return self.classes.settled(theta, self.start)
+
+    def at_centre(self, theta: Array) -> tuple[Array, Array]:
+        """Return (p (K,), grad p (K, r)) at the centre of the predictors."""
+        a = self.coordinates.constant
+        u = np.zeros((self.coordinates.rank, 1))
+        if a is not None:
+            u = (a / float(a @ a))[:, None]
+        p, grad = self.classes.gradients(theta, u)
+        return p[:, 0], grad[:, :, 0]
+
+    def typical_long(self, state: State) -> float:
+        """Return the length of the score of the rarest class at the centre of the predictors.
+
+        A class of share s has scores of about ``1/sqrt(s)`` in coordinates in which all together
+        have unit mean square a coordinate: a second hump that a noisy histogram does not show. By
+        theta, which noise may have led away, it is believed up to ``BEYOND`` times that.
+        """
+        p, grad = self.at_centre(state.theta)
+        own = np.linalg.norm(state.W @ (grad / np.maximum(p, LEAST)[:, None]).T, axis=0)
+        most = BEYOND * math.sqrt(1.0 / self.rarest + len(state.theta))
+        return min(float(own.max()), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return an eighth of the change of the linear predictor by the last step.

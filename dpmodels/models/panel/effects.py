@@ -35,6 +35,8 @@ __all__ = ["EffectModel", "FixedPoisson", "without_constant"]
 LEAK = 0.05
 #: Largest difference of linear predictors within a person.
 _REACH = 60.0
+#: Expected square of a score, over that of all people, from which on a person is weighted down.
+FULL = 1.0
 
 
 def without_constant(coordinates: Coordinates) -> Coordinates:
@@ -84,15 +86,17 @@ class EffectModel:
         return ()
 
     def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask
-    ) -> Begun:
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
         """Start at effects 0."""
         inner = without_constant(coordinates)
         start = Beginning(None, inner.rank, None)
         model: Any
         if self.poisson:
             mean = next((s.mean for s in spreads if s.number.place == design.q - 1), 1.0)
-            model = FixedPoisson(inner, max(mean, 1e-3) * self.rows)
+            mean = max(mean, 1e-3)
+            model = FixedPoisson(inner, mean * self.rows, mean)
         else:
             model = Regression(LeastSquares(), inner, demean=True)
         return Begun(model, start.state(np.zeros(inner.rank)))
@@ -107,14 +111,19 @@ class FixedPoisson(Likelihood):
     coordinates : Coordinates
     rate : float
         Events of a person, by the released mean count and the guess of its rows.
+    mean : float
+        The released mean count of a row; 0: nobody is weighted down.
     """
 
     coordinates: Coordinates
     rate: float
+    mean: float = 0.0
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
-        """Return the counts of people at a fit."""
-        return _Shares(self, state.theta, state.W)
+        """Return the counts of people at a fit; once scales are released, with weights."""
+        squares = np.diag(state.M)
+        known = self.mean > 0.0 and not (squares == 1.0).all()
+        return _Shares(self, state.theta, state.W, squares if known else None)
 
     def events(self, H: Array) -> float:
         """Return the events of a person."""
@@ -127,11 +136,17 @@ class FixedPoisson(Likelihood):
 
 @dataclass(frozen=True, eq=False)
 class _Shares:
-    """Scores ``sum_t x_t (y_t - n p_t)`` and rows ``(x_t - xbar) sqrt(n p_t)``."""
+    """Scores ``w sum_t x_t (y_t - n p_t)`` and rows ``sqrt(w n p_t) (x_t - xbar)``.
+
+    The weight w of a person is a function of its predictors, of its number of rows and of released
+    numbers, never of a count: scores keep mean zero whatever the law of the counts, where a clip
+    would shorten those of many events (``theory.md``, 2).
+    """
 
     model: FixedPoisson
     theta: Array
     W: Array
+    squares: Array | None = None
 
     @functools.cached_property
     def _map(self) -> tuple[Array, Array]:
@@ -157,9 +172,26 @@ class _Shares:
         count = np.where(there, y, 0.0)
         n = np.repeat(own_sum(count, counts), counts)
         w = mapped(self.W, u)
+        weight: Any = 1.0
+        if self.squares is not None:
+            weight = np.repeat(self._weights(u, p, there, counts), counts)
 
         def information() -> Array:
             mean = np.repeat(own_sum(w * p, counts), counts, axis=-1)
-            return np.asarray((w - mean) * np.sqrt(n * p))
+            return np.asarray((w - mean) * np.sqrt(weight * n * p))
 
-        return Expanded(w * (count - n * p), counts, information, counts)
+        return Expanded(w * (weight * (count - n * p)), counts, information, counts)
+
+    def _weights(self, u: Array, p: Array, there: Any, counts: Any) -> Array:
+        """Return ``min(1, sqrt(r / s))`` of people, s the square that x lets expect of a score.
+
+        ``s = T m sum_t p_t |x_t - xbar|^2`` with T rows of m events each, every coordinate over its
+        released scale.
+        """
+        assert self.squares is not None
+        spread = np.zeros(len(counts))
+        for cells, square in zip(u, self.squares, strict=True):
+            mean = np.repeat(own_sum(cells * p, counts), counts)
+            spread += own_sum(p * (cells - mean) ** 2, counts) / square
+        s = own_sum(there.astype(float), counts) * self.model.mean * spread
+        return np.asarray(np.sqrt(FULL * len(u) / np.maximum(s, FULL * len(u))))

@@ -1,9 +1,13 @@
 """Methods of panels, as data."""
 
 from dpmodels.models.options import BOUNDS_SHARE, GUESS
-from dpmodels.registry import Method, register_method
+from dpmodels.registry import Method, Option, register_method
 
 _FIT = "dpmodels.models.panel.fit"
+_RANDOM = (
+    Option("re", "random intercepts of the unit in place of its effects: its column", None, str),
+    Option("mundlak", "with re=: means of a person's own rows are predictors too", True, bool),
+)
 
 for _verb, _title, _source in (
     ("dp_feols", "effects of people by own rows, least squares", "Mundlak (1961)"),
@@ -21,7 +25,7 @@ for _verb, _title, _source in (
             inference="yes",
             privacy_se="released",
             reference=f"{_source}; theory note panel/theory.md",
-            options=(BOUNDS_SHARE, GUESS),
+            options=(*(_RANDOM if _verb == "dp_feols" else ()), BOUNDS_SHARE, GUESS),
             foretells=True,
         )
     )

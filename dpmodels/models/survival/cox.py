@@ -129,8 +129,9 @@ class CoxModel:
         return (Step(STEP, Gaussian(mu * math.sqrt(TABLE)), share=TABLE),)
 
     def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask
-    ) -> Begun:
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
         """Release the table and start at its hazards, effects 0.
 
         Privacy

@@ -75,7 +75,7 @@ def classes_of(verb, levels, frame, schema, **more):
     start = np.zeros(r)
     if verb == "dp_polr":
         start[: len(levels) - 1] = np.linspace(-1, 1, len(levels) - 1)
-    theta, _ = root(CategoryModel(classes, c, 0.1), block_of(plan, frame), start)
+    theta, _ = root(CategoryModel(classes, c, 0.1, start), block_of(plan, frame), start)
     A, a = choice._back(classes, SimpleNamespace(coordinates=c), None)
     return A @ theta + a
 
@@ -187,6 +187,30 @@ def test_effects_of_counts_are_dummies():
     X = np.column_stack([some[["x", "z"]].to_numpy(), pd.get_dummies(some["id"]).to_numpy(float)])
     own = api.GLM(some["c"].to_numpy(), X, family=api.families.Poisson()).fit(tol=1e-12)
     np.testing.assert_allclose(found, own.params[:2], atol=1e-6)
+
+
+def test_weights_of_counts_see_no_count():
+    """What a person counts is of its predictors and rows; scores of other counts, the same weight."""
+    d = people()
+    schema = {**SIDES, "c": dp.Count(60)}
+    plan = planned("dp_fepois", "c ~ x + z | id", schema, 300, unit="id", rows_per_unit=3)
+    c = without_constant(coordinates_of(plan))
+    state = Beginning(None, c.rank, None).state(np.array([0.3, -0.2]))
+    state = replace(state, M=np.diag([0.2, 0.3]))
+    seen = []
+    for counts in (d["c"], 1.0 + (7.0 * d["c"]) % 11.0):
+        block = block_of(plan, d.assign(c=counts), d["id"].to_numpy())
+        plain, some = (FixedPoisson(c, 3.0, m).at(state, 1).expand(block) for m in (0.0, 1.3))
+        size, kept = (np.abs(e.score).sum(axis=0) for e in (plain, some))
+        own = (plain.information() ** 2).sum(axis=0), (some.information() ** 2).sum(axis=0)
+        there = (size > 1e-9) & (own[0] > 1e-9)
+        weight = np.where(there, kept / np.where(there, size, 1.0), np.nan)
+        np.testing.assert_allclose(own[1][there], (weight * own[0])[there], rtol=1e-9)
+        seen.append(weight)
+    both = np.isfinite(seen[0]) & np.isfinite(seen[1])
+    np.testing.assert_allclose(seen[0][both], seen[1][both], rtol=1e-9)
+    assert both.sum() > 300 and seen[0][both].max() == pytest.approx(1.0)
+    assert seen[0][both].min() < 0.7 and np.ptp(seen[0][both]) > 0.2
 
 
 # -- hazards -----------------------------------------------------------------------------------

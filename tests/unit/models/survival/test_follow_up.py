@@ -104,3 +104,29 @@ def test_rows_that_lose_most_of_their_follow_up_are_not_ordinary():
         rows[design.survival.time], rows[design.survival.event] = [1.0, 12.0], 0.0
         block = BlockOfPeople(rows, np.arange(2), np.ones(2, dtype=np.intp))
         np.testing.assert_array_equal(own.expand(block).whole, ordinary)
+
+
+def test_who_is_stopped_does_not_depend_on_how_long_the_last_cell_was_lived_through():
+    """The mutant: exposure within the own last cell, an outcome, in the rule of stopping."""
+    stopped = []
+    for clip in np.linspace(0.1, 8.0, 80):
+        design, own = local(clip=float(clip))
+        where = design.survival
+        rows = np.ones((len(design.z), 3))
+        rows[1], rows[where.event] = 0.3, [1.0, 1.0, 0.0]
+        rows[where.time] = [6.05, 8.95, 6.0]  # two of one cell; one that is censored at its start
+        score = summed(own, rows, [1, 1, 1])[0]
+        early, late = (np.array_equal(score[:, i], score[:, 2]) for i in (0, 1))
+        assert early == late, clip
+        stopped.append(late)
+    assert 5 < sum(stopped) < 75
+
+
+def test_an_event_after_the_last_break_is_none_of_this_study():
+    design, own = local(clip=np.inf)
+    where = design.survival
+    rows = np.ones((len(design.z), 3))
+    rows[1], rows[where.event], rows[where.time] = 0.3, [1.0, 0.0, 1.0], [13.0, 12.0, 12.0]
+    score = summed(own, rows, [1, 1, 1])[0]
+    np.testing.assert_array_equal(score[:, 0], score[:, 1])
+    assert np.abs(score[:, 2] - score[:, 1]).max() > 0.1
