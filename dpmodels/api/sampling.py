@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, SchemaError, did_you_mean, shown
-from dpmodels.scoring.clusters import SampleDesign
+from dpmodels.scoring.cluster_rules import SampleDesign
 from dpmodels.survey import Frame, Survey
 from dpmodels.variables import Count, Levels, Text
 

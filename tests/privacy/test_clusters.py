@@ -21,8 +21,9 @@ from dpmodels.exact.prove import cluster_move, reach
 from dpmodels.exact.sets import Ball
 from dpmodels.exact.statistics import ClusterGram, Clusters
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.scoring import clusters
-from dpmodels.scoring.clusters import ClusterPasses, ClusterPlan, pulled, radii
+from dpmodels.scoring import cluster_rules, clusters
+from dpmodels.scoring.cluster_rules import ClusterPlan, radii
+from dpmodels.scoring.clusters import ClusterPasses, pulled
 from dpmodels.survey import Frame, Survey
 
 SCHEMA = dp.Schema(
@@ -183,7 +184,7 @@ def test_pulled_sums_are_no_farther_apart_than_rows(seed=4):
     rng = np.random.default_rng(seed)
     for p in (1, 2, 7):
         for ratio in (1.0, 1.3, 6.0, 300.0):
-            own = clusters.Radii(1.0, ratio, 0.0, 1.0)
+            own = cluster_rules.Radii(1.0, ratio, 0.0, 1.0)
             coarse = max(math.ceil(math.log2(ratio)), 0)
             S = (rng.normal(size=(p, 400)) * 10.0 ** rng.uniform(2, 12, 400)).astype(np.int64)
             s = rng.normal(size=(p, 400))
@@ -225,7 +226,7 @@ def test_the_stage_of_one_row_a_cluster_and_of_one_cluster_is_tight():
     )  # row: -C in the second -> +C in the first
     a, b = (float(x.products(0, own).values[0, 0]) for x in (before, after))
     step = before.products(0, own).step
-    bound = reach(clusters.statistic(1, own), "replace", "l2")
+    bound = reach(cluster_rules.statistic(1, own), "replace", "l2")
     assert 0.99 < (b - a) * step / bound <= 1.0
 
 
@@ -330,7 +331,7 @@ def test_a_ball_that_is_not_there_is_seen(monkeypatch):
 
     monkeypatch.setattr(clusters, "pulled", whole)
     rng = np.random.default_rng(1)
-    own = clusters.Radii(1.0, 2.0, 0.0, 1.0)
+    own = cluster_rules.Radii(1.0, 2.0, 0.0, 1.0)
     S = (rng.normal(size=(2, 50)) * 2.0**24).astype(np.int64)
     s = np.array([[2**20], [0]])
     none = (np.zeros((2, 2), dtype=object),)
@@ -339,7 +340,7 @@ def test_a_ball_that_is_not_there_is_seen(monkeypatch):
         for x in (S, np.where(np.arange(50) == 3, S + s, S))
     )
     gap = np.asarray(a.values - b.values, dtype=float) * a.step
-    assert np.linalg.norm(gap) > reach(clusters.statistic(2, own), "replace", "l2")
+    assert np.linalg.norm(gap) > reach(cluster_rules.statistic(2, own), "replace", "l2")
 
 
 def test_half_the_noise_is_seen_by_the_audit(monkeypatch):
@@ -412,7 +413,7 @@ def test_radii_keep_b_above_c_and_follow_public_numbers():
         own = radii(p, int(n), G, mu, "replace", icc=0.15)
         assert own.bound >= own.clip
         assert own.noise > 0.0
-    plan = ClusterPlan.of(plan_of("clusters").detail.clusters.sample, 0.2, 1000, "replace", [""])
+    plan = ClusterPlan.of(plan_of("clusters").detail.clusters.sample, 0.2, 1000, "replace", [""], 2)
     assert plan.share == 0.10
 
 

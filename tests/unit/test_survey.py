@@ -15,7 +15,7 @@ import pytest
 import dpmodels as dp
 from dpmodels import _testing
 from dpmodels.errors import DPModelsError, RequestError
-from dpmodels.scoring import clusters
+from dpmodels.scoring import cluster_rules
 from dpmodels.survey import Frame, Survey
 
 STRATUM = np.repeat([1, 2], 6)
@@ -108,7 +108,7 @@ def fitted(verb, formula, data, survey, **options):
     with warnings.catch_warnings(), _testing.noise_source(_testing.ZeroNoise()):
         warnings.simplefilter("ignore")
         return getattr(dp, verb)(
-            formula, data, eps=1e5, delta=1e-6, schema=SCHEMA, design=survey, **options
+            formula, data, design=survey, **{"eps": 1e5, "delta": 1e-6, "schema": SCHEMA, **options}
         )
 
 
@@ -161,10 +161,10 @@ def test_pairs_only_where_their_noise_stays_low():
     survey = dp.Survey(strata="h", psu="p", psus=dict.fromkeys(LEVELS, 2))
     call = {"n": 5000, "delta": 1e-6, "schema": SCHEMA, "design": survey}
     loud, quiet = (dp.plan("y ~ x", eps=eps, **call).detail.clusters for eps in (0.3, 20.0))
-    assert not loud.frame(2).pairs
-    assert quiet.frame(2).pairs
-    assert quiet.frame(2).df == 2 * COPIES
-    assert loud.frame(2).df == 2 * COPIES
+    assert not loud.frame.pairs
+    assert quiet.frame.pairs
+    assert quiet.frame.df == 2 * COPIES
+    assert loud.frame.df == 2 * COPIES
 
 
 def test_printed_and_saved(copies, tmp_path):
@@ -216,8 +216,8 @@ def test_what_is_refused_from_declared_facts_alone(copies):
 
 
 def test_icc_is_a_public_guess():
-    few = clusters.radii(2, 1000, 50, 0.2, "replace", icc=0.0)
-    many = clusters.radii(2, 1000, 50, 0.2, "replace", icc=0.5)
+    few = cluster_rules.radii(2, 1000, 50, 0.2, "replace", icc=0.0)
+    many = cluster_rules.radii(2, 1000, 50, 0.2, "replace", icc=0.5)
     assert many.bound > few.bound
     with pytest.raises(RequestError, match="between 0 and 1"):
         dp.Survey(psu="p", icc=3.0)
