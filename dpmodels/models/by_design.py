@@ -39,7 +39,7 @@ def clipped(z: Array, factor: Array, clip: float) -> Array:
     return end_along(z, length, clip, np.minimum(length * np.abs(factor), clip), factor)
 
 
-def scale_for(variance: Array, reach: Array, square: float, clip: float) -> Array:
+def scale_for(variance: Array, reach: Array, square: float, clip: Array) -> Array:
     """Return factors that give coordinates variance 1 a row, less where rows would be clipped.
 
     Parameters
@@ -50,8 +50,8 @@ def scale_for(variance: Array, reach: Array, square: float, clip: float) -> Arra
         How long the z of a row of weight 1 may be.
     square : float
         Mean of u^2.
-    clip : float
-        Length that these coordinates may have.
+    clip : (d,) array
+        Length that coordinates may have.
     """
     heavy = min(1.0 / math.sqrt(max(square, 1e-12)), _HEAVY)
     sd = np.maximum(np.sqrt(np.maximum(variance, 0.0)), reach * heavy / clip)

@@ -19,7 +19,7 @@ from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.exact import prove
 from dpmodels.exact.prove import cluster_move, reach
 from dpmodels.exact.sets import Ball
-from dpmodels.exact.statistics import ClusterGram, Clusters
+from dpmodels.exact.statistics import ClusterGram, Clusters, ClusterTotals
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.scoring import cluster_rules, clusters
 from dpmodels.scoring.cluster_rules import ClusterPlan, radii
@@ -49,6 +49,18 @@ DESIGNS = {
         strata="h", psu="p", psus={"n": 9, "s": 12})}),
     "rao-scott": ("dp_test", "~ h * k", {"design": dp.Survey(weights="w", psu="v", psus=25)}),
     "rao-scott, units bought": ("dp_test", "~ h * k", {"design": dp.Survey(psu="v")}),
+    "totals": ("dp_ols", "y ~ a", {"n": 60, "eps": 1e5, "design": dp.Survey(
+        weights="w", strata="h", psu="v", psus={"n": 12, "s": 13})}),
+    "totals of means": ("dp_mean", "a ~ 1", {"n": 60, "eps": 1e5, "design": dp.Survey(
+        strata="h", psu="v", psus={"n": 1, "s": 24}, fpc={"n": 40, "s": 90})}),
+    "table": ("dp_table", "y ~ h", {"design": dp.Survey(weights="w", psu="v", psus=25)}),
+    "crosstab, units bought": ("dp_table", "~ h * k", {"design": dp.Survey(psu="v")}),
+    "table in pairs": ("dp_table", "~ k", {"design": dp.Survey(
+        weights="w", strata="h", psu="p", psus={"n": 9, "s": 12})}),
+    "quantiles": ("dp_quantile", "y", {"q": [0.25, 0.9], "design": dp.Survey(
+        weights="w", psu="v", psus=25)}),
+    "quantiles in strata": ("dp_quantile", "y", {"design": dp.Survey(
+        strata="h", psu="v", psus={"n": 12, "s": 13})}),
     "rates": ("dp_ols", "y ~ a", {"design": dp.Survey(
         strata="h", weights="w", fpc={"n": 0.5, "s": 0.1})}),
 }  # fmt: skip
@@ -56,9 +68,10 @@ DESIGNS = {
 
 def plan_of(name, n=24, eps=40.0):
     verb, formula, options = DESIGNS[name]
+    call = {"n": n, "eps": eps, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPModelsWarning)
-        return dp.plan(formula, SCHEMA, n=n, eps=eps, delta=1e-4, verb=verb, **options)
+        return dp.plan(formula, SCHEMA, delta=1e-4, verb=verb, **call)
 
 
 #: What a row may hold: ends of ranges, far beyond them, nothing.
@@ -87,7 +100,7 @@ def table(rows):
 def moved(name, tables=6, others=24, eps=40.0):
     """What one row moves in every step, over the bound that the stage hands over: the worst."""
     plan, rng = plan_of(name, eps=eps), np.random.default_rng(2)
-    n = 24 if plan.n is not None else 23
+    n = plan.n or 23
     worst = {}
     for i in range(tables):
         base = [good_row(rng) for _ in range(n - (plan.n is not None))]
@@ -201,10 +214,11 @@ def test_pulled_sums_are_no_farther_apart_than_rows(seed=4):
 @pytest.mark.parametrize("name", DESIGNS)
 def test_no_step_of_the_stage_moves_farther_than_its_noise_is_made_for(name):
     worst = moved(name)
-    of_clusters = {k: v for k, v in worst.items() if k.startswith("cluster")}
+    of_clusters = {k: v for k, v in worst.items() if k.startswith(("cluster", "stratum"))}
     assert of_clusters
     assert max(worst.values()) <= 1.0 + 1e-9, worst
-    assert max(of_clusters.values()) > 0.1, of_clusters  # a neighbour that tries
+    assert min(of_clusters.values()) > 0.1, of_clusters  # neighbours that try
+    assert ("stratum totals" in worst) == name.startswith("totals")
 
 
 def test_the_stage_of_one_row_a_cluster_and_of_one_cluster_is_tight():
@@ -228,6 +242,48 @@ def test_the_stage_of_one_row_a_cluster_and_of_one_cluster_is_tight():
     step = before.products(0, own).step
     bound = reach(cluster_rules.statistic(1, own), "replace", "l2")
     assert 0.99 < (b - a) * step / bound <= 1.0
+
+
+def test_totals_of_a_row_that_leaves_and_of_one_that_enters_are_tight():
+    """-C in one cluster of a stratum becomes +C in another: 2C; in two strata sqrt 2 C."""
+    own = cluster_rules.Radii(1.0, 3.0, 0.0, 1.0)
+    none, C = (np.zeros((1, 1), dtype=object),), 2**20
+    frame = Frame(Survey(strata="h", psu="v", psus={"n": 9, "s": 9}), ("n", "s"), totals=True)
+    bound = reach(cluster_rules.totals_statistic(1, 2, own), "replace", "l2")
+    assert bound == pytest.approx(2.0 / 3.0, rel=1e-4)
+    for labels, largest in (([2.0, 4.0], 2.0), ([2.0, 3.0], math.sqrt(2.0))):
+        assert frame.strata_of(np.array(labels)).tolist() == [0, int(labels[1]) % 2]
+        before, after = (
+            clusters.ClusterSums(np.array(labels), np.array([[pair]], dtype=np.int64), none)
+            .totals(0, own, frame)
+            for pair in ([-C, C], [0, 2 * C])
+        )  # a row of -C leaves the first, one of C enters the second
+        moved = float(np.linalg.norm((after.values - before.values).astype(float))) * before.step
+        assert moved * 3.0 == pytest.approx(largest, rel=1e-5)
+        assert moved <= bound
+
+
+def test_stratum_means_come_out_as_by_the_formula():
+    """n_h/(n_h - 1) (sum SS' - T T'/n_h), strata of 1, 3 and 4 units, by the production sums."""
+    rng = np.random.default_rng(5)
+    units = {"a": 1, "b": 3, "c": 4}
+    frame = Frame(Survey(strata="h", psu="v", psus=units), tuple(units), totals=True)
+    stratum = np.repeat([1.0, 2.0, 3.0], [1, 3, 4])
+    S = rng.normal(size=(8, 2)) + stratum[:, None]
+    labels, factor = frame.placed(np.arange(1.0, 9.0), stratum)
+    order = np.argsort(labels)
+    own = cluster_rules.Radii(1.0, 50.0, 0.0, 1.0)
+    laid = np.round((S * factor[:, None])[order].T * 2.0**20).astype(np.int64)
+    sums = clusters.ClusterSums(labels[order], laid[None], (np.zeros((2, 2), dtype=object),))
+    J, T = sums.products(0, own), sums.totals(0, own, frame)
+    J = J.values.astype(float) * J.step * own.bound**2
+    T = (T.values.astype(float) * T.step * own.bound).reshape(3, 2)
+    found = frame.correction * (J - sum(np.outer(t, t) / n for t, n in zip(T[1:], (3, 4), strict=True)))
+    right = np.outer(S[0], S[0])
+    for h, n in ((2.0, 3), (3.0, 4)):
+        d = S[stratum == h] - S[stratum == h].mean(axis=0)
+        right = right + n / (n - 1) * d.T @ d
+    assert found == pytest.approx(right, rel=1e-3)
 
 
 def sums_of(plan, rows, chain=0):
@@ -316,6 +372,31 @@ def test_people_under_the_bound_of_rows_are_seen(monkeypatch):
         prove._REACHES, ClusterGram, lambda s, *_: 2.0 * cluster_move(1.0, s.clip, s.dim)
     )
     assert reach_ratio(s, "replace", "l2") > 1.0
+
+
+def test_totals_at_half_their_price_are_seen(monkeypatch):
+    for s in (ClusterTotals(2, 3, 0.2), ClusterTotals(1, 2, 1.0, several=True)):
+        assert 0.99 < reach_ratio(s, "replace", "l2") <= 1.0
+        assert 0.99 < reach_ratio(s, "add-remove", "l2") <= 1.0
+    monkeypatch.setitem(prove._REACHES, ClusterTotals, lambda s, *_: s.clip)  # 2C -> C
+    assert reach_ratio(ClusterTotals(2, 3, 0.2), "replace", "l2") > 1.9
+
+
+def test_centring_by_the_means_of_the_sums_themselves_is_seen():
+    """Without its price: J about exact stratum means moves by up to g(2B, C) a cluster, not g.
+
+    Two clusters of a stratum; a row takes one sum from B to B - C, the other is at -B.
+    """
+    B, C = 5.0, 1.0
+
+    def centred(a, b):
+        m = (a + b) / 2.0
+        return 2.0 * ((a - m) ** 2 + (b - m) ** 2)
+
+    moved = centred(B, -B) - centred(B - C, -B)
+    assert moved == pytest.approx(19.0)
+    assert cluster_move(2 * B, C, 2) == pytest.approx(19.0)
+    assert moved > 2 * cluster_move(B, C, 2)
 
 
 def test_counts_at_half_their_price_are_seen(monkeypatch):
