@@ -68,7 +68,8 @@ class DesignErrors:
     scale : (d,) array
         z times this is a coordinate.
     typical : (d,) array
-        Of each coordinate, its variance a row where rows are drawn one by one.
+        Of each coordinate, its variance a row where rows are drawn one by one; 0: it does not
+        count in the average.
     n : int
     level : float
     """
@@ -88,9 +89,10 @@ class DesignErrors:
     def average(self) -> tuple[float, float]:
         """Design effect of all coordinates together, and the sd of its noise."""
         whole = max(float(self.typical.sum()), 1e-12)
-        J = self.found.correction * self.found.products[0]
+        own = self.typical > 0.0
+        J = self.found.correction * np.diag(self.found.products[0])[own]
         sd = self._noise * math.sqrt(len(J)) / whole
-        return max(float(np.trace(J)) / whole, FLOOR), sd
+        return max(float(J.sum()) / whole, FLOOR), sd
 
     @property
     def determined(self) -> bool:

@@ -35,6 +35,8 @@ SHARE, COUNT_SHARE = 0.10, 0.01
 CLIP, GROWS = 2.5, 0.12
 #: Noise of J over its guessed size that the upper radius brings.
 NOISE = 0.25
+#: Of errors of single coordinates the noise may be so many times as large, times p^(1/4).
+LOOSE = 1.4
 #: Noise of J over its size as guessed, beyond which a plan warns, and as released, beyond which no
 #: errors by cluster are given; as guessed, up to which units are compared in pairs.
 LOUD, TOO_LOUD, QUIET = 0.5, 1.0, 0.35
@@ -91,6 +93,8 @@ class ClusterPlan:
         What is added to the name of the step, of each.
     people : bool
         Units are people, who may have rows in several clusters.
+    loose : float
+        How much more noise J may have than that of a fit, where it is averaged afterwards.
     """
 
     sample: SampleDesign
@@ -101,11 +105,12 @@ class ClusterPlan:
     relation: str
     chains: tuple[str, ...]
     people: bool = False
+    loose: float = 1.0
 
     @classmethod
     def of(
         cls, sample: SampleDesign, mu: float, n: int, relation: str, chains: Sequence[str],
-        size: int, *, people: bool = False,
+        size: int, *, people: bool = False, averaged: bool = False,
     ) -> ClusterPlan:  # fmt: skip
         """Plan the pass from the mu of the whole fit.
 
@@ -115,6 +120,9 @@ class ClusterPlan:
             Dimension of a score.
         people : bool
             Units are people.
+        averaged : bool
+            Coordinates are looked at one by one, and shrunk to their average: J may be noisier,
+            and fewer sums are pulled.
         """
         declared = sample.frame.survey.total is not None or sample.frame.survey.psu is None
         total = sample.frame.survey.total
@@ -130,7 +138,7 @@ class ClusterPlan:
             )
         own = cls(
             sample, mu * math.sqrt(SHARE), 0.0 if declared else mu * math.sqrt(COUNT_SHARE), 0.0,
-            n, relation, tuple(chains), people,
+            n, relation, tuple(chains), people, min(LOOSE * size**0.25, 2.0) if averaged else 1.0,
         )  # fmt: skip
         return own._centred(mu * math.sqrt(TOTALS_SHARE), size)
 
@@ -142,7 +150,7 @@ class ClusterPlan:
         """
         frame = self.frame
         if frame.pairs:
-            if self.radii(size).ratio <= QUIET:
+            if self.radii(size).ratio <= QUIET * self.loose:
                 return self
             sample = replace(self.sample, frame=replace(frame, labelled=False))
             return replace(self, sample=sample)._centred(mu, size)
@@ -198,18 +206,19 @@ class ClusterPlan:
     def advice(self, p: int) -> tuple[str, ...]:
         """Warn where the noise will be too large for errors by cluster."""
         ratio = self.printed(p).get("noise of errors by cluster", 0.0)
-        if ratio <= LOUD:
+        if ratio <= LOUD * self.loose:
             return ()
         return (
             f"the noise of the errors by cluster will be about {ratio:.2g} of their size (above "
-            f"{LOUD:g}): they may not be determined at this budget. Fewer coefficients or a larger "
-            f"eps help: {self._enough(p)}. Without the clusters errors would be too small",
+            f"{LOUD * self.loose:.2g}): they may not be determined at this budget. Fewer "
+            f"coefficients or a larger eps help: {self._enough(p)}. Without the clusters errors "
+            "would be too small",
         )
 
     def _enough(self, p: int) -> str:
         """Say how much more eps would bring the noise down to where it does not rule. Public."""
         for more in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
-            if replace(self, mu=self.mu * more).radii(p).ratio <= LOUD:
+            if replace(self, mu=self.mu * more).radii(p).ratio <= LOUD * self.loose:
                 return f"about {more:g} times as much would do"
         return "no budget that is usual would do: there are too few clusters"
 
@@ -231,7 +240,7 @@ class ClusterPlan:
             total = float(self.n)
         return radii(
             p, self.n, total, self.each, self.relation, icc=survey.icc, pairs=pairs,
-            people=self.people,
+            people=self.people, noise=NOISE * self.loose,
         )  # fmt: skip
 
     def totals_sd(self, p: int, own: Radii) -> float:
@@ -293,19 +302,21 @@ def clip_of(p: int, n: int, mu: float) -> float:
 
 def radii(
     p: int, n: int, clusters: float, mu: float, relation: str, *, icc: float, pairs: bool = False,
-    people: bool = False,
+    people: bool = False, noise: float = NOISE,
 ) -> Radii:  # fmt: skip
     """Return the radii, by public numbers.
 
     ``C = sqrt p max(2.5, .12 (mu n)^.45)``; ``B = .25 tau mu n/(4 C)`` (where the noise of J is a
     quarter of it), between twice the root mean square length of a sum as guessed and twice that
-    of one whose rows are all alike; never below C. In pairs sums are of two units.
+    of one whose rows are all alike; never below C. In pairs sums are of two units. With more
+    ``noise`` allowed B is larger, up to twice its lower end.
     """
     m = max(n / max(clusters, 1.0), 1.0)
     tau = 1.0 + icc * (m - 1.0)
     C = clip_of(p, n, mu)
     low, high = 2.0 * math.sqrt(p * m * tau), 2.0 * m * math.sqrt(p)
-    B = max(low, min(NOISE * tau * mu * n / (4.0 * C), high), C)
+    room = tau * mu * n / (4.0 * C)
+    B = max(low, min(NOISE * room, high), min(noise * room, high, 2.0 * low), C)
     B *= math.sqrt(2.0) if pairs else 1.0
     B = max(B, C)
     made = Radii(C, B, 0.0, tau)

@@ -197,7 +197,10 @@ def scales(
     if laid.weight:
         middle[-1], part[-1] = 0.0, clip
     factor = scale_for(variance, reach, square, part)
-    return middle, factor, factor**2 * variance * square
+    typical = factor**2 * variance * square
+    if laid.weight:  # a sum of weights is no share: PSUs of one size have the same
+        typical[-1] = 0.0
+    return middle, factor, typical
 
 
 def errors_of(

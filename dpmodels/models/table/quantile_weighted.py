@@ -94,7 +94,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     clusters = None
     if sample is not None and sample.needed and request.inference:
         left = part.mu * math.sqrt(rest)
-        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], len(jobs))
+        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], len(jobs), averaged=True)
     by_cluster = 0.0 if clusters is None else clusters.share * rest
     rest -= by_cluster
     weigh = SHARE if design.place_aside("weights") is not None else 0.0

@@ -167,7 +167,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     if sample is not None and sample.needed:
         laid = laid_of(layout, weight=False)
         left = part.mu * math.sqrt(rest)
-        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], laid.size)
+        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], laid.size, averaged=True)
         if weighted and survey is not None and survey.population is None and clusters.frame.pairs:
             laid = replace(laid, weight=bool(laid.sections[0].kind == "counts"))
     by_cluster = 0.0 if clusters is None else clusters.share * rest
