@@ -449,7 +449,9 @@ def build_request(
     if not isinstance(inference, bool):
         raise RequestError(f"inference must be True or False, got {shown(inference)}")
     if survey is not None:
-        common["weights"] = check_sample(survey, entry, common["weights"], common["unit"])
+        common["weights"] = check_sample(
+            survey, entry, common["weights"], common["unit"], common["max_rows"]
+        )
     if common["weights"] is not None and "weights" not in entry.accepts:
         raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
     declared = declared_schema(schema, attached)

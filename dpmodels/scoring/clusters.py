@@ -46,12 +46,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClusterPasses", "ClusterRelease", "ClusterSums", "Scored", "Scorer", "release_clusters",
-]
+    "together",
+]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
+Places = tuple[int | None, int | None]
 
 #: Labels that wait before they are put together.
-_WAITING = 1 << 18
+WAITING = 1 << 18
 
 
 # -- The pass
@@ -121,7 +123,7 @@ class ClusterSums:
     singles: int = 0
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
-        labels, sums = _together([self.labels, other.labels], [self.sums, other.sums])
+        labels, sums = together([self.labels, other.labels], [self.sums, other.sums])
         alone = tuple(a + b for a, b in zip(self.alone, other.alone, strict=True))
         return ClusterSums(labels, sums, alone, self.singles + other.singles)
 
@@ -177,7 +179,7 @@ def pulled(sums: npt.NDArray[np.int64], radii: Radii, coarse: int) -> Array:
     return towards_zero(S)
 
 
-def _together(
+def together(
     labels: Sequence[Array], sums: Sequence[npt.NDArray[np.int64]]
 ) -> tuple[Array, npt.NDArray[np.int64]]:
     """Return sums of equal labels added up, the labels ascending."""
@@ -217,20 +219,26 @@ class ClusterPasses:
         found: ClusterSums = summed(rows, self.design, self, **reading)
         return found
 
+    def split(self) -> tuple[list[int], Places]:
+        """Return (rows of a block that the scores read, those of cluster and stratum)."""
+        cluster, stratum = (self.design.place_aside(kind) for kind in ("cluster", "stratum"))
+        kept = [j for j in range(self.design.q) if j not in (cluster, stratum)]
+        return kept, (cluster, stratum)
+
+    def placed(self, block: Array, places: Places) -> tuple[Array, Array]:
+        """Return (cluster of each row, factor of its score)."""
+        of, stratum = (None if p is None else block[p] for p in places)
+        return self.frame.placed(np.zeros(block.shape[1]) if of is None else of, stratum)
+
     def over(self, blocks: Iterable[Array], _: Coins | None = None) -> ClusterSums:
         """Return the sums over blocks. Confidential."""
-        places = [self.design.place_aside(kind) for kind in ("cluster", "stratum")]
-        gone = {p for p in places if p is not None}
-        kept = [j for j in range(self.design.q) if j not in gone]
+        kept, places = self.split()
         r, k = self.passes[0].size, len(self.passes)
         words, singles = [Words(r) for _ in self.passes], 0
         labels, sums = [np.empty(0)], [np.zeros((k, r, 0), dtype=np.int64)]
         with np.errstate(all="ignore"):
             for block in blocks:
-                of, stratum = (None if p is None else block[p] for p in places)
-                mine, factor = self.frame.placed(
-                    np.zeros(block.shape[1]) if of is None else of, stratum
-                )
+                mine, factor = self.placed(block, places)
                 rows = block[kept]
                 scores = [one.laid(rows, factor, self.clip) for one in self.passes]
                 apart = mine == 0.0
@@ -246,10 +254,10 @@ class ClusterPasses:
                 there = found > 0.0
                 labels.append(found[there])
                 sums.append(own[:, :, there])
-                if sum(map(len, labels[1:])) > _WAITING + len(labels[0]):
-                    one, all_of = _together(labels, sums)
+                if sum(map(len, labels[1:])) > WAITING + len(labels[0]):
+                    one, all_of = together(labels, sums)
                     labels, sums = [one], [all_of]
-        one, all_of = _together(labels, sums)
+        one, all_of = together(labels, sums)
         return ClusterSums(one, all_of, tuple(w.integers() for w in words), singles)
 
     def accepts(self, found: Any) -> bool:
@@ -337,7 +345,15 @@ def release_clusters(
     """
     frame, r = plan.frame, passes[0].size
     clip = clip_of(r, plan.n, plan.each)
-    over = ClusterPasses(passes, plan.sample.read(design), frame, clip)
+    read = plan.sample.read(design)
+    if plan.people:
+        from dpmodels.scoring.cluster_people import PeopleByCluster
+
+        own = plan.radii(r)
+        slack = statistic(r, own).slack * own.bound
+        over: ClusterPasses = PeopleByCluster(passes, read, frame, clip, slack)
+    else:
+        over = ClusterPasses(passes, read, frame, clip)
     total, few = frame.survey.total, False
     if plan.count:
         found = ask("clusters", Query(Clusters(), over, ClusterSums.count))

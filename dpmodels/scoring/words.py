@@ -15,8 +15,9 @@ from dpmodels.release import Estimate
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
+    from dpmodels.scoring.clusters import ClusterRelease
 
-__all__ = ["EMPTY", "SEEN", "empty_rows", "fit_notes", "no_ranges_note"]
+__all__ = ["EMPTY", "SEEN", "cluster_notes", "empty_rows", "fit_notes", "no_ranges_note"]
 
 
 #: So many bounds of a bias are printed under a summary.
@@ -128,3 +129,30 @@ def fit_notes(
             "combination of others). Drop a term."
         )
     return notes
+
+
+def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) -> list[str]:
+    """Say what the errors by cluster rest on, and who is protected: a row, or a person."""
+    if found is None:
+        return []
+    survey = plan.request.sample.frame.survey
+    which = "declared" if not plan.detail.clusters.count else "bought, with noise"
+    who = "row" if plan.request.unit is None else "person"
+    out = [
+        f"{found.clusters:.0f} clusters ({which}), t with {found.df:.0f} degrees of freedom. The "
+        f"guarantee protects one {who}, not one {survey.psu} with all its rows."
+    ] if survey.psu is not None else []  # fmt: skip
+    lost = [i for i in range(chains) if not found.determined(i)]
+    if found.few:
+        out.append(
+            "The number of clusters was bought and is too small to be told from its noise, so no "
+            "errors are given: declare it, psus=<number>."
+        )
+    elif lost:
+        out.append(
+            f"The design variance is not determined at this budget (its noise is "
+            f"{found.noise(lost[0]):.2g} of its size, above 1), so no errors are given: fewer "
+            "coefficients, more rows or a larger eps; without its clusters a call gives errors, "
+            "which are too small."
+        )
+    return out
