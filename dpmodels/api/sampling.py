@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["check_sample", "labels_declared", "named_by", "sample_of", "survey_of"]
 
 _CRV = 'vcov={"CRV1": "village"}'
+#: Verbs whose designs are of rows alone.
+_OF_ROWS = ("dp_mean", "dp_table", "dp_quantile", "dp_test")
 
 
 def survey_of(options: dict[str, Any]) -> Survey | None:
@@ -76,6 +78,12 @@ def check_sample(
         raise RequestError(
             f"unit={column!r} is the cluster itself: errors are by person already, and the person "
             "is protected. Leave the clusters out"
+        )
+    if unit is not None and method.verb in _OF_ROWS:
+        raise RequestError(
+            f"{method.verb}(design=) is of rows. With unit={column!r} errors by design are those of "
+            "regressions: dp_ols(\"y ~ 1\", data, unit=, design=), dp_glm, dp_quantreg; or leave "
+            "unit= out, rows are then protected"
         )
     if unit is not None and kept is not None:
         raise RequestError(
