@@ -81,8 +81,8 @@ def check_sample(
         )
     if unit is not None and method.verb in _OF_ROWS:
         raise RequestError(
-            f"{method.verb}(design=) is of rows. With unit={column!r} errors by design are those of "
-            "regressions: dp_ols(\"y ~ 1\", data, unit=, design=), dp_glm, dp_quantreg; or leave "
+            f"{method.verb}(design=) is of rows. With unit={column!r} errors by design are those "
+            "of regressions: dp_ols(\"y ~ 1\", unit=, design=), dp_glm, dp_quantreg; or leave "
             "unit= out, rows are then protected"
         )
     if unit is not None and kept is not None:

@@ -429,8 +429,8 @@ def _totals(s: ClusterTotals, relation: str, norm: Norm) -> float:
     """
     if norm == "l1":
         return _none(s, relation, norm)
-    moves = 2.0 if relation == "replace" else 1.0
-    return moves * (s.clip if s.several else s.clip + s.slack)
+    sums = 2.0 if relation == "replace" else 1.0
+    return sums * (s.clip if s.several else s.clip + s.slack)
 
 
 def _clusters(s: Clusters, relation: str, norm: Norm) -> float:

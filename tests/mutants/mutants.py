@@ -1413,7 +1413,7 @@ _OF_DESIGNS = tuple(
         (_X + "prove.py", 'moves = 2.0 if relation == "replace" else 1.0', "moves = 1.0", CLUSTERS),
         (_X + "prove.py", "cluster_move(1.0, s.clip + s.slack, s.dim)", "cluster_move(1.0, 0.5 * s.clip, s.dim)", CLUSTERS),
         (_X + "prove.py", '(4.0 if relation == "replace" else 2.0) * s.clip', "2.0 * cluster_move(1.0, s.clip, s.dim)", CLUSTERS),
-        (_X + "prove.py", "return moves * (s.clip if s.several else s.clip + s.slack)", "return s.clip", CLUSTERS),
+        (_X + "prove.py", "return sums * (s.clip if s.several else s.clip + s.slack)", "return s.clip", CLUSTERS),
         (_CP, "whole = np.add.reduceat(size, starts)", "whole = np.maximum.reduceat(size, starts)", OF_PEOPLE),
         (_CP, "room = np.maximum(clip - many * slack, 0.0) * _SAFE", "room = np.full(len(many), clip)", OF_PEOPLE),
         (_CP, "order = np.lexsort((label, person))", "order = np.argsort(person, kind='stable')", OF_PEOPLE),
