@@ -129,14 +129,14 @@ def test_closed_forms():
         assert cluster_move(B, C * (1 + 1e-9), 2) == pytest.approx(cluster_move(B, C, 2), rel=1e-7)
 
 
-def climbed(B, C, p, seed, move, steps=4000):
+def climbed(B, C, p, seed, move, steps=1500):
     """A lower bound of the largest ``move(a, b)`` by hill climbing."""
     rng, best = np.random.default_rng(seed), 0.0
     a, b = rng.normal(size=p), rng.normal(size=p)
 
     def inside(a, b):
         a = a * min(1.0, B / max(np.linalg.norm(a), 1e-300))
-        for _ in range(30):
+        for _ in range(12):
             b = b * min(1.0, B / max(np.linalg.norm(b), 1e-300))
             gap = b - a
             b = a + gap * min(1.0, C / max(np.linalg.norm(gap), 1e-300))
