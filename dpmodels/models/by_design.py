@@ -28,9 +28,9 @@ __all__ = ["DesignErrors", "clipped", "said", "scale_for"]
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
 DIFFER = 0.5
 #: Noise of the average design effect over it, above which none is given.
-TOO_LOUD = 0.5
+TOO_LOUD = 0.7
 #: A weight in units of the root mean square one that still fits where rows are not clipped.
-_HEAVY = 2.0
+_HEAVY = 1.5
 
 
 def clipped(z: Array, factor: Array, clip: float) -> Array:

@@ -35,8 +35,9 @@ SHARE, COUNT_SHARE = 0.10, 0.01
 CLIP, GROWS = 2.5, 0.12
 #: Noise of J over its guessed size that the upper radius brings.
 NOISE = 0.25
-#: Of errors of single coordinates the noise may be so many times as large, times p^(1/4).
-LOOSE = 1.4
+#: Of errors of single coordinates, shrunk to their average: the noise may be so many times as
+#: large, times p^(1/4); and their share is larger.
+LOOSE, AVERAGED_SHARE = 1.1, 0.20
 #: Noise of J over its size as guessed, beyond which a plan warns, and as released, beyond which no
 #: errors by cluster are given; as guessed, up to which units are compared in pairs.
 LOUD, TOO_LOUD, QUIET = 0.5, 1.0, 0.35
@@ -95,6 +96,8 @@ class ClusterPlan:
         Units are people, who may have rows in several clusters.
     loose : float
         How much more noise J may have than that of a fit, where it is averaged afterwards.
+    part : float
+        Share of J.
     """
 
     sample: SampleDesign
@@ -106,6 +109,7 @@ class ClusterPlan:
     chains: tuple[str, ...]
     people: bool = False
     loose: float = 1.0
+    part: float = SHARE
 
     @classmethod
     def of(
@@ -136,9 +140,11 @@ class ClusterPlan:
                 "with unit= the number of clusters must be declared, psus=<number>: one person may "
                 "be the only one of any number of clusters, so it is not bought"
             )
+        part = AVERAGED_SHARE if averaged else SHARE
         own = cls(
-            sample, mu * math.sqrt(SHARE), 0.0 if declared else mu * math.sqrt(COUNT_SHARE), 0.0,
-            n, relation, tuple(chains), people, min(LOOSE * size**0.25, 2.0) if averaged else 1.0,
+            sample, mu * math.sqrt(part), 0.0 if declared else mu * math.sqrt(COUNT_SHARE), 0.0,
+            n, relation, tuple(chains), people,
+            min(LOOSE * size**0.25, 1.6) if averaged else 1.0, part,
         )  # fmt: skip
         return own._centred(mu * math.sqrt(TOTALS_SHARE), size)
 
@@ -174,7 +180,8 @@ class ClusterPlan:
     @property
     def share(self) -> float:
         """Part of mu^2."""
-        return SHARE + (COUNT_SHARE if self.count else 0.0) + (TOTALS_SHARE if self.totals else 0.0)
+        more = (COUNT_SHARE if self.count else 0.0) + (TOTALS_SHARE if self.totals else 0.0)
+        return self.part + more
 
     @property
     def steps(self) -> tuple[LedgerStep, ...]:
@@ -183,7 +190,9 @@ class ClusterPlan:
         if self.count:
             out.append(LedgerStep("clusters", Gaussian(self.count), share=COUNT_SHARE))
         k = len(self.chains)
-        parts = [("cluster scores", self.mu, SHARE), ("stratum totals", self.totals, TOTALS_SHARE)]
+        parts = [
+            ("cluster scores", self.mu, self.part), ("stratum totals", self.totals, TOTALS_SHARE),
+        ]  # fmt: skip
         for label in self.chains:
             for name, mu, share in parts:
                 if mu:

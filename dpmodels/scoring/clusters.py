@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from dpmodels.survey import Frame
 
 __all__ = [
-    "ClusterPasses", "ClusterRelease", "ClusterSums", "Scored", "Scorer", "release_clusters",
-    "together",
+    "ClusterPasses", "ClusterRelease", "ClusterSums", "Scored", "Scorer", "of_means",
+    "release_clusters", "together",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -387,11 +387,19 @@ def _of_means(
         _Totals(chain, own, frame), unit=own.bound,
     )  # fmt: skip
     found = ask(f"stratum totals{label}", query)
-    units = np.asarray(frame.units)
-    T = found.values.reshape(frame.strata, r) / np.sqrt(units)[:, None]
-    T = T[units > 1.0]  # one unit keeps its mean
-    noise = float(found.sd[0]) ** 2 * float(np.sum(1.0 / units[units > 1.0]))
-    return np.asarray(T.T @ T - noise * np.eye(r))
+    return of_means(found.values.reshape(frame.strata, r), float(found.sd[0]), frame.units)
+
+
+def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
+    """Return ``sum_h (T_h T_h' - sd^2 I)/n_h`` over strata of two units or more.
+
+    A stratum of one unit keeps its mean: nothing is taken out of it.
+    """
+    many = np.asarray(units)
+    there = many > 1.0
+    means = T[there] / np.sqrt(many[there])[:, None]
+    noise = sd**2 * float(np.sum(1.0 / many[there]))
+    return np.asarray(means.T @ means - noise * np.eye(T.shape[1]))
 
 
 @dataclass(frozen=True)

@@ -352,7 +352,7 @@ def release_units_fit(plan: Plan[UnitDetail], ask: Ask) -> Release:
         )  # fmt: skip
         found = replace(found, statistics=statistics)
     if detail.clusters is not None:
-        found = _by_cluster(detail, detail.clusters, found, read, ask)
+        found = _ask_by_cluster(detail, detail.clusters, found, read, ask)
     values: dict[str, Any] = {}
     for chain, (_, name) in zip(found.chains, detail.models, strict=True):
         end = f" ({name})" if name else ""
@@ -367,7 +367,7 @@ def release_units_fit(plan: Plan[UnitDetail], ask: Ask) -> Release:
     return Release(values, plan.guarantee, design, detail=found)
 
 
-def _by_cluster(
+def _ask_by_cluster(
     detail: UnitDetail, plan: ClusterPlan, found: UnitRelease, read: Design, ask: Ask
 ) -> UnitRelease:
     """Release the products of people's scores by cluster, at the final fit of every model.

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit.queries import reach_ratio
+from dpmodels.audit.queries import reach_ratio, recorded
 from dpmodels.audit.replay import replay_stage
 from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.exact import prove
@@ -99,6 +99,15 @@ def test_all_rows_of_a_person_move_no_more_than_is_charged(name):
     assert mine
     assert min(mine.values()) > 0.05, mine  # neighbours that try
     assert ("stratum totals" in worst) == (name == "totals")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_stage_by_person_asks_is_of_people_in_several_clusters(name):
+    plan, rng = plan_of(name), np.random.default_rng(4)
+    door = recorded(plan, table([rows_of(rng, i, 2, 3, 1.0) for i in range(N)], rng))
+    asked = [q.query.statistic for q in door.asked if q.step.startswith(("cluster", "stratum"))]
+    assert asked
+    assert all(one.several for one in asked)
 
 
 def hostile(rng, r):

@@ -26,6 +26,8 @@ __all__ = ["CellScores", "Laid", "laid_of"]
 MOST = 60
 #: Least sd of a number in a group, in half ranges, that is believed.
 _SPREAD = 0.02
+#: Length of a row in standard deviations of its group that still fits, beside heavy weights.
+_LONG = 1.2
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def scales(
             share, m, v = means[section]
             v = np.maximum(v, _SPREAD**2)
             middle[at], variance[at] = m, np.clip(share, 0.0, 1.0) * v
-            reach[at] = 2.0 * np.sqrt(v)
+            reach[at] = _LONG * np.sqrt(v)
     if laid.weight:
         middle[-1], part[-1] = 0.0, clip
     factor = scale_for(variance, reach, square, part)

@@ -231,14 +231,14 @@ def release(plan: Plan[WeightedTree], ask: Ask) -> Release:
         values[step] = ask(step, query).values
     found = WeightedQuantiles(trim)
     if detail.clusters is not None:
-        out = replace(found, errors=_by_design(plan, ask, design, grids, trim, values))
+        out = replace(found, errors=_ask_by_psu(plan, ask, design, grids, trim, values))
         assert out.errors is not None
         values["cluster scores"] = out.errors.found.products[0]
         found = out
     return Release(values, plan.guarantee, design, detail=found)
 
 
-def _by_design(
+def _ask_by_psu(
     plan: Plan[WeightedTree], ask: Ask, design: Design, grids: Mapping[int, Array], trim: Trim,
     values: Mapping[str, Array],
 ) -> DesignErrors:  # fmt: skip

@@ -228,13 +228,13 @@ def release(plan: Plan[WeightedTable], ask: Ask) -> Release:
             values[name] = ask(name, query).values
     found = WeightedTableReleased(centre, half, trim)
     if detail.clusters is not None:
-        errors = _by_design(plan, ask, design, found, values)
+        errors = _ask_by_psu(plan, ask, design, found, values)
         values["cluster scores"] = errors.found.products[0]
         found = replace(found, errors=errors)
     return Release(values, plan.guarantee, design, detail=found)
 
 
-def _by_design(
+def _ask_by_psu(
     plan: Plan[WeightedTable], ask: Ask, design: Design, found: WeightedTableReleased,
     values: dict[str, Array],
 ) -> DesignErrors:  # fmt: skip
