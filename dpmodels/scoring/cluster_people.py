@@ -124,15 +124,8 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PeopleByCluster(ClusterPasses):
-    """The pass of all chains over people.
+    """The pass of all chains over people; ``slack``, of each part, is ``2^-17 sqrt r B``."""
 
-    Attributes
-    ----------
-    slack : float
-        Of one part: ``2^-17 sqrt r B``.
-    """
-
-    slack: float = 0.0
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[Any], _: Coins | None = None) -> ClusterSums:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.end import SHRINK, end_along, towards_zero
 from dpmodels.exact.products import cross_product, squares
@@ -207,12 +208,16 @@ class ClusterPasses:
     frame : Frame
     clip : float
         C.
+    slack : float
+        Of people: what each of their parts takes of C, for rounding.
     """
 
     passes: tuple[Scorer, ...]
     design: Design
     frame: Frame
     clip: float
+    slack: float = 0.0
+    of_people: ClassVar[bool] = False
 
     def total(self, rows: Any, reading: dict[str, Any]) -> ClusterSums:
         """Return the sums by cluster. Confidential."""
@@ -328,8 +333,9 @@ class ClusterRelease:
 
 
 def release_clusters(
-    plan: ClusterPlan, passes: tuple[Scorer, ...], design: Design, ask: Ask
-) -> ClusterRelease:
+    plan: ClusterPlan, passes: tuple[Scorer, ...], design: Design, ask: Ask,
+    kind: type[ClusterPasses] | None = None,
+) -> ClusterRelease:  # fmt: skip
     """Release the number of clusters, where it is not declared, and J of every chain.
 
     Parameters
@@ -338,22 +344,20 @@ def release_clusters(
         At the final fit of each chain.
     design : Design
         As the passes read it: ranges put in.
+    kind : type
+        Of the pass: of rows, or of people.
 
     Privacy
     -------
     The steps of the plan, each a query of the prover, over one reading of the rows.
     """
+    kind = ClusterPasses if kind is None else kind
     frame, r = plan.frame, passes[0].size
     clip = clip_of(r, plan.n, plan.each)
-    read = plan.sample.read(design)
-    if plan.people:
-        from dpmodels.scoring.cluster_people import PeopleByCluster
-
-        own = plan.radii(r)
-        slack = statistic(r, own).slack * own.bound
-        over: ClusterPasses = PeopleByCluster(passes, read, frame, clip, slack)
-    else:
-        over = ClusterPasses(passes, read, frame, clip)
+    if plan.people != kind.of_people:
+        raise PrivacyBugError("sums by cluster of people are those of whole people, and no others")
+    slack = statistic(r, plan.radii(r)).slack * plan.radii(r).bound if plan.people else 0.0
+    over = kind(passes, plan.sample.read(design), frame, clip, slack)
     total, few = frame.survey.total, False
     if plan.count:
         found = ask("clusters", Query(Clusters(), over, ClusterSums.count))

@@ -22,7 +22,7 @@ from dpmodels.planning.plan import enough_rows
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
 from dpmodels.release import Estimate, Release
-from dpmodels.scoring.cluster_people import PersonScores
+from dpmodels.scoring.cluster_people import PeopleByCluster, PersonScores
 from dpmodels.scoring.cluster_rules import ClusterPlan
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
@@ -380,7 +380,7 @@ def _ask_by_cluster(
         local = chain.expansion.at(chain.last.state, len(chain.plans))
         turns.append(turn)
         passes.append(PersonScores(local, turn))
-    clusters = release_clusters(plan, tuple(passes), read, ask)
+    clusters = release_clusters(plan, tuple(passes), read, ask, PeopleByCluster)
     return replace(found, clusters=clusters, turns=tuple(turns))
 
 

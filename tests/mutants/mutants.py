@@ -1422,7 +1422,7 @@ _OF_DESIGNS = tuple(
         ("dpmodels/survey.py", "own = own * 2.0**self._bits + at", "own = own * 2.0**self._bits", CLUSTERS),
         (_C, "there = many > 1.0", "there = many > 0.0", CLUSTERS),
         (_C, "noise = sd**2 * float(", "noise = 0.0 * float(", CLUSTERS),
-        (_C, "own = plan.radii(r)\n", "own = plan.radii(1)\n", OF_PEOPLE),
+        (_C, "slack = statistic(r, plan.radii(r)).slack", "slack = 0.0", OF_PEOPLE),
         (_M + "table/quantile_weighted.py", "(leaf <= self.at[i]) - q, 0.0)", "(leaf < self.at[i]) - q, 0.0)", ("tests/unit/test_survey.py",)),
         (_M + "table/cells_by_design.py", "z[at] = mine - middle", "z[at] = mine", ("tests/unit/test_survey.py",)),
         (_X + "prove.py", "return C * (2.0 * B - C)", "return min(C * (2.0 * B - C), B * B / 2.0)", CLUSTERS),
