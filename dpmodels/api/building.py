@@ -456,6 +456,11 @@ def build_request(
         raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
     declared = declared_schema(schema, attached)
     person = _person(entry, common, declared, kinds, {**resolved, **level})
+    if resolved.get("person_weights") is not None and (person is None or person.most):
+        raise RequestError(
+            'person_weights="equal" belongs to unit=, the column that names the person, and to all '
+            "rows of each: leave it out, or max_rows="
+        )
     if kinds is None:
         if declared is None and bounds is None:
             raise RequestError("planning without data needs schema= (or bounds=)")

@@ -57,6 +57,8 @@ class Expanded:
         Rows v: ``sum v v'`` over a unit is its information.
     counts : (k,) array
         How many of them each unit has, at least one (a zero row where there is nothing).
+    shares : (m,) array or None
+        What part of its unit each row of scores is, where units count alike; None: rows do.
 
     Notes
     -----
@@ -67,6 +69,7 @@ class Expanded:
     scores: Index
     rows: Array
     counts: Index
+    shares: Array | None = None
 
     def __repr__(self) -> str:
         return f"<{len(self.counts)} expanded units, confidential>"
@@ -216,10 +219,13 @@ class RegressionRows:
         Where the pass looks from.
     demean : bool
         w and the residual less their means over the unit's own rows (fixed effects).
+    equal : bool
+        Units count alike: each of its T rows that are there as 1/T.
     """
 
     centre: Centre
     demean: bool = False
+    equal: bool = False
 
     @functools.cached_property
     def _affine(self) -> tuple[Array, Array | None]:
@@ -233,16 +239,20 @@ class RegressionRows:
             image += shift
         z, psi, omega, _, there = seen_rows(self.centre, image, block.rows)
         z = z[: len(self.centre.theta)]
+        present = np.ones(z.shape[1])
+        if not isinstance(there, slice):
+            present = there.astype(float)
         if self.demean:
-            present = np.ones(z.shape[1])
-            if not isinstance(there, slice):
-                present = there.astype(float)
             z = (z - own_mean(z, present, block.counts)) * present
             psi = (psi - own_mean(psi, present, block.counts)) * present
         score = z * psi
         if omega is not None:
             z = z * np.sqrt(np.maximum(omega, 0.0))
-        return Expanded(score, block.counts, z, block.counts)
+        if not self.equal:
+            return Expanded(score, block.counts, z, block.counts)
+        many = np.maximum(own_sum(present, block.counts), 1.0)
+        part = np.repeat(1.0 / many, block.counts)
+        return Expanded(score * part, block.counts, z * np.sqrt(part), block.counts, part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +269,8 @@ class Regression:
         Released distribution of the response.
     demean : bool
         With an effect of each unit: its own means are taken off.
+    equal : bool
+        Units count alike, not rows.
     """
 
     score: Score
@@ -267,6 +279,7 @@ class Regression:
     weights: int | None = None
     values: Values | None = None
     demean: bool = False
+    equal: bool = False
 
     stops: ClassVar[bool] = False
 
@@ -292,7 +305,7 @@ class Regression:
             c.unit, c.W0, state.theta, state.W, state.phi, self.score.evaluate(state, k),
             self.score.of_residual, self.offset, self.weights,
         )  # fmt: skip
-        return RegressionRows(centre, self.demean)
+        return RegressionRows(centre, self.demean, self.equal)
 
     def learnt(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with the scale that a pass taught."""

@@ -74,10 +74,13 @@ class RowModel:
     score : Score
     demean : bool
         With an effect of each unit.
+    equal : bool
+        Units count alike, not rows.
     """
 
     score: Score
     demean: bool = False
+    equal: bool = False
 
     @property
     def linear(self) -> bool:
@@ -111,7 +114,7 @@ class RowModel:
         )  # fmt: skip
         model = Regression(
             score, coordinates, design.place_aside("offset"), design.place_aside("weights"),
-            values, self.demean,
+            values, self.demean, self.equal,
         )  # fmt: skip
         state = score.begin(at)
         # a public fit of the caller's own (0 where there is none)

@@ -220,7 +220,8 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
     """
     _check_people(request, model)
     if request.unit is not None:
-        models = tuple((RowModel(chain.score), chain.label) for chain in model.chains)
+        equal = request.options.get("person_weights") == "equal"
+        models = tuple((RowModel(chain.score, equal=equal), chain.label) for chain in model.chains)
         few = model.rules in (LINEAR, BOUNDED)
         return plan_units(
             request, design, n, models, linear=few, raw=model.raw, coordinates=model.coordinates,

@@ -68,8 +68,13 @@ def _errors(plan: Plan[Any]) -> str:
             " Covariances between quantiles are those of unrelated rows: errors of differences "
             "between quantiles come out too large."
         )
+        clusters = getattr(plan.detail, "clusters", None)
+        psu = None if clusters is None else clusters.frame.survey.psu
+        whose = f"person ({person.column})" if psu is None else f"cluster ({psu})"
+        counts = plan.request.options.get("person_weights") == "equal"
         return (
-            f"Errors allow unequal variances, and rows of one person ({person.column}) that go "
+            ("Each person counts once, whatever the number of rows. " if counts else "")
+            + f"Errors allow unequal variances, and rows of one {whose} that go "
             "together in any way (cluster-robust)."
             + (between if len(plan.detail.models) > 1 else "")
         )

@@ -221,6 +221,10 @@ def test_a_design_without_weights(copies):
     fit = fitted("dp_quantile", "y", copies, plain)
     assert fit.params["q0.5(y)"] == pytest.approx(5.0, abs=0.01)
     assert "Weights are cut" not in " ".join(fit.notes)
+    z = (np.less_equal(Y, 5.0) - 0.5)[:, None]  # ranks of the median, values at it included
+    effect = linearised(z, np.eye(1), PAIRS)[0] ** 2 / (12 * 0.25)
+    said = next(note for note in fit.notes if "Design effect" in note)
+    assert float(said.rstrip(".").split()[-1]) == pytest.approx(effect, rel=0.05)
 
 
 def test_quantiles_have_errors_by_psu():
