@@ -21,7 +21,7 @@ from dpmodels.exact.end import SHRINK, STEPS, towards_zero
 from dpmodels.exact.people import lengths
 from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.words import Words
-from dpmodels.scoring.clusters import WAITING, ClusterPasses, ClusterSums, together
+from dpmodels.scoring.clusters import WAITING, ClusterPasses, ClusterSums, coded, together
 from dpmodels.sources.people import BlockOfPeople
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class PeopleByCluster(ClusterPasses):
                     for to, z in zip(words, laid, strict=True):
                         for a in range(0, int(alone.sum()), 8192):
                             to.add(cross_product(z[:, alone][:, a : a + 8192]))
-                found, at = np.unique(where, return_inverse=True)
+                found, at = coded(where)
                 total = np.empty((k, r, len(found)), dtype=np.int64)
                 for i, z in enumerate(laid):
                     for j in range(r):  # integers of at most 2^20: exact

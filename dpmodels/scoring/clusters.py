@@ -46,8 +46,15 @@ if TYPE_CHECKING:
     from dpmodels.survey import Frame
 
 __all__ = [
-    "ClusterPasses", "ClusterRelease", "ClusterSums", "Scored", "Scorer", "of_means",
-    "release_clusters", "together",
+    "ClusterPasses",
+    "ClusterRelease",
+    "ClusterSums",
+    "Scored",
+    "Scorer",
+    "coded",
+    "of_means",
+    "release_clusters",
+    "together",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -180,6 +187,14 @@ def pulled(sums: npt.NDArray[np.int64], radii: Radii, coarse: int) -> Array:
     return towards_zero(S)
 
 
+def coded(labels: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+    """Return (labels that occur, which of them each is): a hash table, half the time of a sort."""
+    import pandas as pd
+
+    codes, found = pd.factorize(labels)
+    return np.asarray(found, dtype=np.float64), codes
+
+
 def together(
     labels: Sequence[Array], sums: Sequence[npt.NDArray[np.int64]]
 ) -> tuple[Array, npt.NDArray[np.int64]]:
@@ -251,7 +266,7 @@ class ClusterPasses:
                     singles += int(apart.sum())
                     for to, z in zip(words, scores, strict=True):
                         to.add(cross_product(z[:, apart]))
-                found, where = np.unique(mine, return_inverse=True)
+                found, where = coded(mine)
                 own = np.empty((k, r, len(found)), dtype=np.int64)
                 for i, z in enumerate(scores):
                     for j in range(r):  # integers of at most 2^20: exact
