@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError
 from dpmodels.exact.prove import noise_of
@@ -69,6 +69,13 @@ class SampleDesign:
     def needed(self) -> bool:
         """Whether variances are not those of unrelated rows: clusters, or a finite population."""
         return self.frame.survey.psu is not None or self.frame.survey.fpc is not None
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What is declared of the columns of units and strata: public, as a schema is saved."""
+        survey, schema = self.frame.survey, self.design.schema
+        names = [n for n in (survey.psu, survey.strata) if n is not None and n in schema.variables]
+        return dict(schema.restrict(names).to_dict())
 
     def read(self, design: Design) -> Design:
         """Return the design with labels that reads cells as ``design`` does: ranges put in."""

@@ -301,15 +301,16 @@ def test_printed_and_saved(copies, tmp_path):
     assert "800 PSUs (declared) of p, strata h" in " ".join(str(fit.summary()).split())
 
 
-def test_an_updated_fit_keeps_its_design(copies):
+def test_an_updated_fit_keeps_its_design(copies, tmp_path):
     fit = fitted("dp_ols", "y ~ x", copies, OF_COPIES)
     with warnings.catch_warnings(), _testing.noise_source(_testing.ZeroNoise()):
         warnings.simplefilter("ignore")
-        new = fit.update("~ 1", copies, eps=1e5, delta=1e-6, schema=SCHEMA)
+        new = fit.update("~ 1", copies, eps=1e5, delta=1e-6)  # strata are declared in the fit
         crv = dp.dp_ols(
             "y ~ x", copies, eps=1e5, delta=1e-6, schema=SCHEMA, vcov={"CRV1": "h"}, psus=400
         )
-        other = crv.update("~ 1", copies, eps=1e5, delta=1e-6, schema=SCHEMA)
+        crv.save(tmp_path / "crv.json")
+        other = dp.load(tmp_path / "crv.json").update("~ 1", copies, eps=1e5, delta=1e-6)
     assert new._record.estimate.use_t == fit._record.estimate.use_t
     assert new._record.design.weights == "w"
     assert other._record.estimate.use_t == 399
