@@ -4,7 +4,7 @@ Coverage is of the fits that give errors. A table is the population, its own fit
 into PSUs of equal size and strata; PSUs are drawn with replacement, unequally by stratum (weights
 1 to 3). Adult has ``fnlwgt``, and log-normal weights that go with the outcome.
 
-    python benchmarks/designs.py [--reps 60] [--part clusters|weights|tables|psus] > report
+    python benchmarks/designs.py [--reps 60] [--part clusters|weights|tables|psus|people] > report
 """
 
 from __future__ import annotations
@@ -323,6 +323,47 @@ def psus(reps):
                       f"{rows.mean():.3f} |", flush=True)
 
 
+def panel(seed, elsewhere):
+    """People of three rows in 200 villages; a part of the rows in other villages."""
+    rng = np.random.default_rng(seed)
+    people, rows = 4000, 3
+    person = np.repeat(np.arange(people), rows)
+    village = person // 20
+    if elsewhere:
+        moved = rng.random(len(person)) < elsewhere
+        village = np.where(moved, rng.integers(0, 200, len(person)), village)
+    of_x, of_y, own = rng.normal(size=200), rng.normal(size=200), rng.normal(size=people)
+    x = 0.6 * of_x[village] + 0.5 * rng.normal(size=people)[person]
+    x = np.clip(x + 0.5 * rng.normal(size=len(person)), -4, 4)
+    y = 1 + x + 0.6 * of_y[village] + 0.7 * own[person] + 0.7 * rng.normal(size=len(person))
+    return pd.DataFrame({"x": x, "y": np.clip(y, -9, 9), "village": village, "id": person})
+
+
+def people(reps):
+    """Print coverage of errors by village where people are the units."""
+    print("| rows elsewhere | coverage: intercept, slope | width | with unit= alone |")
+    print("|---|---|---|---|")
+    call = {"eps": 1, "delta": 1e-6, "bounds": {"x": (-4, 4), "y": (-9, 9)}, "unit": "id"}
+    for elsewhere in (0.0, 0.3):
+        ours, width, alone = [], [], []
+        for s in range(reps):
+            d = panel(s, elsewhere)
+            X = np.column_stack([np.ones(len(d)), d.x])
+            H = np.linalg.inv(X.T @ X)
+            S = np.zeros((200, 2))
+            np.add.at(S, d.village.to_numpy(), X * (d.y.to_numpy() - X @ (H @ X.T @ d.y))[:, None])
+            se = np.sqrt(np.diag(H @ S.T @ S @ H))
+            by_village = {"vcov": {"CRV1": "village"}, "psus": 200}
+            for options, to in ((by_village, ours), ({}, alone)):
+                ci = dp.dp_ols("y ~ x", d, seed=s, **call, **options).conf_int().to_numpy()
+                to.append((ci[:, 0] <= 1) & (ci[:, 1] >= 1))
+                if options:
+                    width.append((ci[:, 1] - ci[:, 0]) / 3.92 / se)
+        c, w, a = np.mean(ours, axis=0), np.nanmedian(width, axis=0), np.mean(alone, axis=0)
+        print(f"| {elsewhere:.0%} | {c[0]:.3f}, {c[1]:.3f} | {w[0]:.2f}, {w[1]:.2f} | "
+              f"{a[0]:.3f}, {a[1]:.3f} |", flush=True)
+
+
 def by_psu(z, t):
     """Return (error by stratum and PSU, error of rows) of linearised values."""
     total = 0.0
@@ -351,7 +392,7 @@ def main():
     """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reps", type=int, default=60)
-    parser.add_argument("--part", choices=("clusters", "weights", "tables", "psus"))
+    parser.add_argument("--part", choices=("clusters", "weights", "tables", "psus", "people"))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"Samples a cell: {args.reps}. 95 % intervals, delta = 1e-6, declared ranges. width: over "
@@ -367,6 +408,9 @@ def main():
         print()
     if args.part in (None, "psus"):
         psus(args.reps)
+        print()
+    if args.part in (None, "people"):
+        people(args.reps)
 
 
 if __name__ == "__main__":

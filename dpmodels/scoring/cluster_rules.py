@@ -33,8 +33,9 @@ __all__ = [
 SHARE, COUNT_SHARE = 0.10, 0.01
 #: C of a row's score over sqrt p: least, and factor of (mu n)^.45, as of any clip of scores.
 CLIP, GROWS = 2.5, 0.12
-#: Noise of J over its guessed size that the upper radius brings.
-NOISE = 0.25
+#: Noise of J over its guessed size that the upper radius brings; up to twice its lower end that of
+#: people, of whom there are fewer than rows: sums were pulled, and intercepts covered .87.
+NOISE, OF_PEOPLE = 0.25, 0.5
 #: Of errors of single coordinates, shrunk to their average: the noise may be so many times as
 #: large, times p^(1/4); and their share is larger.
 LOOSE, AVERAGED_SHARE = 1.1, 0.20
@@ -256,7 +257,8 @@ class ClusterPlan:
             total = float(self.n)
         return radii(
             p, self.n, total, self.each, self.relation, icc=survey.icc, pairs=pairs,
-            people=self.people, noise=NOISE * self.loose,
+            people=self.people,
+            noise=OF_PEOPLE if self.people and not pairs else NOISE * self.loose,
         )  # fmt: skip
 
     def totals_sd(self, p: int, own: Radii) -> float:
