@@ -82,10 +82,10 @@ def dp_ols(
         default, errors are robust (HC1); where they end by moments alone (``scoring=False``,
         ``inference=False``, ``delta=0``) they assume one variance. ``vcov="hetero"`` or ``"iid"``
         chooses, ``vcov={"CRV1": "village"}, psus=194`` makes them by cluster, and
-        ``design=dp.Survey(weights=, strata=, psu=)`` by the design of a survey (a row is
-        protected, not a village). ``ranges="uncertain"`` (ssp) spends a twentieth of
-        mu^2 on the centre and scale of every number first, for declared ranges that may be ten
-        times too wide.
+        ``design=dp.Survey(weights=, strata=, psu=)`` by the design of a survey (a row, or
+        with ``unit=`` a person, is protected, not a village).
+        ``ranges="uncertain"`` (ssp) spends a twentieth of mu^2 on the centre and scale of every
+        number first, for declared ranges that may be ten times too wide.
 
     Returns
     -------

@@ -142,10 +142,13 @@ def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) ->
         return []
     survey = plan.request.sample.frame.survey
     which = "declared" if not plan.detail.clusters.count else "bought, with noise"
+    frame = plan.detail.clusters.frame
+    centred = f"; {plan.detail.clusters.centring}" if frame.strata > 1 or frame.pairs else ""
     who = "row" if plan.request.unit is None else "person"
     out = [
-        f"{found.clusters:.0f} clusters ({which}), t with {found.df:.0f} degrees of freedom. The "
-        f"guarantee protects one {who}, not one {survey.psu} with all its rows."
+        f"{found.clusters:.0f} clusters ({which}), t with {found.df:.0f} degrees of "
+        f"freedom{centred}. The guarantee protects one {who}, not one {survey.psu} with all its "
+        "rows."
     ] if survey.psu is not None else []  # fmt: skip
     lost = [i for i in range(chains) if not found.determined(i)]
     if found.few:

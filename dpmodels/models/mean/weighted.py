@@ -329,5 +329,6 @@ def _by_design(
     df = None if math.isinf(found.df) else found.df
     return V, df, [
         f"Design: {said}" + (f", t with {df:.0f} degrees of freedom" if df else "")
+        + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1 else "")
         + ". The guarantee protects one row, not one PSU."
     ]
