@@ -44,6 +44,7 @@ GROUPS = (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
         "scoring/sums.py scoring/cells.py scoring/mixed.py scoring/clusters.py "
+        "scoring/cluster_people.py models/by_design.py models/table/cells_by_design.py "
         "scoring/deviance.py scoring/scales.py "
         "scoring/expand.py scoring/expand_pass.py scoring/expand_start.py scoring/expand_engine.py "
         "models/survival/hazard.py models/choice/likelihood.py models/panel/effects.py "
@@ -52,6 +53,7 @@ GROUPS = (
         "models/glm/release.py models/holdout/release.py "
         "models/kernel/kernel.py models/kernel/wavelet.py models/linear/dpgd.py "
         "models/linear/scores.py models/survival/counts.py models/survival/layout.py "
+        "models/survival/concordance.py "
         "models/table/quantile.py models/table/ranks.py "
         "models/table/sums.py models/table/testing.py models/table/subsample.py ranges/buy.py "
         "models/weighted.py models/mean/weighted.py models/table/weighted.py "

@@ -4,7 +4,7 @@ Coverage is of the fits that give errors. A table is the population, its own fit
 into PSUs of equal size and strata; PSUs are drawn with replacement, unequally by stratum (weights
 1 to 3). Adult has ``fnlwgt``, and log-normal weights that go with the outcome.
 
-    python benchmarks/designs.py [--reps 60] [--part clusters|weights|tables] > report
+    python benchmarks/designs.py [--reps 60] [--part clusters|weights|tables|psus|people] > report
 """
 
 from __future__ import annotations
@@ -237,11 +237,162 @@ def tables(reps, n=26_000):
                       f"{plain.mean():.3f} |", flush=True)
 
 
+def psus(reps):
+    """Print coverage of shares, means by group and quantiles by PSU."""
+    print("| PSUs, n | eps | statistic | coverage: mean / least | width | without noise | deff, "
+          "without noise | of rows |")
+    print("|---|---|---|---|---|---|---|---|")
+    for size, drawn, strata in ((10, 1020, 8), (80, 130, 8)):
+        d = california(size, strata)
+        cuts = np.quantile(d.MedInc, [0.2, 0.5, 0.8])
+        d["g"] = np.array(list("abcd"))[np.searchsorted(cuts, d.MedInc)]
+        y = d.MedHouseVal.to_numpy()
+        q = np.array([0.25, 0.5, 0.75])
+        targets = {
+            "shares": np.array([(d.g == g).mean() for g in "abcd"]),
+            "means": np.array([y[d.g == g].mean() for g in "abcd"]),
+            "quantiles": np.quantile(y, q, method="inverted_cdf"),
+        }
+        strata_of = [f"s{h:02d}" for h in range(strata)]
+        for eps in (1.0, 4.0):
+            out = {}
+            for s in range(reps):
+                t, each = sample(d, drawn, np.random.default_rng(100 + s))
+                counts = {x: int(k) for x, k in zip(strata_of, each, strict=True)}
+                survey = dp.Survey(weights="w", strata="stratum", psu="number", psus=counts)
+                call = {
+                    "eps": eps, "delta": 1e-6, "seed": s, "bounds": {"MedHouseVal": (0, 5.1)},
+                    "schema": dp.Schema(
+                        w=dp.Real(0, 4), stratum=dp.Levels(strata_of), g=dp.Levels(list("abcd")),
+                        number=dp.Count(int(each.max())),
+                    ),
+                }  # fmt: skip
+                w, g = t.w.to_numpy(), t.g.to_numpy()
+                v = t.MedHouseVal.to_numpy()
+                M = np.array([g == k for k in "abcd"], dtype=float)
+                plain = {}
+                p = M @ w / w.sum()
+                plain["shares"] = (p, [w * (k - x) / w.sum() for k, x in zip(M, p, strict=True)])
+                m = M @ (w * v) / (M @ w)
+                plain["means"] = (m, [w * k * (v - x) / (k @ w) for k, x in zip(M, m, strict=True)])
+                order = np.argsort(v)
+                up = np.cumsum(w[order]) / w.sum()
+                x = v[order][np.searchsorted(up, q)]
+                plain["quantiles"] = (x, [w * ((v <= b) - a) / w.sum() for a, b in zip(q, x, strict=True)])
+                fits = {
+                    "shares": dp.dp_table("~ g", t, design=survey, **call),
+                    "means": dp.dp_table("MedHouseVal ~ g", t, design=survey, **call),
+                    "quantiles": dp.dp_quantile("MedHouseVal", t, q=list(q), design=survey, **call),
+                }
+                naive = {
+                    "shares": dp.dp_table("~ g", t, weights="w", **call),
+                    "means": dp.dp_table("MedHouseVal ~ g", t, weights="w", **call),
+                    "quantiles": dp.dp_quantile("MedHouseVal", t, q=list(q), weights="w", **call),
+                }
+                for what, (point, Z) in plain.items():
+                    se, rows = np.array([by_psu(z, t) for z in Z]).T
+                    target = targets[what]
+                    if what == "quantiles":
+                        ends = [np.clip(np.searchsorted(up, q + k * se), 0, len(v) - 1)
+                                for k in (-1.96, 1.96)]
+                        low0, high0 = (v[order][e] for e in ends)
+                    else:
+                        low0, high0 = point - 1.96 * se, point + 1.96 * se
+                    inside, width = [], []
+                    for fit in (fits[what], naive[what]):
+                        low, high = bounds_of(fit, what)
+                        inside.append((low <= target) & (target <= high))
+                        width.append(np.where(np.isnan(low), np.nan, high - low))
+                    stats = fits[what]._record.estimate.stats
+                    out.setdefault(what, []).append((
+                        inside[0], width[0] / (high0 - low0), (low0 <= target) & (target <= high0),
+                        np.full(len(se), stats.get("deff_clusters", np.nan)),
+                        np.full(len(se), ((se / rows) ** 2).mean()), inside[1],
+                        np.isnan(width[0]),
+                    ))  # fmt: skip
+            for what, got in out.items():
+                a, width, plain, deff, true, rows, lost = (
+                    np.array([o[i] for o in got], dtype=float) for i in range(7)
+                )
+                none = lost.any(axis=1)
+                kept = a[~none] if not none.all() else a * np.nan
+                print(f"| {drawn}, {len(t)} | {eps:g} | {what} | {kept.mean():.3f} / "
+                      f"{kept.mean(axis=0).min():.2f} | {np.nanmedian(width):.2f}"
+                      + (f" ({none.mean():.0%} undetermined)" if none.any() else "")
+                      + f" | {plain.mean():.3f} | {np.nanmedian(deff):.2f}, {np.median(true):.2f} | "
+                      f"{rows.mean():.3f} |", flush=True)
+
+
+def panel(seed, elsewhere):
+    """People of three rows in 200 villages; a part of the rows in other villages."""
+    rng = np.random.default_rng(seed)
+    people, rows = 4000, 3
+    person = np.repeat(np.arange(people), rows)
+    village = person // 20
+    if elsewhere:
+        moved = rng.random(len(person)) < elsewhere
+        village = np.where(moved, rng.integers(0, 200, len(person)), village)
+    of_x, of_y, own = rng.normal(size=200), rng.normal(size=200), rng.normal(size=people)
+    x = 0.6 * of_x[village] + 0.5 * rng.normal(size=people)[person]
+    x = np.clip(x + 0.5 * rng.normal(size=len(person)), -4, 4)
+    y = 1 + x + 0.6 * of_y[village] + 0.7 * own[person] + 0.7 * rng.normal(size=len(person))
+    return pd.DataFrame({"x": x, "y": np.clip(y, -9, 9), "village": village, "id": person})
+
+
+def people(reps):
+    """Print coverage of errors by village where people are the units."""
+    print("| rows elsewhere | coverage: intercept, slope | width | with unit= alone |")
+    print("|---|---|---|---|")
+    call = {"eps": 1, "delta": 1e-6, "bounds": {"x": (-4, 4), "y": (-9, 9)}, "unit": "id"}
+    for elsewhere in (0.0, 0.3):
+        ours, width, alone = [], [], []
+        for s in range(reps):
+            d = panel(s, elsewhere)
+            X = np.column_stack([np.ones(len(d)), d.x])
+            H = np.linalg.inv(X.T @ X)
+            S = np.zeros((200, 2))
+            np.add.at(S, d.village.to_numpy(), X * (d.y.to_numpy() - X @ (H @ X.T @ d.y))[:, None])
+            se = np.sqrt(np.diag(H @ S.T @ S @ H))
+            by_village = {"vcov": {"CRV1": "village"}, "psus": 200}
+            for options, to in ((by_village, ours), ({}, alone)):
+                ci = dp.dp_ols("y ~ x", d, seed=s, **call, **options).conf_int().to_numpy()
+                to.append((ci[:, 0] <= 1) & (ci[:, 1] >= 1))
+                if options:
+                    width.append((ci[:, 1] - ci[:, 0]) / 3.92 / se)
+        c, w, a = np.mean(ours, axis=0), np.nanmedian(width, axis=0), np.mean(alone, axis=0)
+        print(f"| {elsewhere:.0%} | {c[0]:.3f}, {c[1]:.3f} | {w[0]:.2f}, {w[1]:.2f} | "
+              f"{a[0]:.3f}, {a[1]:.3f} |", flush=True)
+
+
+def by_psu(z, t):
+    """Return (error by stratum and PSU, error of rows) of linearised values."""
+    total = 0.0
+    units, where = np.unique(t.village, return_inverse=True)
+    S = np.bincount(where, weights=z)
+    h = np.zeros(len(units), dtype=int)
+    h[where] = t.h
+    for k in np.unique(h):
+        one = S[h == k]
+        total += len(one) / max(len(one) - 1, 1) * ((one - one.mean()) ** 2).sum()
+    return np.sqrt(total), np.sqrt((z * z).sum())
+
+
+def bounds_of(fit, what):
+    """Return the ends of the intervals of four cells, or of quantiles."""
+    if what == "quantiles":
+        return fit.conf_int().to_numpy().T
+    frame = fit.tidy()
+    if what == "shares":
+        return frame.share_conf_low.to_numpy()[:4], frame.share_conf_high.to_numpy()[:4]
+    frame = frame[frame.measure == "mean"].iloc[:4]
+    return frame.conf_low.to_numpy(), frame.conf_high.to_numpy()
+
+
 def main():
     """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reps", type=int, default=60)
-    parser.add_argument("--part", choices=("clusters", "weights", "tables"))
+    parser.add_argument("--part", choices=("clusters", "weights", "tables", "psus", "people"))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"Samples a cell: {args.reps}. 95 % intervals, delta = 1e-6, declared ranges. width: over "
@@ -254,6 +405,12 @@ def main():
         print()
     if args.part in (None, "tables"):
         tables(args.reps)
+        print()
+    if args.part in (None, "psus"):
+        psus(args.reps)
+        print()
+    if args.part in (None, "people"):
+        people(args.reps)
 
 
 if __name__ == "__main__":

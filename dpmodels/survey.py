@@ -211,11 +211,14 @@ class Frame:
         Declared strata; empty: none.
     labelled : bool
         Labels of units are declared: 1, 2, ... in each stratum.
+    totals : bool
+        Means of strata are taken out by released totals.
     """
 
     survey: Survey
     levels: tuple[Any, ...] = ()
     labelled: bool = False
+    totals: bool = False
 
     @property
     def strata(self) -> int:
@@ -236,9 +239,42 @@ class Frame:
         total = self.survey.total
         return None if total is None else total - self.strata
 
+    @property
+    def units(self) -> tuple[float, ...]:
+        """Declared number of units of each stratum; empty: not declared by stratum."""
+        return self.survey.counts(self.levels) or ()
+
+    @property
+    def countable(self) -> bool:
+        """Whether stratum totals would say means: strata whose numbers of units are declared."""
+        return self.survey.psu is not None and self.strata > 1 and bool(self.units)
+
+    @property
+    def correction(self) -> float:
+        """Factor on what the pass releases, where means of strata are taken out by totals.
+
+        ``n_h/(n_h - 1)`` of each stratum is a factor of its rows, and at most 1 there: the largest
+        one is left for afterwards. A stratum of one unit keeps its mean.
+        """
+        return float(self._bessel().max()) if self.totals else 1.0
+
+    def _bessel(self) -> Array:
+        units = np.asarray(self.units, dtype=float)
+        return np.where(units > 1.0, units / np.maximum(units - 1.0, 1.0), 1.0)
+
     def factors(self) -> Array:
-        """Return ``sqrt(1 - f_h)`` of each stratum."""
-        return self.survey.rates(self.levels, self.survey.counts(self.levels))
+        """Return ``sqrt(1 - f_h)`` of each stratum, times its part of ``n_h/(n_h - 1)``."""
+        rates = self.survey.rates(self.levels, self.survey.counts(self.levels))
+        return rates * np.sqrt(self._bessel() / self.correction) if self.totals else rates
+
+    @property
+    def _bits(self) -> int:
+        """Low bits of a label that say the stratum."""
+        return (self.strata - 1).bit_length()
+
+    def strata_of(self, labels: Array) -> npt.NDArray[np.intp]:
+        """Return the stratum of each cluster, by its label."""
+        return np.mod(labels, 2.0**self._bits).astype(np.intp)
 
     def placed(self, label: Array, stratum: Array | None) -> tuple[Array, Array]:
         """Return (cluster of each row, 0 for none; factor of its score, in [-1, 1]), (m,) each.
@@ -256,10 +292,11 @@ class Frame:
             return self._paired(label, at, factor)
         if self.strata == 1:
             return label, factor
-        # the pair (stratum, id) is the unit: mixed, one label of 52 bits
+        # the pair (stratum, id) is the unit: mixed, one label of 52 bits, the stratum the last
         mixed = (label.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) + at.astype(np.uint64)
         mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-        own = ((mixed >> np.uint64(12)).astype(np.float64)) + 1.0
+        own = (mixed >> np.uint64(12 + self._bits)).astype(np.float64) + 1.0
+        own = own * 2.0**self._bits + at
         return np.where(label > 0.0, own, 0.0), factor
 
     def _paired(

@@ -278,13 +278,13 @@ ax = dp.coef_plot([m1, m2, m3], labels=labels)
 # |---|---|
 # | `svydesign(ids=, strata=, weights=, fpc=)`, `svyset` | `des = dp.Survey(psu=, strata=, weights=, fpc=, psus=, population=)`: names of columns and public numbers |
 # | `svymean`, `svy: mean`, `TaylorEstimator` | `dp.dp_mean("y ~ 1", d, design=des, ...)`; a domain: `subset=` |
-# | `svytotal`, `svytable`, `svyby(svymean)` | `dp.dp_table("~ g", d, weights="pw", ...)`, `"y ~ g"`; with `population=` totals of it |
+# | `svytotal`, `svytable`, `svyby(svymean)` | `dp.dp_table("~ g", d, design=des, ...)`, `"y ~ g"`; with `population=` totals of it |
 # | `svyglm`, `svy: regress`, `svy: logit` | `dp.dp_ols`, `dp.dp_glm`, `dp.dp_quantreg`, `dp.dp_mest` with `design=des` |
-# | `feols(vcov = ~ v)`, `vce(cluster v)` | `vcov={"CRV1": "v"}, psus=194` |
+# | `feols(vcov = ~ v)`, `vce(cluster v)` | `vcov={"CRV1": "v"}, psus=194`; with `unit="person"` people are protected and clusters hold them |
 # | `deff` | in `fit.summary()` and the estimates' statistics: Kish's for weights, `deff_clusters` for units |
 # | `svychisq` | `dp.dp_test("~ a * b", d, design=des, ...)` |
 # | `svyratio` | `dp.dp_mean("y + x ~ 1", d, design=des, ...).ratio("y", "x")` |
-# | `svyquantile` | `dp.dp_quantile("y", d, weights="pw", ...)`; with units `dp.dp_quantreg("y ~ 1", design=des)` |
+# | `svyquantile` | `dp.dp_quantile("y", d, design=des, ...)` |
 # | replicate weights | not here: each column of them would be one more release |
 #
 # Strata are declared levels. Ids of units are compared and never shown; declared as `dp.Count(k)` (1 to k in each stratum)

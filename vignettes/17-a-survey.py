@@ -106,10 +106,39 @@ print(south.params.round(3).to_dict(), "degrees of freedom as before: the design
 # ## A table
 #
 # Totals, shares and means by group are weighted; how heavy weights are cut, and what that may have moved, is said below it.
+# Errors are by village: beside them what `svyby` would say without noise.
 
 # %%
-table = dp.dp_table("income ~ work", data, weights="w", **call)
+table = dp.dp_table("income ~ work", data, design=design, **call)
 print(table.summary())
+
+
+# %%
+def svyby(group):
+    """Mean of a group, with its error by region and village."""
+    inside = (data["work"] == group).to_numpy()
+    m = np.average(y[inside], weights=w[inside])
+    z = pd.Series(np.where(inside, w * (y - m), 0.0) / w[inside].sum())
+    total = 0.0
+    for _, rows in z.groupby(data["region"]):
+        sums = rows.groupby(data["village"]).sum()
+        total += len(sums) / (len(sums) - 1) * ((sums - sums.mean()) ** 2).sum()
+    return m, np.sqrt(total), np.sqrt((z**2).sum())
+
+
+shown = table.tidy().set_index("term")
+for group in ("no", "yes"):
+    one = shown.loc[f"mean(income)[work={group}]"]
+    print(group, "released", round(one.estimate, 3), round(one.std_error_sampling, 4), "without noise, by village, of rows",
+          *(round(float(x), 4) for x in svyby(group)))  # fmt: skip
+
+# %% [markdown]
+# Quantiles by Woodruff: the error of a rank by village, then read off the distribution function.
+
+# %%
+median = dp.dp_quantile("income", data, q=[0.25, 0.5, 0.75], design=design, **call)
+print(median.conf_int().round(3))
+print(median.notes[-2])
 
 # %% [markdown]
 # ## A regression, with and without its villages

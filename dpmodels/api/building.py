@@ -449,11 +449,18 @@ def build_request(
     if not isinstance(inference, bool):
         raise RequestError(f"inference must be True or False, got {shown(inference)}")
     if survey is not None:
-        common["weights"] = check_sample(survey, entry, common["weights"], common["unit"])
+        common["weights"] = check_sample(
+            survey, entry, common["weights"], common["unit"], common["max_rows"]
+        )
     if common["weights"] is not None and "weights" not in entry.accepts:
         raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
     declared = declared_schema(schema, attached)
     person = _person(entry, common, declared, kinds, {**resolved, **level})
+    if resolved.get("person_weights") is not None and (person is None or person.most):
+        raise RequestError(
+            'person_weights="equal" belongs to unit=, the column that names the person, and to all '
+            "rows of each: leave it out, or max_rows="
+        )
     if kinds is None:
         if declared is None and bounds is None:
             raise RequestError("planning without data needs schema= (or bounds=)")

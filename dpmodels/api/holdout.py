@@ -13,7 +13,7 @@ import numpy as np
 from dpmodels.api.on_moments import holds_moments
 from dpmodels.api.on_release import is_release
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
-from dpmodels.formula.schema import declared_schema
+from dpmodels.formula.schema import Schema, declared_schema
 from dpmodels.private import answered, checked, row_count, rows_of
 from dpmodels.request import check_eps_delta
 from dpmodels.survey import Survey
@@ -265,6 +265,9 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
     attached = as_source(data).schema_attr
     if "schema" not in changed:
         own = fit.design.schema
+        labels = fit._record.call.labels
+        if labels is not None:  # of units and strata, which the formula does not name
+            own = Schema.from_dict(labels).update(own)
         declared = declared_schema(None, attached)
         given["schema"] = own if declared is None else declared.update(own)
     new = function(text, data, **given)

@@ -71,7 +71,8 @@ def dp_ols(
     unit : str, optional
         Column that says whose row it is: the guarantee then protects a *person* with all rows,
         whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one;
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one,
+        ``person_weights="equal"`` lets each person count once (not each row);
         ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
         a row is its own unit.
     **options
@@ -81,10 +82,10 @@ def dp_ols(
         default, errors are robust (HC1); where they end by moments alone (``scoring=False``,
         ``inference=False``, ``delta=0``) they assume one variance. ``vcov="hetero"`` or ``"iid"``
         chooses, ``vcov={"CRV1": "village"}, psus=194`` makes them by cluster, and
-        ``design=dp.Survey(weights=, strata=, psu=)`` by the design of a survey (a row is
-        protected, not a village). ``ranges="uncertain"`` (ssp) spends a twentieth of
-        mu^2 on the centre and scale of every number first, for declared ranges that may be ten
-        times too wide.
+        ``design=dp.Survey(weights=, strata=, psu=)`` by the design of a survey (a row, or
+        with ``unit=`` a person, is protected, not a village).
+        ``ranges="uncertain"`` (ssp) spends a twentieth of mu^2 on the centre and scale of every
+        number first, for declared ranges that may be ten times too wide.
 
     Returns
     -------
@@ -187,7 +188,8 @@ def dp_glm(
     unit : str, optional
         Column that says whose row it is: the guarantee then protects a *person* with all rows,
         whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one;
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one,
+        ``person_weights="equal"`` lets each person count once (not each row);
         ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
         a row is its own unit.
     **options
@@ -328,7 +330,8 @@ def dp_quantreg(
     unit : str, optional
         Column that says whose row it is: the guarantee then protects a *person* with all rows,
         whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one;
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one,
+        ``person_weights="equal"`` lets each person count once (not each row);
         ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
         a row is its own unit; "attribute" (noised tables): one variable of a row.
     **options
@@ -423,7 +426,8 @@ def dp_mest(
     unit : str, optional
         Column that says whose row it is: the guarantee then protects a *person* with all rows,
         whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one;
+        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one,
+        ``person_weights="equal"`` lets each person count once (not each row);
         ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
         a row is its own unit; "attribute" (noised tables): one variable of a row.
     **options

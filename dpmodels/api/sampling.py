@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, SchemaError, did_you_mean, shown
-from dpmodels.scoring.clusters import SampleDesign
+from dpmodels.scoring.cluster_rules import SampleDesign
 from dpmodels.survey import Frame, Survey
 from dpmodels.variables import Count, Levels, Text
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["check_sample", "labels_declared", "named_by", "sample_of", "survey_of"]
 
 _CRV = 'vcov={"CRV1": "village"}'
+#: Verbs whose designs are of rows alone.
+_OF_ROWS = ("dp_mean", "dp_table", "dp_quantile", "dp_test")
 
 
 def survey_of(options: dict[str, Any]) -> Survey | None:
@@ -55,19 +57,38 @@ def survey_of(options: dict[str, Any]) -> Survey | None:
     return Survey(psu=column, psus=psus, errors_only=True)
 
 
-def check_sample(survey: Survey, method: Method, weights: str | None, unit: Any) -> str | None:
-    """Refuse a call that has no errors by design; return its weights."""
+def check_sample(
+    survey: Survey, method: Method, weights: str | None, unit: Any, kept: int | None = None
+) -> str | None:
+    """Refuse a call that has no errors by design; return its weights.
+
+    Parameters
+    ----------
+    kept : int or None
+        Rows that are kept of each person (``max_rows=``).
+    """
     if "design" not in method.accepts:
         what = _CRV if survey.errors_only else "design="
         raise RequestError(
             f"{method.verb}(method={method.name!r}) takes no {what}: it releases no sums of "
             "scores, of which errors by cluster are made"
         )
-    if unit is not None:
+    column = getattr(unit, "column", unit)
+    if unit is not None and column == survey.psu:
         raise RequestError(
-            f"unit={unit!r} with clusters: errors are by person then, and clusters of people have "
-            "no proof here yet. Leave unit= out (rows are then protected), or leave the clusters "
-            "out" + (f": {unit!r} is the cluster itself" if unit == survey.psu else "")
+            f"unit={column!r} is the cluster itself: errors are by person already, and the person "
+            "is protected. Leave the clusters out"
+        )
+    if unit is not None and method.verb in _OF_ROWS:
+        raise RequestError(
+            f"{method.verb}(design=) is of rows. With unit={column!r} errors by design are those "
+            "of regressions: dp_ols(\"y ~ 1\", unit=, design=), dp_glm, dp_quantreg; or leave "
+            "unit= out, rows are then protected"
+        )
+    if unit is not None and kept is not None:
+        raise RequestError(
+            "max_rows= keeps rows and fills people up, and clusters of those have no proof here: "
+            "leave max_rows= out, each person then lays the sum of its scores"
         )
     if survey.weights is not None and weights is not None:
         raise RequestError("weights= and design= together: dp.Survey(weights=) names the weights")

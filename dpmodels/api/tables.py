@@ -144,8 +144,9 @@ def dp_table(
         rows; with ``max_rows=m`` rows are counted, at most m of each person, at m times the loss.
         ``noise="auto"`` (the narrower at this guarantee), ``suppress=10`` (blank what rests on a
         *released* count below 10), ``bounds_share=``, ``subset=``, ``level=``. ``weights="w"``, a
-        column with a declared range from 0: totals, shares and means of the population, as
-        ``design=dp.Survey(weights="w", population=)``.
+        column with a declared range from 0: totals, shares and means of the population.
+        ``design=dp.Survey(weights="w", strata="region", psu="village", psus=400)``: the same with
+        errors by village, at most 60 cells and means at once.
 
     Returns
     -------
@@ -265,7 +266,9 @@ def dp_quantile(
     **options
         ``points=``: most points of the public grid, multiples of 1, 2 or 5 times a power of ten
         inside the range (65 536 for "em", 4096 to 65 536 by n for "tree"); ``subset=``, ``level=``;
-        ``unit="person_id"``: each person counts once, by the shares of own rows.
+        ``unit="person_id"``: each person counts once, by the shares of own rows. ``weights="w"`` or
+        ``design=dp.Survey(weights=, strata=, psu=)`` ("tree"): quantiles of the population, with
+        intervals by Woodruff.
 
     Returns
     -------

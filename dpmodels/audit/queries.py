@@ -33,6 +33,7 @@ from dpmodels.exact.statistics import (
     Cells,
     ClusterGram,
     Clusters,
+    ClusterTotals,
     Gram,
     Norm,
     Objective,
@@ -156,7 +157,7 @@ def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) ->
     people : bool
         The unit has rows of which the entries are means or sums.
     """
-    if not isinstance(statistic, (Along, ClusterGram)):
+    if not isinstance(statistic, (Along, ClusterGram, ClusterTotals)):
         finer = [Fraction(v).denominator for v in k]
         if max(finer) > 1 and not (isinstance(statistic, Sum) and max(finer) <= _ONE):
             return False  # vectors alone may be on a finer lattice
@@ -382,13 +383,21 @@ def _of_clusters(s: ClusterGram, k: Any, people: bool) -> bool:
     return inside and float(np.abs(values[:-1]).max(initial=0.0)) <= 2.0**-40
 
 
+def _totals_of(s: ClusterTotals, k: Any, people: bool) -> bool:
+    """Whether a table of one unit holds its own pulled sums: of a row in one stratum."""
+    parts = np.asarray(k, dtype=float).reshape(s.strata, s.dim) * s.step
+    lengths = np.sqrt((parts * parts).sum(axis=1))
+    one = people or int(np.count_nonzero(lengths)) <= 1
+    return one and float(lengths.sum()) <= s.clip * _FLOATS
+
+
 def _clusters(s: Clusters, k: Any, people: bool) -> bool:
     return len(k) == 1 and k[0] in (0, 1)
 
 
 _HOLDS: dict[type, Callable[[Any, Any, bool], bool]] = {
     Along: _along, ByClass: _by_class, Cells: _cells, ClusterGram: _of_clusters,
-    Clusters: _clusters, Gram: _gram, Objective: _objective,
+    Clusters: _clusters, ClusterTotals: _totals_of, Gram: _gram, Objective: _objective,
     Pair: _pair, Powers: _powers, Split: _split, Stack: _stack, Sum: _sum, Tree: _tree,
 }  # fmt: skip
 
@@ -404,7 +413,7 @@ def corners(statistic: Any, norm: Norm, rng: np.random.Generator) -> Array:
 def _elements(statistic: Any, rng: np.random.Generator) -> Iterator[Any]:
     if isinstance(statistic, Along):
         yield from _of_a_pass(statistic)
-    elif isinstance(statistic, (ClusterGram, Clusters)):
+    elif isinstance(statistic, (ClusterGram, Clusters, ClusterTotals)):
         yield from _of_neighbours(statistic)
     elif isinstance(statistic, Cells):
         yield from _tables(statistic)
@@ -431,6 +440,11 @@ def _of_neighbours(s: Any) -> Iterator[Any]:
     """
     if isinstance(s, Clusters):  # a row in a cluster of its own, or in one that has others
         yield from (np.array([1]), np.array([0]))
+        return
+    if isinstance(s, ClusterTotals):  # out of a cluster at -C, into another one of the stratum
+        moved = np.zeros((s.strata, s.dim))
+        moved[0, 0] = s.clip / s.step
+        yield from (moved.ravel(), -moved.ravel(), np.zeros(s.size))
         return
     r, c = s.dim, s.clip
     a, b = np.eye(r)[0], (1.0 - c) * np.eye(r)[0]

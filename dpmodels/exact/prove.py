@@ -35,6 +35,7 @@ from dpmodels.exact.statistics import (
     Cells,
     ClusterGram,
     Clusters,
+    ClusterTotals,
     Gram,
     Norm,
     Objective,
@@ -437,6 +438,17 @@ def _of_clusters(s: ClusterGram, relation: str, norm: Norm) -> float:
     return moves * cluster_move(1.0, s.clip + s.slack, s.dim)
 
 
+def _totals(s: ClusterTotals, relation: str, norm: Norm) -> float:
+    """Return how far a row moves totals: two pulled sums by C each, in one stratum or in two.
+
+    Of a person in several clusters the moves add up to C (with the slack of each) twice.
+    """
+    if norm == "l1":
+        return _none(s, relation, norm)
+    sums = 2.0 if relation == "replace" else 1.0
+    return sums * (s.clip if s.several else s.clip + s.slack)
+
+
 def _clusters(s: Clusters, relation: str, norm: Norm) -> float:
     """One cluster may lose its only row, and one may get its first: 1 either way."""
     return 1.0
@@ -444,6 +456,6 @@ def _clusters(s: Clusters, relation: str, norm: Norm) -> float:
 
 _REACHES: dict[type, Any] = {
     Along: _along, ByClass: _by_class, Cells: _cells, ClusterGram: _of_clusters,
-    Clusters: _clusters, Gram: _gram, Objective: _objective,
+    Clusters: _clusters, ClusterTotals: _totals, Gram: _gram, Objective: _objective,
     Pair: _pair, Powers: _powers, Split: _split, Stack: _stack, Sum: _sum, Tree: _tree,
 }  # fmt: skip

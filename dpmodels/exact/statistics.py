@@ -38,7 +38,7 @@ from dpmodels.exact.sets import (
 from dpmodels.exact.symmetric import above_diagonal
 
 __all__ = [
-    "Along", "ByClass", "Cells", "ClusterGram", "Clusters", "Gram", "Norm",
+    "Along", "ByClass", "Cells", "ClusterGram", "ClusterTotals", "Clusters", "Gram", "Norm",
     "Objective", "Pair", "Powers", "Split", "Stack", "Statistic", "Sum", "Tree", "Vectors",
 ]  # fmt: skip
 
@@ -685,6 +685,46 @@ class ClusterGram(Gram):
 
 
 @dataclass(frozen=True)
+class ClusterTotals(Vectors):
+    """``T_h``, the sum over the clusters of stratum h of their pulled sums: the strata in a row.
+
+    A row moves the pulled sum of one cluster, in one stratum. Which, is a cell of the row.
+
+    Attributes
+    ----------
+    dim, strata : int
+    clip : float
+        C, over the radius of a pulled sum.
+    several : bool
+        As in :class:`ClusterGram`.
+    """
+
+    dim: int
+    strata: int
+    clip: float
+    several: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.dim > 0 and self.strata > 0 and 0.0 < self.clip <= 1.0):
+            raise PrivacyBugError("totals are of sums pulled into a ball no smaller than a row's")
+
+    @property
+    def size(self) -> int:
+        """Numbers of all strata."""
+        return self.dim * self.strata
+
+    @property
+    def set(self) -> Ball:
+        """A pulled sum, of which a row moves C at most."""
+        return Ball(self.dim)
+
+    @property
+    def slack(self) -> float:
+        """What the rounding of two sums may add to their distance."""
+        return 2.0**-17 * math.sqrt(self.dim)
+
+
+@dataclass(frozen=True)
 class Clusters(Vectors):
     """The number of clusters that have a row."""
 
@@ -706,5 +746,5 @@ class Clusters(Vectors):
 
 Statistic: TypeAlias = (
     Sum | Gram | Split | Objective | Pair | Powers | Cells | Tree | ByClass | Stack | Along
-    | Clusters
+    | Clusters | ClusterTotals
 )

@@ -51,6 +51,14 @@ GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, in
 
 BOUNDS_SHARE = share("bounds_share", "share of the budget that buys ranges", RANGES_SHARE)
 
+PERSON_WEIGHTS = Option(
+    "person_weights",
+    "'equal': with unit= each person counts once, each of T rows as 1/T; None: rows count alike",
+    None,
+    str,
+    choices=("equal",),
+)
+
 PUBLIC_ORDER = Option(
     "public_order",
     "say that the order of the rows tells nothing of their cells (it is not sorted by one, say): "
@@ -86,7 +94,7 @@ def scoring_method(verb: str, backend: str, reference: str, *options: Option) ->
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
         reference=f"theory note scoring/theory.md; {reference}",
-        options=(*options, PUBLIC_ORDER, GUESS, BOUNDS_SHARE),
+        options=(*options, PERSON_WEIGHTS, PUBLIC_ORDER, GUESS, BOUNDS_SHARE),
         accepts=("weights", "design"),
         aside=True,
         foretells=True,

@@ -64,6 +64,8 @@ class Call:
         Plain values only; anything else is kept as its type's name.
     survey : mapping or None
         The design of the sample, ``Survey.to_dict()``.
+    labels : mapping or None
+        What was declared of its columns of units and strata, as a schema.
     """
 
     verb: str
@@ -80,6 +82,7 @@ class Call:
     reasons: tuple[str, ...] = ()
     identifier: str = ""
     survey: Mapping[str, Any] | None = None
+    labels: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, request: Request, backend: str = "") -> Call:
@@ -99,6 +102,7 @@ class Call:
             reasons=tuple(request.reasons),
             identifier=request.identifier,
             survey=None if request.sample is None else request.sample.frame.survey.to_dict(),
+            labels=None if request.sample is None else request.sample.declared,
         )
 
 

@@ -2,32 +2,38 @@
 
 ``J = sum_k a_k a_k'``, a_k the sum of the clipped scores of cluster k, pulled into a ball of
 radius B. A row that is replaced leaves one cluster and enters another (``theory.md``, 6): the
-prover knows by how much J moves. Rules are public functions of (mu, n, p) and of the number of
-clusters, which is declared or bought.
+prover knows by how much J moves. Radii are rules (:mod:`dpmodels.scoring.cluster_rules`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError
+from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.end import SHRINK, end_along, towards_zero
 from dpmodels.exact.products import cross_product, squares
-from dpmodels.exact.prove import noise_of
 from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.sets import Ball
-from dpmodels.exact.statistics import ClusterGram, Clusters
+from dpmodels.exact.statistics import Clusters
 from dpmodels.exact.words import Words
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.scoring.cluster_rules import (
+    FLOOR,
+    LEAST_BOUGHT,
+    SEEN,
+    TOO_LOUD,
+    ClusterPlan,
+    Radii,
+    clip_of,
+    statistic,
+    totals_statistic,
+)
 from dpmodels.scoring.state import floored, roots, shrunk
 from dpmodels.scoring.sums import ScorePass
 from dpmodels.sources.summed import summed
@@ -40,219 +46,22 @@ if TYPE_CHECKING:
     from dpmodels.survey import Frame
 
 __all__ = [
-    "SHARE", "ClusterPasses", "ClusterPlan", "ClusterRelease", "ClusterSums", "SampleDesign",
-    "Scored", "Scorer",
-    "radii", "release_clusters",
+    "ClusterPasses",
+    "ClusterRelease",
+    "ClusterSums",
+    "Scored",
+    "Scorer",
+    "coded",
+    "of_means",
+    "release_clusters",
+    "together",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
+Places = tuple[int | None, int | None]
 
-#: Shares of mu^2: the products of sums; the number of clusters, where it is bought.
-SHARE, COUNT_SHARE = 0.10, 0.01
-#: C of a row's score over sqrt p: least, and factor of (mu n)^.45, as of any clip of scores.
-CLIP, GROWS = 2.5, 0.12
-#: Noise of J over its guessed size that the upper radius brings.
-NOISE = 0.25
-#: Noise of J over its size as guessed, beyond which a plan warns, and as released, beyond which no
-#: errors by cluster are given; as guessed, up to which units are compared in pairs.
-LOUD, TOO_LOUD, QUIET = 0.5, 1.0, 0.35
-#: A design effect below this is not believed: of the released meat of rows.
-FLOOR = 0.7
-#: A bought number of clusters below LEAST_BOUGHT and so many of its errors is refused.
-LEAST_BOUGHT, SEEN = 60, 2.0
 #: Labels that wait before they are put together.
-_WAITING = 1 << 18
-
-
-@dataclass(frozen=True, eq=False)
-class SampleDesign:
-    """The sample of a call.
-
-    Attributes
-    ----------
-    frame : Frame
-        How labels become clusters.
-    design : Design
-        That of the call, with the labels of rows beside them.
-    """
-
-    frame: Frame
-    design: Design
-
-    @property
-    def needed(self) -> bool:
-        """Whether variances are not those of unrelated rows: clusters, or a finite population."""
-        return self.frame.survey.psu is not None or self.frame.survey.fpc is not None
-
-    def read(self, design: Design) -> Design:
-        """Return the design with labels that reads cells as ``design`` does: ranges put in."""
-        known = self.design.without_bounds() if design.buy_all else self.design
-        return known.with_bounds({name: (lo, hi) for name, lo, hi in design.bought})
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterPlan:
-    """What the pass by cluster releases.
-
-    Attributes
-    ----------
-    sample : SampleDesign
-    mu, count : float
-        Of J, all chains together; of the number of clusters, 0: it is declared.
-    n : int
-        Rows, public or the guess.
-    relation : str
-    chains : tuple of str
-        What is added to the name of the step, of each.
-    """
-
-    sample: SampleDesign
-    mu: float
-    count: float
-    n: int
-    relation: str
-    chains: tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls, sample: SampleDesign, mu: float, n: int, relation: str, chains: Sequence[str]
-    ) -> ClusterPlan:
-        """Plan the pass from the mu of the whole fit."""
-        declared = sample.frame.survey.total is not None or sample.frame.survey.psu is None
-        total = sample.frame.survey.total
-        if total is not None and total < LEAST:
-            raise RequestError(
-                f"{total:g} clusters determine no error by cluster: at least {LEAST} are needed. "
-                "Leave the clusters out (errors are then those of unrelated rows, and too small)"
-            )
-        return cls(
-            sample, mu * math.sqrt(SHARE), 0.0 if declared else mu * math.sqrt(COUNT_SHARE),
-            n, relation, tuple(chains),
-        )  # fmt: skip
-
-    @property
-    def share(self) -> float:
-        """Part of mu^2."""
-        return SHARE + (COUNT_SHARE if self.count else 0.0)
-
-    @property
-    def steps(self) -> tuple[LedgerStep, ...]:
-        """Entries of the ledger, with their shares of mu^2."""
-        out = []
-        if self.count:
-            out.append(LedgerStep("clusters", Gaussian(self.count), share=COUNT_SHARE))
-        k = len(self.chains)
-        for label in self.chains:
-            mu = self.mu / math.sqrt(k)
-            out.append(LedgerStep(f"cluster scores{label}", Gaussian(mu), share=SHARE / k))
-        return tuple(out)
-
-    def printed(self, p: int) -> dict[str, float]:
-        """Return public numbers of the plan."""
-        frame = self.frame(p)
-        if frame.survey.psu is not None and frame.survey.total is None:
-            return {}
-        own = self.radii(p)
-        out = {"bound of a cluster's sum": own.bound, "noise of errors by cluster": own.ratio}
-        return {**out, **({} if frame.df is None else {"degrees of freedom": frame.df})}
-
-    def advice(self, p: int) -> tuple[str, ...]:
-        """Warn where the noise will be too large for errors by cluster."""
-        ratio = self.printed(p).get("noise of errors by cluster", 0.0)
-        if ratio <= LOUD:
-            return ()
-        return (
-            f"the noise of the errors by cluster will be about {ratio:.2g} of their size (above "
-            f"{LOUD:g}): they may not be determined at this budget. Fewer coefficients or a larger "
-            f"eps help: {self._enough(p)}. Without the clusters errors would be too small",
-        )
-
-    def _enough(self, p: int) -> str:
-        """Say how much more eps would bring the noise down to where it does not rule. Public."""
-        for more in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
-            if replace(self, mu=self.mu * more).radii(p).ratio <= LOUD:
-                return f"about {more:g} times as much would do"
-        return "no budget that is usual would do: there are too few clusters"
-
-    @property
-    def each(self) -> float:
-        """Mu of one chain's J."""
-        return self.mu / math.sqrt(len(self.chains))
-
-    def frame(self, p: int) -> Frame:
-        """Return how clusters are made: in pairs only where their noise stays low, by rule."""
-        own = self.sample.frame
-        if own.pairs and self._radii(own, p, None).ratio > QUIET:
-            return replace(own, labelled=False)
-        return own
-
-    def radii(self, p: int, clusters: float | None = None) -> Radii:
-        """Return the radii for this many clusters; None: as declared."""
-        return self._radii(self.frame(p), p, clusters)
-
-    def _radii(self, frame: Frame, p: int, clusters: float | None) -> Radii:
-        survey, pairs = frame.survey, bool(frame.pairs)
-        total = survey.total if clusters is None else clusters
-        if survey.psu is None or total is None:  # rows are their own clusters
-            total = float(self.n)
-        icc = survey.icc
-        return radii(p, self.n, total, self.each, self.relation, icc=icc, pairs=pairs)
-
-
-@dataclass(frozen=True)
-class Radii:
-    """Radii of a pass by cluster, and the noise they bring.
-
-    Attributes
-    ----------
-    clip, bound : float
-        C of a row's score; B of a cluster's sum.
-    noise : float
-        sd of the entries of J in svec coordinates, per row.
-    guess : float
-        Guessed eigenvalue of J per row (1: rows do not go together).
-    """
-
-    clip: float
-    bound: float
-    noise: float
-    guess: float
-
-    @property
-    def ratio(self) -> float:
-        """Noise of J over its guessed size: a public forecast."""
-        return self.noise / self.guess
-
-
-def statistic(p: int, radii: Radii) -> ClusterGram:
-    """Return what the pass releases, the radius of a pulled sum being 1."""
-    return ClusterGram(Ball(p), clip=radii.clip / radii.bound)
-
-
-def clip_of(p: int, n: int, mu: float) -> float:
-    """Return C, by public numbers; of the number of clusters it knows nothing."""
-    return math.sqrt(p) * max(CLIP, GROWS * (mu * n) ** 0.45)
-
-
-def radii(
-    p: int, n: int, clusters: float, mu: float, relation: str, *, icc: float, pairs: bool = False
-) -> Radii:
-    """Return the radii, by public numbers.
-
-    ``C = sqrt p max(2.5, .12 (mu n)^.45)``; ``B = .25 tau mu n/(4 C)`` (where the noise of J is a
-    quarter of it), between twice the root mean square length of a sum as guessed and twice that
-    of one whose rows are all alike; never below C. In pairs sums are of two units.
-    """
-    m = max(n / max(clusters, 1.0), 1.0)
-    tau = 1.0 + icc * (m - 1.0)
-    C = clip_of(p, n, mu)
-    low, high = 2.0 * math.sqrt(p * m * tau), 2.0 * m * math.sqrt(p)
-    B = max(low, min(NOISE * tau * mu * n / (4.0 * C), high), C)
-    B *= math.sqrt(2.0) if pairs else 1.0
-    B = max(B, C)
-    made = Radii(C, B, 0.0, tau)
-    sd = float(noise_of(statistic(p, made), Gaussian(mu), relation)[0]) * B * B
-    return replace(made, noise=sd / n)
+WAITING = 1 << 18
 
 
 # -- The pass
@@ -322,7 +131,7 @@ class ClusterSums:
     singles: int = 0
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
-        labels, sums = _together([self.labels, other.labels], [self.sums, other.sums])
+        labels, sums = together([self.labels, other.labels], [self.sums, other.sums])
         alone = tuple(a + b for a, b in zip(self.alone, other.alone, strict=True))
         return ClusterSums(labels, sums, alone, self.singles + other.singles)
 
@@ -340,13 +149,31 @@ class ClusterSums:
         least power of two with ``2^s >= B/C``: entries are at most 2^20, so that products are
         exact (``exact/theory.md``, 1.5).
         """
-        coarse = max(math.ceil(math.log2(radii.bound / radii.clip)), 0)
+        coarse = coarse_of(radii)
         a = pulled(self.sums[chain], radii, coarse)
         words = Words(len(a))
         for first in range(0, a.shape[1], 8192):
             words.add(cross_product(a[:, first : first + 8192]))
         whole = words.integers() * (1 << 2 * coarse) + self.alone[chain]
         return Added(whole, (radii.clip / radii.bound / STEPS) ** 2)
+
+
+    def totals(self, chain: int, radii: Radii, frame: Frame) -> Added:
+        """Return the totals of pulled sums by stratum, flat, the radius B being 1.
+
+        Integers of at most 2^20, as in :meth:`products`: sums of 2^33 of them are exact.
+        """
+        coarse = coarse_of(radii)
+        a = pulled(self.sums[chain], radii, coarse)
+        where = frame.strata_of(self.labels)
+        out = np.array([np.bincount(where, weights=v, minlength=frame.strata) for v in a])
+        whole = out.T.astype(np.int64).astype(object) * (1 << coarse)
+        return Added(whole.ravel(), radii.clip / radii.bound / STEPS)
+
+
+def coarse_of(radii: Radii) -> int:
+    """Return s, the least power of two with ``2^s >= B/C``: pulled sums are in steps of it."""
+    return max(math.ceil(math.log2(radii.bound / radii.clip)), 0)
 
 
 def pulled(sums: npt.NDArray[np.int64], radii: Radii, coarse: int) -> Array:
@@ -360,7 +187,15 @@ def pulled(sums: npt.NDArray[np.int64], radii: Radii, coarse: int) -> Array:
     return towards_zero(S)
 
 
-def _together(
+def coded(labels: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+    """Return (labels that occur, which of them each is): a hash table, half the time of a sort."""
+    import pandas as pd
+
+    codes, found = pd.factorize(labels)
+    return np.asarray(found, dtype=np.float64), codes
+
+
+def together(
     labels: Sequence[Array], sums: Sequence[npt.NDArray[np.int64]]
 ) -> tuple[Array, npt.NDArray[np.int64]]:
     """Return sums of equal labels added up, the labels ascending."""
@@ -388,32 +223,42 @@ class ClusterPasses:
     frame : Frame
     clip : float
         C.
+    slack : float
+        Of people: what each of their parts takes of C, for rounding.
     """
 
     passes: tuple[Scorer, ...]
     design: Design
     frame: Frame
     clip: float
+    slack: float = 0.0
+    of_people: ClassVar[bool] = False
 
     def total(self, rows: Any, reading: dict[str, Any]) -> ClusterSums:
         """Return the sums by cluster. Confidential."""
         found: ClusterSums = summed(rows, self.design, self, **reading)
         return found
 
+    def split(self) -> tuple[list[int], Places]:
+        """Return (rows of a block that the scores read, those of cluster and stratum)."""
+        cluster, stratum = (self.design.place_aside(kind) for kind in ("cluster", "stratum"))
+        kept = [j for j in range(self.design.q) if j not in (cluster, stratum)]
+        return kept, (cluster, stratum)
+
+    def placed(self, block: Array, places: Places) -> tuple[Array, Array]:
+        """Return (cluster of each row, factor of its score)."""
+        of, stratum = (None if p is None else block[p] for p in places)
+        return self.frame.placed(np.zeros(block.shape[1]) if of is None else of, stratum)
+
     def over(self, blocks: Iterable[Array], _: Coins | None = None) -> ClusterSums:
         """Return the sums over blocks. Confidential."""
-        places = [self.design.place_aside(kind) for kind in ("cluster", "stratum")]
-        gone = {p for p in places if p is not None}
-        kept = [j for j in range(self.design.q) if j not in gone]
+        kept, places = self.split()
         r, k = self.passes[0].size, len(self.passes)
         words, singles = [Words(r) for _ in self.passes], 0
         labels, sums = [np.empty(0)], [np.zeros((k, r, 0), dtype=np.int64)]
         with np.errstate(all="ignore"):
             for block in blocks:
-                of, stratum = (None if p is None else block[p] for p in places)
-                mine, factor = self.frame.placed(
-                    np.zeros(block.shape[1]) if of is None else of, stratum
-                )
+                mine, factor = self.placed(block, places)
                 rows = block[kept]
                 scores = [one.laid(rows, factor, self.clip) for one in self.passes]
                 apart = mine == 0.0
@@ -421,7 +266,7 @@ class ClusterPasses:
                     singles += int(apart.sum())
                     for to, z in zip(words, scores, strict=True):
                         to.add(cross_product(z[:, apart]))
-                found, where = np.unique(mine, return_inverse=True)
+                found, where = coded(mine)
                 own = np.empty((k, r, len(found)), dtype=np.int64)
                 for i, z in enumerate(scores):
                     for j in range(r):  # integers of at most 2^20: exact
@@ -429,10 +274,10 @@ class ClusterPasses:
                 there = found > 0.0
                 labels.append(found[there])
                 sums.append(own[:, :, there])
-                if sum(map(len, labels[1:])) > _WAITING + len(labels[0]):
-                    one, all_of = _together(labels, sums)
+                if sum(map(len, labels[1:])) > WAITING + len(labels[0]):
+                    one, all_of = together(labels, sums)
                     labels, sums = [one], [all_of]
-        one, all_of = _together(labels, sums)
+        one, all_of = together(labels, sums)
         return ClusterSums(one, all_of, tuple(w.integers() for w in words), singles)
 
     def accepts(self, found: Any) -> bool:
@@ -473,6 +318,11 @@ class ClusterRelease:
     correction: float
     few: bool = False
 
+    @property
+    def noise_sd(self) -> float:
+        """Noise sd of an entry of the corrected J in svec coordinates, per row."""
+        return self.correction * self.radii.noise
+
     def noise(self, chain: int) -> float:
         """Return the noise of J over its size, by released numbers."""
         J = self.products[chain]
@@ -492,14 +342,15 @@ class ClusterRelease:
             Released meat of rows, positive: a design effect below .7 is not believed.
         """
         J = self.correction * self.products[chain]
-        J = shrunk(J, self.radii.noise, len(J))
+        J = shrunk(J, self.noise_sd, len(J))
         root, back = roots(of_rows)
         return np.asarray(root @ floored(back @ J @ back, FLOOR) @ root)
 
 
 def release_clusters(
-    plan: ClusterPlan, passes: tuple[Scorer, ...], design: Design, ask: Ask
-) -> ClusterRelease:
+    plan: ClusterPlan, passes: tuple[Scorer, ...], design: Design, ask: Ask,
+    kind: type[ClusterPasses] | None = None,
+) -> ClusterRelease:  # fmt: skip
     """Release the number of clusters, where it is not declared, and J of every chain.
 
     Parameters
@@ -508,14 +359,20 @@ def release_clusters(
         At the final fit of each chain.
     design : Design
         As the passes read it: ranges put in.
+    kind : type
+        Of the pass: of rows, or of people.
 
     Privacy
     -------
     The steps of the plan, each a query of the prover, over one reading of the rows.
     """
-    frame, r = plan.frame(passes[0].size), passes[0].size
+    kind = ClusterPasses if kind is None else kind
+    frame, r = plan.frame, passes[0].size
     clip = clip_of(r, plan.n, plan.each)
-    over = ClusterPasses(passes, plan.sample.read(design), frame, clip)
+    if plan.people != kind.of_people:
+        raise PrivacyBugError("sums by cluster of people are those of whole people, and no others")
+    slack = statistic(r, plan.radii(r)).slack * plan.radii(r).bound if plan.people else 0.0
+    over = kind(passes, plan.sample.read(design), frame, clip, slack)
     total, few = frame.survey.total, False
     if plan.count:
         found = ask("clusters", Query(Clusters(), over, ClusterSums.count))
@@ -525,17 +382,43 @@ def release_clusters(
     out = []
     for i, (label, one) in enumerate(zip(plan.chains, passes, strict=True)):
         query = Query(
-            statistic(r, own), over, _Products(i, own), unit=own.bound**2,
+            statistic(r, own, people=plan.people), over, _Products(i, own), unit=own.bound**2,
         )  # fmt: skip
-        J = ask(f"cluster scores{label}", query).values / plan.n
+        J = ask(f"cluster scores{label}", query).values
+        if plan.totals:
+            J = J - _of_means(plan, own, r, ask, over, i, label)
+        J = J / plan.n
         out.append(J if one.back is None else one.back @ J @ one.back.T)
     if total is None:  # rows are their own units
         return ClusterRelease(tuple(out), own, float(plan.n), math.inf, 1.0)
     df = frame.df if frame.df is not None else total - frame.strata
-    pairs = bool(frame.pairs)
-    return ClusterRelease(
-        tuple(out), own, total, max(df, 1.0), 1.0 if pairs else total / (total - 1.0), few
-    )
+    factor = frame.correction if frame.totals else 1.0 if frame.pairs else total / (total - 1.0)
+    return ClusterRelease(tuple(out), own, total, max(df, 1.0), factor, few)
+
+
+def _of_means(
+    plan: ClusterPlan, own: Radii, r: int, ask: Ask, over: ClusterPasses, chain: int, label: str
+) -> Array:
+    """Release totals by stratum; return ``sum_h T_h T_h'/n_h`` without what their noise adds."""
+    frame = plan.frame
+    query = Query(
+        totals_statistic(r, frame.strata, own, people=plan.people), over,
+        _Totals(chain, own, frame), unit=own.bound,
+    )  # fmt: skip
+    found = ask(f"stratum totals{label}", query)
+    return of_means(found.values.reshape(frame.strata, r), float(found.sd[0]), frame.units)
+
+
+def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
+    """Return ``sum_h (T_h T_h' - sd^2 I)/n_h`` over strata of two units or more.
+
+    A stratum of one unit keeps its mean: nothing is taken out of it.
+    """
+    many = np.asarray(units)
+    there = many > 1.0
+    means = T[there] / np.sqrt(many[there])[:, None]
+    noise = sd**2 * float(np.sum(1.0 / many[there]))
+    return np.asarray(means.T @ means - noise * np.eye(T.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -547,3 +430,15 @@ class _Products:
 
     def __call__(self, sums: ClusterSums) -> Added:
         return sums.products(self.chain, self.radii)
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """Totals by stratum of what a query lays out."""
+
+    chain: int
+    radii: Radii
+    frame: Frame
+
+    def __call__(self, sums: ClusterSums) -> Added:
+        return sums.totals(self.chain, self.radii, self.frame)

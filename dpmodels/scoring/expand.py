@@ -62,6 +62,8 @@ class Expanded:
         How many of them each unit has, at least one (a zero row where there is nothing).
     whole : (k,) bool array or None
         Units of which nothing is left out, by weight or by stopping; None: all.
+    shares : (m,) array or None
+        What part of its unit each row of scores is, where units count alike; None: rows do.
 
     Notes
     -----
@@ -73,6 +75,7 @@ class Expanded:
     information: Callable[[], Array]
     counts: Index
     whole: Mask | None = None
+    shares: Array | None = None
 
     def __repr__(self) -> str:
         return f"<{len(self.counts)} expanded units, confidential>"
@@ -245,10 +248,13 @@ class RegressionRows:
         Where the pass looks from.
     demean : bool
         w and the residual less their means over the unit's own rows (fixed effects).
+    equal : bool
+        Units count alike: each of its T rows that are there as 1/T.
     """
 
     centre: Centre
     demean: bool = False
+    equal: bool = False
 
     @functools.cached_property
     def _affine(self) -> tuple[Array, Array | None]:
@@ -262,17 +268,26 @@ class RegressionRows:
             image += shift
         z, psi, omega, _, there = seen_rows(self.centre, image, block.rows)
         z = z[: len(self.centre.theta)]
+        present = np.ones(z.shape[1])
+        if not isinstance(there, slice):
+            present = there.astype(float)
         if self.demean:
-            present = np.ones(z.shape[1])
-            if not isinstance(there, slice):
-                present = there.astype(float)
             z = (z - own_mean(z, present, block.counts)) * present
             psi = (psi - own_mean(psi, present, block.counts)) * present
 
-        def information() -> Array:
-            return z if omega is None else z * np.sqrt(np.maximum(omega, 0.0))
+        part = None
+        if self.equal:
+            many = np.maximum(own_sum(present, block.counts), 1.0)
+            part = np.repeat(1.0 / many, block.counts)
 
-        return Expanded(z * psi, block.counts, information, block.counts)
+        def information() -> Array:
+            weight = omega
+            if part is not None:
+                weight = part if omega is None else part * omega
+            return z if weight is None else z * np.sqrt(np.maximum(weight, 0.0))
+
+        score = z * psi if part is None else z * psi * part
+        return Expanded(score, block.counts, information, block.counts, shares=part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +304,8 @@ class Regression(Likelihood):
         Released distribution of the response.
     demean : bool
         With an effect of each unit: its own means are taken off.
+    equal : bool
+        Units count alike, not rows.
     """
 
     score: Score
@@ -297,6 +314,7 @@ class Regression(Likelihood):
     weights: int | None = None
     values: Values | None = None
     demean: bool = False
+    equal: bool = False
 
     @property
     def linear(self) -> bool:
@@ -320,7 +338,7 @@ class Regression(Likelihood):
             c.unit, c.W0, state.theta, state.W, state.phi, self.score.evaluate(state, k),
             self.score.of_residual, self.offset, self.weights,
         )  # fmt: skip
-        return RegressionRows(centre, self.demean)
+        return RegressionRows(centre, self.demean, self.equal)
 
     def learnt(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with the scale that a pass taught."""

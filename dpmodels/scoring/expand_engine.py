@@ -40,6 +40,7 @@ from dpmodels.scoring.state import Information, State, floored, kept_apart, root
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
+    from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.coordinates import Coordinates
 
 __all__ = [
@@ -194,6 +195,15 @@ class UnitRelease:
     spreads: tuple[Spread, ...]
     chains: tuple[UnitChain, ...]
     statistics: dict[str, float] = field(default_factory=dict)
+    clusters: ClusterRelease | None = None
+    turns: tuple[Array, ...] = ()
+
+    def meat(self, chain: int, of_people: Array) -> Array:
+        """Return J by cluster, in the coordinates of the meat of people, which it is given."""
+        assert self.clusters is not None
+        turn, back = self.turns[chain], np.linalg.inv(self.turns[chain])
+        found = self.clusters.meat(chain, turn @ of_people @ turn.T)
+        return np.asarray(back @ found @ back.T)
 
 
 def label(k: int, name: str) -> str:

@@ -5,6 +5,7 @@ The mirror of :mod:`dpmodels.scoring.fitting` for the engine of expansions.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,9 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
 from dpmodels.release import Estimate, Release
+from dpmodels.scoring.cluster_people import PeopleByCluster, PersonScores
+from dpmodels.scoring.cluster_rules import ClusterPlan
+from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.deviance import SHARE, STEP
 from dpmodels.scoring.engine import ask_statistics
@@ -49,7 +53,7 @@ from dpmodels.scoring.intervals import Inference, infer
 from dpmodels.scoring.rules import Guide, guide_share, noise_ratio
 from dpmodels.scoring.score import Beginning, Score
 from dpmodels.scoring.state import State, roots
-from dpmodels.scoring.words import EMPTY, SEEN, fit_notes, no_ranges_note
+from dpmodels.scoring.words import EMPTY, SEEN, cluster_notes, fit_notes, no_ranges_note
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -71,10 +75,13 @@ class RowModel:
     score : Score
     demean : bool
         With an effect of each unit.
+    equal : bool
+        Units count alike, not rows.
     """
 
     score: Score
     demean: bool = False
+    equal: bool = False
 
     @property
     def linear(self) -> bool:
@@ -108,7 +115,7 @@ class RowModel:
         )  # fmt: skip
         model = Regression(
             score, coordinates, design.place_aside("offset"), design.place_aside("weights"),
-            values, self.demean,
+            values, self.demean, self.equal,
         )  # fmt: skip
         state = score.begin(at)
         # a public fit of the caller's own (0 where there is none)
@@ -180,6 +187,8 @@ class UnitDetail:
         What is released after the passes.
     model : object
         What a room wants to find again in its estimate.
+    clusters : ClusterPlan or None
+        The pass by cluster, after the others.
     """
 
     models: tuple[tuple[UnitModel, str], ...]
@@ -194,6 +203,7 @@ class UnitDetail:
     dimension: Callable[[int], int]
     closing: Closing | None = None
     model: Any = None
+    clusters: ClusterPlan | None = None
 
     def scoring(self, rank: int, relation: str, design: Design) -> UnitPlan:
         """Return the plan of the steps for a design of this rank."""
@@ -264,10 +274,14 @@ def plan_units(
     mu = part.mu * math.sqrt(share)
     rules = _rules(request, rules or (LINEAR_UNITS if linear else NONLINEAR_UNITS))
     p = dimension(design.p)
+    clusters, whole, by_cluster = _clusters(request, models, mu, rows, p), share, 0.0
+    if clusters is not None:
+        by_cluster = clusters.share * share
+        mu, share = mu * math.sqrt(1.0 - clusters.share), share - by_cluster
     guide = Guide(guide_share(noise_ratio(mu, p, rows)))
     detail = UnitDetail(
         models, mu, design, rules, rows, guide, coordinates, raw, request.unit is not None,
-        dimension, closing, model,
+        dimension, closing, model, clusters,
     )  # fmt: skip
     # a design whose ranges are to be bought is planned as if it had them
     scoring = detail.scoring(design.p, request.relation, _as_ranged(design))
@@ -277,21 +291,47 @@ def plan_units(
     left = share - math.fsum(closes.values())
     return Plan.of(
         request, design, n,
-        [*part.steps, *(replace(s, share=(s.share or 0.0) * share) for s in unit_steps(scoring))],
+        [
+            *part.steps,
+            *(replace(s, share=(s.share or 0.0) * share) for s in unit_steps(scoring)),
+            *(
+                replace(s, share=(s.share or 0.0) * whole)
+                for s in (() if clusters is None else clusters.steps)
+            ),
+        ],
         shares={
             **part.printed,
             **{name: one * left for name, one in zip(rules.names(), rules.values(), strict=True)},
             **closes,
+            **({} if clusters is None else {"clusters": by_cluster}),
         },
-        scales={"noise of the information": rho},
+        scales={
+            "noise of the information": rho, **({} if clusters is None else clusters.printed(p)),
+        },
         expected_se={},
         purchase=part.purchase,
         detail=detail,
-        advice=_advice(rho, scoring.left, rows, p, scoring),
+        advice=(
+            *_advice(rho, scoring.left, rows, p, scoring),
+            *(() if clusters is None else clusters.advice(p)),
+        ),
         forecast=_forecast(rho),
         passes=(2 * len(scoring.passes) + 1) * len(models) + len(scoring.prelude())
-        + bool(scoring.asked) + (part.purchase is not None) + len(closes),
+        + bool(scoring.asked) + (part.purchase is not None) + len(closes)
+        + (clusters is not None),
     )  # fmt: skip
+
+
+def _clusters(
+    request: Request, models: tuple[tuple[UnitModel, str], ...], mu: float, n: int, p: int
+) -> ClusterPlan | None:
+    """Return the pass by cluster of a call that has clusters or rates; None: there is none."""
+    sample = request.sample
+    if sample is None or not sample.needed:
+        return None
+    labels = [f" ({name})" if name else "" for _, name in models]
+    people = request.unit is not None
+    return ClusterPlan.of(sample, mu, n, request.relation, labels, p, people=people)
 
 
 def _as_ranged(design: Design) -> Design:
@@ -358,6 +398,8 @@ def release_units_fit(plan: Plan[UnitDetail], ask: Ask) -> Release:
     found = release_units(scoring, coordinates, read, ask, fixed=detail.own is not None)
     if detail.closing is not None:
         found = replace(found, statistics=detail.closing.conclude(found, scoring, read, ask))
+    if detail.clusters is not None:
+        found = _ask_by_cluster(detail, detail.clusters, found, read, ask)
     values: dict[str, Any] = {}
     for chain, (_, name) in zip(found.chains, detail.models, strict=True):
         end = f" ({name})" if name else ""
@@ -370,6 +412,23 @@ def release_units_fit(plan: Plan[UnitDetail], ask: Ask) -> Release:
             f"lengths{end}": chain.lengths[-1].counts,
         }  # fmt: skip
     return Release(values, plan.guarantee, design, detail=found)
+
+
+def _ask_by_cluster(
+    detail: UnitDetail, plan: ClusterPlan, found: UnitRelease, read: Design, ask: Ask
+) -> UnitRelease:
+    """Release the products of people's scores by cluster, at the final fit of every model.
+
+    Scores are looked at where those of people are round, by the released meat.
+    """
+    turns, passes = [], []
+    for chain in found.chains:
+        turn = roots(infer_units(chain, detail.rows).meat)[1]
+        local = chain.expansion.at(chain.last.state, len(chain.plans))
+        turns.append(turn)
+        passes.append(PersonScores(local, turn))
+    clusters = release_clusters(plan, tuple(passes), read, ask, PeopleByCluster)
+    return replace(found, clusters=clusters, turns=tuple(turns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,8 +463,16 @@ class UnitPart:
         return None
 
 
-def infer_units(chain: UnitChain, N: int) -> Inference:
-    """Return the inference of the last pass of a model."""
+def infer_units(
+    chain: UnitChain, N: int, by_cluster: Callable[[Array], Array] | None = None
+) -> Inference:
+    """Return the inference of the last pass of a model.
+
+    Parameters
+    ----------
+    by_cluster : function or None
+        Of the meat of people: that of clusters.
+    """
     plan, lengths = chain.plans[-1], chain.lengths[-1]
     tail = Tail()
     if not chain.expansion.stops:
@@ -415,6 +482,7 @@ def infer_units(chain: UnitChain, N: int) -> Inference:
     return infer(
         chain.released[-1], plan, chain.before, chain.last, chain.expansion,
         free=N / max(N - r, 1.0), tail=tail, turn=chain.turn,
+        by_cluster=by_cluster,
     )  # fmt: skip
 
 
@@ -452,21 +520,29 @@ def estimate_units(
     coordinates = found.coordinates
     gone = ~coordinates.identified if lost is None else lost
     parts = []
-    for chain in found.chains:
+    clusters = found.clusters
+    for i, chain in enumerate(found.chains):
         A, a = coordinates.back() if back is None else back(found, chain)
+        own_meat = None if clusters is None else functools.partial(found.meat, i)
+        inference = infer_units(chain, detail.rows, own_meat)
+        if clusters is not None and not clusters.determined(i):
+            inference = replace(inference, sampling=np.full_like(inference.sampling, math.nan))
         parts.append(
             UnitPart(
-                chain, infer_units(chain, detail.rows), A @ chain.last.state.theta + a,
+                chain, inference, A @ chain.last.state.theta + a,
                 A @ chain.before.W.T, float(coordinates.unit.scale[-1]),
             )
         )
-    sampling, privacy = _covariances(parts, detail.rows, gone, common)
+    sampling, privacy = _covariances(
+        parts, detail.rows, gone, common, by_cluster=clusters is not None
+    )
     all_gone = np.tile(gone, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[all_gone] = math.nan
     few = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~all_gone
     open_ = np.concatenate([_undetermined(p) for p in parts]) & ~all_gone
     notes = fit_notes(plan, tuple(every), bias, few & ~open_, open_, all_gone)
+    notes += cluster_notes(plan, clusters, len(parts))
     notes += [*_void(plan, parts[0]), *more]
     reported: dict[str, float] = {}
     for label, part in zip(labels, parts, strict=True):
@@ -486,6 +562,7 @@ def estimate_units(
         bias_bound=BiasBound(tuple((p.T, p.inference.allowance) for p in parts)),
         untested=open_ if open_.any() else None,
         stats=reported,
+        use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
         notes=tuple(notes),
         arrays={"information": found.chains[0].released[-1].information},
     )
@@ -509,7 +586,7 @@ def released_noise(part: UnitPart) -> float:
 
 def _covariances(
     parts: list[UnitPart], N: int, gone: npt.NDArray[np.bool_],
-    common: Callable[[int, int], float] | None,
+    common: Callable[[int, int], float] | None, *, by_cluster: bool = False,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return the two covariances of all coefficients; noise of models is independent."""
     p, k = len(gone), len(parts)
@@ -521,7 +598,11 @@ def _covariances(
         for j, other in enumerate(parts[:i]):
             if common is None:
                 continue
-            block = common(i, j) / N * _half(one) @ _half(other).T
+            if by_cluster:
+                left, right = (x.T @ roots(x.inference.sampling)[0] for x in (one, other))
+                block = common(i, j) * left @ right.T
+            else:
+                block = common(i, j) / N * _half(one) @ _half(other).T
             there = slice(j * p, (j + 1) * p)
             sampling[at, there], sampling[there, at] = block, block.T
     every = np.tile(gone, k)

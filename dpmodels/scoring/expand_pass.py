@@ -201,6 +201,8 @@ class UnitsJob:
                 score += self._scores(own, size).astype(object)
                 if plan.mu_scale:
                     square = (of_rows * GRAIN) ** 2 / plan.scale_cut
+                    if found.shares is not None:  # a row's own square, by what part it is
+                        square = square / found.shares
                     part = own_sum(end_of_numbers(square, low=0.0), found.scores)
                     scale += int(np.minimum(part, STEPS).sum())
                 if plan.meat:

@@ -19,7 +19,8 @@ from dpmodels.planning import Plan
 from dpmodels.planning.plan import enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
 from dpmodels.release import Release
-from dpmodels.scoring.clusters import ClusterPlan, Scored, release_clusters
+from dpmodels.scoring.cluster_rules import ClusterPlan
+from dpmodels.scoring.clusters import Scored, release_clusters
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.deviance import SHARE, STEP
 from dpmodels.scoring.engine import (
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
-    from dpmodels.scoring.clusters import SampleDesign
+    from dpmodels.scoring.cluster_rules import SampleDesign
     from dpmodels.scoring.rules import Rules
 
 __all__ = [
@@ -220,7 +221,8 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
     """
     _check_people(request, model)
     if request.unit is not None:
-        models = tuple((RowModel(chain.score), chain.label) for chain in model.chains)
+        equal = request.options.get("person_weights") == "equal"
+        models = tuple((RowModel(chain.score, equal=equal), chain.label) for chain in model.chains)
         few = model.rules in (LINEAR, BOUNDED)
         return plan_units(
             request, design, n, models, linear=few, raw=model.raw, coordinates=model.coordinates,
@@ -323,7 +325,7 @@ def _clusters(
     if not model.meat:
         raise RequestError("vcov='iid' takes rows for unrelated, and those of a cluster are not")
     labels = [f" ({chain.label})" if chain.label else "" for chain in model.chains]
-    return ClusterPlan.of(sample, mu, n, request.relation, labels)
+    return ClusterPlan.of(sample, mu, n, request.relation, labels, design.p)
 
 
 def _check_people(request: Request, model: Model) -> None:

@@ -17,13 +17,12 @@ from dpmodels.release import Estimate
 from dpmodels.scoring.expand_fit import UnitDetail, estimate_units
 from dpmodels.scoring.intervals import Inference, infer
 from dpmodels.scoring.state import State, roots
-from dpmodels.scoring.words import SEEN, empty_rows, fit_notes, no_ranges_note
+from dpmodels.scoring.words import SEEN, cluster_notes, empty_rows, fit_notes, no_ranges_note
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.release import Release
-    from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.engine import ChainRelease, ScoringPlan, ScoringRelease
     from dpmodels.scoring.fitting import ScoredDetail
 
@@ -112,7 +111,7 @@ def estimate_fit(
     few = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~every
     open_ = np.concatenate([p.inference.undetermined(p.T) for p in parts]) & ~every
     notes = fit_notes(plan, tuple(names), bias, few & ~open_, open_, every)
-    notes += _of_clusters(plan, clusters, parts)
+    notes += cluster_notes(plan, clusters, len(parts))
     notes += _void_rows(plan, design, parts[0])
     reported: dict[str, float] = {}
     for chain, part in zip(scoring.chains, parts, strict=True):
@@ -192,31 +191,3 @@ def _void_rows(plan: Plan[Any], design: Design, part: Part) -> list[str]:
     lost = min(1.0 - float(np.sum(bins)) / last.rows, 1.0)
     sd = last.noise.count * math.sqrt(len(bins)) / last.rows
     return empty_rows(lost, sd, design, shortened=False)
-
-
-def _of_clusters(
-    plan: Plan[Any], found: ClusterRelease | None, parts: list[Part]
-) -> list[str]:
-    """Say what the errors by cluster rest on, and that a row is protected."""
-    if found is None:
-        return []
-    survey = plan.request.sample.frame.survey
-    which = "declared" if not plan.detail.clusters.count else "bought, with noise"
-    out = [
-        f"{found.clusters:.0f} clusters ({which}), t with {found.df:.0f} degrees of freedom. The "
-        f"guarantee protects one row, not one {survey.psu} with all its rows."
-    ] if survey.psu is not None else []  # fmt: skip
-    lost = [i for i in range(len(parts)) if not found.determined(i)]
-    if found.few:
-        out.append(
-            "The number of clusters was bought and is too small to be told from its noise, so no "
-            "errors are given: declare it, psus=<number>."
-        )
-    elif lost:
-        out.append(
-            f"The design variance is not determined at this budget (its noise is "
-            f"{found.noise(lost[0]):.2g} of its size, above 1), so no errors are given: fewer "
-            "coefficients, more rows or a larger eps; without its clusters a call gives errors, "
-            "which are too small."
-        )
-    return out

@@ -15,8 +15,9 @@ from dpmodels.release import Estimate
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
+    from dpmodels.scoring.clusters import ClusterRelease
 
-__all__ = ["EMPTY", "SEEN", "empty_rows", "fit_notes", "no_ranges_note"]
+__all__ = ["EMPTY", "SEEN", "cluster_notes", "empty_rows", "fit_notes", "no_ranges_note"]
 
 
 #: So many bounds of a bias are printed under a summary.
@@ -67,8 +68,13 @@ def _errors(plan: Plan[Any]) -> str:
             " Covariances between quantiles are those of unrelated rows: errors of differences "
             "between quantiles come out too large."
         )
+        clusters = getattr(plan.detail, "clusters", None)
+        psu = None if clusters is None else clusters.frame.survey.psu
+        whose = f"person ({person.column})" if psu is None else f"cluster ({psu})"
+        counts = plan.request.options.get("person_weights") == "equal"
         return (
-            f"Errors allow unequal variances, and rows of one person ({person.column}) that go "
+            ("Each person counts once, whatever the number of rows. " if counts else "")
+            + f"Errors allow unequal variances, and rows of one {whose} that go "
             "together in any way (cluster-robust)."
             + (between if len(plan.detail.models) > 1 else "")
         )
@@ -128,3 +134,33 @@ def fit_notes(
             "combination of others). Drop a term."
         )
     return notes
+
+
+def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) -> list[str]:
+    """Say what the errors by cluster rest on, and who is protected: a row, or a person."""
+    if found is None:
+        return []
+    survey = plan.request.sample.frame.survey
+    which = "declared" if not plan.detail.clusters.count else "bought, with noise"
+    frame = plan.detail.clusters.frame
+    centred = f"; {plan.detail.clusters.centring}" if frame.strata > 1 or frame.pairs else ""
+    who = "row" if plan.request.unit is None else "person"
+    out = [
+        f"{found.clusters:.0f} clusters ({which}), t with {found.df:.0f} degrees of "
+        f"freedom{centred}. The guarantee protects one {who}, not one {survey.psu} with all its "
+        "rows."
+    ] if survey.psu is not None else []  # fmt: skip
+    lost = [i for i in range(chains) if not found.determined(i)]
+    if found.few:
+        out.append(
+            "The number of clusters was bought and is too small to be told from its noise, so no "
+            "errors are given: declare it, psus=<number>."
+        )
+    elif lost:
+        out.append(
+            f"The design variance is not determined at this budget (its noise is "
+            f"{found.noise(lost[0]):.2g} of its size, above 1), so no errors are given: fewer "
+            "coefficients, more rows or a larger eps; without its clusters a call gives errors, "
+            "which are too small."
+        )
+    return out

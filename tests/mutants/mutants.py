@@ -1415,16 +1415,30 @@ MUTANTS = (*MUTANTS, *_OF_QUERIES, *_OF_SURVIVAL)
 #: Designs: clusters, weights, labels.
 CLUSTERS = ("tests/privacy/test_clusters.py",)
 WEIGHTED = ("tests/unit/models/table/test_weighted.py",)
-_S = "dpmodels/scoring/clusters.py"
+OF_PEOPLE = ("tests/privacy/test_clusters_of_people.py",)
+_C = "dpmodels/scoring/clusters.py"
+_CP = "dpmodels/scoring/cluster_people.py"
 _OF_DESIGNS = tuple(
     Mutant(file, old, new, tests)
     for file, old, new, tests in (
         (_X + "prove.py", 'moves = 2.0 if relation == "replace" else 1.0', "moves = 1.0", CLUSTERS),
         (_X + "prove.py", "cluster_move(1.0, s.clip + s.slack, s.dim)", "cluster_move(1.0, 0.5 * s.clip, s.dim)", CLUSTERS),
         (_X + "prove.py", '(4.0 if relation == "replace" else 2.0) * s.clip', "2.0 * cluster_move(1.0, s.clip, s.dim)", CLUSTERS),
+        (_X + "prove.py", "return sums * (s.clip if s.several else s.clip + s.slack)", "return s.clip", CLUSTERS),
+        (_CP, "whole = np.add.reduceat(size, starts)", "whole = np.maximum.reduceat(size, starts)", OF_PEOPLE),
+        (_CP, "room = np.maximum(clip - many * slack, 0.0) * _SAFE", "room = np.full(len(many), clip)", OF_PEOPLE),
+        (_CP, "order = np.lexsort((label, person))", "order = np.argsort(person, kind='stable')", OF_PEOPLE),
+        ("dpmodels/scoring/cluster_rules.py", "clip=radii.clip / radii.bound, several=people)", "clip=radii.clip / radii.bound)", OF_PEOPLE),
+        ("dpmodels/survey.py", "return rates * np.sqrt(self._bessel() / self.correction) if self.totals else rates", "return rates * np.sqrt(self._bessel()) if self.totals else rates", CLUSTERS),
+        ("dpmodels/survey.py", "own = own * 2.0**self._bits + at", "own = own * 2.0**self._bits", CLUSTERS),
+        (_C, "there = many > 1.0", "there = many > 0.0", CLUSTERS),
+        (_C, "noise = sd**2 * float(", "noise = 0.0 * float(", CLUSTERS),
+        (_C, "slack = statistic(r, plan.radii(r)).slack", "slack = 0.0", OF_PEOPLE),
+        (_M + "table/quantile_weighted.py", "(leaf <= self.at[i]) - q, 0.0)", "(leaf < self.at[i]) - q, 0.0)", ("tests/unit/test_survey.py",)),
+        (_M + "table/cells_by_design.py", "z[at] = mine - middle", "z[at] = mine", ("tests/unit/test_survey.py",)),
         (_X + "prove.py", "return C * (2.0 * B - C)", "return min(C * (2.0 * B - C), B * B / 2.0)", CLUSTERS),
-        (_S, "np.divide(most, length, out=factor, where=length > most)", "pass", CLUSTERS),
-        (_S, "B = max(B, C)\n", "B = C / 2.0\n", CLUSTERS),
+        (_C, "np.divide(most, length, out=factor, where=length > most)", "pass", CLUSTERS),
+        ("dpmodels/scoring/cluster_rules.py", "B = max(B, C)\n", "B = C / 2.0\n", CLUSTERS),
         ("dpmodels/survey.py", "label = np.where(inside, label, 0.0)", "label = np.sort(np.where(inside, label, 0.0))", CLUSTERS),
         ("dpmodels/models/weighted.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / np.nanmean(np.abs(weight))", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
         ("dpmodels/models/weighted.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / top", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),

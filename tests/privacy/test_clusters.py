@@ -19,10 +19,11 @@ from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.exact import prove
 from dpmodels.exact.prove import cluster_move, reach
 from dpmodels.exact.sets import Ball
-from dpmodels.exact.statistics import ClusterGram, Clusters
+from dpmodels.exact.statistics import ClusterGram, Clusters, ClusterTotals
 from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.scoring import clusters
-from dpmodels.scoring.clusters import ClusterPasses, ClusterPlan, pulled, radii
+from dpmodels.scoring import cluster_rules, clusters
+from dpmodels.scoring.cluster_rules import ClusterPlan, radii
+from dpmodels.scoring.clusters import ClusterPasses, pulled
 from dpmodels.survey import Frame, Survey
 
 SCHEMA = dp.Schema(
@@ -48,6 +49,18 @@ DESIGNS = {
         strata="h", psu="p", psus={"n": 9, "s": 12})}),
     "rao-scott": ("dp_test", "~ h * k", {"design": dp.Survey(weights="w", psu="v", psus=25)}),
     "rao-scott, units bought": ("dp_test", "~ h * k", {"design": dp.Survey(psu="v")}),
+    "totals": ("dp_ols", "y ~ a", {"n": 60, "eps": 1e5, "design": dp.Survey(
+        weights="w", strata="h", psu="v", psus={"n": 12, "s": 13})}),
+    "totals of means": ("dp_mean", "a ~ 1", {"n": 60, "eps": 1e5, "design": dp.Survey(
+        strata="h", psu="v", psus={"n": 1, "s": 24}, fpc={"n": 40, "s": 90})}),
+    "table": ("dp_table", "y ~ h", {"design": dp.Survey(weights="w", psu="v", psus=25)}),
+    "crosstab, units bought": ("dp_table", "~ h * k", {"design": dp.Survey(psu="v")}),
+    "table in pairs": ("dp_table", "~ k", {"design": dp.Survey(
+        weights="w", strata="h", psu="p", psus={"n": 9, "s": 12})}),
+    "quantiles": ("dp_quantile", "y", {"q": [0.25, 0.9], "design": dp.Survey(
+        weights="w", psu="v", psus=25)}),
+    "quantiles in strata": ("dp_quantile", "y", {"design": dp.Survey(
+        strata="h", psu="v", psus={"n": 12, "s": 13})}),
     "rates": ("dp_ols", "y ~ a", {"design": dp.Survey(
         strata="h", weights="w", fpc={"n": 0.5, "s": 0.1})}),
 }  # fmt: skip
@@ -55,9 +68,10 @@ DESIGNS = {
 
 def plan_of(name, n=24, eps=40.0):
     verb, formula, options = DESIGNS[name]
+    call = {"n": n, "eps": eps, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPModelsWarning)
-        return dp.plan(formula, SCHEMA, n=n, eps=eps, delta=1e-4, verb=verb, **options)
+        return dp.plan(formula, SCHEMA, delta=1e-4, verb=verb, **call)
 
 
 #: What a row may hold: ends of ranges, far beyond them, nothing.
@@ -86,7 +100,7 @@ def table(rows):
 def moved(name, tables=6, others=24, eps=40.0):
     """What one row moves in every step, over the bound that the stage hands over: the worst."""
     plan, rng = plan_of(name, eps=eps), np.random.default_rng(2)
-    n = 24 if plan.n is not None else 23
+    n = plan.n or 23
     worst = {}
     for i in range(tables):
         base = [good_row(rng) for _ in range(n - (plan.n is not None))]
@@ -115,14 +129,14 @@ def test_closed_forms():
         assert cluster_move(B, C * (1 + 1e-9), 2) == pytest.approx(cluster_move(B, C, 2), rel=1e-7)
 
 
-def climbed(B, C, p, seed, move, steps=4000):
+def climbed(B, C, p, seed, move, steps=1500):
     """A lower bound of the largest ``move(a, b)`` by hill climbing."""
     rng, best = np.random.default_rng(seed), 0.0
     a, b = rng.normal(size=p), rng.normal(size=p)
 
     def inside(a, b):
         a = a * min(1.0, B / max(np.linalg.norm(a), 1e-300))
-        for _ in range(30):
+        for _ in range(12):
             b = b * min(1.0, B / max(np.linalg.norm(b), 1e-300))
             gap = b - a
             b = a + gap * min(1.0, C / max(np.linalg.norm(gap), 1e-300))
@@ -183,7 +197,7 @@ def test_pulled_sums_are_no_farther_apart_than_rows(seed=4):
     rng = np.random.default_rng(seed)
     for p in (1, 2, 7):
         for ratio in (1.0, 1.3, 6.0, 300.0):
-            own = clusters.Radii(1.0, ratio, 0.0, 1.0)
+            own = cluster_rules.Radii(1.0, ratio, 0.0, 1.0)
             coarse = max(math.ceil(math.log2(ratio)), 0)
             S = (rng.normal(size=(p, 400)) * 10.0 ** rng.uniform(2, 12, 400)).astype(np.int64)
             s = rng.normal(size=(p, 400))
@@ -200,10 +214,11 @@ def test_pulled_sums_are_no_farther_apart_than_rows(seed=4):
 @pytest.mark.parametrize("name", DESIGNS)
 def test_no_step_of_the_stage_moves_farther_than_its_noise_is_made_for(name):
     worst = moved(name)
-    of_clusters = {k: v for k, v in worst.items() if k.startswith("cluster")}
+    of_clusters = {k: v for k, v in worst.items() if k.startswith(("cluster", "stratum"))}
     assert of_clusters
     assert max(worst.values()) <= 1.0 + 1e-9, worst
-    assert max(of_clusters.values()) > 0.1, of_clusters  # a neighbour that tries
+    assert min(of_clusters.values()) > 0.1, of_clusters  # neighbours that try
+    assert ("stratum totals" in worst) == name.startswith("totals")
 
 
 def test_the_stage_of_one_row_a_cluster_and_of_one_cluster_is_tight():
@@ -225,8 +240,61 @@ def test_the_stage_of_one_row_a_cluster_and_of_one_cluster_is_tight():
     )  # row: -C in the second -> +C in the first
     a, b = (float(x.products(0, own).values[0, 0]) for x in (before, after))
     step = before.products(0, own).step
-    bound = reach(clusters.statistic(1, own), "replace", "l2")
+    bound = reach(cluster_rules.statistic(1, own), "replace", "l2")
     assert 0.99 < (b - a) * step / bound <= 1.0
+
+
+def test_totals_of_a_row_that_leaves_and_of_one_that_enters_are_tight():
+    """-C in one cluster of a stratum becomes +C in another: 2C; in two strata sqrt 2 C."""
+    own = cluster_rules.Radii(1.0, 3.0, 0.0, 1.0)
+    none, C = (np.zeros((1, 1), dtype=object),), 2**20
+    frame = Frame(Survey(strata="h", psu="v", psus={"n": 9, "s": 9}), ("n", "s"), totals=True)
+    bound = reach(cluster_rules.totals_statistic(1, 2, own), "replace", "l2")
+    assert bound == pytest.approx(2.0 / 3.0, rel=1e-4)
+    for labels, largest in (([2.0, 4.0], 2.0), ([2.0, 3.0], math.sqrt(2.0))):
+        assert frame.strata_of(np.array(labels)).tolist() == [0, int(labels[1]) % 2]
+        before, after = (
+            clusters.ClusterSums(np.array(labels), np.array([[pair]], dtype=np.int64), none)
+            .totals(0, own, frame)
+            for pair in ([-C, C], [0, 2 * C])
+        )  # a row of -C leaves the first, one of C enters the second
+        moved = float(np.linalg.norm((after.values - before.values).astype(float))) * before.step
+        assert moved * 3.0 == pytest.approx(largest, rel=1e-5)
+        assert moved <= bound
+
+
+def test_stratum_means_come_out_as_by_the_formula():
+    """n_h/(n_h - 1) (sum SS' - T T'/n_h), strata of 1, 3 and 4 units, by the production sums."""
+    rng = np.random.default_rng(5)
+    units = {"a": 1, "b": 3, "c": 4}
+    frame = Frame(Survey(strata="h", psu="v", psus=units), tuple(units), totals=True)
+    stratum = np.repeat([1.0, 2.0, 3.0], [1, 3, 4])
+    S = rng.normal(size=(8, 2)) + stratum[:, None]
+    labels, factor = frame.placed(np.arange(1.0, 9.0), stratum)
+    order = np.argsort(labels)
+    own = cluster_rules.Radii(1.0, 50.0, 0.0, 1.0)
+    laid = np.round((S * factor[:, None])[order].T * 2.0**20).astype(np.int64)
+    sums = clusters.ClusterSums(labels[order], laid[None], (np.zeros((2, 2), dtype=object),))
+    J, T = sums.products(0, own), sums.totals(0, own, frame)
+    J = J.values.astype(float) * J.step * own.bound**2
+    T = (T.values.astype(float) * T.step * own.bound).reshape(3, 2)
+    found = frame.correction * (J - clusters.of_means(T, 0.0, frame.units))
+    right = np.outer(S[0], S[0])
+    for h, n in ((2.0, 3), (3.0, 4)):
+        d = S[stratum == h] - S[stratum == h].mean(axis=0)
+        right = right + n / (n - 1) * d.T @ d
+    assert found == pytest.approx(right, rel=1e-3)
+
+
+def test_the_noise_of_totals_is_taken_off():
+    """10 000 draws about fixed totals: their mean is off by at most 5 of its errors (6e-7)."""
+    rng = np.random.default_rng(7)
+    T, units, sd = np.array([[3.0, 1.0], [2.0, -4.0], [9.0, 9.0]]), (2.0, 5.0, 1.0), 2.0
+    drawn = np.array([
+        clusters.of_means(T + sd * rng.normal(size=T.shape), sd, units) for _ in range(10_000)
+    ])  # fmt: skip
+    off = (drawn.mean(axis=0) - clusters.of_means(T, 0.0, units)) / drawn.std(axis=0) * 100.0
+    assert np.abs(off).max() < 5.0
 
 
 def sums_of(plan, rows, chain=0):
@@ -317,6 +385,31 @@ def test_people_under_the_bound_of_rows_are_seen(monkeypatch):
     assert reach_ratio(s, "replace", "l2") > 1.0
 
 
+def test_totals_at_half_their_price_are_seen(monkeypatch):
+    for s in (ClusterTotals(2, 3, 0.2), ClusterTotals(1, 2, 1.0, several=True)):
+        assert 0.99 < reach_ratio(s, "replace", "l2") <= 1.0
+        assert 0.99 < reach_ratio(s, "add-remove", "l2") <= 1.0
+    monkeypatch.setitem(prove._REACHES, ClusterTotals, lambda s, *_: s.clip)  # 2C -> C
+    assert reach_ratio(ClusterTotals(2, 3, 0.2), "replace", "l2") > 1.9
+
+
+def test_centring_by_the_means_of_the_sums_themselves_is_seen():
+    """Without its price: J about exact stratum means moves by up to g(2B, C) a cluster, not g.
+
+    Two clusters of a stratum; a row takes one sum from B to B - C, the other is at -B.
+    """
+    B, C = 5.0, 1.0
+
+    def centred(a, b):
+        m = (a + b) / 2.0
+        return 2.0 * ((a - m) ** 2 + (b - m) ** 2)
+
+    moved = centred(B, -B) - centred(B - C, -B)
+    assert moved == pytest.approx(19.0)
+    assert cluster_move(2 * B, C, 2) == pytest.approx(19.0)
+    assert moved > 2 * cluster_move(B, C, 2)
+
+
 def test_counts_at_half_their_price_are_seen(monkeypatch):
     assert 0.55 < reach_ratio(Clusters(), "replace", "l2") <= 1.0
     monkeypatch.setitem(prove._REACHES, Clusters, lambda *_: 0.5)
@@ -330,7 +423,7 @@ def test_a_ball_that_is_not_there_is_seen(monkeypatch):
 
     monkeypatch.setattr(clusters, "pulled", whole)
     rng = np.random.default_rng(1)
-    own = clusters.Radii(1.0, 2.0, 0.0, 1.0)
+    own = cluster_rules.Radii(1.0, 2.0, 0.0, 1.0)
     S = (rng.normal(size=(2, 50)) * 2.0**24).astype(np.int64)
     s = np.array([[2**20], [0]])
     none = (np.zeros((2, 2), dtype=object),)
@@ -339,7 +432,7 @@ def test_a_ball_that_is_not_there_is_seen(monkeypatch):
         for x in (S, np.where(np.arange(50) == 3, S + s, S))
     )
     gap = np.asarray(a.values - b.values, dtype=float) * a.step
-    assert np.linalg.norm(gap) > reach(clusters.statistic(2, own), "replace", "l2")
+    assert np.linalg.norm(gap) > reach(cluster_rules.statistic(2, own), "replace", "l2")
 
 
 def test_half_the_noise_is_seen_by_the_audit(monkeypatch):
@@ -412,7 +505,7 @@ def test_radii_keep_b_above_c_and_follow_public_numbers():
         own = radii(p, int(n), G, mu, "replace", icc=0.15)
         assert own.bound >= own.clip
         assert own.noise > 0.0
-    plan = ClusterPlan.of(plan_of("clusters").detail.clusters.sample, 0.2, 1000, "replace", [""])
+    plan = ClusterPlan.of(plan_of("clusters").detail.clusters.sample, 0.2, 1000, "replace", [""], 2)
     assert plan.share == 0.10
 
 

@@ -84,7 +84,9 @@ PUBLIC = {"moments": np.diag([1.0, 0.3, 0.3]), "m": 100}
 CASES = {
     "ols": ("dp_ols", {}, XY),
     "ols, add-remove": ("dp_ols", {"relation": "add-remove", "n_guess": N}, XY),
+    "ols, people alike": ("dp_ols", {"person_weights": "equal"}, XY),
     "logit": ("dp_glm", {}, EVENT),
+    "logit, people alike": ("dp_glm", {"person_weights": "equal"}, EVENT),
     "poisson": ("dp_glm", {"family": "poisson"}, COUNTS),
     "median": ("dp_quantreg", {"tau": 0.3}, XY),
     "huber": ("dp_mest", {"loss": "huber"}, XY),

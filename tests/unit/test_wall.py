@@ -794,6 +794,7 @@ NOT_AN_END = {
     "exact.mixed.public_integers": "public tables of a map",
     "models.glm.lattice.lattice_sums": "a gradient on a grain of its own (theory.md 4.4)",
     "models.kernel.kernel._bins": "a weight and what is left of 1: the two add up",
+    "scoring.cluster_people.PersonScores.of_rows": "summed over a person's part, which is ended",
     "scoring.expand_pass.own_scores": "summed over a unit, whose sum is ended",
     "scoring.expand_pass.PlacesJob.over": "shares of a unit that add up to 2^20 at most",
     "models.table.ranks.cells_of": _PLACE,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from dpmodels.models.options import (
     BOUNDS_SHARE,
     GUESS,
+    PERSON_WEIGHTS,
     PHI,
     PMT_PAPER,
     PUBLIC_ORDER,
@@ -119,6 +120,7 @@ register_method(
             BOUNDS_SHARE,
             GUESS,
             PUBLIC_ORDER,
+            PERSON_WEIGHTS,
         ),
     )
 )
@@ -165,7 +167,7 @@ register_method(
             f"after '{PMT_PAPER}'; joint whitening, radii and stages: "
             "dpmodels/models/linear/theory.md"
         ),
-        options=_PUBLIC_OPTIONS,
+        options=(*_PUBLIC_OPTIONS, PERSON_WEIGHTS),
     )
 )
 

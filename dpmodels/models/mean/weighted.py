@@ -31,7 +31,8 @@ from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Estimate, Release
-from dpmodels.scoring.clusters import ClusterPlan, ClusterRelease, release_clusters
+from dpmodels.scoring.cluster_rules import ClusterPlan
+from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.state import floored, roots
 from dpmodels.sources.summed import counted
 
@@ -145,7 +146,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     clusters, by_cluster = None, 0.0
     sample = request.sample
     if sample is not None and sample.needed and request.inference:
-        clusters = ClusterPlan.of(sample, mu * math.sqrt(1.0 - bought), n, request.relation, [""])
+        left = mu * math.sqrt(1.0 - bought)
+        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], design.p)
         by_cluster = clusters.share * (1.0 - bought)
     bought += by_cluster
     weigh = SHARE if design.place_aside("weights") is not None else 0.0
@@ -327,5 +329,6 @@ def _by_design(
     df = None if math.isinf(found.df) else found.df
     return V, df, [
         f"Design: {said}" + (f", t with {df:.0f} degrees of freedom" if df else "")
+        + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1 else "")
         + ". The guarantee protects one row, not one PSU."
     ]

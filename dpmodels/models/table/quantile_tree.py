@@ -164,8 +164,9 @@ def estimate(plan: Plan[TreeDetail], release: Release) -> Estimate:
 
 
 def read_off(
-    tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float, alike: float
-) -> Array:
+    tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float,
+    alike: float | Array,
+) -> Array:  # fmt: skip
     """Return (point, low, high, noise sd of the rank) of every quantile of one number.
 
     ``alike``: sampling variance of a rank over that of m unrelated rows.

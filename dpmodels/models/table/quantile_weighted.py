@@ -2,7 +2,8 @@
 
 A row lays u = min(w, T)/T at its leaf and 1 - u in the cell of the missing: one unit of mass on the
 first level, at most one on every other, so the tree costs what a tree of counts costs
-(``theory.md``, 4.6).
+(``theory.md``, 4.6). Of a design with PSUs the ranks ``u (1{y <= x} - q)`` at the released x go
+through one pass by cluster (Woodruff).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from dpmodels.errors import RequestError
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.end import STEPS, end_of_numbers
 from dpmodels.exact.statistics import Tree as Levels
+from dpmodels.models.by_design import DesignErrors, clipped, said, scale_for
 from dpmodels.models.table.effects import Spread, critical
 from dpmodels.models.table.quantile import (
     cells_for,
@@ -45,6 +47,8 @@ from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Estimate, Release
+from dpmodels.scoring.cluster_rules import ClusterPlan, clip_of
+from dpmodels.scoring.clusters import release_clusters
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
@@ -60,42 +64,66 @@ ALLOWED = 0.75
 
 def why_not(request: Request) -> str:
     """Return why a call does not end here, in words; empty if it does."""
-    return "" if request.weights is not None else "no weights"
+    given = request.weights is not None or request.sample is not None
+    return "" if given else "no weights and no design"
 
 
 @dataclass(frozen=True)
 class WeightedTree(TreeDetail):
-    """The same, with the public size of the population."""
+    """The same, with the public size of the population, and what PSUs ask for."""
 
     population: float | None = None
+    clusters: ClusterPlan | None = None
+
+
+@dataclass(frozen=True)
+class WeightedQuantiles:
+    """Where weights were cut, the quantiles as released, and their ranks by PSU."""
+
+    trim: Trim
+    errors: DesignErrors | None = None
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one tree of weights a number. Reads no row."""
     if request.unit is not None:
         raise RequestError("weights= are of rows: with unit= every person counts once")
-    if request.sample is not None and request.sample.needed:
-        raise RequestError(
-            "quantiles take dp.Survey(weights=, population=): with PSUs use dp_quantreg("
-            '"y ~ 1", design=), whose errors are by design'
-        )
     jobs, numbers = checked(request, design), numbers_of(design)
     part = gaussian_part(request, design.unknown)
-    rest = 1.0 - part.share
-    share = rest * (1.0 - SHARE) / len(numbers)
+    rest, sample = 1.0 - part.share, request.sample
+    clusters = None
+    if sample is not None and sample.needed and request.inference:
+        left = part.mu * math.sqrt(rest)
+        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], len(jobs), averaged=True)
+    by_cluster = 0.0 if clusters is None else clusters.share * rest
+    rest -= by_cluster
+    weigh = SHARE if design.place_aside("weights") is not None else 0.0
+    share = rest * (1.0 - weigh) / len(numbers)
     mu = part.mu * math.sqrt(share)
-    weighed = Gaussian(part.mu * math.sqrt(rest * SHARE))
-    steps = [*part.steps, Step(STEP, weighed, share=rest * SHARE)]
+    steps = list(part.steps)
+    if weigh:
+        weighed = Gaussian(part.mu * math.sqrt(rest * weigh))
+        steps.append(Step(STEP, weighed, share=rest * weigh))
     steps += [Step(tree_step(design, j), Gaussian(mu), share=share) for j in numbers]
+    shares = {**({"weights": rest * weigh} if weigh else {}), "trees": rest * (1.0 - weigh)}
+    scales = {}
+    if clusters is not None:
+        steps += [
+            replace(s, share=(s.share or 0.0) * (1.0 - part.share)) for s in clusters.steps
+        ]
+        shares["clusters"] = by_cluster
+        scales = clusters.printed(len(jobs))
     points = int(request["points"] or leaves_for(n, mu))
-    survey = None if request.sample is None else request.sample.frame.survey
+    survey = None if sample is None else sample.frame.survey
     return Plan.of(
-        request, design, n, steps,
-        shares={**part.printed, "weights": rest * SHARE, "trees": rest * (1.0 - SHARE)},
-        scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
+        request, design, n, steps, shares={**part.printed, **shares},
+        scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu, **scales},
         purchase=part.purchase,
-        detail=WeightedTree(jobs, 0.0, points, mu, None if survey is None else survey.population),
-        passes=2 + bool(part.purchase),
+        detail=WeightedTree(
+            jobs, 0.0, points, mu, None if survey is None else survey.population, clusters
+        ),
+        passes=1 + bool(weigh) + bool(part.purchase) + (clusters is not None),
+        advice=() if clusters is None else clusters.advice(len(jobs)),
     )  # fmt: skip
 
 
@@ -110,23 +138,69 @@ class WeightedLeaves:
     def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, npt.NDArray[np.int64]]:
         """Return the masses by number. Confidential."""
         place = self.design.place_aside("weights")
-        assert place is not None
         job = functools.partial(_of_leaves, grids=self.grids, place=place, top=self.top)
         return dict(zip(self.grids, counted(rows, self.design, job), strict=True))
 
 
 def _of_leaves(
-    blocks: Iterable[Array], grids: Mapping[int, Array], place: int, top: float
+    blocks: Iterable[Array], grids: Mapping[int, Array], place: int | None, top: float
 ) -> tuple[npt.NDArray[np.int64], ...]:
     """Return the masses over blocks, for whoever adds up."""
     out = [np.zeros(len(grid), dtype=np.int64) for grid in grids.values()]
     for block in blocks:
-        mass = end_of_numbers(shares_of_weight(block[place], top), low=0.0)
+        mass = end_of_numbers(_weights(block, place, top), low=0.0)
         for total, (number, grid) in zip(out, grids.items(), strict=True):
             at, keep = cells_of(block, number, grid, {})
             laid = np.bincount(at[keep], weights=mass[keep], minlength=len(grid))
             total += laid.astype(np.int64)
     return tuple(out)
+
+
+def _weights(block: Array, place: int | None, top: float) -> Array:
+    """Return u of rows: 1 where there are no weights."""
+    return np.ones(block.shape[1]) if place is None else shares_of_weight(block[place], top)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """``a u (1{y <= x} - q)`` of rows, x and a released: 0 where the number is missing.
+
+    Attributes
+    ----------
+    grids : mapping
+        Of the numbers.
+    jobs : tuple of (int, float)
+        Number and q of each.
+    at : (k,) array
+        Places of x among the points of the grid.
+    scale : (k,) array
+    top : float
+        T, where weights are cut.
+    place : int or None
+    """
+
+    grids: Mapping[int, Array]
+    jobs: tuple[tuple[int, float], ...]
+    at: npt.NDArray[np.intp]
+    scale: Array
+    top: float
+    place: int | None
+    back: None = None
+
+    @property
+    def size(self) -> int:
+        """How many quantiles."""
+        return len(self.jobs)
+
+    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+        """Return ranks of rows times their factors, in the ball of C: integers (k, m)."""
+        u = _weights(rows, self.place, self.top)
+        z = np.empty((self.size, rows.shape[1]))
+        cells = {j: cells_of(rows, j, grid, {}) for j, grid in self.grids.items()}
+        for i, (j, q) in enumerate(self.jobs):
+            leaf, there = cells[j]
+            z[i] = np.where(there, (leaf <= self.at[i]) - q, 0.0)
+        return clipped(z * u * self.scale[:, None], factor, clip)
 
 
 def release(plan: Plan[WeightedTree], ask: Ask) -> Release:
@@ -141,8 +215,10 @@ def release(plan: Plan[WeightedTree], ask: Ask) -> Release:
         return no_ranges(plan)
     detail, n = plan.detail, plan.n
     assert n is not None
-    strength = n * detail.mu / rank_sd(levels_for(detail.points))
-    trim = trim_of(ask, design, strength, detail.population, n)
+    trim = Trim(1.0, 1.0, 0.0)
+    if design.place_aside("weights") is not None:
+        strength = n * detail.mu / rank_sd(levels_for(detail.points))
+        trim = trim_of(ask, design, strength, detail.population, n)
     numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
     over = WeightedLeaves(design, grids, trim.top)
@@ -153,7 +229,47 @@ def release(plan: Plan[WeightedTree], ask: Ask) -> Release:
         query = Query(statistic, over, functools.partial(_tree, j=j, total=n * int(STEPS)))
         step = tree_step(plan.design, j)
         values[step] = ask(step, query).values
-    return Release(values, plan.guarantee, design, detail=trim)
+    found = WeightedQuantiles(trim)
+    if detail.clusters is not None:
+        out = replace(found, errors=_ask_by_psu(plan, ask, design, grids, trim, values))
+        assert out.errors is not None
+        values["cluster scores"] = out.errors.found.products[0]
+        found = out
+    return Release(values, plan.guarantee, design, detail=found)
+
+
+def _ask_by_psu(
+    plan: Plan[WeightedTree], ask: Ask, design: Design, grids: Mapping[int, Array], trim: Trim,
+    values: Mapping[str, Array],
+) -> DesignErrors:  # fmt: skip
+    """Release the products of ranks by PSU, at the released quantiles."""
+    detail, n = plan.detail, plan.n
+    assert detail.clusters is not None and n is not None
+    at = np.empty(len(detail.jobs), dtype=np.intp)
+    for j, grid in grids.items():
+        _, cdf, used = _read(plan, grid, values, j, n)
+        for i, (k, one) in enumerate(detail.jobs):
+            if k == j:
+                at[i] = min(int(np.searchsorted(cdf, one * used, side="left")), len(grid) - 1)
+    q = np.array([one for _, one in detail.jobs])
+    clusters = detail.clusters
+    clip = clip_of(len(q), clusters.n, clusters.each) / math.sqrt(len(q))
+    scale = scale_for(q * (1.0 - q), np.maximum(q, 1.0 - q), trim.square, np.full(len(q), clip))
+    scorer = Ranks(grids, detail.jobs, at, scale, trim.top, design.place_aside("weights"))
+    found = release_clusters(clusters, (scorer,), design, ask)
+    typical = scale**2 * q * (1.0 - q) * trim.square
+    return DesignErrors(found, scale, typical, n, plan.request.level)
+
+
+def _read(
+    plan: Plan[WeightedTree], grid: Array, values: Mapping[str, Array], j: int, n: int
+) -> tuple[Tree, Array, float]:
+    """Return (tree, distribution function on its grid, sum of u) of a number, as released."""
+    levels = levels_for(len(grid))
+    tree = Tree(levels, 2.0 * levels / plan.detail.mu**2)
+    leaves, missing = tree.fit(values[tree_step(plan.design, j)], float(n))
+    cdf = isotonic(np.cumsum(leaves))[: len(grid)]
+    return tree, cdf, max(n - float(missing), 1.0)
 
 
 def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Added:
@@ -167,32 +283,47 @@ def estimate(plan: Plan[WeightedTree], release: Release) -> Estimate:
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
         return Estimate.silent(names)
-    trim: Trim = release.detail
+    trim, errors = release.detail.trim, release.detail.errors
     n = plan.n
     assert n is not None
     z = critical(Spread(1.0), plan.request.level)
-    found = np.full((len(detail.jobs), 4), np.nan)
+    found, deff = np.full((len(detail.jobs), 4), np.nan), np.ones(len(detail.jobs))
     for j in dict.fromkeys(j for j, _ in detail.jobs):
         grid = grid_for(release.design, j, detail.points)
-        levels = levels_for(len(grid))
-        tree = Tree(levels, 2.0 * levels / detail.mu**2)
-        leaves, missing = tree.fit(release.values[tree_step(plan.design, j)], float(n))
-        cdf = isotonic(np.cumsum(leaves))[: len(grid)]
-        used = max(n - float(missing), 1.0)
+        tree, cdf, used = _read(plan, grid, release.values, j, n)
         mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
         q = np.array([detail.jobs[i][1] for i in mine])
         cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))
         # sum u^2 over sum u, at least that of equal weights; and ranks that trimming may move
-        spread = max(min(trim.square * n / used, 1.0), used / n) + (ALLOWED * trim.lost) ** 2 * used
+        spread = np.full(len(q), max(min(trim.square * n / used, 1.0), used / n))
+        if errors is not None:
+            rows = spread * used * q * (1.0 - q)
+            effect, free = errors.effects(np.eye(len(detail.jobs))[mine], rows)
+            deff[mine], spread = effect, spread * effect * free**2
+        spread = spread + (ALLOWED * trim.lost) ** 2 * used
         found[mine] = read_off(tree, cdf, grid, cells, used, q, z, spread)
     point, low, high, rank = found.T.copy()
-    if not plan.request.inference:
+    lost = errors is not None and not errors.determined
+    if lost or not plan.request.inference:
         low = high = np.full(len(names), np.nan)
-    said = (
-        "Weighted quantiles; intervals by Woodruff: they invert the noisy distribution function, "
-        "with its noise, the sampling error of a weighted share, and what trimming may have moved."
-        + steps_text(plan, release.design, detail.points),
-        f"Weights are cut at {trim.top:.3g} (about {trim.lost:.1%} of all weight is beyond). They "
-        "are taken as delivered; how they were computed is outside this guarantee.",
-    )
-    return estimate_of(detail, names, point, low, high, said, rank_noise=rank)
+    weighted = release.design.place_aside("weights") is not None
+    notes = [
+        f"{'Weighted quantiles' if weighted else 'Quantiles'}; intervals by Woodruff: they invert "
+        "the noisy distribution function, with its noise, the sampling error of a weighted share, "
+        "and what trimming may have moved." + steps_text(plan, release.design, detail.points)
+    ]
+    if weighted:
+        notes.append(
+            f"Weights are cut at {trim.top:.3g} (about {trim.lost:.1%} of all weight is beyond). "
+            "They are taken as delivered; how they were computed is outside this guarantee."
+        )
+    if errors is not None and detail.clusters is not None:
+        notes.append(said(detail.clusters, errors.found))
+        notes.append(
+            "The design variance is not determined at this budget, so no intervals are given: "
+            "fewer quantiles, more rows or a larger eps."
+            if lost else
+            "Design effect of the PSUs (released): "
+            + ", ".join(f"{n} {d:.2f}" for n, d in zip(names, deff, strict=True)) + "."
+        )  # fmt: skip
+    return estimate_of(detail, names, point, low, high, tuple(notes), rank_noise=rank)

@@ -30,7 +30,8 @@ from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import gaussian_part
 from dpmodels.release import Estimate, Release
-from dpmodels.scoring.clusters import ClusterPlan, ClusterRelease, release_clusters
+from dpmodels.scoring.cluster_rules import ClusterPlan
+from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -96,7 +97,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     # contrasts are products: where a and b go with the unit, they do so by the product
     survey = replace(frame.survey, icc=frame.survey.icc**1.5)
     sample = replace(request.sample, frame=replace(frame, survey=survey))
-    clusters = ClusterPlan.of(sample, part.mu, n, request.relation, [""])
+    dim = (layout.axes[0].size - 2) * (layout.axes[1].size - 2)
+    clusters = ClusterPlan.of(sample, part.mu, n, request.relation, [""], dim)
     rest, weighted = 1.0 - clusters.share, design.place_aside("weights") is not None
     shares = {"weights": SHARE * rest} if weighted else {}
     shares["sums"] = rest - math.fsum(shares.values())
@@ -104,7 +106,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         Step(STEP if name == "weights" else _STEP, Gaussian(part.mu * math.sqrt(s)), share=s)
         for name, s in shares.items()
     ]
-    dim = (layout.axes[0].size - 2) * (layout.axes[1].size - 2)
     detail = RaoScott(
         layout, TableNoise("gaussian", part.mu * math.sqrt(shares["sums"]), (1.0,)), clusters,
         request.sample.frame.survey.population, weighted,

@@ -2,37 +2,48 @@
 
 A row lays ``u = min(w, T)/T`` of its mass as in an unweighted table, and 1 - u into a cell
 "(unused)" behind every table: not negative, adding up to 1, so the sensitivity of a table holds
-verbatim. A second vector of tables, of masses u^2, says the errors (``theory.md``, 4).
+verbatim. A second vector of tables, of masses u^2, says the errors of rows, and a pass by cluster
+what PSUs make of them (``theory.md``, 4).
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.after.wald import critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.exact.ask import Query, as_is
 from dpmodels.exact.end import STEPS, end_of_numbers
 from dpmodels.exact.statistics import Cells
-from dpmodels.models.table.effects import Effects, Measured, Spread, critical
-from dpmodels.models.table.layout import Layout, Section
+from dpmodels.models.by_design import DesignErrors, said
+from dpmodels.models.table.cells_by_design import CellScores, Laid, laid_of, scales
+from dpmodels.models.table.layout import Layout
 from dpmodels.models.table.noise import TableNoise
 from dpmodels.models.table.numbers import COLUMNS
-from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, codes_of, placed
+from dpmodels.models.table.sums import codes_of, placed
 from dpmodels.models.table.table import half_ranges, layout_for
+from dpmodels.models.table.weighted_numbers import (
+    SMALL,
+    Context,
+    counts,
+    effects_of,
+    means,
+    sums,
+)
 from dpmodels.models.weighted import SHARE, STEP, Trim, shares_of_weight, trim_of
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Estimate, Release
+from dpmodels.scoring.cluster_rules import ClusterPlan, clip_of
+from dpmodels.scoring.clusters import release_clusters
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
@@ -44,35 +55,38 @@ __all__ = ["WeightedTables", "estimate", "plan", "release", "why_not"]
 
 #: Share of what is left for the tables of squares.
 SQUARES = 0.15
-#: Of the trimmed part of the weight, how far beyond its own difference a share may be moved.
-MOVED, ALLOWED = 1.5, 0.75
-#: Below so many sds of its noise a sum of squares says nothing of heavy rows, and a group has no
-#: mean.
-CLEAR, SMALL = 4.0, 3.0
 
 
 def why_not(request: Request) -> str:
     """Return why a call does not end here, in words; empty if it does."""
-    return "" if request.weights is not None else "no weights"
+    given = request.weights is not None or request.sample is not None
+    return "" if given else "no weights and no design"
 
 
 @dataclass(frozen=True)
 class WeightedTable:
-    """The layout of a call, the noise of its masses and squares, and the public population."""
+    """The layout of a call, the noise of its masses and squares, and the public population.
+
+    ``squares`` is None where there are no weights; ``clusters`` where rows are drawn one by one,
+    ``laid`` what its pass lays down.
+    """
 
     layout: Layout
     noise: TableNoise
-    squares: TableNoise
+    squares: TableNoise | None
     population: float | None
+    clusters: ClusterPlan | None = None
+    laid: Laid | None = None
 
 
 @dataclass(frozen=True)
 class WeightedTableReleased:
-    """Middles and half-ranges of the columns, and where weights were cut."""
+    """Middles and half-ranges of the columns, where weights were cut, and what PSUs told."""
 
     centre: Array
     half: Array
     trim: Trim
+    errors: DesignErrors | None = None
 
 
 def statistic(layout: Layout, noise: TableNoise) -> Cells:
@@ -145,30 +159,46 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError("quantiles= of a table take no weights=: leave one of the two out")
     if request.delta == 0 or request["noise"] not in ("auto", "gaussian"):
         raise RequestError("a weighted table has Gaussian noise: give delta > 0, leave noise= out")
-    if request.sample is not None and request.sample.needed:
-        raise RequestError(
-            "a table takes dp.Survey(weights=, population=): errors by PSU are those of "
-            'dp_mean("{g == \'a\'} ~ 1", design=) and of dp_ols("y ~ 0 + g", design=)'
-        )
     part = gaussian_part(request, design.unknown)
-    rest = 1.0 - part.share
+    rest, sample = 1.0 - part.share, request.sample
+    survey = None if sample is None else sample.frame.survey
+    weighted = design.place_aside("weights") is not None
+    clusters, laid = None, None
+    if sample is not None and sample.needed:
+        laid = laid_of(layout, weight=False)
+        left = part.mu * math.sqrt(rest)
+        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], laid.size, averaged=True)
+        if weighted and survey is not None and survey.population is None and clusters.frame.pairs:
+            laid = replace(laid, weight=bool(laid.sections[0].kind == "counts"))
+    by_cluster = 0.0 if clusters is None else clusters.share * rest
+    rest -= by_cluster
+    weigh, square = SHARE * weighted, SQUARES * weighted
     budgets = {
-        "weights": SHARE * rest, "table": (1.0 - SHARE) * (1.0 - SQUARES) * rest,
-        "squares": (1.0 - SHARE) * SQUARES * rest,
+        "weights": weigh * rest, "table": (1.0 - weigh) * (1.0 - square) * rest,
+        "squares": (1.0 - weigh) * square * rest,
     }  # fmt: skip
+    budgets = {name: share for name, share in budgets.items() if share}
     mu = {name: part.mu * math.sqrt(share) for name, share in budgets.items()}
     equal = (1.0 / len(layout.blocks),) * len(layout.blocks)
-    survey = None if request.sample is None else request.sample.frame.survey
     detail = WeightedTable(
         layout, TableNoise("gaussian", mu["table"], equal),
-        TableNoise("gaussian", mu["squares"], equal),
-        None if survey is None else survey.population,
+        TableNoise("gaussian", mu["squares"], equal) if weighted else None,
+        None if survey is None else survey.population, clusters, laid,
     )  # fmt: skip
     steps = [Step(name, Gaussian(mu[name]), share=share) for name, share in budgets.items()]
     assert STEP == "weights"
+    if clusters is not None:
+        steps += [
+            replace(s, share=(s.share or 0.0) * (1.0 - part.share)) for s in clusters.steps
+        ]
+        budgets["clusters"] = by_cluster
+    size = 0 if laid is None else laid.size
     return Plan.of(
         request, design, n, [*part.steps, *steps], shares={**part.printed, **budgets},
-        purchase=part.purchase, detail=detail, passes=3 + bool(part.purchase),
+        purchase=part.purchase, detail=detail,
+        passes=1 + 2 * weighted + bool(part.purchase) + (clusters is not None),
+        scales={} if clusters is None else clusters.printed(size),
+        advice=() if clusters is None else clusters.advice(size),
     )  # fmt: skip
 
 
@@ -184,66 +214,67 @@ def release(plan: Plan[WeightedTable], ask: Ask) -> Release:
         return no_ranges(plan)
     detail, n = plan.detail, plan.n
     assert n is not None
-    cells = max(detail.layout.cells(block.axes) for block in detail.layout.blocks)
-    trim = trim_of(ask, design, detail.noise.budget * n / cells, detail.population, n)
+    trim = Trim(1.0, 1.0, 0.0)
+    if detail.squares is not None:
+        cells = max(detail.layout.cells(block.axes) for block in detail.layout.blocks)
+        strength = detail.noise.budget * n / cells
+        trim = trim_of(ask, design, strength, detail.population, n)
     centre, half = half_ranges(design)
     over = WeightedTables(design, detail.layout, centre, half, trim.top)
     values = {}
     for name, power, noise in (("table", 1, detail.noise), ("squares", 2, detail.squares)):
-        query = Query(statistic(detail.layout, noise), replace(over, power=power), as_is)
-        values[name] = ask(name, query).values
-    return Release(
-        values, plan.guarantee, design, detail=WeightedTableReleased(centre, half, trim)
-    )
+        if noise is not None:
+            query = Query(statistic(detail.layout, noise), replace(over, power=power), as_is)
+            values[name] = ask(name, query).values
+    found = WeightedTableReleased(centre, half, trim)
+    if detail.clusters is not None:
+        errors = _ask_by_psu(plan, ask, design, found, values)
+        values["cluster scores"] = errors.found.products[0]
+        found = replace(found, errors=errors)
+    return Release(values, plan.guarantee, design, detail=found)
 
 
-def effects_of(layout: Layout, noise: TableNoise, noisy: Array, n: int) -> Effects:
-    """Return the effects of released tables; n less what is unused is their total, with noise."""
-    tables, at = [], 0
-    for b, block in enumerate(layout.blocks):
-        shape = [layout.axes[j].size for j in block.axes]
-        size = math.prod(shape)
-        values = noisy[at : at + size].reshape(shape)
-        unused = noisy[at + size]
-        at += size + 1
-        tables.append(Measured(block.axes, values, noise.variance(b)))
-        tables.append(Measured((), np.array(n - unused), noise.variance(b)))
-    return Effects(layout.sizes, tables, None)
+def _ask_by_psu(
+    plan: Plan[WeightedTable], ask: Ask, design: Design, found: WeightedTableReleased,
+    values: dict[str, Array],
+) -> DesignErrors:  # fmt: skip
+    """Release the products of cells and means by PSU, at the released shares and means."""
+    detail, n, laid = plan.detail, plan.n, plan.detail.laid
+    assert detail.clusters is not None and laid is not None and n is not None
+    c = _context(plan, found, values)
+    shares, means = {}, {}
+    for section in laid.sections:
+        if section.kind == "counts":
+            shares[section] = c.mass.table(section.axes).ravel() / c.used
+        else:
+            own = sums(c, section)
+            means[section] = own.N / c.used, own.m, own.v
+    clusters, square = detail.clusters, min(c.heavy / n, 1.0)
+    clip = clip_of(laid.size, clusters.n, clusters.each)
+    middle, scale, typical = scales(laid, shares, means, square, clip)
+    scorer = CellScores(
+        laid, middle, scale, found.centre, found.half, found.trim.top,
+        design.place_aside("weights"),
+    )  # fmt: skip
+    released = release_clusters(clusters, (scorer,), design, ask)
+    return DesignErrors(released, scale, typical, n, plan.request.level)
 
 
-@dataclass(frozen=True)
-class _Context:
-    """Everything released and public that the sections are made of."""
-
-    layout: Layout
-    mass: Effects
-    squares: Effects
-    trim: Trim
-    centre: Array
-    half: Array
-    n: int
-    level: float
-    population: float | None
-
-    @property
-    def used(self) -> float:
-        """Released sum of u."""
-        return max(float(self.mass.effect(())), 1.0)
-
-    @property
-    def heavy(self) -> float:
-        """Released sum of u^2, no less than that of equal weights."""
-        return max(float(self.squares.effect(())), self.used**2 / self.n)
-
-    @property
-    def z(self) -> float:
-        """Two-sided normal quantile."""
-        return critical(Spread(1.0), self.level)
-
-    def widened(self, bias: Array, se: Array) -> Array:
-        """Return half widths of intervals that allow for a bias."""
-        ratio = np.divide(bias, se, out=np.zeros_like(se), where=se > 0.0)
-        return np.asarray(critical_value(ratio, self.level) * se)
+def _context(
+    plan: Plan[WeightedTable], part: WeightedTableReleased, values: Mapping[str, Array]
+) -> Context:
+    """Return what the sections are made of. Without weights u^2 is u."""
+    detail, layout, n = plan.detail, plan.detail.layout, plan.n
+    assert n is not None
+    mass = effects_of(layout, detail.noise, values["table"], n)
+    squares = mass
+    if detail.squares is not None:
+        squares = effects_of(layout, detail.squares, values["squares"], n)
+    return Context(
+        layout, mass, squares, part.trim, part.centre, part.half, n, plan.request.level,
+        detail.population if detail.squares is not None else detail.population or float(n),
+        detail.laid, part.errors,
+    )  # fmt: skip
 
 
 def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
@@ -255,18 +286,14 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
         return Estimate.silent(names)
     part, n = release.detail, plan.n
     assert n is not None
-    c = _Context(
-        layout, effects_of(layout, detail.noise, release.values["table"], n),
-        effects_of(layout, detail.squares, release.values["squares"], n),
-        part.trim, part.centre, part.half, n, plan.request.level, detail.population,
-    )  # fmt: skip
+    c = _context(plan, part, release.values)
     if float(c.mass.effect(())) < SMALL * math.sqrt(c.mass.variance(())):
         return Estimate.silent(
             names, "The sum of the weights is not determined at this budget (all near 0?)."
         )
     parts = []
     for section in layout.sections:
-        found, size = _counts(c, section) if section.kind == "counts" else _means(c, section)
+        found, size = counts(c, section) if section.kind == "counts" else means(c, section)
         if plan.request["suppress"] is not None:
             found[:, size < plan.request["suppress"]] = np.nan
         parts.append(found)
@@ -274,16 +301,46 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
     arrays = dict(zip((*COLUMNS, "deff"), whole, strict=True))
     kish = c.heavy * n / c.used**2
     return Estimate(
-        names, arrays["estimate"], arrays=arrays, notes=_notes(c, kish),
-        stats={"kish": kish, "sum_of_weights": c.used * c.trim.top / (1.0 - c.trim.lost)},
+        names, arrays["estimate"], arrays=arrays,
+        notes=(*(() if detail.squares is None else _notes(c, kish)), *_of_psus(c, detail)),
+        stats={
+            **({} if detail.squares is None else {
+                "kish": kish, "sum_of_weights": c.used * c.trim.top / (1.0 - c.trim.lost)
+            }),
+            **({} if c.errors is None else {"deff_clusters": c.errors.average[0]}),
+        },
     )  # fmt: skip
 
 
-def _notes(c: _Context, kish: float) -> tuple[str, ...]:
+def _of_psus(c: Context, detail: WeightedTable) -> tuple[str, ...]:
+    """Say what errors by PSU rest on."""
+    if c.errors is None or detail.clusters is None or detail.laid is None:
+        return ()
+    out = [said(detail.clusters, c.errors.found)]
+    if not c.errors.determined:
+        return (*out, (
+            "The design variance is not determined at this budget, so no errors are given: fewer "
+            "cells, more rows or a larger eps; weights= alone ignores the PSUs, and its errors are "
+            "too small."
+        ))  # fmt: skip
+    out.append(
+        f"Design effect of the PSUs, all cells together (released): {c.errors.average[0]:.2f}; "
+        "column deff holds that of every cell, weights included."
+    )
+    if c.population is None and not detail.laid.weight:
+        out.append(
+            "Totals have no error by design here: it takes population=, or strata whose units are "
+            "declared by labels (dp.Count) and compared in pairs."
+        )
+    return tuple(out)
+
+
+def _notes(c: Context, kish: float) -> tuple[str, ...]:
     what = "the population that was declared" if c.population else "sums of weights"
     return (
         f"Totals are of {what}; shares and means are weighted (Hajek). Errors by linearisation, of "
-        "rows drawn one by one, with replacement; they contain the noise.",
+        f"{'PSUs' if c.errors else 'rows drawn one by one'}, with replacement; they contain the "
+        "noise.",
         f"Weights are cut at {c.trim.top:.3g}; about {c.trim.lost:.1%} of all weight is beyond (by "
         "the released histogram). Shares are corrected for it, by a rule, and intervals allow for "
         "an error of that.",
@@ -292,92 +349,3 @@ def _notes(c: _Context, kish: float) -> tuple[str, ...]:
     )
 
 
-def _counts(c: _Context, section: Section) -> tuple[Array, Array]:
-    """Return totals and shares of the cells of a table."""
-    M, S = (e.table(section.axes).ravel() for e in (c.mass, c.squares))
-    U, S2 = c.used, c.heavy
-    own, with_total = c.mass.variance(section.axes), c.mass.covariance(section.axes, ())
-    of_total = c.mass.variance(())
-    share = M / U
-    p = np.clip(share, 0.0, 1.0)
-    privacy = np.sqrt(np.maximum(own - 2.0 * p * with_total + p * p * of_total, 0.0)) / U
-    least = p * (1.0 - p) / c.n  # no weights make fewer rows tell more
-    sampling = np.sqrt(np.maximum((S * (1.0 - 2.0 * p) + p * p * S2) / U**2, least))
-    corrected, bias = share, np.zeros_like(share)
-    noise_s = math.sqrt(c.squares.variance(section.axes))
-    if float(c.squares.effect(())) > CLEAR * math.sqrt(c.squares.variance(())):
-        d = S / S2 - share
-        corrected = share + MOVED * c.trim.lost * d
-        bias = ALLOWED * c.trim.lost * (np.abs(d) + noise_s / S2)
-    se = np.hypot(sampling, privacy)
-    half = c.widened(bias, se)
-    # Wilson's middle: an interval of a rare cell leans to the inside
-    middle = corrected + c.z**2 * (1.0 - 2.0 * p) * sampling**2 / np.maximum(p * (1 - p), 1e-3) / 2
-    middle = np.where(p > 0.02, corrected, np.minimum(middle, corrected + half / 2.0))
-    whole = c.population or U * c.trim.top / (1.0 - c.trim.lost)
-    spread = 0.0 if c.population else of_total / U**2 + max(S2 / U**2 - 1.0 / c.n, 0.0)
-    out = np.full((len(COLUMNS) + 1, M.size), np.nan)
-    more = np.sqrt(se**2 + corrected**2 * spread)
-    out[0] = corrected * whole
-    out[1] = whole * np.sqrt(sampling**2 + corrected**2 * max(spread - of_total / U**2, 0.0))
-    out[2] = whole * np.sqrt(privacy**2 + corrected**2 * (0.0 if c.population else of_total / U**2))
-    wide = whole * c.widened(bias, more)
-    out[3], out[4] = out[0] - wide, out[0] + wide
-    out[5], out[6], out[7], out[8] = corrected, se, middle - half, middle + half
-    with np.errstate(all="ignore"):
-        plain = p * (1.0 - p) / c.n
-        out[9] = np.where(plain * c.n > 3.0 * privacy, sampling**2 / plain, np.nan)
-    return out, M * c.trim.top / max(c.trim.mean, 1e-300)
-
-
-def _means(c: _Context, section: Section) -> tuple[Array, Array]:
-    """Return the total, weighted mean and sd of every group."""
-    axis = c.layout.number_axis(section.number)
-    axes = tuple(sorted((*section.axes, axis)))
-    there = tuple(slice(0, -1) for _ in section.axes)
-
-    def cells(effects: Effects) -> Array:
-        found = np.moveaxis(effects.table(axes), axes.index(axis), -1)
-        return np.asarray(found[there].reshape(-1, 4))
-
-    M, S = cells(c.mass), cells(c.squares)
-    K, KS = c.mass.along(axes, axis), c.squares.along(axes, axis)
-    N, T, Q = (M @ w for w in (COUNT, TOTAL, SQUARE))
-    N2, T2, Q2 = (S @ w for w in (COUNT, TOTAL, SQUARE))
-    safe = np.maximum(N, 1.0)
-    m = np.clip(T / safe, -1.0, 1.0)
-    v = np.clip(Q / safe - m * m, 0.0, 1.0)
-    slope = TOTAL - m[:, None] * COUNT
-    privacy = np.sqrt(np.einsum("gi,ij,gj->g", slope, K, slope)) / safe
-    kish = c.heavy * c.n / c.used**2
-    least = v / np.maximum(safe * c.n / c.used, 1.0)
-    sampling = np.sqrt(np.maximum((Q2 - 2.0 * m * T2 + m * m * N2) / safe**2, least))
-    sampling = np.minimum(sampling, np.sqrt(25.0 * kish * np.maximum(least, 1e-300)))
-    tau_n = math.sqrt(float(COUNT @ K @ COUNT))
-    noise_2 = math.sqrt(float(COUNT @ KS @ COUNT))
-    d = np.where(CLEAR * noise_2 < N2, T2 / np.maximum(N2, 1e-300) - m, 0.0)
-    error = np.where(CLEAR * noise_2 < N2, noise_2 / np.maximum(N2, 1e-300), 0.0)
-    corrected = np.clip(m + MOVED * c.trim.lost * d, -1.0, 1.0)
-    bias = ALLOWED * c.trim.lost * (np.abs(d) + error)
-    se = np.hypot(sampling, privacy)
-    half = c.widened(bias, se)
-    h, middle = float(c.half[section.number]), float(c.centre[section.number])
-    scale = c.trim.top / (1.0 - c.trim.lost)
-    scale = scale if c.population is None else c.population / c.used
-    out = np.full((len(COLUMNS) + 1, 3, m.size), np.nan)
-    wide = critical(Spread(tau_n**2), c.level)
-    out[:5, 0] = (
-        N * scale, np.zeros(m.size), np.full(m.size, tau_n * scale), (N - wide) * scale,
-        (N + wide) * scale,
-    )  # fmt: skip
-    blank = np.where(SMALL * tau_n <= N, 1.0, np.nan)
-    low, high = np.clip(corrected - half, -1.0, 1.0), np.clip(corrected + half, -1.0, 1.0)
-    out[:5, 1] = (
-        (middle + h * corrected) * blank, h * sampling * blank, h * privacy * blank,
-        middle + h * np.where(blank == 1.0, low, -1.0),
-        middle + h * np.where(blank == 1.0, high, 1.0),
-    )  # fmt: skip
-    out[9, 1] = np.where(blank == 1.0, sampling**2 / np.maximum(least, 1e-300), np.nan)
-    out[0, 2] = h * np.sqrt(v) * blank
-    size = np.repeat(N * c.trim.top / max(c.trim.mean, 1e-300), 3)
-    return out.transpose(0, 2, 1).reshape(len(COLUMNS) + 1, -1), size

@@ -168,7 +168,7 @@ def test_the_guarantee_and_the_ledger(villages):
 
 def test_words_for_what_cannot_be(villages):
     call = {"eps": 1, "delta": 1e-6, "bounds": BOUNDS}
-    with pytest.raises(RequestError, match="unit='code' with clusters"):
+    with pytest.raises(RequestError, match="must be declared, psus="):
         dp.dp_ols("y ~ x", villages, vcov={"CRV1": "village"}, unit="code", **call)
     with pytest.raises(RequestError, match="is the cluster itself"):
         dp.dp_ols("y ~ x", villages, vcov={"CRV1": "village"}, unit="village", **call)
