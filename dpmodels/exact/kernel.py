@@ -54,6 +54,10 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "dp_map_exactly": (
         ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _D, _D, _P, _I, _P, _I, _P, _I],
     ),
+    "dp_steps": (
+        ctypes.c_int,
+        [ctypes.c_int, _I, _I, _I, _I, _P, _P, _P, _D, _D, _P, _I, _P, _I, _P, _P, _P, _I],
+    ),
     "dp_gram": (ctypes.c_int, [ctypes.c_int, _I, _I, _P, _I, _P, _P, _I]),
 }  # fmt: skip
 
@@ -192,6 +196,17 @@ def _agrees(found: _Loaded) -> bool:
         return np.array_equal(_gram(found, z), gram_by_numpy(z))
 
 
+def compiled() -> bool:
+    """Whether the compiled loops run, on registers that make them worth it."""
+    found = _loaded()
+    return found.library is not None and found.set > 0
+
+
+def reference() -> bool:
+    """Whether rows are computed as they are defined, one column after the other."""
+    return _switch() == "still"
+
+
 # -- calls: every length is checked here and there ------------------------------------------------
 
 
@@ -210,6 +225,22 @@ def gram_by_kernel(z: Array) -> Array | None:
     if found.library is None or (found.set == 0 and len(z) > _PLAIN_GRAM):
         return None
     return _gram(found, z) if _fits(len(z), z) else None
+
+
+def steps_by_kernel(
+    matrix: Array, shift: Array, reach: Array, own: int, off: tuple[float, float], block: Array
+) -> tuple[Array, Array, Any] | None:
+    """Return (integers, their squared lengths, rows in doubt) of ``steps.Steps``, or None.
+
+    None: numpy computes. By shapes alone.
+    """
+    found = _loaded()
+    k, q = matrix.shape
+    if found.library is None or (found.set == 0 and k * q > _PLAIN_MAP):
+        return None
+    if not _fits(k, block) or q > _COLUMNS:
+        return None
+    return _steps(found, matrix, shift, reach, own, off, block)
 
 
 def _fits(k: int, block: Array) -> bool:
@@ -243,6 +274,27 @@ def _image(found: _Loaded, matrix: Array, block: Array, upper: tuple[int, int]) 
         )
     _checked(code)
     return out[:, :m]
+
+
+def _steps(
+    found: _Loaded, matrix: Array, shift: Array, reach: Array, own: int,
+    off: tuple[float, float], block: Array,
+) -> tuple[Array, Array, Any]:  # fmt: skip
+    (k, q), m = matrix.shape, block.shape[1]
+    out, square, doubtful = np.empty((k, m + ROW_PAD)), np.empty(m), np.empty(m, dtype=bool)
+    matrix, shift, reach = (
+        np.ascontiguousarray(a, dtype=np.float64) for a in (matrix, shift, reach)
+    )
+    if shift.shape != (k,) or reach.shape != (2, q + 1):
+        raise PrivacyBugError("a map of another shape than its matrix")
+    work = _work(found, k, q)
+    code = found.library.dp_steps(
+        found.set, k, q, m, own, _at(matrix), _at(shift), _at(reach), *off, _at(block),
+        block.strides[0] // 8, _at(out), m + ROW_PAD, _at(square), _at(doubtful), _at(work),
+        len(work),
+    )  # fmt: skip
+    _checked(code)
+    return out[:, :m], square, doubtful
 
 
 def _gram(found: _Loaded, z: Array) -> Array:

@@ -423,6 +423,11 @@ class Program:
         return placed
 
     @functools.cached_property
+    def of_variables(self) -> bool:
+        """Whether every predictor but the constant is a variable as it stands, each another."""
+        return all(raw is not None for p, _, raw in self._places if p.atoms)
+
+    @functools.cached_property
     def _dense_places(self) -> list[tuple[Product, slice, str | None]]:
         """Return the same without the counted factors, whose rows the buffer then lacks."""
         counted = {id(p) for p in self.counted}

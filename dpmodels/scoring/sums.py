@@ -30,6 +30,7 @@ from dpmodels.exact.end import (
 )
 from dpmodels.exact.products import cross_product, filled, mapped, squares, weighted
 from dpmodels.exact.rowmap import UnitScale
+from dpmodels.exact.steps import Steps
 from dpmodels.exact.words import Words
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.score import Evaluate, plain
@@ -321,7 +322,7 @@ class ScorePass:
 
     def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
         """Return :func:`seen_rows`, w in lattice steps."""
-        return seen_rows(self.centre, self._image(block), block)
+        return seen_rows(self.centre, *self._image(block), block)
 
     def scored(self, block: Array) -> tuple[Array, Array, Array]:
         """Return (w in lattice steps, its length, psi) of rows: the score is ``w psi``."""
@@ -333,14 +334,36 @@ class ScorePass:
         """Q: rows are mapped to ``Q'w``; None: to w."""
         return self._map[0]
 
-    def _image(self, block: Array) -> Array:
-        """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing."""
+    def _image(self, block: Array) -> tuple[Array, Array | None]:
+        """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing.
+
+        And ``|w|^2``, where it is known.
+        """
+        if self._steps is not None:
+            image, square = self._steps.of(block)
+            image[-1] *= 1.0 / STEPS
+            return image, square
         matrix, shift = self.affine
         upper = self.centre.W0.shape if self.turned else (0, 0)
         image = mapped(matrix, block, upper=upper)
         if shift is not None:
             image += shift
-        return image
+        return image, None
+
+    @functools.cached_property
+    def _steps(self) -> Steps | None:
+        """The map in whole steps, of residuals in 2^20 to a standard one; None: weights follow.
+
+        Where a weight multiplies a row, one more rounding before it would be multiplied too.
+        """
+        if self.plan.weighted or not self.centre.of_residual:
+            return None
+        matrix, shift = self.affine
+        matrix = matrix.copy()
+        matrix[-1] *= STEPS
+        shift = np.zeros(len(matrix)) if shift is None else shift[:, 0].copy()
+        shift[-1] *= STEPS
+        return Steps(matrix, shift, len(matrix) - 1)
 
     def back(self, released: Any) -> Any:
         """Return what was released in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
@@ -440,7 +463,7 @@ def affine_of(c: Centre, step: float) -> tuple[Array, Array | None]:
 
 
 def seen_rows(
-    centre: Centre, image: Array, block: Array
+    centre: Centre, image: Array, square: Array | None, block: Array
 ) -> tuple[Array, Array, Array | None, Array, Any]:
     """Return (w, psi, omega, |w|^2, rows not missing) of mapped rows; zero where missing.
 
@@ -449,6 +472,8 @@ def seen_rows(
     image : (k, m) array
         Of :func:`affine_of`; overwritten. w is filled up with rows of zeros to a height whose
         products are fast.
+    square : (m,) array or None
+        ``|w|^2``, where it is known; overwritten.
     """
     z = image[: filled(len(centre.theta))]
     seen = image[-1]
@@ -460,7 +485,7 @@ def seen_rows(
         weight = block[centre.weights]
         psi = psi * weight
         omega = weight if omega is None else omega * weight
-    square = squares(z)
+    square = squares(z) if square is None else square
     there, long = usable(square, psi, omega)
     for kept in (there, long):
         if kept is not None:

@@ -35,11 +35,13 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
 #define SET plain
 #define TARGET
 #define FMA(a, b, c) ((a) * (b) + (c))
+#define CUT(a) JOIN(towards_zero, SET)(a)
 #include "rows.h"
 #undef LANES
 #undef SET
 #undef TARGET
 #undef FMA
+#undef CUT
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -48,21 +50,25 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
 #define SET avx2
 #define TARGET __attribute__((target("avx2,fma")))
 #define FMA(a, b, c) ((vec)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
+#define CUT(a) ((vec)_mm256_round_pd((__m256d)(a), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
 #include "rows.h"
 #undef LANES
 #undef SET
 #undef TARGET
 #undef FMA
+#undef CUT
 
 #define LANES 8
 #define SET avx512
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl")))
 #define FMA(a, b, c) ((vec)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+#define CUT(a) ((vec)_mm512_roundscale_pd((__m512d)(a), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
 #include "rows.h"
 #undef LANES
 #undef SET
 #undef TARGET
 #undef FMA
+#undef CUT
 #endif
 
 /* What this was built from, and the widest instruction set of this processor: 0, 1, 2. */
@@ -138,6 +144,24 @@ PUBLIC int dp_map_exactly(int set, int64_t k, int64_t q, int64_t m, const double
     if (code || set < 0 || set > dp_widest())
         return code ? code : 4;
     EACH(map_exactly, k, q, m, upper, lower, size, first, second, block, ld, out, ld_out, work)
+    return 0;
+}
+
+/* Integers of rows: out (k, m) = trunc(matrix (k, q) block (q, m) + shift (k)), square (m) of their
+   lengths in the first `own` coordinates, and which rows (m) are in doubt. reach (2, q + 1): largest
+   absolute entries of each column and of the shift, of the own coordinates and of the others. */
+PUBLIC int dp_steps(int set, int64_t k, int64_t q, int64_t m, int64_t own, const double *matrix,
+                    const double *shift, const double *reach, double ulps, double least,
+                    const double *block, int64_t ld, double *out, int64_t ld_out, double *square,
+                    uint8_t *doubtful, double *work, int64_t work_len)
+{
+    int code = bad(k, q, m, ld, ld_out, work, work_len);
+    if (code || set < 0 || set > dp_widest())
+        return code ? code : 4;
+    if (own < 0 || own > k)
+        return 5;
+    EACH(steps, k, q, m, own, matrix, shift, reach, ulps, least, block, ld, out, ld_out, square,
+         doubtful, work)
     return 0;
 }
 

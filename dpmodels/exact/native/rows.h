@@ -13,6 +13,17 @@ typedef int64_t bits __attribute__((vector_size(8 * LANES)));
 #define ALL(x) ((x) - (vec){0})  /* a number in all lanes, as it is */
 #define LOAD(p) (*(const loose *)(p))
 
+/* Towards zero where there is no instruction for it. Numbers of 2^51 and more come out wrong by a few:
+   what they may be off is more, so that their rows are in doubt. */
+TARGET static inline vec JOIN(towards_zero, SET)(vec a)
+{
+    const bits sign = (bits){0} + INT64_MIN;
+    const vec whole = ALL(4503599627370496.0);
+    vec size = (vec)((bits)a & ~sign), near = (size + whole) - whole;
+    near -= (vec)((bits)ALL(1.0) & (near > size));
+    return (vec)((bits)near | ((bits)a & sign));
+}
+
 /* Copy up to T rows of a column; zeros behind them. */
 TARGET static inline void JOIN(taken, SET)(const double *from, int64_t m, double *to)
 {
@@ -183,6 +194,90 @@ TARGET static void JOIN(map_exactly, SET)(int64_t k, int64_t q, int64_t m, const
     }
 }
 #undef SUMS
+#undef STEP
+#undef END
+
+/* The integers of an affine map: four rows of it at once, two vectors of rows of the table. Columns
+   that four rows do not see are left out. A row of which an image and the same less or more what
+   floats may err do not end in one integer is left in doubt; so is one with a cell that is none. */
+#define START(n) double c##n = i + n < k ? shift[i + n] : 0.0; vec s##n##a = ALL(c##n), s##n##b = s##n##a;
+#define STEP(n)                            \
+    {                                      \
+        vec c = ALL(M[n]);                 \
+        s##n##a = FMA(c, xa, s##n##a);     \
+        s##n##b = FMA(c, xb, s##n##b);     \
+    }
+#define END(n)                                                              \
+    if (i + n < k) {                                                        \
+        const vec *e = err + (i + n < own ? 0 : 2);                         \
+        vec ta = CUT(s##n##a + e[0]), tb = CUT(s##n##b + e[1]);             \
+        vec la = CUT(s##n##a - e[0]), lb = CUT(s##n##b - e[1]);             \
+        doubt[0] |= ta != la;                                               \
+        doubt[1] |= tb != lb;                                               \
+        if (i + n < own) {                                                  \
+            long_a = long_a + ta * ta;                                      \
+            long_b = long_b + tb * tb;                                      \
+        }                                                                   \
+        JOIN(given, SET)(ta, tb, m - a, out + (i + n) * ld_out + a);        \
+    }
+
+TARGET static void JOIN(steps, SET)(int64_t k, int64_t q, int64_t m, int64_t own,
+                                    const double *matrix, const double *shift,
+                                    const double *reach, double ulps, double least,
+                                    const double *block, int64_t ld, double *out, int64_t ld_out,
+                                    double *square, uint8_t *doubtful, double *x)
+{
+    int64_t groups = round_up(k, 4) / 4;
+    double *packed = x + 2 * WIDEST * q;
+    int64_t *seen = (int64_t *)(packed + 4 * groups * q);
+    const bits sign = (bits){0} + INT64_MAX;
+    for (int64_t g = 0; g < groups; g++) {
+        int64_t *columns = seen + g * (q + 1), many = 0;
+        for (int64_t j = 0; j < q; j++) {
+            double *M = packed + 4 * (g * q + many);
+            int any = 0;
+            for (int64_t n = 0; n < 4; n++) {
+                M[n] = 4 * g + n < k ? matrix[(4 * g + n) * q + j] : 0.0;
+                any |= M[n] != 0.0;
+            }
+            if (any)
+                columns[++many] = j;
+        }
+        columns[0] = many;
+    }
+    for (int64_t a = 0; a < m; a += T) {
+        /* of own rows, of the others: what their images may be off */
+        vec err[4] = {ALL(reach[q]), ALL(reach[q]), ALL(reach[2 * q + 1]), ALL(reach[2 * q + 1])};
+        for (int64_t j = 0; j < q; j++) {
+            JOIN(taken, SET)(block + j * ld + a, m - a, x + j * T);
+            vec xa = *(const vec *)(x + j * T), xb = *(const vec *)(x + j * T + LANES);
+            xa = (vec)((bits)xa & sign), xb = (vec)((bits)xb & sign);
+            vec mine = ALL(reach[j]), rest = ALL(reach[q + 1 + j]);
+            err[0] = FMA(mine, xa, err[0]), err[1] = FMA(mine, xb, err[1]);
+            err[2] = FMA(rest, xa, err[2]), err[3] = FMA(rest, xb, err[3]);
+        }
+        for (int h = 0; h < 4; h++)
+            err[h] = err[h] * ALL(ulps) + ALL(least);
+        bits doubt[2] = {{0}, {0}};
+        vec long_a = {0}, long_b = {0};
+        for (int64_t i = 0; i < k; i += 4) {
+            const int64_t *columns = seen + i / 4 * (q + 1), *end = columns + columns[0];
+            const double *M = packed + i * q;
+            START(0) START(1) START(2) START(3)
+            while (columns < end) {
+                const double *p = x + *++columns * T;
+                vec xa = *(const vec *)p, xb = *(const vec *)(p + LANES);
+                STEP(0) STEP(1) STEP(2) STEP(3)
+                M += 4;
+            }
+            END(0) END(1) END(2) END(3)
+        }
+        JOIN(given, SET)(long_a, long_b, m - a, square + a);
+        for (int64_t i = 0; i < T && a + i < m; i++)
+            doubtful[a + i] = doubt[i / LANES][i % LANES] != 0;
+    }
+}
+#undef START
 #undef STEP
 #undef END
 
