@@ -37,7 +37,7 @@ from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "FACTOR", "Adding", "Centre", "PassSums", "Passes", "ScorePass",
+    "AT_CLIP", "BINS", "FACTOR", "SEEN", "Adding", "Centre", "PassSums", "Passes", "ScorePass",
     "affine_of", "counted_lengths", "lengths_by_sign", "scaled", "seen_rows", "softened",
     "sums_of_passes",
 ]  # fmt: skip
@@ -46,6 +46,8 @@ Integers = npt.NDArray[np.object_]
 
 #: Scores are kept up to ``KEPT`` C, then grow linearly to C at this part of it.
 _REACHED = 0.8
+#: Steps of a standardised residual.
+SEEN = 2.0**24
 #: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
 BINS, AT_CLIP = 14, 9
 #: A float64: bits of its mantissa, values and bias of its exponent.
@@ -322,7 +324,11 @@ class ScorePass:
 
     def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
         """Return :func:`seen_rows`, w in lattice steps."""
-        return seen_rows(self.centre, *self._image(block), block)
+        if self._steps is None:
+            return seen_rows(self.centre, self._image(block), None, block)
+        image, square = self._steps.of(block)
+        image[-1] *= 1.0 / SEEN
+        return seen_rows(self.centre, image, square, block)
 
     def scored(self, block: Array) -> tuple[Array, Array, Array]:
         """Return (w in lattice steps, its length, psi) of rows: the score is ``w psi``."""
@@ -334,35 +340,33 @@ class ScorePass:
         """Q: rows are mapped to ``Q'w``; None: to w."""
         return self._map[0]
 
-    def _image(self, block: Array) -> tuple[Array, Array | None]:
-        """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing.
-
-        And ``|w|^2``, where it is known.
-        """
-        if self._steps is not None:
-            image, square = self._steps.of(block)
-            image[-1] *= 1.0 / STEPS
-            return image, square
+    def _image(self, block: Array) -> Array:
+        """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing."""
         matrix, shift = self.affine
         upper = self.centre.W0.shape if self.turned else (0, 0)
         image = mapped(matrix, block, upper=upper)
         if shift is not None:
             image += shift
-        return image, None
+        return image
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether rows are whole steps before anything is made of them: no weight multiplies w."""
+        return self.centre.of_residual and not self.plan.weighted
 
     @functools.cached_property
     def _steps(self) -> Steps | None:
-        """The map in whole steps, of residuals in 2^20 to a standard one; None: weights follow.
+        """The map in whole steps, of residuals in ``1 / SEEN``; None: weights follow.
 
         Where a weight multiplies a row, one more rounding before it would be multiplied too.
         """
-        if self.plan.weighted or not self.centre.of_residual:
+        if not self.in_steps:
             return None
         matrix, shift = self.affine
         matrix = matrix.copy()
-        matrix[-1] *= STEPS
+        matrix[-1] *= SEEN
         shift = np.zeros(len(matrix)) if shift is None else shift[:, 0].copy()
-        shift[-1] *= STEPS
+        shift[-1] *= SEEN
         return Steps(matrix, shift, len(matrix) - 1)
 
     def back(self, released: Any) -> Any:
