@@ -12,6 +12,7 @@ import ctypes
 import functools
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "dp_number": (ctypes.c_uint64, []),
     "dp_widest": (ctypes.c_int, []),
     "dp_need": (_I, [_I, _I]),
+    "dp_load": (ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _P, _P, _P, _I]),
     "dp_map": (ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _P, _I, _P, _I, _P, _I]),
     "dp_map_exactly": (
         ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _D, _D, _P, _I, _P, _I, _P, _I],
@@ -241,6 +243,38 @@ def steps_by_kernel(
     if not _fits(k, block) or q > _COLUMNS:
         return None
     return _steps(found, matrix, shift, reach, own, off, block)
+
+
+def load_by_kernel(
+    columns: Sequence[Any], ranges: Sequence[tuple[float, float]], rows: Sequence[int], out: Array
+) -> bool:
+    """Write columns, cut to their ranges, into rows of ``out``; False: nothing was done.
+
+    By types and shapes alone.
+    """
+    found = _loaded()
+    q, m = out.shape
+    if found.library is None or not _fits(1, out) or not out.flags.writeable or not columns:
+        return False
+    if not all(
+        type(c) is np.ndarray and c.dtype == np.float64 and c.shape == (m,)
+        and c.strides[0] % 8 == 0 and c.flags.aligned
+        for c in columns
+    ):  # fmt: skip
+        return False
+    if not (len(columns) == len(ranges) == len(set(rows)) <= q):
+        raise PrivacyBugError("as many ranges and rows as columns")
+    places = np.array(
+        [[c.__array_interface__["data"][0], c.strides[0] // 8] for c in columns], dtype=np.int64
+    ).T.copy()
+    limits = np.array(ranges, dtype=np.float64).T.copy()
+    at = np.array(rows, dtype=np.int64)
+    code = found.library.dp_load(
+        found.set, len(columns), m, q, _at(places[0]), _at(places[1]), _at(limits[0]),
+        _at(limits[1]), _at(at), _at(out), out.strides[0] // 8,
+    )  # fmt: skip
+    _checked(code)
+    return True
 
 
 def _fits(k: int, block: Array) -> bool:

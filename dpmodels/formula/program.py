@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.exact.kernel import load_by_kernel
 from dpmodels.formula.coerce import clip_cells
 from dpmodels.formula.functions import Interval
 from dpmodels.formula.nodes import Array, Basis, Cat, Node
@@ -54,6 +55,21 @@ class Block:
             out[np.isnan(out)] = rule.fill
         self.numbers[name] = out
         return out
+
+    def fill_numbers(self, names: Sequence[str], out: Array, rows: Sequence[int]) -> bool:
+        """Do the same for several variables at once, where the compiled loops can: say so."""
+        if not self.clip:
+            return False
+        ranges = [self.rules[name].interval for name in names]
+        cells = [self.chunk[name] for name in names]
+        if None in ranges or not load_by_kernel(cells, [r for r in ranges if r], rows, out):
+            return False
+        for name, row in zip(names, rows, strict=True):
+            fill, own = self.rules[name].fill, out[row]
+            if fill is not None and np.isnan(own.sum()):
+                own[np.isnan(own)] = fill
+            self.numbers[name] = own
+        return True
 
     def code(self, name: str) -> Array:
         """Return the codes of a factor variable; -1 is missing."""
@@ -399,7 +415,13 @@ class Program:
         if codes is not None:
             for f, p in enumerate(self.counted):
                 codes[f] = p.local_codes(block)
-        for p, rows, raw in self._places if codes is None else self._dense_places:
+        places = self._places if codes is None else self._dense_places
+        names = [raw for _, _, raw in places if raw is not None]
+        at = [rows.start for _, rows, raw in places if raw is not None]
+        done = len(names) > 1 and block.fill_numbers(names, out, at)
+        for p, rows, raw in places:
+            if done and raw is not None:
+                continue
             if raw is None:
                 p.fill(block, out[rows], store, clip)
             else:

@@ -117,6 +117,25 @@ static int bad(int64_t k, int64_t q, int64_t m, int64_t ld, int64_t ld_out, cons
 #define EACH(name, ...) JOIN(name, plain)(__VA_ARGS__);
 #endif
 
+/* Rows of out (q, m), those that `rows` (columns) names: columns of a table, which begin at the
+   addresses `from` and have their cells `apart` doubles from each other, cut to low and high. */
+PUBLIC int dp_load(int set, int64_t columns, int64_t m, int64_t q, const int64_t *from,
+                   const int64_t *apart, const double *low, const double *high,
+                   const int64_t *rows, double *out, int64_t ld_out)
+{
+    if (columns < 1 || columns > q || q > MOST_COLUMNS)
+        return 1;
+    if (m < 0 || m > MOST_ROWS || ld_out < m)
+        return 2;
+    if (set < 0 || set > dp_widest())
+        return 4;
+    for (int64_t j = 0; j < columns; j++)
+        if (rows[j] < 0 || rows[j] >= q || !(low[j] <= high[j]))
+            return 5;
+    EACH(load, columns, m, from, apart, low, high, rows, out, ld_out)
+    return 0;
+}
+
 /* out (k, m) = matrix (k, q) times block (q, m), column after column, each product and each sum
    rounded once. Row i sees the columns from[i] to to[i]; none where they are equal. */
 PUBLIC int dp_map(int set, int64_t k, int64_t q, int64_t m, const double *matrix,

@@ -50,6 +50,33 @@ TARGET static inline void JOIN(given, SET)(vec a, vec b, int64_t m, double *to)
         to[i] = part[i];
 }
 
+/* Columns, wherever they lie, cut to their ranges: rows of the table side by side, so that columns of
+   one array of rows are read a line of the cache at a time. What is missing stays so. */
+TARGET static void JOIN(load, SET)(int64_t columns, int64_t m, const int64_t *from,
+                                   const int64_t *apart, const double *low, const double *high,
+                                   const int64_t *rows, double *out, int64_t ld_out)
+{
+    for (int64_t a = 0; a < m; a += T)
+        for (int64_t j = 0; j < columns; j++) {
+            const double *p = (const double *)(uintptr_t)from[j] + a * apart[j];
+            double part[T] __attribute__((aligned(64)));
+            int64_t step = apart[j];
+            if (m - a >= T)
+                for (int64_t i = 0; i < T; i++)
+                    part[i] = p[i * step];
+            else
+                for (int64_t i = 0; i < T; i++)
+                    part[i] = i < m - a ? p[i * step] : 0.0;
+            vec both[2] = {*(const vec *)part, *(const vec *)(part + LANES)};
+            for (int h = 0; h < 2; h++) {
+                bits below = both[h] < ALL(low[j]), above = both[h] > ALL(high[j]);
+                bits in = (bits)both[h] & ~(below | above);
+                both[h] = (vec)(in | ((bits)ALL(low[j]) & below) | ((bits)ALL(high[j]) & above));
+            }
+            JOIN(given, SET)(both[0], both[1], m - a, out + rows[j] * ld_out + a);
+        }
+}
+
 TARGET static void JOIN(map, SET)(int64_t k, int64_t q, int64_t m, const double *matrix,
                                   const int64_t *from, const int64_t *to, const double *block,
                                   int64_t ld, double *out, int64_t ld_out, double *x)
