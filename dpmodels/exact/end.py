@@ -22,6 +22,7 @@ from dpmodels.formula.coerce import clip_cells
 
 __all__ = [
     "LEAST",
+    "LONG",
     "MOST",
     "SHRINK",
     "STEPS",
@@ -53,7 +54,7 @@ LEAST, MOST = 1e-280, 1.7e308
 #: A length below it is 0: a quotient by it could overflow.
 _SHORTEST = 1e-140
 #: Largest squared length, and largest score and weight, of a row that is multiplied by these.
-_LONG, VAST = 1e280, 1e140
+LONG, VAST = 1e280, 1e140
 
 
 def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | None]:
@@ -75,10 +76,10 @@ def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | N
     given = [f for f in factors if f is not None]
     there = None
     if not (
-        square.max(initial=0.0) <= _LONG
+        square.max(initial=0.0) <= LONG
         and all(-f.min(initial=0.0) <= VAST and f.max(initial=0.0) <= VAST for f in given)
     ):
-        there = square <= _LONG
+        there = square <= LONG
         for factor in given:
             there &= np.abs(factor) <= VAST
     return there, None if square.min(initial=1.0) >= LEAST else square >= LEAST

@@ -60,6 +60,10 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         ctypes.c_int,
         [ctypes.c_int, _I, _I, _I, _I, _P, _P, _P, _D, _D, _P, _I, _P, _I, _P, _P, _P, _I],
     ),
+    "dp_scores": (
+        ctypes.c_int,
+        [ctypes.c_int, _I, _I, _P, _I, _P, _P, _P, _I, _P, _P, _P, _P, _P, _I, _P, _I],
+    ),
     "dp_gram": (ctypes.c_int, [ctypes.c_int, _I, _I, _P, _I, _P, _P, _I]),
 }  # fmt: skip
 
@@ -277,6 +281,54 @@ def load_by_kernel(
     return True
 
 
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What the rows of a block add to a scoring pass. **Confidential.**
+
+    Attributes
+    ----------
+    length, norm : (m,) arrays
+        Of rows in the ball, before they were rounded, and of their scores.
+    gram : (k, k) array
+    score : (k,) array
+    scale : float
+    bins : integer array
+    """
+
+    length: Array
+    norm: Array
+    gram: Array
+    score: Array
+    scale: float
+    bins: Any
+
+
+def scores_by_kernel(
+    z: Array, psi: Array, square: Array, numbers: Sequence[float], bins: int
+) -> Scores | None:
+    """Return what ``scoring.sums.ScorePass`` adds of a block, z ended; None: numpy computes it."""
+    found = _loaded()
+    k, m = z.shape
+    if found.library is None or (found.set == 0 and k > _PLAIN_GRAM):
+        return None
+    if not _fits(k, z) or not z.flags.writeable or psi.dtype != np.float64:
+        return None
+    psi, square, numbers = (
+        np.ascontiguousarray(a, dtype=np.float64) for a in (psi, square, numbers)
+    )
+    if psi.shape != (m,) or square.shape != (m,):
+        raise PrivacyBugError("a score of another length than its rows")
+    length, norm, gram, sums = np.empty(m), np.empty(m), np.empty((k, k)), np.empty(k + 1)
+    counts, work = np.zeros(bins, dtype=np.int64), _work(found, k, k)
+    code = found.library.dp_scores(
+        found.set, k, m, _at(z), z.strides[0] // 8, _at(psi), _at(square), _at(numbers),
+        len(numbers), _at(length), _at(norm), _at(gram), _at(sums), _at(counts), bins, _at(work),
+        len(work),
+    )  # fmt: skip
+    _checked(code)
+    return Scores(length, norm, gram, sums[:k], float(sums[k]), counts)
+
+
 def _fits(k: int, block: Array) -> bool:
     """Whether a block of rows is laid out as the kernel reads it."""
     q, m = block.shape
@@ -351,7 +403,7 @@ def _work(found: _Loaded, k: int, q: int) -> Array:
 
 def _at(array: Any) -> int:
     """Return the address of an array, which the caller keeps."""
-    return int(array.ctypes.data)
+    return int(array.__array_interface__["data"][0])
 
 
 def _checked(code: int) -> None:

@@ -231,7 +231,7 @@ class RegressionRows:
         image = mapped(matrix, block.rows)
         if shift is not None:
             image += shift
-        z, psi, omega, _, there = seen_rows(self.centre, image, None, block.rows)
+        z, psi, omega, _, there = seen_rows(self.centre, image, block.rows)
         z = z[: len(self.centre.theta)]
         if self.demean:
             present = np.ones(z.shape[1])

@@ -19,15 +19,19 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.end import (
+    LEAST,
+    LONG,
     SHRINK,
     STEPS,
     TOP,
+    VAST,
     end,
     end_along,
     end_of_numbers,
     integers_of,
     usable,
 )
+from dpmodels.exact.kernel import Scores, scores_by_kernel
 from dpmodels.exact.products import cross_product, filled, mapped, squares, weighted
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.exact.steps import Steps
@@ -227,7 +231,13 @@ class ScorePass:
     def add(self, sums: Adding, block: Array, chosen: Any) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
         plan = self.plan
-        z, psi, omega, square, whole = self._rows(block)
+        z, psi, omega, square = self._looked(block)
+        if omega is None and square is not None and not plan.mu_far:
+            found = scores_by_kernel(z, psi, square, self._numbers, len(sums.bins))
+            if found is not None:
+                self._add_found(sums, z, found, chosen)
+                return
+        z, psi, omega, square, whole = whole_rows(z, psi, omega, square)
         length = np.sqrt(square)
         psi = self.by_leverage(psi, square, omega)
         norm = np.abs(psi)
@@ -257,6 +267,28 @@ class ScorePass:
                 sums.bins += lengths_by_sign(relative, psi[whole])
             else:
                 sums.bins += counted_lengths(relative)
+
+    def _add_found(self, sums: Adding, v: Array, found: Scores, chosen: Any) -> None:
+        """Add a block whose numbers the compiled loops worked out: those of :meth:`add`."""
+        sums.words["information"].add(found.gram)
+        rows = (v, found.length)
+        self._add_some(sums, rows, rows, found.norm, chosen)
+        sums.score += integers_of(found.score).astype(object)
+        if self.plan.mu_scale:
+            sums.scale += int(found.scale)
+        if self.plan.mu_histogram:
+            sums.bins += found.bins
+
+    @functools.cached_property
+    def _numbers(self) -> tuple[float, ...]:
+        """What the compiled loops must know of the pass, in the order of ``rows.c``."""
+        plan, most = self.plan, FACTOR * self.plan.clip
+        return (
+            self.step, TOP, LONG, LEAST, VAST, float(plan.manner.by_leverage),
+            float(not plan.unsoftened), KEPT * plan.clip, (1.0 - KEPT) / (_REACHED - KEPT),
+            plan.clip, most, TOP / most, plan.scale_cut if plan.mu_scale else 1.0,
+            _BIAS - AT_CLIP, BINS, float(plan.manner.signed),
+        )  # fmt: skip
 
     def by_leverage(self, psi: Array, square: Array, omega: Array | None) -> Array:
         """Return psi with the weight that the ball of the information gives a row (Mallows).
@@ -324,11 +356,15 @@ class ScorePass:
 
     def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
         """Return :func:`seen_rows`, w in lattice steps."""
+        return whole_rows(*self._looked(block))
+
+    def _looked(self, block: Array) -> tuple[Array, Array, Array | None, Array | None]:
+        """Return :func:`looked_at` and ``|w|^2`` where it is known, w in lattice steps."""
         if self._steps is None:
-            return seen_rows(self.centre, self._image(block), None, block)
+            return (*looked_at(self.centre, self._image(block), block), None)
         image, square = self._steps.of(block)
         image[-1] *= 1.0 / SEEN
-        return seen_rows(self.centre, image, square, block)
+        return (*looked_at(self.centre, image, block), square)
 
     def scored(self, block: Array) -> tuple[Array, Array, Array]:
         """Return (w in lattice steps, its length, psi) of rows: the score is ``w psi``."""
@@ -467,17 +503,22 @@ def affine_of(c: Centre, step: float) -> tuple[Array, Array | None]:
 
 
 def seen_rows(
-    centre: Centre, image: Array, square: Array | None, block: Array
+    centre: Centre, image: Array, block: Array
 ) -> tuple[Array, Array, Array | None, Array, Any]:
     """Return (w, psi, omega, |w|^2, rows not missing) of mapped rows; zero where missing.
 
     Parameters
     ----------
     image : (k, m) array
-        Of :func:`affine_of`; overwritten. w is filled up with rows of zeros to a height whose
-        products are fast.
-    square : (m,) array or None
-        ``|w|^2``, where it is known; overwritten.
+        Of :func:`affine_of`; overwritten.
+    """
+    return whole_rows(*looked_at(centre, image, block), None)
+
+
+def looked_at(centre: Centre, image: Array, block: Array) -> tuple[Array, Array, Array | None]:
+    """Return (w, psi, omega) of mapped rows, missing ones among them.
+
+    w is filled up with rows of zeros to a height whose products are fast.
     """
     z = image[: filled(len(centre.theta))]
     seen = image[-1]
@@ -489,6 +530,13 @@ def seen_rows(
         weight = block[centre.weights]
         psi = psi * weight
         omega = weight if omega is None else omega * weight
+    return z, psi, omega
+
+
+def whole_rows(
+    z: Array, psi: Array, omega: Array | None, square: Array | None
+) -> tuple[Array, Array, Array | None, Array, Any]:
+    """Return (w, psi, omega, |w|^2, rows not missing); zero where missing. Overwrites w."""
     square = squares(z) if square is None else square
     there, long = usable(square, psi, omega)
     for kept in (there, long):

@@ -25,6 +25,10 @@
 #define CHUNK 512         /* rows of a Gram matrix at once: eight columns of them fit the cache */
 #define WIDEST 8          /* doubles of the widest vector */
 
+/* Numbers of a scoring pass, in this order. */
+enum { STEP, TOP, LONG, LEAST, VAST, LEVERAGE, SOFTENED, KEPT, SLOPE, CLIP, MOST, FACTOR,
+       CUT_OF_SCALE, FIRST, BINS, SIGNED, NUMBERS };
+
 static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to) % to; }
 
 /* the names of one instruction set: name_plain, name_avx2, name_avx512 */
@@ -192,5 +196,24 @@ PUBLIC int dp_gram(int set, int64_t k, int64_t m, const double *z, int64_t ld, d
     if (code || set < 0 || set > dp_widest())
         return code ? code : 4;
     EACH(gram, k, m, z, ld, out, work)
+    return 0;
+}
+
+/* The rows z (k, m) of a scoring pass, whole steps: z ends in the ball, length (m) and norm (m) are
+   those of rows and scores, gram (k, k) theirs, sums (k + 1) of scores and of the scale, bins
+   (many: 2 BINS where signs count). What the pass is stands in `is` (NUMBERS). */
+PUBLIC int dp_scores(int set, int64_t k, int64_t m, double *z, int64_t ld, const double *psi,
+                     const double *square, const double *is, int64_t numbers, double *length,
+                     double *norm, double *gram, double *sums, int64_t *bins, int64_t many,
+                     double *work, int64_t work_len)
+{
+    int code = bad(k, k, m, ld, ld, work, work_len);
+    if (code || set < 0 || set > dp_widest())
+        return code ? code : 4;
+    if (numbers != NUMBERS || !(is[BINS] >= 1.0 && is[BINS] <= 64.0)
+        || many < (int64_t)is[BINS] * (is[SIGNED] != 0.0 ? 2 : 1)
+        || !(is[FIRST] >= 0.0 && is[FIRST] <= 2048.0) || !(is[CUT_OF_SCALE] > 0.0))
+        return 5;
+    EACH(scores, k, m, z, ld, psi, square, is, length, norm, gram, sums, bins, work)
     return 0;
 }

@@ -394,6 +394,110 @@ TARGET static void JOIN(gram, SET)(int64_t k, int64_t m, const double *z, int64_
             }
 }
 
+/* The rows of a scoring pass: into the ball, their Gram matrix, the sum of their scores, the scale and
+   the lengths. Every number of a row is rounded as numpy rounds it, step by step. */
+TARGET static void JOIN(scores, SET)(int64_t k, int64_t m, double *z, int64_t ld,
+                                     const double *psi, const double *square, const double *is,
+                                     double *length, double *norm, double *gram, double *sums,
+                                     int64_t *bins, double *work)
+{
+    const bits sign = (bits){0} + INT64_MIN;
+    const int64_t bin_count = (int64_t)is[BINS];
+    const bits by_sign = (bits){0} + (is[SIGNED] != 0.0 ? bin_count : 0);
+    vec scale = {0};
+    double *acc = work;
+    for (int64_t i = 0; i < k * LANES; i++)
+        acc[i] = 0.0;
+    for (int64_t a = 0; a < m; a += LANES) {
+        int64_t n = m - a < LANES ? m - a : LANES;
+        double part[2][LANES] __attribute__((aligned(64)));
+        for (int64_t i = 0; i < LANES; i++) {
+            part[0][i] = i < n ? psi[a + i] : 0.0;
+            part[1][i] = i < n ? square[a + i] : 0.0;
+        }
+        vec p = *(const vec *)part[0], s = *(const vec *)part[1];
+        vec size = (vec)((bits)p & ~sign);
+        bits there = (s <= ALL(is[LONG])) & (size <= ALL(is[VAST]));
+        bits scaled = there & (s >= ALL(is[LEAST]));
+        p = (vec)((bits)p & there), size = (vec)((bits)size & there), s = (vec)((bits)s & scaled);
+        if (is[LEVERAGE] != 0.0) {
+            vec top = ALL(is[TOP] * is[TOP]);
+            bits more = s > top;
+            vec by = top / (vec)(((bits)s & more) | ((bits)top & ~more));
+            size *= by;
+        }
+        *(vec *)part[1] = s;
+        for (int64_t i = 0; i < LANES; i++)
+            part[1][i] = __builtin_sqrt(part[1][i]);
+        vec len = *(const vec *)part[1], r = size * len / ALL(is[STEP]);
+        *(vec *)part[0] = r;
+        /* into the ball */
+        bits beyond = len > ALL(is[TOP]);
+        vec shrink = ALL(is[TOP]) / len, one = ALL(1.0);
+        shrink = (vec)(((bits)shrink & beyond) | ((bits)one & ~beyond));
+        len = (vec)(((bits)ALL(is[TOP]) & beyond) | ((bits)len & ~beyond));
+        *(vec *)part[1] = len;
+        /* the length of a score, and what an integer row is multiplied by */
+        vec f = r, most = ALL(is[MOST]);
+        if (is[SOFTENED] != 0.0) {
+            vec g = (r - ALL(is[KEPT])) * ALL(is[SLOPE]) + ALL(is[KEPT]);
+            bits more = r > g;
+            f = (vec)(((bits)r & more) | ((bits)g & ~more));
+        }
+        bits less = f < ALL(is[CLIP]);
+        f = (vec)(((bits)f & less) | ((bits)ALL(is[CLIP]) & ~less));
+        f = f / len * ALL(is[STEP]);
+        less = f < most;
+        f = (vec)(((bits)f & less) | ((bits)most & ~less));
+        f = CUT(f * ALL(is[FACTOR]));
+        f = (vec)((bits)f & (len > ALL(0.0)));
+        f = (vec)((bits)f | ((bits)p & sign));
+        for (int64_t i = 0; i < k; i++) {
+            double *to = z + i * ld + a;
+            double own[LANES] __attribute__((aligned(64)));
+            vec t;
+            if (n == LANES)
+                t = (vec)LOAD(to);
+            else {
+                for (int64_t j = 0; j < LANES; j++)
+                    own[j] = j < n ? to[j] : 0.0;
+                t = *(const vec *)own;
+            }
+            t = CUT((vec)((bits)t & scaled) * shrink);
+            *(vec *)(acc + i * LANES) = FMA(t, f, *(const vec *)(acc + i * LANES));
+            if (n == LANES)
+                *(loose *)to = (loose)t;
+            else {
+                *(vec *)own = t;
+                for (int64_t j = 0; j < n; j++)
+                    to[j] = own[j];
+            }
+        }
+        vec cut = r * r / ALL(is[CUT_OF_SCALE]), ratio = r / ALL(is[CLIP]);
+        less = cut < one;
+        scale += CUT((vec)(((bits)cut & less) | ((bits)one & ~less)) * ALL(1048576.0));
+        bits bin = ((bits)(ratio * ratio) >> 52) - (int64_t)is[FIRST], last = (bits){0} + (bin_count - 1);
+        bin &= ~(bin < 0);
+        bin = (bin & (bin < last)) | (last & ~(bin < last));
+        bin += ~(p > ALL(0.0)) & by_sign;
+        for (int64_t i = 0; i < n; i++) {
+            norm[a + i] = part[0][i];
+            length[a + i] = part[1][i];
+            if (there[i])
+                bins[bin[i]]++;
+        }
+    }
+    for (int64_t i = 0; i < k; i++) {
+        sums[i] = 0.0;
+        for (int64_t j = 0; j < LANES; j++)
+            sums[i] += acc[i * LANES + j];
+    }
+    sums[k] = 0.0;
+    for (int64_t j = 0; j < LANES; j++)
+        sums[k] += scale[j];
+    JOIN(gram, SET)(k, m, z, ld, gram, work);
+}
+
 #undef vec
 #undef loose
 #undef bits
