@@ -232,10 +232,10 @@ class ScorePass:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
         plan = self.plan
         z, psi, omega, square = self._looked(block)
-        if omega is None and square is not None and not plan.mu_far:
+        if omega is None and square is not None:
             found = scores_by_kernel(z, psi, square, self._numbers, len(sums.bins))
             if found is not None:
-                self._add_found(sums, z, found, chosen)
+                self._add_found(sums, z, psi, found, chosen)
                 return
         z, psi, omega, square, whole = whole_rows(z, psi, omega, square)
         length = np.sqrt(square)
@@ -250,8 +250,8 @@ class ScorePass:
             v, long = z * root, length * root
             self._add_some(sums, (v, long), (z, length), norm, chosen)
             sums.score += self._own_scores(z, psi, norm, length).astype(object)
-        if plan.mu_far:
-            sums.far += self._far_scores(z, psi, norm, length).astype(object)
+            if plan.mu_far:
+                sums.far += self._far_scores(z, psi, norm, length).astype(object)
         end(v, long)
         sums.words["information"].add(cross_product(v))
         if omega is None:
@@ -259,6 +259,8 @@ class ScorePass:
             rows = (v, long)
             self._add_some(sums, rows, rows, norm, chosen)
             sums.score += self._scores(v, psi, norm, long).astype(object)
+            if plan.mu_far:
+                sums.far += self._far_scores(v, psi, norm, long).astype(object)
         if plan.mu_scale:
             sums.scale += int(end_of_numbers(norm * norm / plan.scale_cut, low=0.0).sum())
         if plan.mu_histogram:
@@ -268,12 +270,16 @@ class ScorePass:
             else:
                 sums.bins += counted_lengths(relative)
 
-    def _add_found(self, sums: Adding, v: Array, found: Scores, chosen: Any) -> None:
+    def _add_found(
+        self, sums: Adding, v: Array, psi: Array, found: Scores, chosen: Any
+    ) -> None:
         """Add a block whose numbers the compiled loops worked out: those of :meth:`add`."""
         sums.words["information"].add(found.gram)
         rows = (v, found.length)
         self._add_some(sums, rows, rows, found.norm, chosen)
         sums.score += integers_of(found.score).astype(object)
+        if self.plan.mu_far:
+            sums.far += self._far_scores(v, psi, found.norm, found.length).astype(object)
         if self.plan.mu_scale:
             sums.scale += int(found.scale)
         if self.plan.mu_histogram:
