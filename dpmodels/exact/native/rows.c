@@ -47,7 +47,7 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
 #undef FMA
 #undef CUT
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(DP_PLAIN)
 #include <immintrin.h>
 
 #define LANES 4
@@ -80,7 +80,7 @@ PUBLIC uint64_t dp_number(void) { return DP_NUMBER; }
 
 PUBLIC int dp_widest(void)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(DP_PLAIN)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
         && __builtin_cpu_supports("avx512vl"))
@@ -112,7 +112,7 @@ static int bad(int64_t k, int64_t q, int64_t m, int64_t ld, int64_t ld_out, cons
     return 0;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(DP_PLAIN)
 #define EACH(name, ...)                                \
     if (set == 2) JOIN(name, avx512)(__VA_ARGS__);     \
     else if (set == 1) JOIN(name, avx2)(__VA_ARGS__);  \
@@ -181,7 +181,7 @@ PUBLIC int dp_steps(int set, int64_t k, int64_t q, int64_t m, int64_t own, const
     int code = bad(k, q, m, ld, ld_out, work, work_len);
     if (code || set < 0 || set > dp_widest())
         return code ? code : 4;
-    if (own < 0 || own > k)
+    if (own < 1 || own > k)
         return 5;
     EACH(steps, k, q, m, own, matrix, shift, reach, ulps, least, block, ld, out, ld_out, square,
          doubtful, work)
