@@ -29,6 +29,7 @@ from dpmodels.exact.plain import (
     gram_by_numpy,
     image_by_numpy,
 )
+from dpmodels.formula.program import written_by
 from dpmodels.quiet import tell
 from dpmodels.sources.windows import ROW_PAD
 
@@ -281,9 +282,12 @@ def load_by_kernel(
     return True
 
 
+written_by(load_by_kernel)
+
+
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What the rows of a block add to a scoring pass. **Confidential.**
+    """What the rows of a block add to a scoring pass: confidential.
 
     Attributes
     ----------
@@ -313,7 +317,7 @@ def scores_by_kernel(
         return None
     if not _fits(k, z) or not z.flags.writeable or psi.dtype != np.float64:
         return None
-    psi, square, numbers = (
+    psi, square, of = (
         np.ascontiguousarray(a, dtype=np.float64) for a in (psi, square, numbers)
     )
     if psi.shape != (m,) or square.shape != (m,):
@@ -321,8 +325,8 @@ def scores_by_kernel(
     length, norm, gram, sums = np.empty(m), np.empty(m), np.empty((k, k)), np.empty(k + 1)
     counts, work = np.zeros(bins, dtype=np.int64), _work(found, k, k)
     code = found.library.dp_scores(
-        found.set, k, m, _at(z), z.strides[0] // 8, _at(psi), _at(square), _at(numbers),
-        len(numbers), _at(length), _at(norm), _at(gram), _at(sums), _at(counts), bins, _at(work),
+        found.set, k, m, _at(z), z.strides[0] // 8, _at(psi), _at(square), _at(of),
+        len(of), _at(length), _at(norm), _at(gram), _at(sums), _at(counts), bins, _at(work),
         len(work),
     )  # fmt: skip
     _checked(code)

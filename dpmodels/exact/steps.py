@@ -54,8 +54,7 @@ class Steps:
 
     @functools.cached_property
     def reach(self) -> Array:
-        """(2, q + 1): largest entries of each column, and of the shift; of the own rows, and of
-        the others."""
+        """Largest entries of each column and of the shift, (2, q + 1): own rows, and the others."""
         size = np.abs(np.hstack([self.matrix, self.shift[:, None]]))
         size[:, :-1] = np.maximum(size[:, :-1], np.finfo(float).tiny)  # which tells what is missing
         none = np.zeros(size.shape[1])
