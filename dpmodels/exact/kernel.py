@@ -43,6 +43,9 @@ SETS = ("plain", "avx2", "avx512")
 _SWITCHES = ("auto", "off", "still", "need", *SETS)
 #: Rows, columns and lanes that a call may have.
 _ROWS, _COLUMNS, _ALIGNED = 8192, 4096, 64
+#: Bytes between the cells of a column from which a line of the cache holds few rows: numpy, which
+#: goes through one column after the other, then reads it once for each.
+_APART = 128
 #: Entries of a map, and columns of a Gram matrix, up to which two lanes beat BLAS.
 _PLAIN_MAP, _PLAIN_GRAM = 144, 8
 
@@ -263,7 +266,7 @@ def load_by_kernel(
         return False
     if not all(
         type(c) is np.ndarray and c.dtype == np.float64 and c.shape == (m,)
-        and c.strides[0] % 8 == 0 and c.flags.aligned
+        and c.strides[0] % 8 == 0 and c.strides[0] >= _APART and c.flags.aligned
         for c in columns
     ):  # fmt: skip
         return False
@@ -282,7 +285,7 @@ def load_by_kernel(
     return True
 
 
-written_by(load_by_kernel)
+written_by(load_by_kernel, first=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,10 +26,13 @@ Writer = Callable[[Sequence[Any], Sequence[tuple[float, float]], Sequence[int], 
 _WRITERS: list[Writer] = []
 
 
-def written_by(writer: Writer) -> None:
-    """Have several columns written at once: said by who can, above this room."""
+def written_by(writer: Writer, *, first: bool = False) -> None:
+    """Have several columns written at once: said by who can, above this room.
+
+    All of them write the same cells; ``first``: it is asked before the others.
+    """
     if writer not in _WRITERS:
-        _WRITERS.append(writer)
+        _WRITERS.insert(0 if first else len(_WRITERS), writer)
 
 
 class Block:
@@ -43,6 +46,7 @@ class Block:
         self.rules = rules
         self.clip = clip
         self.bad: Array | None = None
+        self.answered = False  # whether the response is where it belongs
         self.numbers: dict[str, Array] = {}
         self.coded: dict[int, Array] = {}
 
@@ -364,8 +368,8 @@ class Program:
         """
         with np.errstate(all="ignore"):
             block = Block(chunk, out.shape[1], self.rules)
-            self._predictors(block, out, True, codes)
             last = out.shape[0] - 1
+            self._predictors(block, out, True, codes, last)
             if self.response is not None:
                 self._response(block, out[last])
             if self.subset is not None:  # before weights: cells of the block are rows of ``out``
@@ -420,7 +424,10 @@ class Program:
             return ()
         return tuple(p for p in self.products if p.dummies)
 
-    def _predictors(self, block: Block, out: Array, clip: bool, codes: Array | None = None) -> None:
+    def _predictors(
+        self, block: Block, out: Array, clip: bool, codes: Array | None = None, last: int = -1
+    ) -> None:
+        """Write the predictors; and the response into row ``last``, where it comes along."""
         store: dict[int, Array] = {}
         if codes is not None:
             for f, p in enumerate(self.counted):
@@ -428,7 +435,11 @@ class Program:
         places = self._places if codes is None else self._dense_places
         names = [raw for _, _, raw in places if raw is not None]
         at = [rows.start for _, rows, raw in places if raw is not None]
+        response = None if last < 0 else self._plain_response(names)
+        if response is not None:
+            names, at = [*names, response], [*at, last]
         done = len(names) > 1 and block.fill_numbers(names, out, at)
+        block.answered = done and response is not None
         for p, rows, raw in places:
             if done and raw is not None:
                 continue
@@ -454,6 +465,12 @@ class Program:
             placed.append((p, slice(p.start, p.start + p.width), raw if plain else None))
         return placed
 
+    def _plain_response(self, names: Sequence[str]) -> str | None:
+        """Return the response that is a variable as it stands, and no predictor."""
+        r = self.response
+        raw = r.raw if isinstance(r, Node) and self.offset is None else None
+        return None if raw in names else raw
+
     @functools.cached_property
     def of_variables(self) -> bool:
         """Whether every predictor but the constant is a variable as it stands, each another."""
@@ -477,6 +494,8 @@ class Program:
             out[...] = block.codes(r)
             return
         assert r is not None
+        if block.answered:
+            return
         if r.raw is not None:
             cached = block.numbers.get(r.raw)
             if cached is None and self.offset is None:

@@ -23,6 +23,7 @@
 #define MOST_ROWS 8192    /* of a block: sums of products of integers up to 2^20 are exact */
 #define MOST_COLUMNS 4096
 #define CHUNK 512         /* rows of a Gram matrix at once: eight columns of them fit the cache */
+#define GROUP 8           /* vectors of rows whose coordinates are worked off together */
 #define WIDEST 8          /* doubles of the widest vector */
 
 /* Numbers of a scoring pass, in this order. */
@@ -40,12 +41,16 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
 #define TARGET
 #define FMA(a, b, c) ((a) * (b) + (c))
 #define CUT(a) JOIN(towards_zero, SET)(a)
+#define ROOT(a) ((vec){__builtin_sqrt((a)[0]), __builtin_sqrt((a)[1])})
+#define SPREAD(p, s) ((vec){(p)[0], (p)[s]})
 #include "rows.h"
 #undef LANES
 #undef SET
 #undef TARGET
 #undef FMA
 #undef CUT
+#undef ROOT
+#undef SPREAD
 
 #if defined(__x86_64__) && !defined(DP_PLAIN)
 #include <immintrin.h>
@@ -54,6 +59,8 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
 #define SET avx2
 #define TARGET __attribute__((target("avx2,fma")))
 #define FMA(a, b, c) ((vec)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
+#define ROOT(a) ((vec)_mm256_sqrt_pd((__m256d)(a)))
+#define SPREAD(p, s) ((vec){(p)[0], (p)[s], (p)[2 * (s)], (p)[3 * (s)]})
 #define CUT(a) ((vec)_mm256_round_pd((__m256d)(a), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
 #include "rows.h"
 #undef LANES
@@ -61,11 +68,16 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
 #undef TARGET
 #undef FMA
 #undef CUT
+#undef ROOT
+#undef SPREAD
 
 #define LANES 8
 #define SET avx512
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl")))
 #define FMA(a, b, c) ((vec)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+#define ROOT(a) ((vec)_mm512_sqrt_pd((__m512d)(a)))
+#define SPREAD(p, s) ((vec){(p)[0], (p)[s], (p)[2 * (s)], (p)[3 * (s)], (p)[4 * (s)], \
+                            (p)[5 * (s)], (p)[6 * (s)], (p)[7 * (s)]})
 #define CUT(a) ((vec)_mm512_roundscale_pd((__m512d)(a), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
 #include "rows.h"
 #undef LANES
@@ -73,6 +85,8 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
 #undef TARGET
 #undef FMA
 #undef CUT
+#undef ROOT
+#undef SPREAD
 #endif
 
 /* What this was built from, and the widest instruction set of this processor: 0, 1, 2. */

@@ -59,15 +59,17 @@ TARGET static void JOIN(load, SET)(int64_t columns, int64_t m, const int64_t *fr
     for (int64_t a = 0; a < m; a += T)
         for (int64_t j = 0; j < columns; j++) {
             const double *p = (const double *)(uintptr_t)from[j] + a * apart[j];
-            double part[T] __attribute__((aligned(64)));
             int64_t step = apart[j];
-            if (m - a >= T)
-                for (int64_t i = 0; i < T; i++)
-                    part[i] = p[i * step];
-            else
+            vec both[2];
+            if (m - a >= T) {
+                both[0] = SPREAD(p, step);
+                both[1] = SPREAD(p + LANES * step, step);
+            } else {
+                double part[T] __attribute__((aligned(64)));
                 for (int64_t i = 0; i < T; i++)
                     part[i] = i < m - a ? p[i * step] : 0.0;
-            vec both[2] = {*(const vec *)part, *(const vec *)(part + LANES)};
+                both[0] = *(const vec *)part, both[1] = *(const vec *)(part + LANES);
+            }
             for (int h = 0; h < 2; h++) {
                 bits below = both[h] < ALL(low[j]), above = both[h] > ALL(high[j]);
                 bits in = (bits)both[h] & ~(below | above);
@@ -408,14 +410,21 @@ TARGET static void JOIN(scores, SET)(int64_t k, int64_t m, double *z, int64_t ld
     double *acc = work;
     for (int64_t i = 0; i < k * LANES; i++)
         acc[i] = 0.0;
+    bits in[GROUP];
+    vec by[GROUP], times[GROUP];
     for (int64_t a = 0; a < m; a += LANES) {
-        int64_t n = m - a < LANES ? m - a : LANES;
+        int64_t n = m - a < LANES ? m - a : LANES, at = a / LANES % GROUP;
         double part[2][LANES] __attribute__((aligned(64)));
-        for (int64_t i = 0; i < LANES; i++) {
-            part[0][i] = i < n ? psi[a + i] : 0.0;
-            part[1][i] = i < n ? square[a + i] : 0.0;
+        vec p, s;
+        if (n == LANES)
+            p = (vec)LOAD(psi + a), s = (vec)LOAD(square + a);
+        else {
+            for (int64_t i = 0; i < LANES; i++) {
+                part[0][i] = i < n ? psi[a + i] : 0.0;
+                part[1][i] = i < n ? square[a + i] : 0.0;
+            }
+            p = *(const vec *)part[0], s = *(const vec *)part[1];
         }
-        vec p = *(const vec *)part[0], s = *(const vec *)part[1];
         vec size = (vec)((bits)p & ~sign);
         bits there = (s <= ALL(is[LONG])) & (size <= ALL(is[VAST]));
         bits scaled = there & (s >= ALL(is[LEAST]));
@@ -426,10 +435,7 @@ TARGET static void JOIN(scores, SET)(int64_t k, int64_t m, double *z, int64_t ld
             vec by = top / (vec)(((bits)s & more) | ((bits)top & ~more));
             size *= by;
         }
-        *(vec *)part[1] = s;
-        for (int64_t i = 0; i < LANES; i++)
-            part[1][i] = __builtin_sqrt(part[1][i]);
-        vec len = *(const vec *)part[1], r = size * len / ALL(is[STEP]);
+        vec len = ROOT(s), r = size * len / ALL(is[STEP]);
         *(vec *)part[0] = r;
         /* into the ball */
         bits beyond = len > ALL(is[TOP]);
@@ -452,27 +458,7 @@ TARGET static void JOIN(scores, SET)(int64_t k, int64_t m, double *z, int64_t ld
         f = CUT(f * ALL(is[FACTOR]));
         f = (vec)((bits)f & (len > ALL(0.0)));
         f = (vec)((bits)f | ((bits)p & sign));
-        for (int64_t i = 0; i < k; i++) {
-            double *to = z + i * ld + a;
-            double own[LANES] __attribute__((aligned(64)));
-            vec t;
-            if (n == LANES)
-                t = (vec)LOAD(to);
-            else {
-                for (int64_t j = 0; j < LANES; j++)
-                    own[j] = j < n ? to[j] : 0.0;
-                t = *(const vec *)own;
-            }
-            t = CUT((vec)((bits)t & scaled) * shrink);
-            *(vec *)(acc + i * LANES) = FMA(t, f, *(const vec *)(acc + i * LANES));
-            if (n == LANES)
-                *(loose *)to = (loose)t;
-            else {
-                *(vec *)own = t;
-                for (int64_t j = 0; j < n; j++)
-                    to[j] = own[j];
-            }
-        }
+        in[at] = scaled, by[at] = shrink, times[at] = f;
         vec cut = r * r / ALL(is[CUT_OF_SCALE]), ratio = r / ALL(is[CLIP]);
         less = cut < one;
         scale += CUT((vec)(((bits)cut & less) | ((bits)one & ~less)) * ALL(1048576.0));
@@ -485,6 +471,35 @@ TARGET static void JOIN(scores, SET)(int64_t k, int64_t m, double *z, int64_t ld
             length[a + i] = part[1][i];
             if (there[i])
                 bins[bin[i]]++;
+        }
+        /* the coordinates of so many rows at once */
+        if (at < GROUP - 1 && a + LANES < m)
+            continue;
+        for (int64_t i = 0; i < k; i++) {
+            double *row = z + i * ld + a - at * LANES;
+            vec sum = *(const vec *)(acc + i * LANES);
+            for (int64_t g = 0; g <= at; g++) {
+                double own[LANES] __attribute__((aligned(64))), *to = row + g * LANES;
+                int whole = g < at || n == LANES;
+                vec t;
+                if (whole)
+                    t = (vec)LOAD(to);
+                else {
+                    for (int64_t j = 0; j < LANES; j++)
+                        own[j] = j < n ? to[j] : 0.0;
+                    t = *(const vec *)own;
+                }
+                t = CUT((vec)((bits)t & in[g]) * by[g]);
+                sum = FMA(t, times[g], sum);
+                if (whole)
+                    *(loose *)to = (loose)t;
+                else {
+                    *(vec *)own = t;
+                    for (int64_t j = 0; j < n; j++)
+                        to[j] = own[j];
+                }
+            }
+            *(vec *)(acc + i * LANES) = sum;
         }
     }
     for (int64_t i = 0; i < k; i++) {
