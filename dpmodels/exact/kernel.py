@@ -1,7 +1,8 @@
-"""The compiled loops for products of rows, where they were built: the one module of addresses.
+"""The compiled loops for rows, where they were built: the one module of addresses.
 
-``exact/native/rows.c`` computes what :mod:`dpmodels.exact.products` says, number for number, in
-less time. Nothing needs it: it is loaded at first use if it is there, was built from the sources
+``exact/native/rows.c`` computes what :mod:`dpmodels.exact.products` and
+:mod:`dpmodels.exact.steps` say, number for number, in less time; it reads columns of a table, and
+adds up scoring passes. Nothing needs it: it is loaded at first use if it is there, was built from the sources
 that lie beside it, runs on this processor, and gives the integers of numpy on one hostile block;
 else numpy computes, silently. ``DPMODELS_KERNEL`` is read once a process.
 """
@@ -332,7 +333,7 @@ def scores_by_kernel(
         len(of), _at(length), _at(norm), _at(gram), _at(sums), _at(counts), bins, _at(work),
         len(work),
     )  # fmt: skip
-    _checked(code)
+    _checked(code, work)
     return Scores(length, norm, gram, sums[:k], float(sums[k]), counts)
 
 
@@ -365,7 +366,7 @@ def _image(found: _Loaded, matrix: Array, block: Array, upper: tuple[int, int]) 
         code = found.library.dp_map_exactly(
             found.set, k, q, m, _at(high), _at(low), _at(size), *numbers, *behind
         )
-    _checked(code)
+    _checked(code, work)
     return out[:, :m]
 
 
@@ -386,7 +387,7 @@ def _steps(
         block.strides[0] // 8, _at(out), m + ROW_PAD, _at(square), _at(doubtful), _at(work),
         len(work),
     )  # fmt: skip
-    _checked(code)
+    _checked(code, work)
     return out[:, :m], square, doubtful
 
 
@@ -396,7 +397,7 @@ def _gram(found: _Loaded, z: Array) -> Array:
     code = found.library.dp_gram(
         found.set, k, m, _at(z), z.strides[0] // 8, _at(out), _at(work), len(work)
     )
-    _checked(code)
+    _checked(code, work)
     return out
 
 
@@ -413,6 +414,9 @@ def _at(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _checked(code: int) -> None:
+def _checked(code: int, work: Array | None = None) -> None:
+    """Tell a refused call; and wipe what was worked in, which holds rows."""
+    if work is not None:
+        work[:] = 0.0
     if code:
         raise PrivacyBugError(f"the compiled kernel refused the lengths of a call ({code})")

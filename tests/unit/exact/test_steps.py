@@ -385,6 +385,17 @@ def test_lengths_out_of_range_are_refused_before_anything_is_read(sets):
         assert lib.dp_load(0, columns, m, q, *[None] * 6, 9000) == code
 
 
+def test_what_was_worked_in_is_wiped(sets, monkeypatch):
+    kept, make = [], module._work
+    monkeypatch.setattr(module, "_work", lambda *a: kept.append(make(*a)) or kept[-1])
+    rng = np.random.default_rng(0)
+    (one,) = list(passes_of(rng, 5, 6))[:1]
+    with path(sets[-1]):
+        sums_of_passes((one,), [rng.normal(size=(6, 999))])
+        module.image_by_kernel(np.eye(3), rng.normal(size=(3, 999)), (0, 0))
+    assert len(kept) >= 4 and not any(work.any() for work in kept)
+
+
 # -- whole fits -----------------------------------------------------------------------------------
 def fits(path, frame, processes):
     """Fits of a frame, of Parquet, and of two processes: parameters and errors."""
