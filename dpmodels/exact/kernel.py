@@ -2,9 +2,10 @@
 
 ``exact/native/rows.c`` computes what :mod:`dpmodels.exact.products` and
 :mod:`dpmodels.exact.steps` say, number for number, in less time; it reads columns of a table, and
-adds up scoring passes. Nothing needs it: it is loaded at first use if it is there, was built from the sources
-that lie beside it, runs on this processor, and gives the integers of numpy on one hostile block;
-else numpy computes, silently. ``DPMODELS_KERNEL`` is read once a process.
+adds up scoring passes. Nothing needs it: it is loaded at first use if it is there, was built from
+the sources that lie beside it, runs on this processor, and gives the integers of numpy on one
+hostile block; else numpy computes, silently. Under ``DPMODELS_KERNEL=still`` rows are computed as
+they are defined.
 """
 
 from __future__ import annotations
@@ -203,6 +204,8 @@ def _agrees(found: _Loaded) -> bool:
             own = _image(found, matrix, part, (0, 0))
             if not np.array_equal(own, image_by_numpy(matrix, part), equal_nan=True):
                 return False
+            if not _agrees_in_steps(found, matrix, part):
+                return False
         z = (places * 48271 % 2097153 - 1048576).astype(float).reshape(13, 311)[:, 3:303]
         return np.array_equal(_gram(found, z), gram_by_numpy(z))
 
@@ -216,6 +219,18 @@ def compiled() -> bool:
 def reference() -> bool:
     """Whether rows are computed as they are defined, one column after the other."""
     return _switch() == "still"
+
+
+def _agrees_in_steps(found: _Loaded, matrix: Array, block: Array) -> bool:
+    """Whether whole steps that are in no doubt are those of one column after the other."""
+    k, q = matrix.shape
+    size = np.append(np.abs(matrix).max(axis=0), 0.0)
+    own, _, doubtful = _steps(
+        found, matrix, np.zeros(k), np.stack([size, size]), k, ((q + 8) * 2.0**-52, 2.0**-40), block
+    )
+    image = sum(matrix[:, j, None] * block[j] for j in range(q))
+    sure = ~doubtful
+    return bool(sure.any()) and np.array_equal(own[:, sure], np.trunc(image[:, sure]))
 
 
 # -- calls: every length is checked here and there ------------------------------------------------

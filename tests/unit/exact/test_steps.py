@@ -185,10 +185,11 @@ def test_a_row_is_the_same_wherever_it_stands(sets):
 def columns_that_differ(sets, heights=HEIGHTS, seed=0):
     rng, out = np.random.default_rng(seed), []
     for m in heights:
-        table = rng.normal(size=(m + 3, 9)) * 10.0 ** rng.integers(-3, 4, size=9)
-        table[rng.integers(m + 3), :] = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1e300, 5e-324, 2.0, -2.0]
-        many = np.ascontiguousarray(table.T)
-        columns = [*table[2 : m + 2].T, *many[:, 1 : m + 1], table[m : 0 if m else None : -1, 4][:m]]
+        table = rng.normal(size=(m + 3, 18)) * 10.0 ** rng.integers(-3, 4, size=18)
+        wild = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1e300, 5e-324, 2.0, -2.0]
+        table[rng.integers(m + 3), :9] = wild
+        other = np.repeat(table[:, :3], 7, axis=1)[:, 1:]
+        columns = [*table[2 : m + 2].T, *other[:m, ::7].T, *np.vstack([table, table])[: 2 * m : 2, 4:6].T]
         ranges = [(-2.0, 2.0)] * len(columns)
         ranges[3:6] = [(0.0, 0.0), (1.0, 5.0), (-1e100, 1e100)]
         rows = rng.permutation(len(columns) + 2)[: len(columns)].tolist()
@@ -209,11 +210,12 @@ def test_columns_are_those_that_numpy_cuts(sets):
 
 
 def test_columns_of_other_kinds_are_left_to_numpy(sets):
-    good, out = np.zeros(40), np.zeros((2, 40))
+    good, out = np.zeros((40, 20))[:, 3], np.zeros((2, 40))
     with path(sets[-1]):
         assert load_by_kernel([good, good], [(0, 1)] * 2, [0, 1], out)
-        for other in (good.astype(np.float32), good.astype(int), good[:39], good.tolist(),
-                      np.zeros(321, dtype=np.uint8)[1:].view(np.float64), np.zeros((40, 1))):  # fmt: skip
+        odd = np.zeros(40 * 160 + 1, dtype=np.uint8)[1:].view(np.float64)[::20]
+        for other in (good.astype(np.float32), good.astype(int), good[:39], good.tolist(), odd,
+                      np.zeros((40, 1)), good.copy(), good[::-1]):  # fmt: skip
             assert not load_by_kernel([good, other], [(0, 1)] * 2, [0, 1], out)
         for wrong in (out[:, ::2], np.zeros((2, 9000)), out.T):
             assert not load_by_kernel([good, good], [(0, 1)] * 2, [0, 1], wrong)
