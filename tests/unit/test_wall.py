@@ -790,6 +790,7 @@ _PLACE = "a place in a public grid, cut to it: no length of a row"
 _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside exact/end.py, and why.
 NOT_AN_END = {
+    "exact.kernel._agrees_in_steps": "a self-test, of made-up numbers",
     "exact.steps.Steps._by_products": "an image in whole steps, which `end` then ends",
     "exact.steps._whole": "an image in whole steps, which `end` then ends",
     "scoring.cells.CellPass.tables": "images of cells, which are public, as rows have them",
