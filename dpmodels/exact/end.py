@@ -22,6 +22,7 @@ from dpmodels.formula.coerce import clip_cells
 
 __all__ = [
     "LEAST",
+    "LONG",
     "MOST",
     "SHRINK",
     "STEPS",
@@ -53,7 +54,7 @@ LEAST, MOST = 1e-280, 1.7e308
 #: A length below it is 0: a quotient by it could overflow.
 _SHORTEST = 1e-140
 #: Largest squared length, and largest score and weight, of a row that is multiplied by these.
-_LONG, VAST = 1e280, 1e140
+LONG, VAST = 1e280, 1e140
 
 
 def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | None]:
@@ -75,10 +76,10 @@ def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | N
     given = [f for f in factors if f is not None]
     there = None
     if not (
-        square.max(initial=0.0) <= _LONG
+        square.max(initial=0.0) <= LONG
         and all(-f.min(initial=0.0) <= VAST and f.max(initial=0.0) <= VAST for f in given)
     ):
-        there = square <= _LONG
+        there = square <= LONG
         for factor in given:
             there &= np.abs(factor) <= VAST
     return there, None if square.min(initial=1.0) >= LEAST else square >= LEAST
@@ -179,8 +180,9 @@ def ball_integers(g: Array, radius: float) -> Array:
 
 
 def inside(
-    w: Array, steps: float = STEPS, ball: int = 0, project: bool = False
-) -> Mask | None:
+    w: Array, steps: float = STEPS, ball: int = 0, project: bool = False,
+    square: Array | None = None,
+) -> Mask | None:  # fmt: skip
     """Bring rows (columns of ``w``) into their set, in place; return which are there (None: all).
 
     Parameters
@@ -189,12 +191,14 @@ def inside(
         The first ``ball`` coordinates go into the ball of ``steps SHRINK``, by a factor on the
         *whole* row or, with ``project``, on those alone; then each of the others is clipped to
         ``[-steps, steps]``.
+    square : (m,) array, optional
+        Their squared lengths in the ball, where they are known.
 
     Notes
     -----
     A row with a NaN, or whose squared length overflows, is the zero row.
     """
-    there = _into_ball(w, steps * SHRINK, ball, project) if ball else None
+    there = _into_ball(w, steps * SHRINK, ball, project, square) if ball else None
     rest = w[ball:]
     if len(rest):
         clip_cells(rest, -steps, steps, out=rest)
@@ -207,10 +211,12 @@ def inside(
     return there
 
 
-def _into_ball(w: Array, top: float, ball: int, project: bool) -> Mask | None:
+def _into_ball(
+    w: Array, top: float, ball: int, project: bool, square: Array | None = None
+) -> Mask | None:
     """Scale the rows whose squared length in the ball exceeds ``top^2``; return which have one."""
     part = w[:ball]
-    square = squares(part)
+    square = squares(part) if square is None else square
     if square.max(initial=0.0) <= top * top:  # nothing to scale, nothing missing
         return None
     # Mostly few rows: only those are read and written.
@@ -227,15 +233,19 @@ def _into_ball(w: Array, top: float, ball: int, project: bool) -> Mask | None:
     return there
 
 
-def end_of_rows(w: Array, ball: int = 0, project: bool = False) -> tuple[Array, Mask | None]:
+def end_of_rows(
+    w: Array, ball: int = 0, project: bool = False, square: Array | None = None
+) -> tuple[Array, Mask | None]:
     """Return rows as :func:`inside` leaves them, in integers; and which are there (None: all).
 
     Parameters
     ----------
     w : (k, m) array
         In lattice steps; overwritten.
+    square : (m,) array, optional
+        Squared lengths in the ball, where they are known.
     """
-    there = inside(w, STEPS, ball, project)
+    there = inside(w, STEPS, ball, project, square)
     return np.trunc(w, out=w), there
 
 

@@ -1,9 +1,11 @@
-"""The compiled loops for products of rows, where they were built: the one module of addresses.
+"""The compiled loops for rows, where they were built: the one module of addresses.
 
-``exact/native/rows.c`` computes what :mod:`dpmodels.exact.products` says, number for number, in
-less time. Nothing needs it: it is loaded at first use if it is there, was built from the sources
-that lie beside it, runs on this processor, and gives the integers of numpy on one hostile block;
-else numpy computes, silently. ``DPMODELS_KERNEL`` is read once a process.
+``exact/native/rows.c`` computes what :mod:`dpmodels.exact.products` and
+:mod:`dpmodels.exact.steps` say, number for number, in less time; it reads columns of a table, and
+adds up scoring passes. Nothing needs it: it is loaded at first use if it is there, was built from
+the sources that lie beside it, runs on this processor, and gives the integers of numpy on one
+hostile block; else numpy computes, silently. Under ``DPMODELS_KERNEL=still`` rows are computed as
+they are defined.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import ctypes
 import functools
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,7 @@ from dpmodels.exact.plain import (
     gram_by_numpy,
     image_by_numpy,
 )
+from dpmodels.formula.program import written_by
 from dpmodels.quiet import tell
 from dpmodels.sources.windows import ROW_PAD
 
@@ -41,6 +45,9 @@ SETS = ("plain", "avx2", "avx512")
 _SWITCHES = ("auto", "off", "still", "need", *SETS)
 #: Rows, columns and lanes that a call may have.
 _ROWS, _COLUMNS, _ALIGNED = 8192, 4096, 64
+#: Bytes between the cells of a column from which a line of the cache holds few rows: numpy, which
+#: goes through one column after the other, then reads it once for each.
+_APART = 128
 #: Entries of a map, and columns of a Gram matrix, up to which two lanes beat BLAS.
 _PLAIN_MAP, _PLAIN_GRAM = 144, 8
 
@@ -50,9 +57,18 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "dp_number": (ctypes.c_uint64, []),
     "dp_widest": (ctypes.c_int, []),
     "dp_need": (_I, [_I, _I]),
+    "dp_load": (ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _P, _P, _P, _I]),
     "dp_map": (ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _P, _I, _P, _I, _P, _I]),
     "dp_map_exactly": (
         ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _D, _D, _P, _I, _P, _I, _P, _I],
+    ),
+    "dp_steps": (
+        ctypes.c_int,
+        [ctypes.c_int, _I, _I, _I, _I, _P, _P, _P, _D, _D, _P, _I, _P, _I, _P, _P, _P, _I],
+    ),
+    "dp_scores": (
+        ctypes.c_int,
+        [ctypes.c_int, _I, _I, _P, _I, _P, _P, _P, _I, _P, _P, _P, _P, _P, _I, _P, _I],
     ),
     "dp_gram": (ctypes.c_int, [ctypes.c_int, _I, _I, _P, _I, _P, _P, _I]),
 }  # fmt: skip
@@ -188,8 +204,33 @@ def _agrees(found: _Loaded) -> bool:
             own = _image(found, matrix, part, (0, 0))
             if not np.array_equal(own, image_by_numpy(matrix, part), equal_nan=True):
                 return False
+            if not _agrees_in_steps(found, matrix, part):
+                return False
         z = (places * 48271 % 2097153 - 1048576).astype(float).reshape(13, 311)[:, 3:303]
         return np.array_equal(_gram(found, z), gram_by_numpy(z))
+
+
+def compiled() -> bool:
+    """Whether the compiled loops run, on registers that make them worth it."""
+    found = _loaded()
+    return found.library is not None and found.set > 0
+
+
+def reference() -> bool:
+    """Whether rows are computed as they are defined, one column after the other."""
+    return _switch() == "still"
+
+
+def _agrees_in_steps(found: _Loaded, matrix: Array, block: Array) -> bool:
+    """Whether whole steps that are in no doubt are those of one column after the other."""
+    k, q = matrix.shape
+    size = np.append(np.abs(matrix).max(axis=0), 0.0)
+    own, _, doubtful = _steps(
+        found, matrix, np.zeros(k), np.stack([size, size]), k, ((q + 8) * 2.0**-52, 2.0**-40), block
+    )
+    image = sum(matrix[:, j, None] * block[j] for j in range(q))
+    sure = ~doubtful
+    return bool(sure.any()) and np.array_equal(own[:, sure], np.trunc(image[:, sure]))
 
 
 # -- calls: every length is checked here and there ------------------------------------------------
@@ -210,6 +251,105 @@ def gram_by_kernel(z: Array) -> Array | None:
     if found.library is None or (found.set == 0 and len(z) > _PLAIN_GRAM):
         return None
     return _gram(found, z) if _fits(len(z), z) else None
+
+
+def steps_by_kernel(
+    matrix: Array, shift: Array, reach: Array, own: int, off: tuple[float, float], block: Array
+) -> tuple[Array, Array, Any] | None:
+    """Return (integers, their squared lengths, rows in doubt) of ``steps.Steps``, or None.
+
+    None: numpy computes. By shapes alone.
+    """
+    found = _loaded()
+    k, q = matrix.shape
+    if found.library is None or (found.set == 0 and k * q > _PLAIN_MAP):
+        return None
+    if not _fits(k, block) or q > _COLUMNS:
+        return None
+    return _steps(found, matrix, shift, reach, own, off, block)
+
+
+def load_by_kernel(
+    columns: Sequence[Any], ranges: Sequence[tuple[float, float]], rows: Sequence[int], out: Array
+) -> bool:
+    """Write columns, cut to their ranges, into rows of ``out``; False: nothing was done.
+
+    By types and shapes alone.
+    """
+    found = _loaded()
+    q, m = out.shape
+    if found.library is None or not _fits(1, out) or not out.flags.writeable or not columns:
+        return False
+    if not all(
+        type(c) is np.ndarray and c.dtype == np.float64 and c.shape == (m,)
+        and c.strides[0] % 8 == 0 and c.strides[0] >= _APART and c.flags.aligned
+        for c in columns
+    ):  # fmt: skip
+        return False
+    if not (len(columns) == len(ranges) == len(set(rows)) <= q):
+        raise PrivacyBugError("as many ranges and rows as columns")
+    places = np.array(
+        [[c.__array_interface__["data"][0], c.strides[0] // 8] for c in columns], dtype=np.int64
+    ).T.copy()
+    limits = np.array(ranges, dtype=np.float64).T.copy()
+    at = np.array(rows, dtype=np.int64)
+    code = found.library.dp_load(
+        found.set, len(columns), m, q, _at(places[0]), _at(places[1]), _at(limits[0]),
+        _at(limits[1]), _at(at), _at(out), out.strides[0] // 8,
+    )  # fmt: skip
+    _checked(code)
+    return True
+
+
+written_by(load_by_kernel, first=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What the rows of a block add to a scoring pass: confidential.
+
+    Attributes
+    ----------
+    length, norm : (m,) arrays
+        Of rows in the ball, before they were rounded, and of their scores.
+    gram : (k, k) array
+    score : (k,) array
+    scale : float
+    bins : integer array
+    """
+
+    length: Array
+    norm: Array
+    gram: Array
+    score: Array
+    scale: float
+    bins: Any
+
+
+def scores_by_kernel(
+    z: Array, psi: Array, square: Array, numbers: Sequence[float], bins: int
+) -> Scores | None:
+    """Return what ``scoring.sums.ScorePass`` adds of a block, z ended; None: numpy computes it."""
+    found = _loaded()
+    k, m = z.shape
+    if found.library is None or (found.set == 0 and k > _PLAIN_GRAM):
+        return None
+    if not _fits(k, z) or not z.flags.writeable or psi.dtype != np.float64:
+        return None
+    psi, square, of = (
+        np.ascontiguousarray(a, dtype=np.float64) for a in (psi, square, numbers)
+    )
+    if psi.shape != (m,) or square.shape != (m,):
+        raise PrivacyBugError("a score of another length than its rows")
+    length, norm, gram, sums = np.empty(m), np.empty(m), np.empty((k, k)), np.empty(k + 1)
+    counts, work = np.zeros(bins, dtype=np.int64), _work(found, k, k)
+    code = found.library.dp_scores(
+        found.set, k, m, _at(z), z.strides[0] // 8, _at(psi), _at(square), _at(of),
+        len(of), _at(length), _at(norm), _at(gram), _at(sums), _at(counts), bins, _at(work),
+        len(work),
+    )  # fmt: skip
+    _checked(code, work)
+    return Scores(length, norm, gram, sums[:k], float(sums[k]), counts)
 
 
 def _fits(k: int, block: Array) -> bool:
@@ -241,8 +381,29 @@ def _image(found: _Loaded, matrix: Array, block: Array, upper: tuple[int, int]) 
         code = found.library.dp_map_exactly(
             found.set, k, q, m, _at(high), _at(low), _at(size), *numbers, *behind
         )
-    _checked(code)
+    _checked(code, work)
     return out[:, :m]
+
+
+def _steps(
+    found: _Loaded, matrix: Array, shift: Array, reach: Array, own: int,
+    off: tuple[float, float], block: Array,
+) -> tuple[Array, Array, Any]:  # fmt: skip
+    (k, q), m = matrix.shape, block.shape[1]
+    out, square, doubtful = np.empty((k, m + ROW_PAD)), np.empty(m), np.empty(m, dtype=bool)
+    matrix, shift, reach = (
+        np.ascontiguousarray(a, dtype=np.float64) for a in (matrix, shift, reach)
+    )
+    if shift.shape != (k,) or reach.shape != (2, q + 1):
+        raise PrivacyBugError("a map of another shape than its matrix")
+    work = _work(found, k, q)
+    code = found.library.dp_steps(
+        found.set, k, q, m, own, _at(matrix), _at(shift), _at(reach), *off, _at(block),
+        block.strides[0] // 8, _at(out), m + ROW_PAD, _at(square), _at(doubtful), _at(work),
+        len(work),
+    )  # fmt: skip
+    _checked(code, work)
+    return out[:, :m], square, doubtful
 
 
 def _gram(found: _Loaded, z: Array) -> Array:
@@ -251,7 +412,7 @@ def _gram(found: _Loaded, z: Array) -> Array:
     code = found.library.dp_gram(
         found.set, k, m, _at(z), z.strides[0] // 8, _at(out), _at(work), len(work)
     )
-    _checked(code)
+    _checked(code, work)
     return out
 
 
@@ -265,9 +426,12 @@ def _work(found: _Loaded, k: int, q: int) -> Array:
 
 def _at(array: Any) -> int:
     """Return the address of an array, which the caller keeps."""
-    return int(array.ctypes.data)
+    return int(array.__array_interface__["data"][0])
 
 
-def _checked(code: int) -> None:
+def _checked(code: int, work: Array | None = None) -> None:
+    """Tell a refused call; and wipe what was worked in, which holds rows."""
+    if work is not None:
+        work[:] = 0.0
     if code:
         raise PrivacyBugError(f"the compiled kernel refused the lengths of a call ({code})")

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.end import SHRINK, STEPS, TOP, Mask, end_of_rows, inside
 from dpmodels.exact.products import mapped
+from dpmodels.exact.steps import Steps
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design, TermInfo
@@ -172,8 +173,20 @@ class RowMap:
         Coordinates (k, m) are float64 holding exact integers, rounded towards zero, so no bound
         can be exceeded by it; a row that is not there is the zero row.
         """
+        if self._steps is not None:
+            w, square = self._steps.of(block)
+            return end_of_rows(w, self.ball, self.project, square)
         w = self._affine(block, TOP if self.ball else STEPS)
         return end_of_rows(w, self.ball, self.project)
+
+    @functools.cached_property
+    def _steps(self) -> Steps | None:
+        """The map in whole steps, where a row is bound by its length alone."""
+        k = len(self.box)
+        if self.matrix is None or self.ball < k:
+            return None
+        M, shift = self._map
+        return Steps(M * TOP, np.zeros(k) if shift is None else shift[:, 0] * TOP, k)
 
     def integers(self, block: Array) -> Array:
         """Return the lattice coordinates of a block, (k, m), alone."""

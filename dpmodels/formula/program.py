@@ -7,7 +7,7 @@ operation below is elementwise along the last axis. Nothing here raises or warns
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,20 @@ from dpmodels.formula.nodes import Array, Basis, Cat, Node
 from dpmodels.formula.schema import Schema
 from dpmodels.variables import Levels
 
-__all__ = ["Atom", "Block", "Product", "Program"]
+__all__ = ["Atom", "Block", "Product", "Program", "Writer", "written_by"]
+
+#: Writes columns, cut to their ranges, into rows of a buffer; False: it has done nothing.
+Writer = Callable[[Sequence[Any], Sequence[tuple[float, float]], Sequence[int], Array], bool]
+_WRITERS: list[Writer] = []
+
+
+def written_by(writer: Writer, *, first: bool = False) -> None:
+    """Have several columns written at once: said by who can, above this room.
+
+    All of them write the same cells; ``first``: it is asked before the others.
+    """
+    if writer not in _WRITERS:
+        _WRITERS.insert(0 if first else len(_WRITERS), writer)
 
 
 class Block:
@@ -33,6 +46,7 @@ class Block:
         self.rules = rules
         self.clip = clip
         self.bad: Array | None = None
+        self.answered = False  # whether the response is where it belongs
         self.numbers: dict[str, Array] = {}
         self.coded: dict[int, Array] = {}
 
@@ -54,6 +68,22 @@ class Block:
             out[np.isnan(out)] = rule.fill
         self.numbers[name] = out
         return out
+
+    def fill_numbers(self, names: Sequence[str], out: Array, rows: Sequence[int]) -> bool:
+        """Do the same for several variables at once, where the compiled loops can: say so."""
+        if not self.clip:
+            return False
+        ranges = [self.rules[name].interval for name in names]
+        cells = [self.chunk[name] for name in names]
+        known = [r for r in ranges if r is not None]
+        if len(known) < len(names) or not any(w(cells, known, rows, out) for w in _WRITERS):
+            return False
+        for name, row in zip(names, rows, strict=True):
+            fill, own = self.rules[name].fill, out[row]
+            if fill is not None and np.isnan(own.sum()):
+                own[np.isnan(own)] = fill
+            self.numbers[name] = own
+        return True
 
     def code(self, name: str) -> Array:
         """Return the codes of a factor variable; -1 is missing."""
@@ -338,8 +368,8 @@ class Program:
         """
         with np.errstate(all="ignore"):
             block = Block(chunk, out.shape[1], self.rules)
-            self._predictors(block, out, True, codes)
             last = out.shape[0] - 1
+            self._predictors(block, out, True, codes, last)
             if self.response is not None:
                 self._response(block, out[last])
             if self.subset is not None:  # before weights: cells of the block are rows of ``out``
@@ -394,12 +424,25 @@ class Program:
             return ()
         return tuple(p for p in self.products if p.dummies)
 
-    def _predictors(self, block: Block, out: Array, clip: bool, codes: Array | None = None) -> None:
+    def _predictors(
+        self, block: Block, out: Array, clip: bool, codes: Array | None = None, last: int = -1
+    ) -> None:
+        """Write the predictors; and the response into row ``last``, where it comes along."""
         store: dict[int, Array] = {}
         if codes is not None:
             for f, p in enumerate(self.counted):
                 codes[f] = p.local_codes(block)
-        for p, rows, raw in self._places if codes is None else self._dense_places:
+        places = self._places if codes is None else self._dense_places
+        names = [raw for _, _, raw in places if raw is not None]
+        at = [rows.start for _, rows, raw in places if raw is not None]
+        response = None if last < 0 else self._plain_response(names)
+        if response is not None:
+            names, at = [*names, response], [*at, last]
+        done = len(names) > 1 and block.fill_numbers(names, out, at)
+        block.answered = done and response is not None
+        for p, rows, raw in places:
+            if done and raw is not None:
+                continue
             if raw is None:
                 p.fill(block, out[rows], store, clip)
             else:
@@ -422,6 +465,17 @@ class Program:
             placed.append((p, slice(p.start, p.start + p.width), raw if plain else None))
         return placed
 
+    def _plain_response(self, names: Sequence[str]) -> str | None:
+        """Return the response that is a variable as it stands, and no predictor."""
+        r = self.response
+        raw = r.raw if isinstance(r, Node) and self.offset is None else None
+        return None if raw in names else raw
+
+    @functools.cached_property
+    def of_variables(self) -> bool:
+        """Whether every predictor but the constant is a variable as it stands, each another."""
+        return all(raw is not None for p, _, raw in self._places if p.atoms)
+
     @functools.cached_property
     def _dense_places(self) -> list[tuple[Product, slice, str | None]]:
         """Return the same without the counted factors, whose rows the buffer then lacks."""
@@ -440,6 +494,8 @@ class Program:
             out[...] = block.codes(r)
             return
         assert r is not None
+        if block.answered:
+            return
         if r.raw is not None:
             cached = block.numbers.get(r.raw)
             if cached is None and self.offset is None:

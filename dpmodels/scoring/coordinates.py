@@ -127,10 +127,13 @@ def _coordinates(design: Design, raw: bool) -> Coordinates:
     unit, _ = unit_rows(design)
     beside = slice(design.p, design.q if raw else design.q - 1)
     unit.scale[beside], unit.shift[beside] = 1.0, 0.0
-    M = _box_moments(design, unit)
-    if M is None:
-        M = _column_moments(design, unit)
-    W0, identified = inverse_root(M)
+    if _plain_numbers(design, unit):
+        # known without a point: a map that sees one column is a fraction of a dense one
+        W0 = np.diag(1.0 / np.sqrt(np.diag(_column_moments(design, unit))))
+        identified = np.ones(design.p, dtype=bool)
+    else:
+        M = _box_moments(design, unit)
+        W0, identified = inverse_root(_column_moments(design, unit) if M is None else M)
     for array in (unit.scale, unit.shift, W0, identified):
         array.setflags(write=False)
     return Coordinates(
@@ -238,6 +241,22 @@ def _box_moments(
     z = block[:p, whole] * unit.scale[:p, None] + unit.shift[:p, None]
     M: Array = z @ z.T / z.shape[1]
     return M
+
+
+def _plain_numbers(design: Design, unit: UnitScale) -> bool:
+    """Whether predictors are a constant and variables as they stand: uncorrelated over the box."""
+    program = design.program
+    if program is None or design.subset is not None or not unit.intercept:
+        return False
+    if design.bought or design.unknown:
+        return False
+    ranges = [c.interval for c in design.columns if c.kind != "intercept"]
+    return (
+        {"intercept", "numeric"} >= {c.kind for c in design.columns}
+        and program.of_variables
+        and all(v.kind != "binary" for v in design.kinds.values())
+        and all(i is not None and i[0] < i[1] for i in ranges)
+    )
 
 
 def _column_moments(design: Design, unit: UnitScale) -> Array:

@@ -19,24 +19,29 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.end import (
+    LEAST,
+    LONG,
     SHRINK,
     STEPS,
     TOP,
+    VAST,
     end,
     end_along,
     end_of_numbers,
     integers_of,
     usable,
 )
+from dpmodels.exact.kernel import Scores, scores_by_kernel
 from dpmodels.exact.products import cross_product, filled, mapped, squares, weighted
 from dpmodels.exact.rowmap import UnitScale
+from dpmodels.exact.steps import Steps
 from dpmodels.exact.words import Words
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "FACTOR", "Adding", "Centre", "PassSums", "Passes", "ScorePass",
+    "AT_CLIP", "BINS", "FACTOR", "SEEN", "Adding", "Centre", "PassSums", "Passes", "ScorePass",
     "affine_of", "counted_lengths", "lengths_by_sign", "scaled", "seen_rows", "softened",
     "sums_of_passes",
 ]  # fmt: skip
@@ -45,6 +50,8 @@ Integers = npt.NDArray[np.object_]
 
 #: Scores are kept up to ``KEPT`` C, then grow linearly to C at this part of it.
 _REACHED = 0.8
+#: Steps of a standardised residual.
+SEEN = 2.0**24
 #: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
 BINS, AT_CLIP = 14, 9
 #: A float64: bits of its mantissa, values and bias of its exponent.
@@ -224,7 +231,13 @@ class ScorePass:
     def add(self, sums: Adding, block: Array, chosen: Any) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
         plan = self.plan
-        z, psi, omega, square, whole = self._rows(block)
+        z, psi, omega, square = self._looked(block)
+        if omega is None and square is not None:
+            found = scores_by_kernel(z, psi, square, self._numbers, len(sums.bins))
+            if found is not None:
+                self._add_found(sums, z, psi, found, chosen)
+                return
+        z, psi, omega, square, whole = whole_rows(z, psi, omega, square)
         length = np.sqrt(square)
         psi = self.by_leverage(psi, square, omega)
         norm = np.abs(psi)
@@ -237,8 +250,8 @@ class ScorePass:
             v, long = z * root, length * root
             self._add_some(sums, (v, long), (z, length), norm, chosen)
             sums.score += self._own_scores(z, psi, norm, length).astype(object)
-        if plan.mu_far:
-            sums.far += self._far_scores(z, psi, norm, length).astype(object)
+            if plan.mu_far:
+                sums.far += self._far_scores(z, psi, norm, length).astype(object)
         end(v, long)
         sums.words["information"].add(cross_product(v))
         if omega is None:
@@ -246,6 +259,8 @@ class ScorePass:
             rows = (v, long)
             self._add_some(sums, rows, rows, norm, chosen)
             sums.score += self._scores(v, psi, norm, long).astype(object)
+            if plan.mu_far:
+                sums.far += self._far_scores(v, psi, norm, long).astype(object)
         if plan.mu_scale:
             sums.scale += int(end_of_numbers(norm * norm / plan.scale_cut, low=0.0).sum())
         if plan.mu_histogram:
@@ -254,6 +269,32 @@ class ScorePass:
                 sums.bins += lengths_by_sign(relative, psi[whole])
             else:
                 sums.bins += counted_lengths(relative)
+
+    def _add_found(
+        self, sums: Adding, v: Array, psi: Array, found: Scores, chosen: Any
+    ) -> None:
+        """Add a block whose numbers the compiled loops worked out: those of :meth:`add`."""
+        sums.words["information"].add(found.gram)
+        rows = (v, found.length)
+        self._add_some(sums, rows, rows, found.norm, chosen)
+        sums.score += integers_of(found.score).astype(object)
+        if self.plan.mu_far:
+            sums.far += self._far_scores(v, psi, found.norm, found.length).astype(object)
+        if self.plan.mu_scale:
+            sums.scale += int(found.scale)
+        if self.plan.mu_histogram:
+            sums.bins += found.bins
+
+    @functools.cached_property
+    def _numbers(self) -> tuple[float, ...]:
+        """What the compiled loops must know of the pass, in the order of ``rows.c``."""
+        plan, most = self.plan, FACTOR * self.plan.clip
+        return (
+            self.step, TOP, LONG, LEAST, VAST, float(plan.manner.by_leverage),
+            float(not plan.unsoftened), KEPT * plan.clip, (1.0 - KEPT) / (_REACHED - KEPT),
+            plan.clip, most, TOP / most, plan.scale_cut if plan.mu_scale else 1.0,
+            _BIAS - AT_CLIP, BINS, float(plan.manner.signed),
+        )  # fmt: skip
 
     def by_leverage(self, psi: Array, square: Array, omega: Array | None) -> Array:
         """Return psi with the weight that the ball of the information gives a row (Mallows).
@@ -321,7 +362,15 @@ class ScorePass:
 
     def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
         """Return :func:`seen_rows`, w in lattice steps."""
-        return seen_rows(self.centre, self._image(block), block)
+        return whole_rows(*self._looked(block))
+
+    def _looked(self, block: Array) -> tuple[Array, Array, Array | None, Array | None]:
+        """Return :func:`looked_at` and ``|w|^2`` where it is known, w in lattice steps."""
+        if self._steps is None:
+            return (*looked_at(self.centre, self._image(block), block), None)
+        image, square = self._steps.of(block)
+        image[-1] *= 1.0 / SEEN
+        return (*looked_at(self.centre, image, block), square)
 
     def scored(self, block: Array) -> tuple[Array, Array, Array]:
         """Return (w in lattice steps, its length, psi) of rows: the score is ``w psi``."""
@@ -341,6 +390,26 @@ class ScorePass:
         if shift is not None:
             image += shift
         return image
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether rows are whole steps before anything is made of them: no weight multiplies w."""
+        return self.centre.of_residual and not self.plan.weighted
+
+    @functools.cached_property
+    def _steps(self) -> Steps | None:
+        """The map in whole steps, of residuals in ``1 / SEEN``; None: weights follow.
+
+        Where a weight multiplies a row, one more rounding before it would be multiplied too.
+        """
+        if not self.in_steps:
+            return None
+        matrix, shift = self.affine
+        matrix = matrix.copy()
+        matrix[-1] *= SEEN
+        shift = np.zeros(len(matrix)) if shift is None else shift[:, 0].copy()
+        shift[-1] *= SEEN
+        return Steps(matrix, shift, len(matrix) - 1)
 
     def back(self, released: Any) -> Any:
         """Return what was released in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
@@ -447,8 +516,15 @@ def seen_rows(
     Parameters
     ----------
     image : (k, m) array
-        Of :func:`affine_of`; overwritten. w is filled up with rows of zeros to a height whose
-        products are fast.
+        Of :func:`affine_of`; overwritten.
+    """
+    return whole_rows(*looked_at(centre, image, block), None)
+
+
+def looked_at(centre: Centre, image: Array, block: Array) -> tuple[Array, Array, Array | None]:
+    """Return (w, psi, omega) of mapped rows, missing ones among them.
+
+    w is filled up with rows of zeros to a height whose products are fast.
     """
     z = image[: filled(len(centre.theta))]
     seen = image[-1]
@@ -460,7 +536,14 @@ def seen_rows(
         weight = block[centre.weights]
         psi = psi * weight
         omega = weight if omega is None else omega * weight
-    square = squares(z)
+    return z, psi, omega
+
+
+def whole_rows(
+    z: Array, psi: Array, omega: Array | None, square: Array | None
+) -> tuple[Array, Array, Array | None, Array, Any]:
+    """Return (w, psi, omega, |w|^2, rows not missing); zero where missing. Overwrites w."""
+    square = squares(z) if square is None else square
     there, long = usable(square, psi, omega)
     for kept in (there, long):
         if kept is not None:

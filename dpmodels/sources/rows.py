@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
+from dpmodels.sources.abreast import side_by_side
 from dpmodels.sources.adapt import Source, chosen_chunks
 from dpmodels.sources.progress import progress_bar
 from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, Windows
@@ -52,7 +53,13 @@ _Ahead = tuple[dict[str, Any], int, list[tuple[int, dict[str, Any]]]]
 
 
 def _taken(columns: Mapping[str, Any], keep: npt.NDArray[np.intp]) -> dict[str, Any]:
-    return {c: v[keep] for c, v in columns.items()}
+    """Return some rows of a chunk. Of one array of rows a line of the cache holds many columns."""
+    found = side_by_side(list(columns.values()))
+    if found is None:
+        return {c: v[keep] for c, v in columns.items()}
+    table, places = found
+    rows = table[keep]
+    return {c: rows[:, j] for c, j in zip(columns, places, strict=True)}
 
 
 def _filled(

@@ -87,6 +87,17 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/results/inference.py", "return half_width(se, est.bias, DECIDES, est.use_t) / quantile(DECIDES, est.use_t)",
            "return se", ("tests/unit/results/test_deciding.py",)),
 )
+_STEPS = ("tests/unit/exact/test_steps.py",)
+STEPS = (
+    Mutant("dpmodels/exact/steps.py", "doubtful |= (low != part).any(axis=0)", "pass", _STEPS),
+    Mutant("dpmodels/exact/steps.py", "                part += by\n", "", _STEPS),
+    Mutant("dpmodels/exact/steps.py", "image[:, ~there] = np.nan", "pass", _STEPS),
+    Mutant("dpmodels/exact/steps.py", "if not err.max() <= _CLOSE:", "if False:", _STEPS),
+    Mutant("dpmodels/scoring/sums.py", "image[-1] *= 1.0 / SEEN", "image[-1] *= 0.5 / SEEN", _STEPS),
+    Mutant("dpmodels/sources/abreast.py", "if len(tops) != 1:", "if False:", ("tests/unit/sources/test_abreast.py",)),
+    Mutant("dpmodels/sources/abreast.py", "if not (_in_order(places) and _in_order(rows)):", "if False:", ("tests/unit/sources/test_abreast.py",)),
+    Mutant("dpmodels/formula/program.py", "response = None if last < 0 else", "last = out.shape[0] - 1; response =", ("tests/unit/sources/test_abreast.py",)),
+)  # fmt: skip
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
 _MIXED = ("tests/privacy/test_mixed_sensitivity.py",)
 CELLS = (
@@ -528,6 +539,7 @@ MUTANTS = (
         ("tests/privacy/test_scoring_sensitivity.py", "|", *replayed("ols-ssp")),
     ),
     *CELLS,
+    *STEPS,
     *MODELS_PEOPLE_FIT,
     Mutant(
         "dpmodels/scoring/engine.py",

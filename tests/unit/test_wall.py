@@ -687,6 +687,8 @@ NOT_OF_A_ROW = {
     "exact.plain._exactly": _EXACT,
     "exact.plain.gram_by_numpy": _EXACT,
     "exact.products.weighted": _EXACT,
+    "exact.steps.Steps._by_products": "an image that is kept only where its integers are certain",
+    "exact.steps.Steps._off": "a bound on the error of such an image",
     "exact.bycell.gram_of": _EXACT,
     "exact.mixed.Lattice.gram": "sums by cell, Python integers",
     "exact.mixed.Lattice.sum": "sums by cell, Python integers",
@@ -788,6 +790,11 @@ _PLACE = "a place in a public grid, cut to it: no length of a row"
 _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside exact/end.py, and why.
 NOT_AN_END = {
+    "exact.kernel._agrees_in_steps": "a self-test, of made-up numbers",
+    "exact.steps.Steps._by_products": "an image in whole steps, which `end` then ends",
+    "exact.steps._whole": "an image in whole steps, which `end` then ends",
+    "scoring.cells.CellPass.tables": "images of cells, which are public, as rows have them",
+    "scoring.cells.CellPass._rows": "what a model sees, in the steps of a dense pass",
     "exact.bycell.gram_of": "integers, cut in two parts",
     "exact.mixed.Lattice._parts": "public integers, cut in parts",
     "exact.mixed._weighted": "integers, cut in two parts",

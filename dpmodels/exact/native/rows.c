@@ -23,7 +23,12 @@
 #define MOST_ROWS 8192    /* of a block: sums of products of integers up to 2^20 are exact */
 #define MOST_COLUMNS 4096
 #define CHUNK 512         /* rows of a Gram matrix at once: eight columns of them fit the cache */
+#define GROUP 8           /* vectors of rows whose coordinates are worked off together */
 #define WIDEST 8          /* doubles of the widest vector */
+
+/* Numbers of a scoring pass, in this order. */
+enum { STEP, TOP, LONG, LEAST, VAST, LEVERAGE, SOFTENED, KEPT, SLOPE, CLIP, MOST, FACTOR,
+       CUT_OF_SCALE, FIRST, BINS, SIGNED, NUMBERS };
 
 static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to) % to; }
 
@@ -35,34 +40,53 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
 #define SET plain
 #define TARGET
 #define FMA(a, b, c) ((a) * (b) + (c))
+#define CUT(a) JOIN(towards_zero, SET)(a)
+#define ROOT(a) ((vec){__builtin_sqrt((a)[0]), __builtin_sqrt((a)[1])})
+#define SPREAD(p, s) ((vec){(p)[0], (p)[s]})
 #include "rows.h"
 #undef LANES
 #undef SET
 #undef TARGET
 #undef FMA
+#undef CUT
+#undef ROOT
+#undef SPREAD
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(DP_PLAIN)
 #include <immintrin.h>
 
 #define LANES 4
 #define SET avx2
 #define TARGET __attribute__((target("avx2,fma")))
 #define FMA(a, b, c) ((vec)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
+#define ROOT(a) ((vec)_mm256_sqrt_pd((__m256d)(a)))
+#define SPREAD(p, s) ((vec){(p)[0], (p)[s], (p)[2 * (s)], (p)[3 * (s)]})
+#define CUT(a) ((vec)_mm256_round_pd((__m256d)(a), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
 #include "rows.h"
 #undef LANES
 #undef SET
 #undef TARGET
 #undef FMA
+#undef CUT
+#undef ROOT
+#undef SPREAD
 
 #define LANES 8
 #define SET avx512
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl")))
 #define FMA(a, b, c) ((vec)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+#define ROOT(a) ((vec)_mm512_sqrt_pd((__m512d)(a)))
+#define SPREAD(p, s) ((vec){(p)[0], (p)[s], (p)[2 * (s)], (p)[3 * (s)], (p)[4 * (s)], \
+                            (p)[5 * (s)], (p)[6 * (s)], (p)[7 * (s)]})
+#define CUT(a) ((vec)_mm512_roundscale_pd((__m512d)(a), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
 #include "rows.h"
 #undef LANES
 #undef SET
 #undef TARGET
 #undef FMA
+#undef CUT
+#undef ROOT
+#undef SPREAD
 #endif
 
 /* What this was built from, and the widest instruction set of this processor: 0, 1, 2. */
@@ -70,7 +94,7 @@ PUBLIC uint64_t dp_number(void) { return DP_NUMBER; }
 
 PUBLIC int dp_widest(void)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(DP_PLAIN)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
         && __builtin_cpu_supports("avx512vl"))
@@ -102,7 +126,7 @@ static int bad(int64_t k, int64_t q, int64_t m, int64_t ld, int64_t ld_out, cons
     return 0;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(DP_PLAIN)
 #define EACH(name, ...)                                \
     if (set == 2) JOIN(name, avx512)(__VA_ARGS__);     \
     else if (set == 1) JOIN(name, avx2)(__VA_ARGS__);  \
@@ -110,6 +134,25 @@ static int bad(int64_t k, int64_t q, int64_t m, int64_t ld, int64_t ld_out, cons
 #else
 #define EACH(name, ...) JOIN(name, plain)(__VA_ARGS__);
 #endif
+
+/* Rows of out (q, m), those that `rows` (columns) names: columns of a table, which begin at the
+   addresses `from` and have their cells `apart` doubles from each other, cut to low and high. */
+PUBLIC int dp_load(int set, int64_t columns, int64_t m, int64_t q, const int64_t *from,
+                   const int64_t *apart, const double *low, const double *high,
+                   const int64_t *rows, double *out, int64_t ld_out)
+{
+    if (columns < 1 || columns > q || q > MOST_COLUMNS)
+        return 1;
+    if (m < 0 || m > MOST_ROWS || ld_out < m)
+        return 2;
+    if (set < 0 || set > dp_widest())
+        return 4;
+    for (int64_t j = 0; j < columns; j++)
+        if (rows[j] < 0 || rows[j] >= q || !(low[j] <= high[j]))
+            return 5;
+    EACH(load, columns, m, from, apart, low, high, rows, out, ld_out)
+    return 0;
+}
 
 /* out (k, m) = matrix (k, q) times block (q, m), column after column, each product and each sum
    rounded once. Row i sees the columns from[i] to to[i]; none where they are equal. */
@@ -141,6 +184,24 @@ PUBLIC int dp_map_exactly(int set, int64_t k, int64_t q, int64_t m, const double
     return 0;
 }
 
+/* Integers of rows: out (k, m) = trunc(matrix (k, q) block (q, m) + shift (k)), square (m) of their
+   lengths in the first `own` coordinates, and which rows (m) are in doubt. reach (2, q + 1): largest
+   absolute entries of each column and of the shift, of the own coordinates and of the others. */
+PUBLIC int dp_steps(int set, int64_t k, int64_t q, int64_t m, int64_t own, const double *matrix,
+                    const double *shift, const double *reach, double ulps, double least,
+                    const double *block, int64_t ld, double *out, int64_t ld_out, double *square,
+                    uint8_t *doubtful, double *work, int64_t work_len)
+{
+    int code = bad(k, q, m, ld, ld_out, work, work_len);
+    if (code || set < 0 || set > dp_widest())
+        return code ? code : 4;
+    if (own < 1 || own > k)
+        return 5;
+    EACH(steps, k, q, m, own, matrix, shift, reach, ulps, least, block, ld, out, ld_out, square,
+         doubtful, work)
+    return 0;
+}
+
 /* out (k, k) = z z', z (k, m) of integers of at most 2^20: exact in any order. */
 PUBLIC int dp_gram(int set, int64_t k, int64_t m, const double *z, int64_t ld, double *out,
                    double *work, int64_t work_len)
@@ -149,5 +210,24 @@ PUBLIC int dp_gram(int set, int64_t k, int64_t m, const double *z, int64_t ld, d
     if (code || set < 0 || set > dp_widest())
         return code ? code : 4;
     EACH(gram, k, m, z, ld, out, work)
+    return 0;
+}
+
+/* The rows z (k, m) of a scoring pass, whole steps: z ends in the ball, length (m) and norm (m) are
+   those of rows and scores, gram (k, k) theirs, sums (k + 1) of scores and of the scale, bins
+   (many: 2 BINS where signs count). What the pass is stands in `is` (NUMBERS). */
+PUBLIC int dp_scores(int set, int64_t k, int64_t m, double *z, int64_t ld, const double *psi,
+                     const double *square, const double *is, int64_t numbers, double *length,
+                     double *norm, double *gram, double *sums, int64_t *bins, int64_t many,
+                     double *work, int64_t work_len)
+{
+    int code = bad(k, k, m, ld, ld, work, work_len);
+    if (code || set < 0 || set > dp_widest())
+        return code ? code : 4;
+    if (numbers != NUMBERS || !(is[BINS] >= 1.0 && is[BINS] <= 64.0)
+        || many < (int64_t)is[BINS] * (is[SIGNED] != 0.0 ? 2 : 1)
+        || !(is[FIRST] >= 0.0 && is[FIRST] <= 2048.0) || !(is[CUT_OF_SCALE] > 0.0))
+        return 5;
+    EACH(scores, k, m, z, ld, psi, square, is, length, norm, gram, sums, bins, work)
     return 0;
 }

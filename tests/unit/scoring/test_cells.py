@@ -172,7 +172,8 @@ HUBER = functools.partial(dp.dp_mest, "huber")
 #: And how far apart two fits may be, in standard errors: what is left of the noise (it is drawn on
 #: other lattices), of rows at the corner of a loss, and of the lattices of very large clips.
 FITS = {
-    "ols": (dp.dp_ols, "y ~ g * k", {}, 1e-3),
+    # C is large at this eps, and so is a step of a score: rows with one residual move together
+    "ols": (dp.dp_ols, "y ~ g * k", {}, 0.04),
     "logit": (dp.dp_glm, "t ~ g + k", {"family": "binomial", "fit_stats": True}, 1e-3),
     "poisson": (
         dp.dp_glm, "c ~ g + k + offset(o)", {"family": "poisson", "weights": "w"}, 0.06,
