@@ -47,6 +47,8 @@ def table(name):
         d["much"] = np.array(["none", "few", "some", "many"])[
             np.digitize(d["docvis"], [1, 3, 8])
         ]
+        d["tri"] = np.array(list("abc"))[np.digitize(d["docvis"], [1, 4])]
+        d["level"] = d["edlevel"].astype(int).astype(str)
         d["log_income"] = np.log(np.clip(d["hhninc"], 0.1, None))
     return d
 
@@ -73,6 +75,10 @@ class Case:
     @property
     def names(self):
         return [s.strip() for s in self.formula.split("~")[1].split("|")[0].split("+")]
+
+    @property
+    def response(self):
+        return self.formula.split("~")[0].strip()
 
     @property
     def by_person(self):
@@ -126,6 +132,14 @@ CASES = {
                               {**ILL, "docvis": dp.Count(130)}, {**PERSON, "family": "poisson"}),
     "polr visits": Case(("rwm5yr", {"year": 1988}), "dp_polr", "much ~ age + educ + female + outwork",
                         {**ILL, "much": dp.Ordered(["none", "few", "some", "many"])}),
+    "logit of people, rare": Case(("rwm5yr", {}), "dp_glm", "self ~ age + educ + female + kids",
+                                  {**ILL, "self": dp.Binary()}, {**PERSON, "family": "binomial"}),
+    "random intercepts, wage": Case(("wagepan", {}), "dp_feols", "lwage ~ union + married + exper",
+                                    {**WORK, "lwage": (-5, 6)}, {**PERSON, "re": "id"}),
+    "polr schooling": Case(("rwm5yr", {"year": 1988}), "dp_polr", "level ~ age + female + hhninc",
+                           {**ILL, "hhninc": (0, 40), "level": dp.Ordered(list("1234"))}),
+    "multinom visits": Case(("rwm5yr", {"year": 1988}), "dp_multinom", "tri ~ age + female",
+                            {**ILL, "tri": dp.Levels(list("abc"))}),
     "multinom region": Case(("wagepan", {"year": 1987}), "dp_multinom",
                             "region ~ educ + union + black",
                             {**WORK, "region": dp.Levels(["north", "northeast", "south", "west"])}),
@@ -150,7 +164,7 @@ def by_person(case, d):
     import statsmodels.api as sm
 
     X = sm.add_constant(d[case.names].astype(float), has_constant="add")
-    y = d[case.formula.split("~")[0].strip()]
+    y = d[case.response]
     family = {"binomial": sm.families.Binomial(), "poisson": sm.families.Poisson()}.get(
         case.more.get("family"), sm.families.Gaussian()
     )
@@ -161,7 +175,7 @@ def by_person(case, d):
 def fixed(case, d, counts):
     """Return within estimates, or those of counts, with errors by person."""
     X = d[case.names].to_numpy(float)
-    y, who = d[case.formula.split("~")[0].strip()].to_numpy(float), d["id"].to_numpy()
+    y, who = d[case.response].to_numpy(float), d["id"].to_numpy()
 
     def mean(v, w):
         return (np.bincount(who, v * w) / np.maximum(np.bincount(who, w), 1e-300))[who]
@@ -193,15 +207,24 @@ def without_privacy(case, d):
         more = {"strata": d["sex"]} if len(names) < len(case.names) else {}
         fit = PHReg(d["t"], d[names], status=d["status"], ties="efron", **more).fit()
         return np.asarray(fit.params), np.asarray(fit.bse)
+    if "re" in case.more:
+        import statsmodels.api as sm
+
+        X = d[case.names].astype(float)
+        means = X.groupby(d["id"]).transform("mean").add_prefix("mean of ")
+        X = sm.add_constant(X.join(means))
+        fit = sm.MixedLM(d[case.response], X, groups=d["id"]).fit()
+        return np.asarray(fit.params)[: X.shape[1]], np.asarray(fit.bse)[: X.shape[1]]
     if case.verb in ("dp_feols", "dp_fepois"):
         return fixed(case, d, case.verb == "dp_fepois")
     if case.verb == "dp_polr":
-        return peers.ordered(d[case.names].astype(float), d["much"], ["none", "few", "some", "many"])
+        levels = list(case.schema[case.response].levels)
+        return peers.ordered(d[case.names].astype(float), d[case.response], levels)
     if case.verb == "dp_multinom":
         from statsmodels.api import MNLogit
 
         X = np.column_stack([np.ones(len(d)), d[case.names].to_numpy(float)])
-        fit = MNLogit(pd.Categorical(d["region"]).codes.astype(int), X).fit(disp=0)
+        fit = MNLogit(pd.Categorical(d[case.response]).codes.astype(int), X).fit(disp=0)
         return np.asarray(fit.params).T.ravel(), np.asarray(fit.bse).T.ravel()
     return by_person(case, d)
 

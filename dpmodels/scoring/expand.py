@@ -41,6 +41,8 @@ __all__ = [
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
+#: Length of the scores of rare units, over what their share lets expect: at most.
+BEYOND = 1.5
 #: Longest early step, in spreads of the response, or as it is: what noise may at most do.
 LONGEST = 2.0
 
@@ -150,6 +152,10 @@ class Expansion(Protocol):
         """Return C where the model chooses it; 0: by the released histogram."""
         ...
 
+    def least_meat(self, state: State) -> float:
+        """Return the least covariance of scores over the information; 0: none is known."""
+        ...
+
     def typical_long(self, state: State) -> float:
         """Return the length of the scores of rare units, from released numbers; 0: there are none.
 
@@ -199,6 +205,10 @@ class Likelihood:
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
         """Return 0: by the histogram."""
+        return 0.0
+
+    def least_meat(self, state: State) -> float:
+        """Return 0: none."""
         return 0.0
 
     def typical_long(self, state: State) -> float:
@@ -360,6 +370,27 @@ class Regression(Likelihood):
             return LONGEST
         sd = 0.5 if self.values is None else self.values.sd * float(self.coordinates.unit.scale[-1])
         return LONGEST * sd
+
+    def least_meat(self, state: State) -> float:
+        """Return that of the model: events and few counts vary as it says, or more."""
+        return self.score.least_meat(state)
+
+    def typical_long(self, state: State) -> float:
+        """Return the length of the score of a unit with the rarer outcome of an event.
+
+        ``T (1 - m) |W u|`` at the centre of the predictors, m the fitted share and T the rows of a
+        unit, by the information of the constant before the first pass. Fits that noise has led away
+        are believed up to ``BEYOND sqrt(1/m_0 + r)``, m_0 the released share.
+        """
+        a, values = self.coordinates.constant, self.values
+        if a is None or values is None or not self.score.is_event:
+            return 0.0
+        first = min(max(values.mean, 1.0 - values.mean), 1.0 - 1e-3)
+        rows = max(float(a @ state.M @ a) / (first * (1.0 - first)), 1.0)
+        u = a / float(a @ a)
+        long = rows * self.score.farthest(float(state.theta @ u)) / math.sqrt(state.phi)
+        most = BEYOND * math.sqrt(1.0 / (1.0 - first) + len(u))
+        return min(long * float(np.linalg.norm(state.W @ u)), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return what the curvature leaves, by the released distribution of the response."""

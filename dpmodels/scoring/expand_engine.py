@@ -370,7 +370,9 @@ def unit_step(
             ratio = released.scale / (m * float(np.trace(own_look @ safe @ own_look.T)))
         weight_one = np.sqrt(np.maximum(np.diag(state.M), 1e-300))
         learnt = expansion.learnt(state, in_u / np.outer(weight_one, weight_one), ratio)
-        W = _whitening(released, plan, look, root @ turn, state.phi / learnt.phi)
+        W = _whitening(
+            released, plan, look, root @ turn, state.phi / learnt.phi, expansion.least_meat(state)
+        )
     theta = state.theta + state.W.T @ d
     if not plan.last:
         theta = expansion.settled(theta)
@@ -378,7 +380,7 @@ def unit_step(
 
 
 def _whitening(
-    released: Released, plan: PassPlan, look: Array, back: Array, rescaled: float
+    released: Released, plan: PassPlan, look: Array, back: Array, rescaled: float, least: float
 ) -> Array:
     """Return the W in which scores are round, by the released meat of a pass.
 
@@ -394,6 +396,8 @@ def _whitening(
         From the coordinates of the scores to u.
     rescaled : float
         What scores are multiplied by, squared, in the next pass.
+    least : float
+        Least meat over the information, by the model: that of rare events lies beyond its ball.
     """
     assert released.meat is not None
     m, r = plan.rows, len(look)
@@ -402,5 +406,7 @@ def _whitening(
     J = released.meat / m - np.outer(mean, mean)  # of scores about their mean: of an early fit
     noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
     J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR)
+    if least > 0.0:
+        J = floored(J, least)
     own = np.linalg.inv(look)
     return roots(own @ J @ own.T * rescaled)[1]

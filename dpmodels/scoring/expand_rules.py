@@ -20,6 +20,7 @@ from dpmodels.exact.statistics import Gram, Sum
 from dpmodels.scoring.expand_pass import OCTAVE_ZERO, OCTAVES
 from dpmodels.scoring.overflow import tail_curve
 from dpmodels.scoring.rules import Manner, Noise, PassPlan
+from dpmodels.scoring.sums import softened
 
 __all__ = [
     "FINE", "LINEAR_UNITS", "LOUD", "NONLINEAR_UNITS", "Lengths", "UnitRules", "UnitShares",
@@ -30,6 +31,8 @@ __all__ = [
 _MIDDLE = 1.0 / math.log(2.0)
 #: Runs of three bins that are clear of the noise, and such beside them, in noise sds of a bin.
 CLEAR, NEAR = 9.0, 4.0
+#: Parts of a bin, where a function of lengths is averaged over it.
+_PARTS = 8
 #: Bins that hold most units, where noise hides which.
 WINDOW = 7
 #: Quantiles of the histograms up to which squares are averaged: of scales, of scores.
@@ -218,6 +221,19 @@ class Lengths:
         return mean * clip, error * clip
 
 
+    def lengthened(self, clip: float) -> float:
+        """Return what softening (``sums.softened``) adds to the lengths of scores below C."""
+        inside = (np.arange(_PARTS) + 0.5) / _PARTS  # of a bin, even in the logarithm
+        size = 2.0 ** ((np.arange(OCTAVES)[:, None] + inside - OCTAVE_ZERO) / 2.0)
+        grown = softened(size, clip)
+        more = np.where(size < clip, np.minimum(grown, clip) - size, 0.0)
+        return float(self.counts @ more.mean(axis=1))
+
+    def plain(self, clip: float) -> bool:
+        """Whether scores just below C would stand for more than is beyond it: they stay."""
+        return self.lengthened(clip) > self.overflow(clip)[0]
+
+
 def first_clip(p: int, mu_score: float, N: float, square: float) -> float:
     """Return ``C_0 = max(1.5 sqrt p, .30 (mu_s N)^.45) sqrt(m2/p)``."""
     return max(LEAST_C * math.sqrt(p), GROWS * (mu_score * N) ** POWER) * math.sqrt(square / p)
@@ -227,15 +243,17 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
     """Return C: of a grid about C_0 the one of least expected half width.
 
     ``nu(C) = 2C/(mu_s N) sqrt(p/m2)`` is the noise of a score and ``o(C)`` the overflow over N,
-    both over the root mean square of one coordinate; half width ``se cv(max(.35 nu, o)/se)``,
+    both over the root mean square of one coordinate (.45 of it where those just below C stand for
+    it); half width ``se cv(max(.35 nu, o)/se)``,
     ``se^2 = 1/N + nu^2``. Post-processing of the histogram.
     """
     unit = math.sqrt(lengths.square / p)
     grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (STEPS_OF_C / 4.0)
     noise = 2.0 * grid / (mu_score * N) / unit
     over = np.array([lengths.overflow(float(c))[0] for c in grid]) / (N * unit)
+    part = np.where([lengths.plain(float(c)) for c in grid], 1.0, OVERFLOW_PART)
     se = np.sqrt(1.0 / N + noise**2)
-    bias = np.maximum(NOISE_PART * noise, OVERFLOW_PART * over)
+    bias = np.maximum(NOISE_PART * noise, part * over)
     width = se * critical_value(bias / se, 0.95)
     return float(grid[int(np.argmin(width))])
 
@@ -268,7 +286,8 @@ def unit_pass(
     clip : float
         C, where a model chooses it; 0: by :func:`chosen_clip`.
     stops : bool
-        No score is longer than C: there is none for which those just below should stand.
+        No score is longer than C: there is none for which those just below should stand. Nor
+        should they where they would stand for more than there is (:meth:`Lengths.plain`).
     least : float
         C is no smaller, where the histogram chooses it.
     """
@@ -295,5 +314,6 @@ def unit_pass(
     return PassPlan(
         p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
-        manner=UNITS, plain=stops, strength=mu * N, cut=CUT * lengths.square / p,
+        manner=UNITS, plain=stops or lengths.plain(C),
+        strength=mu * N, cut=CUT * lengths.square / p,
     )  # fmt: skip

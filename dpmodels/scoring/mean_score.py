@@ -247,6 +247,17 @@ class MeanScore(Score):
         assert self.family is not None and self.link is not None
         return rare.long_score(self.family, self.link, state)
 
+    @property
+    def is_event(self) -> bool:
+        """Whether the response is an event."""
+        return self.family is not None and self.family.is_event
+
+    def farthest(self, eta: float) -> float:
+        """Return ``|psi|`` of the rarer outcome at a linear predictor (phi = 1)."""
+        assert self.family is not None and self.link is not None
+        both, outcomes = np.full(2, eta), np.array([0.0, 1.0])
+        return float(np.abs(self.family.score(outcomes, both, self.link, 0.0)[0]).max())
+
     def least_meat(self, state: State) -> float:
         """Return one over the scale: events and few counts vary as the model says, or more."""
         assert self.family is not None

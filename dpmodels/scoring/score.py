@@ -329,6 +329,15 @@ class Score:
         """Return the length of the scores of rare events or counts; 0: there are none."""
         return 0.0
 
+    @property
+    def is_event(self) -> bool:
+        """Whether the response is an event."""
+        return False
+
+    def farthest(self, eta: float) -> float:
+        """Return the largest ``|psi|`` of an outcome at a linear predictor (phi = 1)."""
+        return 0.0
+
     def least_meat(self, state: State) -> float:
         """Return the least J over H that the model allows; 0: none."""
         return 0.0

@@ -320,14 +320,14 @@ def person(*rows):
 def far_apart(plan):
     """Two people: information in one direction each, scores opposite along a third.
 
-    Scores of .9 C are given the length C, and are not clipped: their information is ordinary too.
+    Scores of nearly C are not clipped: their information is ordinary too.
     """
-    R, C = plan.information, plan.clip
+    R, C = plan.information, plan.clip * (1.0 - 1e-6)
     small = 1e-3 * R
     e = np.eye(P)
     return (
-        person([*(R * e[0]), 0.0], [*(small * e[2]), 0.9 * C / small]),
-        person([*(R * e[1]), 0.0], [*(small * e[2]), -0.9 * C / small]),
+        person([*(R * e[0]), 0.0], [*(small * e[2]), C / small]),
+        person([*(R * e[1]), 0.0], [*(small * e[2]), -C / small]),
     )
 
 

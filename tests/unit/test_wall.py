@@ -723,6 +723,7 @@ NOT_OF_A_ROW = {
     "scoring.score.Start.of": _PUBLIC,
     "scoring.state.floored": _PUBLIC,
     "scoring.score._unheard": _PUBLIC,
+    "scoring.expand.Regression.typical_long": _PUBLIC,
     "exact.statistics.Gram.of": _CORNERS,
     "exact.sets.Ball.corners": _CORNERS,
     "models.linear.jl.release": "a sum of float normals times rows: the guarantee carries a note",

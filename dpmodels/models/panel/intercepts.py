@@ -187,6 +187,10 @@ class Intercepts:
         """Return 0: by the histogram."""
         return 0.0
 
+    def least_meat(self, state: State) -> float:
+        """Return 0: none."""
+        return 0.0
+
     def typical_long(self, state: State) -> float:
         """Return 0: by the histogram alone."""
         return 0.0

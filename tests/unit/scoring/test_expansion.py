@@ -8,8 +8,9 @@ import pytest
 import dpmodels as dp
 from dpmodels.exact.products import mapped, sparsely
 from dpmodels.exact.rowmap import UnitScale
+from dpmodels.families import LINKS, family_of
 from dpmodels.scoring.coordinates import public_coordinates
-from dpmodels.scoring.expand import RegressionRows
+from dpmodels.scoring.expand import Regression, RegressionRows
 from dpmodels.scoring.expand_pass import CELLS, OCTAVE_ZERO, OCTAVES, UnitsJob, octaves
 from dpmodels.scoring.expand_rules import (
     FINE,
@@ -23,7 +24,9 @@ from dpmodels.scoring.expand_rules import (
 )
 from dpmodels.scoring.expand_start import Number, Spread, in_order, located, scales_of
 from dpmodels.scoring.intervals import _left
+from dpmodels.scoring.mean_score import MeanScore
 from dpmodels.scoring.overflow import overflow
+from dpmodels.scoring.score import Beginning
 from dpmodels.scoring.sums import BINS, Centre, affine_of, counted_lengths
 from dpmodels.sources.people import BlockOfPeople
 
@@ -215,3 +218,42 @@ def test_a_column_that_few_units_have_is_not_known_by_what_others_leave_in_it():
     assert 0.1 < found[3] < 10.0
     seen = scales_of(counts + rng.normal(0, 5.0, counts.shape), 5.0, 10_000.0)
     assert seen[3] == pytest.approx(200 * 8 * np.log2(np.e) / 10_000, rel=0.3)  # its own
+
+
+def test_scores_below_the_clip_stand_for_no_more_than_is_beyond_it():
+    """A bounded distribution has no tail to stand for; one with a tail has."""
+    bounded, tailed = np.zeros(OCTAVES), np.zeros(OCTAVES)
+    bounded[OCTAVE_ZERO : OCTAVE_ZERO + 5] = [3000.0, 4500.0, 2000.0, 1600.0, 200.0]
+    tailed[OCTAVE_ZERO : OCTAVE_ZERO + 9] = [6000, 2500, 1200, 600, 300, 200, 150, 120, 100]
+    C = 2.0 ** (4.0 / 2.0)
+    assert Lengths(bounded, 1.0).plain(C) and not Lengths(tailed, 1.0).plain(C)
+    # what softening adds: of sizes even in the logarithm, by hand
+    alone = np.zeros(OCTAVES)
+    alone[OCTAVE_ZERO + 3] = 1000.0  # from 2.83 to 4: all beyond .65 C
+    size = 2.0 ** (1.5 + (np.arange(1000) + 0.5) / 2000)
+    grown = np.minimum(0.65 * C + 0.35 / 0.15 * (size - 0.65 * C), C)
+    assert Lengths(alone, 1.0).lengthened(C) == pytest.approx((grown - size).sum(), rel=0.01)
+    alone[OCTAVE_ZERO + 3], alone[OCTAVE_ZERO + 6] = 0.0, 1000.0  # clipped, not lengthened
+    assert Lengths(alone, 1.0).lengthened(C) == 0.0
+
+
+def test_scores_of_rare_events_are_as_long_as_the_model_says():
+    """A share of 4 %, rows as units: (1 - m)/sqrt(m (1 - m)) in coordinates of the information."""
+    design = dp.plan("y ~ x", {"y": dp.Binary(), "x": (-1, 1)}, n=500, eps=1, delta=1e-6,
+                     verb="dp_glm", family="binomial").design  # fmt: skip
+    c = public_coordinates(design, raw=True)
+    shares = np.zeros(CELLS)
+    shares[[0, -1]] = 0.96, 0.04
+    values = Spread(Number("y", design.q - 1, 0.0, 1.0), shares)
+    m = values.mean
+    family = family_of("binomial")
+    score = MeanScore.of(family, LINKS["logit"], None)
+    a, r = c.constant, c.rank
+    eta = np.log(m / (1 - m))
+    state = replace(
+        Beginning(a, r, None).state(eta * a), W=np.eye(r) / np.sqrt(m * (1 - m)),
+        M=np.eye(r) * m * (1 - m),
+    )  # fmt: skip
+    long = Regression(score, c, values=values).typical_long(state)
+    assert long == pytest.approx(np.sqrt((1 - m) / m) / np.linalg.norm(a), rel=0.01)
+    assert Regression(score, c, values=values).least_meat(state) == 1.0

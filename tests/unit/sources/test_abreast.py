@@ -30,7 +30,7 @@ def test_columns_of_one_array_are_found():
     assert places == list(range(20)) and np.array_equal(found, whole[100:900], equal_nan=True)
     found, places = side_by_side(list(columns(whole[5:], [3, 1, 2, *range(4, 20)]).values()))
     assert places[:3] == [3, 1, 2] and len(found) == 2995
-    frame = pd.DataFrame(whole[:, :20], columns=NAMES)
+    frame = pd.DataFrame(whole[:, :20], columns=NAMES, copy=False)  # pandas 3 copies by itself
     assert side_by_side([frame[c].to_numpy() for c in NAMES]) is not None
 
 
