@@ -22,6 +22,7 @@ from dpmodels.exact.people import lengths
 from dpmodels.exact.products import cross_product, mapped
 from dpmodels.exact.words import Words
 from dpmodels.scoring.clusters import WAITING, ClusterPasses, ClusterSums, coded, together
+from dpmodels.scoring.expand_pass import GRAIN
 from dpmodels.sources.people import BlockOfPeople
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["PeopleByCluster", "PersonScores", "parts_of", "within"]
 
 Index = npt.NDArray[np.intp]
-#: Scores of rows are rounded to this before they are added up: integers, exact in any order.
-GRAIN = 2.0**-34
 #: A score longer than this, in these steps, voids its person.
 _LONGEST = 1e140
 #: Pays for what a sum of rounded lengths, a quotient and a product lose.

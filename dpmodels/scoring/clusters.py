@@ -157,7 +157,6 @@ class ClusterSums:
         whole = words.integers() * (1 << 2 * coarse) + self.alone[chain]
         return Added(whole, (radii.clip / radii.bound / STEPS) ** 2)
 
-
     def totals(self, chain: int, radii: Radii, frame: Frame) -> Added:
         """Return the totals of pulled sums by stratum, flat, the radius B being 1.
 

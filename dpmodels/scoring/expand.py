@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Expanded", "Expansion", "Likelihood", "Local", "Regression", "RegressionRows", "own_mean",
-    "own_sum", "to_u",
+    "own_sum", "predictor", "to_u",
 ]  # fmt: skip
 
 Index = npt.NDArray[np.intp]
@@ -222,6 +222,14 @@ def to_u(coordinates: Coordinates) -> tuple[Array, Array]:
     M = np.zeros((len(W0), len(unit.scale)))
     M[:, : W0.shape[1]] = W0
     return M * unit.scale, (M @ unit.shift)[:, None]
+
+
+def predictor(theta: Array, u: Array) -> Array:
+    """Return ``theta'u`` of rows (r, m), of each by itself: coordinate by coordinate."""
+    eta = np.zeros(u.shape[1])
+    for b, cells in zip(theta, u, strict=True):
+        eta += b * cells
+    return eta
 
 
 def own_sum(cells: Array, counts: Index) -> Array:

@@ -244,14 +244,15 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
 
     ``nu(C) = 2C/(mu_s N) sqrt(p/m2)`` is the noise of a score and ``o(C)`` the overflow over N,
     both over the root mean square of one coordinate (.45 of it where those just below C stand for
-    it); half width ``se cv(max(.35 nu, o)/se)``,
-    ``se^2 = 1/N + nu^2``. Post-processing of the histogram.
+    it); half width ``se cv(max(.35 nu, o)/se)``, ``se^2 = 1/N + nu^2``. Post-processing of the
+    histogram.
     """
     unit = math.sqrt(lengths.square / p)
     grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (STEPS_OF_C / 4.0)
     noise = 2.0 * grid / (mu_score * N) / unit
-    over = np.array([lengths.overflow(float(c))[0] for c in grid]) / (N * unit)
-    part = np.where([lengths.plain(float(c)) for c in grid], 1.0, OVERFLOW_PART)
+    beyond = np.array([lengths.overflow(float(c))[0] for c in grid])
+    grown = np.array([lengths.lengthened(float(c)) for c in grid])
+    over, part = beyond / (N * unit), np.where(grown > beyond, 1.0, OVERFLOW_PART)
     se = np.sqrt(1.0 / N + noise**2)
     bias = np.maximum(NOISE_PART * noise, part * over)
     width = se * critical_value(bias / se, 0.95)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped
-from dpmodels.scoring.expand import Expanded, Likelihood, Local, to_u
+from dpmodels.scoring.expand import BEYOND, Expanded, Likelihood, Local, predictor, to_u
 from dpmodels.scoring.score import Curved
 from dpmodels.scoring.state import State
 
@@ -31,8 +31,6 @@ __all__ = ["LINKS", "CategoryModel", "Classes", "Multinomial", "ProportionalOdds
 LEAST = 1e-4
 #: Thresholds stay this part of their first distance apart.
 APART = 0.25
-#: Length of the scores of a rare class, over what its share lets expect: at most.
-BEYOND = 1.5
 #: Largest linear predictor: beyond, a probability has no digits left.
 _REACH = 30.0
 
@@ -127,9 +125,7 @@ class ProportionalOdds:
         """Return probabilities and their gradients."""
         link, cut = LINKS[self.link], self.K - 1
         zeta, beta, x = theta[:cut], theta[cut:], u[1:]
-        eta = np.zeros(u.shape[1])
-        for b, cells in zip(beta, x, strict=True):  # coordinate by coordinate
-            eta += b * cells
+        eta = predictor(beta, x)
         at = np.clip(zeta[:, None] - eta, -_REACH, _REACH)
         F, f = link.cdf(at), link.pdf(at)
         zero, one = np.zeros((1, len(eta))), np.ones((1, len(eta)))
@@ -167,8 +163,7 @@ class Multinomial:
         r = len(u)
         eta = np.zeros((self.K, u.shape[1]))
         for k in range(1, self.K):
-            for b, cells in zip(theta[(k - 1) * r : k * r], u, strict=True):
-                eta[k] += b * cells
+            eta[k] = predictor(theta[(k - 1) * r : k * r], u)
         eta -= eta.max(axis=0)  # of the row, never of the block
         power = np.exp(np.maximum(eta, -2.0 * _REACH))
         total = np.zeros(u.shape[1])

@@ -16,7 +16,15 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped
-from dpmodels.scoring.expand import Expanded, Likelihood, Local, Regression, own_sum, to_u
+from dpmodels.scoring.expand import (
+    Expanded,
+    Likelihood,
+    Local,
+    Regression,
+    own_sum,
+    predictor,
+    to_u,
+)
 from dpmodels.scoring.expand_engine import Begun
 from dpmodels.scoring.expand_start import Number, Spread, numbers
 from dpmodels.scoring.score import Beginning, Curved, LeastSquares
@@ -160,9 +168,7 @@ class _Shares:
         u = mapped(matrix, block.rows) + shift
         there = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))
         u = np.where(there, u, 0.0)
-        eta = np.zeros(len(y))
-        for b, cells in zip(self.theta, u, strict=True):
-            eta += b * cells
+        eta = predictor(self.theta, u)
         starts = np.cumsum(counts) - counts
         most = np.maximum.reduceat(np.where(there, eta, -np.inf), starts)  # of the person
         most = np.repeat(np.where(np.isfinite(most), most, 0.0), counts)

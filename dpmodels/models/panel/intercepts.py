@@ -26,7 +26,7 @@ from dpmodels.exact.products import mapped
 from dpmodels.exact.sets import PairMeans
 from dpmodels.exact.statistics import Sum
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.scoring.expand import LONGEST, Expanded, Local, own_mean, own_sum, to_u
+from dpmodels.scoring.expand import LONGEST, Expanded, Local, own_mean, own_sum, predictor, to_u
 from dpmodels.scoring.expand_engine import Begun, UnitPlan, release_units, unit_steps
 from dpmodels.scoring.expand_pass import units_of
 from dpmodels.scoring.expand_rules import LINEAR_UNITS, UnitRules
@@ -233,10 +233,7 @@ class _Rows:
             inside = (u - means)[1:]
             z = np.concatenate([means, inside])
             own = np.concatenate([means, np.zeros_like(inside)])
-        eta = np.zeros(len(y))
-        for b, cells in zip(self.theta, z, strict=True):  # coordinate by coordinate
-            eta += b * cells
-        return z, own, (y - eta) / self.sd, present
+        return z, own, (y - predictor(self.theta, z)) / self.sd, present
 
     def expand(self, block: BlockOfPeople) -> Expanded:
         """Return the scores and the information of whole people."""

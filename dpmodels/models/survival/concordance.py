@@ -21,7 +21,7 @@ from dpmodels.models.survival.counts import SurvivalPass, added, statistic_of
 from dpmodels.models.survival.hazard import Hazard
 from dpmodels.models.survival.layout import Layout
 from dpmodels.models.survival.noise import CellNoise
-from dpmodels.scoring.expand import to_u
+from dpmodels.scoring.expand import predictor, to_u
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -74,10 +74,7 @@ class Risk:
         """Return a block with a row more: the tenth of each row; NaN where it is not known."""
         matrix, shift = self._map
         with np.errstate(all="ignore"):
-            u = mapped(matrix, block) + shift
-            eta = np.zeros(block.shape[1])
-            for b, cells in zip(self.theta, u, strict=True):  # of the row alone
-                eta += b * cells
+            eta = predictor(self.theta, mapped(matrix, block) + shift)
         known = np.isfinite(eta)
         tenth = np.searchsorted(self.cuts, np.where(known, eta, 0.0), side="right")
         return np.concatenate([block, np.where(known, tenth, np.nan)[None, :]])

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped, squares
 from dpmodels.models.survival.counts import apart
-from dpmodels.scoring.expand import Expanded, Likelihood, Local, to_u
+from dpmodels.scoring.expand import Expanded, Likelihood, Local, predictor, to_u
 from dpmodels.scoring.expand_rules import first_clip
 from dpmodels.scoring.score import Curved
 from dpmodels.scoring.state import State
@@ -238,9 +238,7 @@ class FollowedUp:
         stratum = np.zeros(len(T), dtype=np.intp)
         if where.strata is not None:
             stratum = np.where(there, rows[where.strata], 0.0).astype(np.intp)
-        eta = np.zeros(len(T))
-        for c, cells in zip(self.theta, u, strict=False):
-            eta += c * cells
+        eta = predictor(self.theta[: len(u)], u)
         risk = np.where(there, np.exp(np.clip(eta, -_REACH, _REACH)), 0.0)
         weight, whole = np.ones(len(T)), None
         if math.isfinite(self.clip):
