@@ -19,7 +19,9 @@ from dpmodels.exact.cells import cell_gram
 from dpmodels.exact.counting import counted_gram
 from dpmodels.exact.mixed import ball_of_cells
 from dpmodels.exact.products import cross_product
+from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.words import Gram, LatticeMap, Words
+from dpmodels.sources.columns import Columns
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
 
     Parameters
     ----------
-    blocks : iterable of (q, m) arrays, m <= 8192
+    blocks : iterable of (q, m) arrays, m <= 8192, or Columns
         From ``Rows.blocks``; overwritten.
     rowmap : LatticeMap
 
@@ -49,6 +51,9 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
         own = getattr(rowmap, "product", None)  # of maps that know a shorter way
         for block in blocks:
             rows += block.shape[1]
+            if isinstance(block, Columns):
+                total.add_whole(rowmap.moments(block), block.shape[1])  # type: ignore[attr-defined]
+                continue
             if own is not None:
                 total.add(own(block))
                 continue
@@ -62,6 +67,11 @@ class GramOf:
 
     rowmap: LatticeMap
     fingerprint: str = ""
+
+    @property
+    def reads_columns(self) -> bool:
+        """Whether columns as they lie do in place of blocks: it goes by the map and the machine."""
+        return type(self.rowmap) is RowMap and self.rowmap.reads_columns
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Gram:
         """Return the Gram matrix of blocks. Confidential."""

@@ -1,4 +1,4 @@
-"""The compiled loops for rows, where they were built: the one module of addresses.
+"""The compiled loops for rows, where they were built: the one module that takes addresses.
 
 ``exact/native/rows.c`` computes what :mod:`dpmodels.exact.products` and
 :mod:`dpmodels.exact.steps` say, number for number, in less time; it reads columns of a table, and
@@ -39,7 +39,7 @@ __all__ = ["Kernel", "gram_by_kernel", "image_by_kernel", "kernel", "required", 
 
 _NATIVE = Path(__file__).parent / "native"
 #: The library, and what it is built from.
-NAMES, SOURCES = ("_rows.so", "_rows.dll"), ("rows.c", "rows.h")
+NAMES, SOURCES = ("_rows.so", "_rows.dll"), ("rows.c", "rows.h", "passes.h")
 #: Instruction sets, by the number that the library gives them.
 SETS = ("plain", "avx2", "avx512")
 _SWITCHES = ("auto", "off", "still", "need", *SETS)
@@ -49,7 +49,10 @@ _ROWS, _COLUMNS, _ALIGNED = 8192, 4096, 64
 #: goes through one column after the other, then reads it once for each.
 _APART = 128
 #: Entries of a map, and columns of a Gram matrix, up to which two lanes beat BLAS.
-_PLAIN_MAP, _PLAIN_GRAM = 144, 8
+_PLAIN_MAP, PLAIN_GRAM = 144, 8
+
+#: Matrix, shift and reach of a map in whole steps.
+Map = tuple[Array, Array, Array]
 
 _I, _P, _D = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 #: Function -> (result, arguments), as ``rows.c`` has them (compared by a test).
@@ -66,11 +69,20 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         ctypes.c_int,
         [ctypes.c_int, _I, _I, _I, _I, _P, _P, _P, _D, _D, _P, _I, _P, _I, _P, _P, _P, _I],
     ),
-    "dp_scores": (
-        ctypes.c_int,
-        [ctypes.c_int, _I, _I, _P, _I, _P, _P, _P, _I, _P, _P, _P, _P, _P, _I, _P, _I],
-    ),
     "dp_gram": (ctypes.c_int, [ctypes.c_int, _I, _I, _P, _I, _P, _P, _I]),
+    "dp_need_of_pass": (_I, [_I, _I]),
+    "dp_scores": (
+        ctypes.c_int, [ctypes.c_int, _I, _I, _P, _I, _P, _P, _P, _I, _P, _I, *[_P] * 3, _I, _P, _I],
+    ),
+    "dp_pass": (
+        ctypes.c_int,
+        [ctypes.c_int, _I, _I, _I, _I, _P, _P, _P, _D, _D, *[_P] * 5, _I, _P, _I, *[_P] * 3, _I, _P,
+         _I],
+    ),
+    "dp_moments": (
+        ctypes.c_int,
+        [ctypes.c_int, _I, _I, _I, ctypes.c_int, _P, _P, _P, _D, _D, *[_P] * 4, _D, _D, _P, _P, _I],
+    ),
 }  # fmt: skip
 
 
@@ -132,7 +144,7 @@ def kernel() -> Kernel:
     -------
     Reads no data. Both paths give every row the same integers.
     """
-    return _loaded().shown
+    return loaded().shown
 
 
 def required() -> None:
@@ -151,6 +163,11 @@ def _switch() -> str:
     if word not in _SWITCHES:
         raise RequestError(f"DPMODELS_KERNEL takes one of {', '.join(_SWITCHES)}")
     return word
+
+
+def loaded() -> _Loaded:
+    """Return the library that passed its tests, or why there is none."""
+    return _loaded()
 
 
 @functools.cache
@@ -212,7 +229,7 @@ def _agrees(found: _Loaded) -> bool:
 
 def compiled() -> bool:
     """Whether the compiled loops run, on registers that make them worth it."""
-    found = _loaded()
+    found = loaded()
     return found.library is not None and found.set > 0
 
 
@@ -225,9 +242,8 @@ def _agrees_in_steps(found: _Loaded, matrix: Array, block: Array) -> bool:
     """Whether whole steps that are in no doubt are those of one column after the other."""
     k, q = matrix.shape
     size = np.append(np.abs(matrix).max(axis=0), 0.0)
-    own, _, doubtful = _steps(
-        found, matrix, np.zeros(k), np.stack([size, size]), k, ((q + 8) * 2.0**-52, 2.0**-40), block
-    )
+    parts = (matrix, np.zeros(k), np.stack([size, size]))
+    own, _, doubtful = _steps(found, parts, k, ((q + 8) * 2.0**-52, 2.0**-40), block)
     image = sum(matrix[:, j, None] * block[j] for j in range(q))
     sure = ~doubtful
     return bool(sure.any()) and np.array_equal(own[:, sure], np.trunc(image[:, sure]))
@@ -238,35 +254,35 @@ def _agrees_in_steps(found: _Loaded, matrix: Array, block: Array) -> bool:
 
 def image_by_kernel(matrix: Array, block: Array, upper: tuple[int, int]) -> Array | None:
     """Return ``products.mapped`` by the kernel; None: numpy computes. By shapes alone."""
-    found = _loaded()
+    found = loaded()
     k, q = matrix.shape
     if found.library is None or (found.set == 0 and k * q > _PLAIN_MAP):
         return None
-    return _image(found, matrix, block, upper) if _fits(k, block) and q <= _COLUMNS else None
+    return _image(found, matrix, block, upper) if blocks_fit(k, block) and q <= _COLUMNS else None
 
 
 def gram_by_kernel(z: Array) -> Array | None:
     """Return ``products.cross_product`` by the kernel; None: numpy computes. By shapes alone."""
-    found = _loaded()
-    if found.library is None or (found.set == 0 and len(z) > _PLAIN_GRAM):
+    found = loaded()
+    if found.library is None or (found.set == 0 and len(z) > PLAIN_GRAM):
         return None
-    return _gram(found, z) if _fits(len(z), z) else None
+    return _gram(found, z) if blocks_fit(len(z), z) else None
 
 
 def steps_by_kernel(
-    matrix: Array, shift: Array, reach: Array, own: int, off: tuple[float, float], block: Array
+    parts: Map, own: int, off: tuple[float, float], block: Array
 ) -> tuple[Array, Array, Any] | None:
     """Return (integers, their squared lengths, rows in doubt) of ``steps.Steps``, or None.
 
     None: numpy computes. By shapes alone.
     """
-    found = _loaded()
-    k, q = matrix.shape
+    found = loaded()
+    k, q = parts[0].shape
     if found.library is None or (found.set == 0 and k * q > _PLAIN_MAP):
         return None
-    if not _fits(k, block) or q > _COLUMNS:
+    if not blocks_fit(k, block) or q > _COLUMNS:
         return None
-    return _steps(found, matrix, shift, reach, own, off, block)
+    return _steps(found, parts, own, off, block)
 
 
 def load_by_kernel(
@@ -276,9 +292,9 @@ def load_by_kernel(
 
     By types and shapes alone.
     """
-    found = _loaded()
+    found = loaded()
     q, m = out.shape
-    if found.library is None or not _fits(1, out) or not out.flags.writeable or not columns:
+    if found.library is None or not blocks_fit(1, out) or not out.flags.writeable or not columns:
         return False
     if not all(
         type(c) is np.ndarray and c.dtype == np.float64 and c.shape == (m,)
@@ -294,65 +310,17 @@ def load_by_kernel(
     limits = np.array(ranges, dtype=np.float64).T.copy()
     at = np.array(rows, dtype=np.int64)
     code = found.library.dp_load(
-        found.set, len(columns), m, q, _at(places[0]), _at(places[1]), _at(limits[0]),
-        _at(limits[1]), _at(at), _at(out), out.strides[0] // 8,
+        found.set, len(columns), m, q, address(places[0]), address(places[1]), address(limits[0]),
+        address(limits[1]), address(at), address(out), out.strides[0] // 8,
     )  # fmt: skip
-    _checked(code)
+    told(code)
     return True
 
 
 written_by(load_by_kernel, first=True)
 
 
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """What the rows of a block add to a scoring pass: confidential.
-
-    Attributes
-    ----------
-    length, norm : (m,) arrays
-        Of rows in the ball, before they were rounded, and of their scores.
-    gram : (k, k) array
-    score : (k,) array
-    scale : float
-    bins : integer array
-    """
-
-    length: Array
-    norm: Array
-    gram: Array
-    score: Array
-    scale: float
-    bins: Any
-
-
-def scores_by_kernel(
-    z: Array, psi: Array, square: Array, numbers: Sequence[float], bins: int
-) -> Scores | None:
-    """Return what ``scoring.sums.ScorePass`` adds of a block, z ended; None: numpy computes it."""
-    found = _loaded()
-    k, m = z.shape
-    if found.library is None or (found.set == 0 and k > _PLAIN_GRAM):
-        return None
-    if not _fits(k, z) or not z.flags.writeable or psi.dtype != np.float64:
-        return None
-    psi, square, of = (
-        np.ascontiguousarray(a, dtype=np.float64) for a in (psi, square, numbers)
-    )
-    if psi.shape != (m,) or square.shape != (m,):
-        raise PrivacyBugError("a score of another length than its rows")
-    length, norm, gram, sums = np.empty(m), np.empty(m), np.empty((k, k)), np.empty(k + 1)
-    counts, work = np.zeros(bins, dtype=np.int64), _work(found, k, k)
-    code = found.library.dp_scores(
-        found.set, k, m, _at(z), z.strides[0] // 8, _at(psi), _at(square), _at(of),
-        len(of), _at(length), _at(norm), _at(gram), _at(sums), _at(counts), bins, _at(work),
-        len(work),
-    )  # fmt: skip
-    _checked(code, work)
-    return Scores(length, norm, gram, sums[:k], float(sums[k]), counts)
-
-
-def _fits(k: int, block: Array) -> bool:
+def blocks_fit(k: int, block: Array) -> bool:
     """Whether a block of rows is laid out as the kernel reads it."""
     q, m = block.shape
     apart, step = block.strides
@@ -367,42 +335,41 @@ def _image(found: _Loaded, matrix: Array, block: Array, upper: tuple[int, int]) 
     (k, q), m = matrix.shape, block.shape[1]
     out = np.empty((k, m + ROW_PAD))
     work = _work(found, k, q)
-    behind = (_at(block), block.strides[0] // 8, _at(out), m + ROW_PAD, _at(work), len(work))
+    behind = (
+        address(block), block.strides[0] // 8, address(out), m + ROW_PAD, address(work), len(work),
+    )  # fmt: skip
     if k * q <= ONE_BY_ONE:
         matrix = np.ascontiguousarray(matrix, dtype=np.float64)
         seen = np.array([columns_seen(i, k, q, upper) for i in range(k)], dtype=np.int64)
         first, last = np.ascontiguousarray(seen[:, 0]), np.ascontiguousarray(seen[:, 1])
         code = found.library.dp_map(
-            found.set, k, q, m, _at(matrix), _at(first), _at(last), *behind
+            found.set, k, q, m, address(matrix), address(first), address(last), *behind
         )
     else:
         high, low, size, numbers = cut(matrix, bits_of(q))
         high, low, size = (np.ascontiguousarray(a, dtype=np.float64) for a in (high, low, size))
         code = found.library.dp_map_exactly(
-            found.set, k, q, m, _at(high), _at(low), _at(size), *numbers, *behind
+            found.set, k, q, m, address(high), address(low), address(size), *numbers, *behind
         )
-    _checked(code, work)
+    told(code, work)
     return out[:, :m]
 
 
 def _steps(
-    found: _Loaded, matrix: Array, shift: Array, reach: Array, own: int,
-    off: tuple[float, float], block: Array,
-) -> tuple[Array, Array, Any]:  # fmt: skip
+    found: _Loaded, parts: Map, own: int, off: tuple[float, float], block: Array
+) -> tuple[Array, Array, Any]:
+    matrix, shift, reach = parts
     (k, q), m = matrix.shape, block.shape[1]
     out, square, doubtful = np.empty((k, m + ROW_PAD)), np.empty(m), np.empty(m, dtype=bool)
-    matrix, shift, reach = (
-        np.ascontiguousarray(a, dtype=np.float64) for a in (matrix, shift, reach)
-    )
     if shift.shape != (k,) or reach.shape != (2, q + 1):
         raise PrivacyBugError("a map of another shape than its matrix")
     work = _work(found, k, q)
     code = found.library.dp_steps(
-        found.set, k, q, m, own, _at(matrix), _at(shift), _at(reach), *off, _at(block),
-        block.strides[0] // 8, _at(out), m + ROW_PAD, _at(square), _at(doubtful), _at(work),
-        len(work),
+        found.set, k, q, m, own, *map(address, parts), *off, address(block),
+        block.strides[0] // 8, address(out), m + ROW_PAD, address(square), address(doubtful),
+        address(work), len(work),
     )  # fmt: skip
-    _checked(code, work)
+    told(code, work)
     return out[:, :m], square, doubtful
 
 
@@ -410,26 +377,30 @@ def _gram(found: _Loaded, z: Array) -> Array:
     k, m = z.shape
     out, work = np.empty((k, k)), _work(found, k, k)
     code = found.library.dp_gram(
-        found.set, k, m, _at(z), z.strides[0] // 8, _at(out), _at(work), len(work)
+        found.set, k, m, address(z), z.strides[0] // 8, address(out), address(work), len(work)
     )
-    _checked(code, work)
+    told(code, work)
     return out
 
 
 def _work(found: _Loaded, k: int, q: int) -> Array:
-    """Return doubles for a call, at an address that vectors may have."""
-    need = found.library.dp_need(k, q)
+    """Return doubles for a call on a block."""
+    return work_of(found.library.dp_need(k, q))
+
+
+def work_of(need: int) -> Array:
+    """Return so many doubles, at an address that vectors may have."""
     whole = np.empty(need + _ALIGNED // 8)
     start = -(whole.ctypes.data // 8) % (_ALIGNED // 8)
     return whole[start : start + need]
 
 
-def _at(array: Any) -> int:
+def address(array: Any) -> int:
     """Return the address of an array, which the caller keeps."""
     return int(array.__array_interface__["data"][0])
 
 
-def _checked(code: int, work: Array | None = None) -> None:
+def told(code: int, work: Array | None = None) -> None:
     """Tell a refused call; and wipe what was worked in, which holds rows."""
     if work is not None:
         work[:] = 0.0

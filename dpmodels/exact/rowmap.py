@@ -16,9 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.end import SHRINK, STEPS, TOP, Mask, end_of_rows, inside
+from dpmodels.exact.end import MOST, SHRINK, STEPS, TOP, Mask, end_of_rows, inside
+from dpmodels.exact.kernel import compiled
 from dpmodels.exact.products import mapped
 from dpmodels.exact.steps import Steps
+from dpmodels.exact.tiles import moments_by_kernel
+from dpmodels.sources.columns import Columns
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design, TermInfo
@@ -182,11 +185,26 @@ class RowMap:
     @functools.cached_property
     def _steps(self) -> Steps | None:
         """The map in whole steps, where a row is bound by its length alone."""
+        return None if self.matrix is None else self._in_ball
+
+    @functools.cached_property
+    def _in_ball(self) -> Steps | None:
+        """The map in lattice steps where all coordinates are in the ball, diagonal or not."""
         k = len(self.box)
-        if self.matrix is None or self.ball < k:
+        if self.ball < k:
             return None
         M, shift = self._map
         return Steps(M * TOP, np.zeros(k) if shift is None else shift[:, 0] * TOP, k)
+
+    @property
+    def reads_columns(self) -> bool:
+        """Whether the compiled loops map, end and multiply rows in one go: none need be filled."""
+        return self._in_ball is not None and not self.project and compiled()
+
+    def moments(self, columns: Columns) -> npt.NDArray[np.int64]:
+        """Return the Gram matrix of the lattice coordinates of columns. Confidential."""
+        assert self._in_ball is not None
+        return moments_by_kernel(self._in_ball, columns, TOP, MOST)
 
     def integers(self, block: Array) -> Array:
         """Return the lattice coordinates of a block, (k, m), alone."""

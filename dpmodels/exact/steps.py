@@ -61,10 +61,22 @@ class Steps:
         parts = (size[: self.own], size[self.own :])
         return np.stack([p.max(axis=0) if len(p) else none for p in parts])
 
+    @functools.cached_property
+    def laid_out(self) -> tuple[Array, Array, Array]:
+        """Return matrix, shift and reach as the compiled loops read them."""
+        parts = (self.matrix, self.shift, self.reach)
+        first, second, third = (np.ascontiguousarray(a, dtype=np.float64) for a in parts)
+        return first, second, third
+
     @property
     def err(self) -> float:
         """What an image may be off twice, over the sum of absolute values of its terms."""
         return (self.matrix.shape[1] + _BESIDE) * _ULP
+
+    @property
+    def off(self) -> tuple[float, float]:
+        """What an image may be off twice: over the sum of its terms, and whatever these are."""
+        return self.err, _TINY
 
     @functools.cached_property
     def _seen(self) -> list[list[int]] | None:
@@ -86,8 +98,7 @@ class Steps:
         if reference() or (self._seen is not None and not compiled()):
             out = self._written_out(block)
             return out, squares(out[: self.own])
-        off = (self.err, _TINY)
-        found = steps_by_kernel(self.matrix, self.shift, self.reach, self.own, off, block)
+        found = steps_by_kernel(self.laid_out, self.own, self.off, block)
         out, square, doubtful = self._by_products(block) if found is None else found
         if doubtful.any():
             rows = np.flatnonzero(doubtful)

@@ -15,6 +15,8 @@ __all__ = ["SMALL", "Gram", "LatticeMap", "Words", "joined", "worded"]
 
 #: Blocks whose products, at most 2^53 each, together fit 64 bits.
 _MANY = 512
+#: Rows of a block.
+_ROWS = 1 << 13
 #: Rows up to which a sum of products of at most 2^40 fits 64 bits.
 SMALL = 1 << 22
 
@@ -109,6 +111,12 @@ class Words:
         self._high += product >> 32
         self._low += product & 0xFFFFFFFF
         self._added += _MANY
+
+    def add_whole(self, product: npt.NDArray[np.int64], rows: int) -> None:
+        """Add the products of so many rows, integers of at most 2^40 each."""
+        self._high += product >> 32
+        self._low += product & 0xFFFFFFFF
+        self._added += -(-rows // _ROWS)
 
     def _carry(self) -> None:
         self._high += self._part >> 32

@@ -346,6 +346,19 @@ class Design:
         self.program.fill(chunk, out, clips, finals, codes)
 
     @functools.cached_property
+    def bare(self) -> tuple[tuple[str | None, float, float], ...] | None:
+        """Each buffer row as (variable, lower, upper end): :attr:`Program.bare`, ranges put in."""
+        bare = None if self.program is None else self.program.bare
+        if bare is None:
+            return None
+        out = list(bare)
+        for row, low, high in self._limits[1]:  # a cell is cut twice: so are the ends
+            name, *ends = out[row]
+            first, last = (min(max(end, low), high) for end in ends)
+            out[row] = (name, first, last)
+        return tuple(out)
+
+    @functools.cached_property
     def factors(self) -> tuple[FactorInfo, ...]:
         """Terms coded by dummies, for the counting path; empty where it does not apply."""
         if self.program is None:

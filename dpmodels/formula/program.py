@@ -7,6 +7,7 @@ operation below is elementwise along the last axis. Nothing here raises or warns
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -475,6 +476,35 @@ class Program:
     def of_variables(self) -> bool:
         """Whether every predictor but the constant is a variable as it stands, each another."""
         return all(raw is not None for p, _, raw in self._places if p.atoms)
+
+    @functools.cached_property
+    def bare(self) -> tuple[tuple[str | None, float, float], ...] | None:
+        """Each row of the buffer as (variable, lower, upper end); None: a row is more than that.
+
+        Where every row is a variable as it stands and every missing cell voids its row, there is
+        nothing to fill. Of the constant the variable is None.
+        """
+        alone = self.of_variables and all(p.single or not p.atoms for p in self.products)
+        whole = self.subset is None and self.weights is None and not self.aside
+        if not (alone and whole and self.marks) or self.impute:
+            return None
+        out: list[tuple[str | None, float, float]] = []
+        names = [raw for _, _, raw in sorted(self._places, key=lambda place: place[1].start)]
+        if self.response is not None:
+            response = self._plain_response([raw for raw in names if raw is not None])
+            if response is None:
+                return None
+            names.append(response)
+        scales = [p.scale for p in self.products] + [1.0]
+        for name, scale in zip(names, scales, strict=False):
+            if name is None:
+                out.append((None, scale, scale))
+                continue
+            if self.rules[name].fill is not None:
+                return None
+            low, high = self.rules[name].interval or (-math.inf, math.inf)
+            out.append((name, low, high))
+        return tuple(out)
 
     @functools.cached_property
     def _dense_places(self) -> list[tuple[Product, slice, str | None]]:

@@ -31,13 +31,15 @@ from dpmodels.exact.end import (
     integers_of,
     usable,
 )
-from dpmodels.exact.kernel import Scores, scores_by_kernel
+from dpmodels.exact.kernel import compiled
 from dpmodels.exact.products import cross_product, filled, mapped, squares, weighted
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.exact.steps import Steps
+from dpmodels.exact.tiles import Scores, pass_by_kernel, scores_by_kernel
 from dpmodels.exact.words import Words
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.score import Evaluate, plain
+from dpmodels.sources.columns import Columns
 from dpmodels.sources.windows import Coins
 
 __all__ = [
@@ -228,14 +230,21 @@ class ScorePass:
         bins = np.zeros(BINS * (1 + self.plan.manner.signed), dtype=np.int64)
         return Adding(words, np.zeros(k, dtype=object), np.zeros(k, dtype=object), 0, bins)
 
-    def add(self, sums: Adding, block: Array, chosen: Any) -> None:
+    def add(self, sums: Adding, block: Array | Columns, chosen: Any) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
-        plan = self.plan
+        plan, bins = self.plan, len(sums.bins)
+        some = chosen if plan.spread else slice(0)
+        if isinstance(block, Columns):
+            assert self._steps is not None
+            k = filled(len(self.centre.theta))
+            found = pass_by_kernel(self._steps, block, k, self._numbers, bins, some)
+            self._add_found(sums, found, block.shape[1])
+            return
         z, psi, omega, square = self._looked(block)
         if omega is None and square is not None:
-            found = scores_by_kernel(z, psi, square, self._numbers, len(sums.bins))
-            if found is not None:
-                self._add_found(sums, z, psi, found, chosen)
+            scores = scores_by_kernel(z, psi, square, self._numbers, bins, some)
+            if scores is not None:
+                self._add_found(sums, scores, block.shape[1])
                 return
         z, psi, omega, square, whole = whole_rows(z, psi, omega, square)
         length = np.sqrt(square)
@@ -270,30 +279,38 @@ class ScorePass:
             else:
                 sums.bins += counted_lengths(relative)
 
-    def _add_found(
-        self, sums: Adding, v: Array, psi: Array, found: Scores, chosen: Any
-    ) -> None:
-        """Add a block whose numbers the compiled loops worked out: those of :meth:`add`."""
-        sums.words["information"].add(found.gram)
-        rows = (v, found.length)
-        self._add_some(sums, rows, rows, found.norm, chosen)
-        sums.score += integers_of(found.score).astype(object)
-        if self.plan.mu_far:
-            sums.far += self._far_scores(v, psi, found.norm, found.length).astype(object)
-        if self.plan.mu_scale:
-            sums.scale += int(found.scale)
-        if self.plan.mu_histogram:
+    def _add_found(self, sums: Adding, found: Scores, rows: int) -> None:
+        """Add rows whose numbers the compiled loops worked out: those of :meth:`add`."""
+        plan = self.plan
+        parts = zip(("information", "spread", "meat"), found.grams, strict=True)
+        for (name, gram), used in zip(parts, (True, plan.spread, plan.meat), strict=True):
+            if used:
+                sums.words[name].add_whole(gram, rows)
+        sums.score += found.score.astype(object)
+        if plan.mu_far:
+            sums.far += found.far.astype(object)
+        if plan.mu_scale:
+            sums.scale += found.scale
+        if plan.mu_histogram:
             sums.bins += found.bins
+
+    @property
+    def reads_columns(self) -> bool:
+        """Whether the compiled loops do all of it: rows of least squares need not be filled."""
+        return self.in_steps and self.centre.evaluate is plain and compiled()
 
     @functools.cached_property
     def _numbers(self) -> tuple[float, ...]:
         """What the compiled loops must know of the pass, in the order of ``rows.c``."""
         plan, most = self.plan, FACTOR * self.plan.clip
+        ordinary = plan.spread * self.step
+        far = (plan.far, FAR * plan.clip, STEPS / plan.far * SHRINK) if plan.mu_far else (0.0,) * 3
         return (
             self.step, TOP, LONG, LEAST, VAST, float(plan.manner.by_leverage),
             float(not plan.unsoftened), KEPT * plan.clip, (1.0 - KEPT) / (_REACHED - KEPT),
             plan.clip, most, TOP / most, plan.scale_cut if plan.mu_scale else 1.0,
-            _BIAS - AT_CLIP, BINS, float(plan.manner.signed),
+            _BIAS - AT_CLIP, BINS, float(plan.manner.signed), 1.0 / SEEN, ordinary,
+            plan.meat if ordinary else 0.0, *far,
         )  # fmt: skip
 
     def by_leverage(self, psi: Array, square: Array, omega: Array | None) -> Array:
@@ -584,6 +601,11 @@ class Passes:
     """
 
     passes: tuple[ScorePass, ...]
+
+    @property
+    def reads_columns(self) -> bool:
+        """Whether columns as they lie do in place of blocks: it goes by plans and the machine."""
+        return all(one.reads_columns for one in self.passes)
 
     def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> ManySums:
         """Return the sums of each pass. Confidential."""

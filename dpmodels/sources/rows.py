@@ -13,6 +13,7 @@ from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.abreast import side_by_side
 from dpmodels.sources.adapt import Source, chosen_chunks
+from dpmodels.sources.columns import Columns, columns_of
 from dpmodels.sources.progress import progress_bar
 from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, Windows
 
@@ -28,6 +29,8 @@ __all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 BLOCK_ROWS = WINDOW
 #: Rows of a block of numbers and cells: no product is formed of it, and it is a few arrays only.
 CELL_ROWS = 4 * WINDOW
+#: Rows of columns that are read as they lie: sums of products of so many fit 64 bits.
+COLUMN_ROWS = 128 * WINDOW
 
 #: Bytes of cells that are kept between passes, so that a small file is decoded once.
 KEPT_BYTES = 1 << 26
@@ -187,8 +190,30 @@ class Rows(OfRows):
         cells = np.empty(height, dtype=np.intp)
         yield from _filled(self._pieces(design, height, windows, coins), grid.fill, buffer, cells)
 
+    def columns(
+        self, design: Design, windows: Windows = ALL_ROWS, coins: Coins | None = None
+    ) -> Iterator[Columns | Array]:
+        """Yield one pass of columns as they lie, of a design of variables as they stand.
+
+        Blocks where they do not lie as doubles do.
+        """
+        bare = design.bare or ()
+        buffer = np.empty((design.q, BLOCK_ROWS + ROW_PAD))
+        for chunk, m, _ in self._pieces(design, COLUMN_ROWS, windows, coins):
+            lying = columns_of(bare, chunk, m)
+            if lying is not None:
+                yield lying
+                continue
+            for a in range(0, m, BLOCK_ROWS):
+                part = {c: v[a : a + BLOCK_ROWS] for c, v in chunk.items()}
+                block = buffer[:, : min(BLOCK_ROWS, m - a)]
+                design.fill(part, block)
+                yield block
+
     def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
-        """Yield one pass of the blocks that a job reads: filled, coded, or numbers and cells."""
+        """Yield one pass of what a job reads: blocks, coded ones, numbers and cells, or columns."""
+        if getattr(job, "reads_columns", False) and design.bare is not None:
+            return self.columns(design, **chosen)
         grid = getattr(job, "grid", None)
         if grid is not None:
             return self.cell_blocks(design, grid, **chosen)

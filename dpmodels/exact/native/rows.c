@@ -25,12 +25,119 @@
 #define CHUNK 512         /* rows of a Gram matrix at once: eight columns of them fit the cache */
 #define GROUP 8           /* vectors of rows whose coordinates are worked off together */
 #define WIDEST 8          /* doubles of the widest vector */
+#define TILE 256          /* rows of a pass that are worked off together ... */
+#define WIDE (TILE + 16)  /* ... and from one of their columns to the next: not a power of two */
+#define MOST_OF_PASS (1 << 20) /* rows of a call: sums of products fit 64 bits */
+#define SHORTEST 1e-140   /* lengths that rows are divided by ... */
+#define LONGEST 1.7e308   /* ... are between these */
+#define NONE __builtin_nan("") /* the squared length of what is no row */
 
 /* Numbers of a scoring pass, in this order. */
 enum { STEP, TOP, LONG, LEAST, VAST, LEVERAGE, SOFTENED, KEPT, SLOPE, CLIP, MOST, FACTOR,
-       CUT_OF_SCALE, FIRST, BINS, SIGNED, NUMBERS };
+       CUT_OF_SCALE, FIRST, BINS, SIGNED, RESIDUAL, ORDINARY, MEAT, FAR_RADIUS, FAR_TOP, FAR_FACTOR,
+       NUMBERS };
+
+/* An affine map to whole steps: k rows of q columns, the first `own` of one size. */
+typedef struct {
+    int64_t k, q, own;
+    const double *matrix, *shift, *reach;
+    double ulps, least;
+    double *packed;
+    int64_t *seen;
+} Steps;
+
+/* Columns of a table: addresses, doubles from cell to cell (0: one cell for all), ranges. */
+typedef struct {
+    int64_t q;
+    const int64_t *from, *apart;
+    const double *low, *high;
+} Columns;
+
+/* A scoring pass on its way: its numbers, the rows of a tile, the sums of floats since they were
+   last made integers, and the integers. */
+typedef struct {
+    int64_t k, waiting;
+    const double *is;
+    const int64_t *chosen, *last;
+    double *z, *psi, *square, *length, *norm, *kept, *some[2];
+    double *gram[3], *score, *scale, *far;
+    int64_t *grams, *sums, *bins;
+} Adding;
 
 static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to) % to; }
+
+/* A sum of integers that floats held exactly; nothing is left of it. */
+static inline int64_t whole_sum(double *parts, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += parts[i];
+        parts[i] = 0.0;
+    }
+    return (int64_t)sum;
+}
+
+/* The integers of a row as they are defined, and its squared length in the own coordinates: column
+   after column, each product and each sum rounded once. A cell that is none reaches every image, also
+   through a zero. */
+static double as_defined(const Steps *of, const double *x, int64_t ldx, double *z, int64_t ldz)
+{
+    double square = 0.0;
+    for (int64_t i = 0; i < of->k; i++) {
+        const double *row = of->matrix + i * of->q;
+        double s = row[0] * x[0];
+        for (int64_t j = 1; j < of->q; j++)
+            s += row[j] * x[j * ldx];
+        s += of->shift[i];
+        if (s < 4503599627370496.0 && s > -4503599627370496.0)
+            s = (double)(int64_t)s; /* beyond there are whole numbers only */
+        z[i * ldz] = s;
+        if (i < of->own)
+            square += s * s;
+    }
+    return square;
+}
+
+/* A row of the tile among those whose products of ordinary information and of meat are wanted. */
+static void one_chosen(Adding *to, int64_t i)
+{
+    const double *is = to->is;
+    double length = to->length[i], norm = to->norm[i], ratio = length > 0.0 ? norm / length : 0.0;
+    double near = is[TOP] / length, far = is[TOP] / norm;
+    near = near < is[TOP] / is[ORDINARY] ? near : is[TOP] / is[ORDINARY];
+    far = far < is[TOP] / is[MEAT] ? far : is[TOP] / is[MEAT];
+    if (!(length >= SHORTEST && length <= LONGEST))
+        near = 0.0;
+    if (!(norm >= SHORTEST && norm <= LONGEST))
+        far = 0.0;
+    for (int64_t c = 0; c < to->k; c++) {
+        double cell = to->z[c * WIDE + i];
+        to->some[0][c * WIDE + to->waiting] = cell * near;
+        to->some[1][c * WIDE + to->waiting] = cell * ratio * far;
+    }
+    to->waiting++;
+}
+
+/* What scores of a tile are beyond the clip, on a lattice of their own. */
+static void far_scores(const Adding *to, int64_t m)
+{
+    const double *is = to->is;
+    for (int64_t i = 0; i < m; i++) {
+        double norm = to->norm[i], length = to->length[i];
+        if (!(norm > is[KEPT]))
+            continue;
+        double size = (norm < is[FAR_TOP] ? norm : is[FAR_TOP]) - to->kept[i];
+        if (!(size > 0.0 && length >= SHORTEST && length <= LONGEST))
+            continue;
+        double by = size < is[FAR_RADIUS] ? size : is[FAR_RADIUS];
+        by = __builtin_copysign(by, to->psi[i]) / length * is[FAR_FACTOR];
+        for (int64_t c = 0; c < to->k; c++) {
+            double part = to->z[c * WIDE + i] * by;
+            if (part <= 1048576.0 && part >= -1048576.0)
+                to->far[c] += (double)(int64_t)part;
+        }
+    }
+}
 
 /* the names of one instruction set: name_plain, name_avx2, name_avx512 */
 #define JOIN_(a, b) a##_##b
@@ -44,6 +151,7 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
 #define ROOT(a) ((vec){__builtin_sqrt((a)[0]), __builtin_sqrt((a)[1])})
 #define SPREAD(p, s) ((vec){(p)[0], (p)[s]})
 #include "rows.h"
+#include "passes.h"
 #undef LANES
 #undef SET
 #undef TARGET
@@ -63,6 +171,7 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
 #define SPREAD(p, s) ((vec){(p)[0], (p)[s], (p)[2 * (s)], (p)[3 * (s)]})
 #define CUT(a) ((vec)_mm256_round_pd((__m256d)(a), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
 #include "rows.h"
+#include "passes.h"
 #undef LANES
 #undef SET
 #undef TARGET
@@ -80,6 +189,7 @@ static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to)
                             (p)[5 * (s)], (p)[6 * (s)], (p)[7 * (s)]})
 #define CUT(a) ((vec)_mm512_roundscale_pd((__m512d)(a), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
 #include "rows.h"
+#include "passes.h"
 #undef LANES
 #undef SET
 #undef TARGET
@@ -110,8 +220,18 @@ PUBLIC int64_t dp_need(int64_t k, int64_t q)
 {
     int64_t of_map = 2 * round_up(k, 4) * q + 4 * WIDEST * q;
     int64_t groups = round_up(k, 4) / 4;
+    int64_t of_steps = 2 * WIDEST * (q + 4 * groups) + 4 * groups * q + groups * (q + 1);
     int64_t of_gram = 16 * WIDEST * (groups * (groups + 1) / 2) + 4 * CHUNK;
-    return of_map > of_gram ? of_map : of_gram;
+    int64_t most = of_map > of_gram ? of_map : of_gram;
+    return most > of_steps ? most : of_steps;
+}
+
+/* The same of whole passes of k coordinates over q columns. */
+PUBLIC int64_t dp_need_of_pass(int64_t k, int64_t q)
+{
+    int64_t k4 = round_up(k + 1, 4), groups = k4 / 4;
+    return 3 * 16 * WIDEST * (groups * (groups + 1) / 2) + (q + 3 * k4 + 5) * WIDE
+           + k4 * WIDEST + WIDEST + k4 + 4 * groups * q + groups * (q + 1);
 }
 
 static int bad(int64_t k, int64_t q, int64_t m, int64_t ld, int64_t ld_out, const void *work,
@@ -197,8 +317,11 @@ PUBLIC int dp_steps(int set, int64_t k, int64_t q, int64_t m, int64_t own, const
         return code ? code : 4;
     if (own < 1 || own > k)
         return 5;
-    EACH(steps, k, q, m, own, matrix, shift, reach, ulps, least, block, ld, out, ld_out, square,
-         doubtful, work)
+    int64_t k4 = round_up(k, 4);
+    double *z = work + 2 * WIDEST * q, *packed = z + 2 * WIDEST * k4;
+    const Steps of = {k, q, own, matrix, shift, reach, ulps, least, packed,
+                      (int64_t *)(packed + k4 * q)};
+    EACH(steps, &of, m, block, ld, out, ld_out, square, doubtful, work, z)
     return 0;
 }
 
@@ -213,21 +336,132 @@ PUBLIC int dp_gram(int set, int64_t k, int64_t m, const double *z, int64_t ld, d
     return 0;
 }
 
-/* The rows z (k, m) of a scoring pass, whole steps: z ends in the ball, length (m) and norm (m) are
-   those of rows and scores, gram (k, k) theirs, sums (k + 1) of scores and of the scale, bins
-   (many: 2 BINS where signs count). What the pass is stands in `is` (NUMBERS). */
-PUBLIC int dp_scores(int set, int64_t k, int64_t m, double *z, int64_t ld, const double *psi,
-                     const double *square, const double *is, int64_t numbers, double *length,
-                     double *norm, double *gram, double *sums, int64_t *bins, int64_t many,
-                     double *work, int64_t work_len)
+/* -- Whole passes -------------------------------------------------------------------------------- */
+
+static int bad_pass(int set, int64_t k, int64_t q, int64_t m, const void *work, int64_t work_len)
 {
-    int code = bad(k, k, m, ld, ld, work, work_len);
-    if (code || set < 0 || set > dp_widest())
-        return code ? code : 4;
+    if (k < 1 || k > MOST_COLUMNS || q < 1 || q > MOST_COLUMNS)
+        return 1;
+    if (m < 0 || m > MOST_OF_PASS)
+        return 2;
+    if ((uintptr_t)work % 64 || work_len < dp_need_of_pass(k, q))
+        return 3;
+    return set < 0 || set > dp_widest() ? 4 : 0;
+}
+
+static int bad_columns(const Columns *of)
+{
+    for (int64_t j = 0; j < of->q; j++)
+        if (of->apart[j] < 0 || !(of->low[j] <= of->high[j]))
+            return 5;
+    return 0;
+}
+
+static int bad_numbers(const double *is, int64_t numbers, int64_t m, const int64_t *chosen,
+                       int64_t many_chosen, int64_t many)
+{
     if (numbers != NUMBERS || !(is[BINS] >= 1.0 && is[BINS] <= 64.0)
         || many < (int64_t)is[BINS] * (is[SIGNED] != 0.0 ? 2 : 1)
         || !(is[FIRST] >= 0.0 && is[FIRST] <= 2048.0) || !(is[CUT_OF_SCALE] > 0.0))
         return 5;
-    EACH(scores, k, m, z, ld, psi, square, is, length, norm, gram, sums, bins, work)
+    for (int64_t i = 0; i < many_chosen; i++)
+        if (chosen[i] < (i ? chosen[i - 1] + 1 : 0) || chosen[i] >= m)
+            return 6;
+    return many_chosen < 0 ? 6 : 0;
+}
+
+/* Parts of the work of a pass; sums begin at zero. What is behind them is for the map. */
+static double *laid_out(Adding *to, int64_t k, int64_t q, double *work, double **x)
+{
+    int64_t k4 = round_up(k + 1, 4), groups = k4 / 4, pairs = 8 * groups * (groups + 1);
+    for (int64_t i = 0; i < dp_need_of_pass(k, q); i++)
+        work[i] = 0.0;
+    to->k = k, to->waiting = 0;
+    for (int part = 0; part < 3; part++, work += pairs * WIDEST)
+        to->gram[part] = work;
+    to->z = work, work += k4 * WIDE;
+    for (int part = 0; part < 2; part++, work += k4 * WIDE)
+        to->some[part] = work;
+    *x = work, work += q * WIDE;
+    double **arrays[] = {&to->psi, &to->square, &to->length, &to->norm, &to->kept};
+    for (int i = 0; i < 5; i++, work += WIDE)
+        *arrays[i] = work;
+    to->score = work, work += k4 * WIDEST;
+    to->scale = work, work += WIDEST;
+    to->far = work;
+    return work + k4;
+}
+
+/* A scoring pass over rows z (k, m) in whole steps, with their psi and squared lengths: adds to grams
+   (3, k, k) of information, ordinary information and meat, the latter of the rows `chosen`; to sums
+   (2 k + 1) of scores, of what they are beyond the clip, and of the scale; to bins (many: 2 BINS where
+   signs count). What the pass is stands in `is` (NUMBERS). */
+PUBLIC int dp_scores(int set, int64_t k, int64_t m, const double *z, int64_t ld, const double *psi,
+                     const double *square, const double *is, int64_t numbers,
+                     const int64_t *chosen, int64_t many_chosen, int64_t *grams, int64_t *sums,
+                     int64_t *bins, int64_t many, double *work, int64_t work_len)
+{
+    int code = bad_pass(set, k, 1, m, work, work_len);
+    if (!code && (m > MOST_ROWS || ld < m))
+        code = 2;
+    if (!code)
+        code = bad_numbers(is, numbers, m, chosen, many_chosen, many);
+    if (code)
+        return code;
+    double *x;
+    Adding to = {.is = is, .chosen = chosen, .last = chosen + many_chosen, .grams = grams,
+                 .sums = sums, .bins = bins};
+    laid_out(&to, k, 1, work, &x);
+    EACH(scores, m, z, ld, psi, square, &to)
+    return 0;
+}
+
+/* The same of least squares over columns: own coordinates and the residual behind them by the map of
+   dp_steps. k: own or more. */
+PUBLIC int dp_pass(int set, int64_t k, int64_t q, int64_t m, int64_t own, const double *matrix,
+                   const double *shift, const double *reach, double ulps, double least,
+                   const int64_t *from, const int64_t *apart, const double *low,
+                   const double *high, const double *is, int64_t numbers, const int64_t *chosen,
+                   int64_t many_chosen, int64_t *grams, int64_t *sums, int64_t *bins,
+                   int64_t many, double *work, int64_t work_len)
+{
+    const Columns columns = {q, from, apart, low, high};
+    int code = bad_pass(set, k, q, m, work, work_len);
+    if (!code)
+        code = own < 1 || own > k ? 5 : bad_columns(&columns);
+    if (!code)
+        code = bad_numbers(is, numbers, m, chosen, many_chosen, many);
+    if (code)
+        return code;
+    double *x;
+    Adding to = {.is = is, .chosen = chosen, .last = chosen + many_chosen, .grams = grams,
+                 .sums = sums, .bins = bins};
+    double *packed = laid_out(&to, k, q, work, &x);
+    const Steps of = {own + 1, q, own, matrix, shift, reach, ulps, least, packed,
+                      (int64_t *)(packed + round_up(own + 1, 4) * q)};
+    EACH(pass, &of, &columns, m, &to, x)
+    return 0;
+}
+
+/* Second moments of rows over columns, in the ball of `top` steps: adds to out (k, k). By the map of
+   dp_steps, or where it is diagonal by a factor and a shift (k = q) each. */
+PUBLIC int dp_moments(int set, int64_t k, int64_t q, int64_t m, int diagonal,
+                      const double *matrix, const double *shift, const double *reach, double ulps,
+                      double least, const int64_t *from, const int64_t *apart, const double *low,
+                      const double *high, double top, double most, int64_t *out, double *work,
+                      int64_t work_len)
+{
+    const Columns columns = {q, from, apart, low, high};
+    int code = bad_pass(set, k, q, m, work, work_len);
+    if (!code)
+        code = (diagonal && k != q) || !(top > 0.0 && top <= 1048576.0) ? 5 : bad_columns(&columns);
+    if (code)
+        return code;
+    double *x;
+    Adding to;
+    double *packed = laid_out(&to, k, q, work, &x);
+    const Steps of = {k, q, k, matrix, shift, reach, ulps, least, packed,
+                      (int64_t *)(packed + round_up(k, 4) * q)};
+    EACH(moments, &of, diagonal, &columns, m, top, most, out, x, to.z, to.square, to.gram[0])
     return 0;
 }

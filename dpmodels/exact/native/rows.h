@@ -50,8 +50,16 @@ TARGET static inline void JOIN(given, SET)(vec a, vec b, int64_t m, double *to)
         to[i] = part[i];
 }
 
+/* Cut to a range; what is missing stays so. */
+TARGET static inline vec JOIN(within, SET)(vec cells, double low, double high)
+{
+    bits below = cells < ALL(low), above = cells > ALL(high);
+    bits in = (bits)cells & ~(below | above);
+    return (vec)(in | ((bits)ALL(low) & below) | ((bits)ALL(high) & above));
+}
+
 /* Columns, wherever they lie, cut to their ranges: rows of the table side by side, so that columns of
-   one array of rows are read a line of the cache at a time. What is missing stays so. */
+   one array of rows are read a line of the cache at a time. */
 TARGET static void JOIN(load, SET)(int64_t columns, int64_t m, const int64_t *from,
                                    const int64_t *apart, const double *low, const double *high,
                                    const int64_t *rows, double *out, int64_t ld_out)
@@ -70,11 +78,8 @@ TARGET static void JOIN(load, SET)(int64_t columns, int64_t m, const int64_t *fr
                     part[i] = i < m - a ? p[i * step] : 0.0;
                 both[0] = *(const vec *)part, both[1] = *(const vec *)(part + LANES);
             }
-            for (int h = 0; h < 2; h++) {
-                bits below = both[h] < ALL(low[j]), above = both[h] > ALL(high[j]);
-                bits in = (bits)both[h] & ~(below | above);
-                both[h] = (vec)(in | ((bits)ALL(low[j]) & below) | ((bits)ALL(high[j]) & above));
-            }
+            for (int h = 0; h < 2; h++)
+                both[h] = JOIN(within, SET)(both[h], low[j], high[j]);
             JOIN(given, SET)(both[0], both[1], m - a, out + rows[j] * ld_out + a);
         }
 }
@@ -226,10 +231,30 @@ TARGET static void JOIN(map_exactly, SET)(int64_t k, int64_t q, int64_t m, const
 #undef STEP
 #undef END
 
-/* The integers of an affine map: four rows of it at once, two vectors of rows of the table. Columns
-   that four rows do not see are left out. A row of which an image and the same less or more what
-   floats may err do not end in one integer is left in doubt; so is one with a cell that is none. */
-#define START(n) double c##n = i + n < k ? shift[i + n] : 0.0; vec s##n##a = ALL(c##n), s##n##b = s##n##a;
+/* The matrix of a map by four rows, and the columns that these see: others are left out. */
+TARGET static void JOIN(pack, SET)(const Steps *of)
+{
+    int64_t q = of->q;
+    for (int64_t g = 0; 4 * g < of->k; g++) {
+        int64_t *columns = of->seen + g * (q + 1), many = 0;
+        for (int64_t j = 0; j < q; j++) {
+            double *M = of->packed + 4 * (g * q + many);
+            int any = 0;
+            for (int64_t n = 0; n < 4; n++) {
+                M[n] = 4 * g + n < of->k ? of->matrix[(4 * g + n) * q + j] : 0.0;
+                any |= M[n] != 0.0;
+            }
+            if (any)
+                columns[++many] = j;
+        }
+        columns[0] = many;
+    }
+}
+
+/* The integers of an affine map: four rows of it at once, two vectors of rows of the table. A row of
+   which an image and the same less or more what floats may err do not end in one integer is left in
+   doubt; so is one with a cell that is none. z has as many rows as fours of the map. */
+#define START(n) double c##n = i + n < k ? of->shift[i + n] : 0.0; vec s##n##a = ALL(c##n), s##n##b = s##n##a;
 #define STEP(n)                            \
     {                                      \
         vec c = ALL(M[n]);                 \
@@ -238,77 +263,74 @@ TARGET static void JOIN(map_exactly, SET)(int64_t k, int64_t q, int64_t m, const
     }
 #define END(n)                                                              \
     if (i + n < k) {                                                        \
-        const vec *e = err + (i + n < own ? 0 : 2);                         \
+        const vec *e = err + (i + n < of->own ? 0 : 2);                     \
         vec ta = CUT(s##n##a + e[0]), tb = CUT(s##n##b + e[1]);             \
         vec la = CUT(s##n##a - e[0]), lb = CUT(s##n##b - e[1]);             \
         doubt[0] |= ta != la;                                               \
         doubt[1] |= tb != lb;                                               \
-        if (i + n < own) {                                                  \
-            long_a = long_a + ta * ta;                                      \
-            long_b = long_b + tb * tb;                                      \
+        if (i + n < of->own) {                                              \
+            square[0] = square[0] + ta * ta;                                \
+            square[1] = square[1] + tb * tb;                                \
         }                                                                   \
-        JOIN(given, SET)(ta, tb, m - a, out + (i + n) * ld_out + a);        \
+        *(vec *)(z + (i + n) * ldz) = ta;                                   \
+        *(vec *)(z + (i + n) * ldz + LANES) = tb;                           \
     }
 
-TARGET static void JOIN(steps, SET)(int64_t k, int64_t q, int64_t m, int64_t own,
-                                    const double *matrix, const double *shift,
-                                    const double *reach, double ulps, double least,
-                                    const double *block, int64_t ld, double *out, int64_t ld_out,
-                                    double *square, uint8_t *doubtful, double *x)
+TARGET static void JOIN(in_steps, SET)(const Steps *of, const double *x, int64_t ldx, double *z,
+                                       int64_t ldz, vec *square, bits *doubt)
 {
-    int64_t groups = round_up(k, 4) / 4;
-    double *packed = x + 2 * WIDEST * q;
-    int64_t *seen = (int64_t *)(packed + 4 * groups * q);
     const bits sign = (bits){0} + INT64_MAX;
-    for (int64_t g = 0; g < groups; g++) {
-        int64_t *columns = seen + g * (q + 1), many = 0;
-        for (int64_t j = 0; j < q; j++) {
-            double *M = packed + 4 * (g * q + many);
-            int any = 0;
-            for (int64_t n = 0; n < 4; n++) {
-                M[n] = 4 * g + n < k ? matrix[(4 * g + n) * q + j] : 0.0;
-                any |= M[n] != 0.0;
-            }
-            if (any)
-                columns[++many] = j;
-        }
-        columns[0] = many;
+    int64_t k = of->k, q = of->q;
+    const double *own = of->reach, *rest = of->reach + q + 1;
+    /* of own rows, of the others: what their images may be off */
+    vec err[4] = {ALL(own[q]), ALL(own[q]), ALL(rest[q]), ALL(rest[q])};
+    for (int64_t j = 0; j < q; j++) {
+        vec xa = *(const vec *)(x + j * ldx), xb = *(const vec *)(x + j * ldx + LANES);
+        xa = (vec)((bits)xa & sign), xb = (vec)((bits)xb & sign);
+        vec mine = ALL(own[j]), others = ALL(rest[j]);
+        err[0] = FMA(mine, xa, err[0]), err[1] = FMA(mine, xb, err[1]);
+        err[2] = FMA(others, xa, err[2]), err[3] = FMA(others, xb, err[3]);
     }
-    for (int64_t a = 0; a < m; a += T) {
-        /* of own rows, of the others: what their images may be off */
-        vec err[4] = {ALL(reach[q]), ALL(reach[q]), ALL(reach[2 * q + 1]), ALL(reach[2 * q + 1])};
-        for (int64_t j = 0; j < q; j++) {
-            JOIN(taken, SET)(block + j * ld + a, m - a, x + j * T);
-            vec xa = *(const vec *)(x + j * T), xb = *(const vec *)(x + j * T + LANES);
-            xa = (vec)((bits)xa & sign), xb = (vec)((bits)xb & sign);
-            vec mine = ALL(reach[j]), rest = ALL(reach[q + 1 + j]);
-            err[0] = FMA(mine, xa, err[0]), err[1] = FMA(mine, xb, err[1]);
-            err[2] = FMA(rest, xa, err[2]), err[3] = FMA(rest, xb, err[3]);
+    for (int h = 0; h < 4; h++)
+        err[h] = err[h] * ALL(of->ulps) + ALL(of->least);
+    square[0] = square[1] = (vec){0};
+    doubt[0] = doubt[1] = (bits){0};
+    for (int64_t i = 0; i < k; i += 4) {
+        const int64_t *columns = of->seen + i / 4 * (q + 1), *end = columns + columns[0];
+        const double *M = of->packed + i * q;
+        START(0) START(1) START(2) START(3)
+        while (columns < end) {
+            const double *p = x + *++columns * ldx;
+            vec xa = *(const vec *)p, xb = *(const vec *)(p + LANES);
+            STEP(0) STEP(1) STEP(2) STEP(3)
+            M += 4;
         }
-        for (int h = 0; h < 4; h++)
-            err[h] = err[h] * ALL(ulps) + ALL(least);
-        bits doubt[2] = {{0}, {0}};
-        vec long_a = {0}, long_b = {0};
-        for (int64_t i = 0; i < k; i += 4) {
-            const int64_t *columns = seen + i / 4 * (q + 1), *end = columns + columns[0];
-            const double *M = packed + i * q;
-            START(0) START(1) START(2) START(3)
-            while (columns < end) {
-                const double *p = x + *++columns * T;
-                vec xa = *(const vec *)p, xb = *(const vec *)(p + LANES);
-                STEP(0) STEP(1) STEP(2) STEP(3)
-                M += 4;
-            }
-            END(0) END(1) END(2) END(3)
-        }
-        JOIN(given, SET)(long_a, long_b, m - a, square + a);
-        for (int64_t i = 0; i < T && a + i < m; i++)
-            doubtful[a + i] = doubt[i / LANES][i % LANES] != 0;
+        END(0) END(1) END(2) END(3)
     }
 }
 #undef START
 #undef STEP
 #undef END
+
+TARGET static void JOIN(steps, SET)(const Steps *of, int64_t m, const double *block, int64_t ld,
+                                    double *out, int64_t ld_out, double *square,
+                                    uint8_t *doubtful, double *x, double *z)
+{
+    JOIN(pack, SET)(of);
+    for (int64_t a = 0; a < m; a += T) {
+        vec length[2];
+        bits doubt[2];
+        for (int64_t j = 0; j < of->q; j++)
+            JOIN(taken, SET)(block + j * ld + a, m - a, x + j * T);
+        JOIN(in_steps, SET)(of, x, T, z, T, length, doubt);
+        for (int64_t i = 0; i < of->k; i++)
+            JOIN(given, SET)(*(const vec *)(z + i * T), *(const vec *)(z + i * T + LANES), m - a,
+                             out + i * ld_out + a);
+        JOIN(given, SET)(length[0], length[1], m - a, square + a);
+        for (int64_t i = 0; i < T && a + i < m; i++)
+            doubtful[a + i] = doubt[i / LANES][i % LANES] != 0;
+    }
+}
 
 /* Sixteen products of four and four columns over a chunk, added to their vectors in acc. */
 TARGET static inline void JOIN(four, SET)(const double *const *a, const double *const *b, int64_t m,
@@ -395,127 +417,3 @@ TARGET static void JOIN(gram, SET)(int64_t k, int64_t m, const double *z, int64_
                 out[c * k + r] = sum;
             }
 }
-
-/* The rows of a scoring pass: into the ball, their Gram matrix, the sum of their scores, the scale and
-   the lengths. Every number of a row is rounded as numpy rounds it, step by step. */
-TARGET static void JOIN(scores, SET)(int64_t k, int64_t m, double *z, int64_t ld,
-                                     const double *psi, const double *square, const double *is,
-                                     double *length, double *norm, double *gram, double *sums,
-                                     int64_t *bins, double *work)
-{
-    const bits sign = (bits){0} + INT64_MIN;
-    const int64_t bin_count = (int64_t)is[BINS];
-    const bits by_sign = (bits){0} + (is[SIGNED] != 0.0 ? bin_count : 0);
-    vec scale = {0};
-    double *acc = work;
-    for (int64_t i = 0; i < k * LANES; i++)
-        acc[i] = 0.0;
-    bits in[GROUP];
-    vec by[GROUP], times[GROUP];
-    for (int64_t a = 0; a < m; a += LANES) {
-        int64_t n = m - a < LANES ? m - a : LANES, at = a / LANES % GROUP;
-        double part[2][LANES] __attribute__((aligned(64)));
-        vec p, s;
-        if (n == LANES)
-            p = (vec)LOAD(psi + a), s = (vec)LOAD(square + a);
-        else {
-            for (int64_t i = 0; i < LANES; i++) {
-                part[0][i] = i < n ? psi[a + i] : 0.0;
-                part[1][i] = i < n ? square[a + i] : 0.0;
-            }
-            p = *(const vec *)part[0], s = *(const vec *)part[1];
-        }
-        vec size = (vec)((bits)p & ~sign);
-        bits there = (s <= ALL(is[LONG])) & (size <= ALL(is[VAST]));
-        bits scaled = there & (s >= ALL(is[LEAST]));
-        p = (vec)((bits)p & there), size = (vec)((bits)size & there), s = (vec)((bits)s & scaled);
-        if (is[LEVERAGE] != 0.0) {
-            vec top = ALL(is[TOP] * is[TOP]);
-            bits more = s > top;
-            vec by = top / (vec)(((bits)s & more) | ((bits)top & ~more));
-            size *= by;
-        }
-        vec len = ROOT(s), r = size * len / ALL(is[STEP]);
-        *(vec *)part[0] = r;
-        /* into the ball */
-        bits beyond = len > ALL(is[TOP]);
-        vec shrink = ALL(is[TOP]) / len, one = ALL(1.0);
-        shrink = (vec)(((bits)shrink & beyond) | ((bits)one & ~beyond));
-        len = (vec)(((bits)ALL(is[TOP]) & beyond) | ((bits)len & ~beyond));
-        *(vec *)part[1] = len;
-        /* the length of a score, and what an integer row is multiplied by */
-        vec f = r, most = ALL(is[MOST]);
-        if (is[SOFTENED] != 0.0) {
-            vec g = (r - ALL(is[KEPT])) * ALL(is[SLOPE]) + ALL(is[KEPT]);
-            bits more = r > g;
-            f = (vec)(((bits)r & more) | ((bits)g & ~more));
-        }
-        bits less = f < ALL(is[CLIP]);
-        f = (vec)(((bits)f & less) | ((bits)ALL(is[CLIP]) & ~less));
-        f = f / len * ALL(is[STEP]);
-        less = f < most;
-        f = (vec)(((bits)f & less) | ((bits)most & ~less));
-        f = CUT(f * ALL(is[FACTOR]));
-        f = (vec)((bits)f & (len > ALL(0.0)));
-        f = (vec)((bits)f | ((bits)p & sign));
-        in[at] = scaled, by[at] = shrink, times[at] = f;
-        vec cut = r * r / ALL(is[CUT_OF_SCALE]), ratio = r / ALL(is[CLIP]);
-        less = cut < one;
-        scale += CUT((vec)(((bits)cut & less) | ((bits)one & ~less)) * ALL(1048576.0));
-        bits bin = ((bits)(ratio * ratio) >> 52) - (int64_t)is[FIRST], last = (bits){0} + (bin_count - 1);
-        bin &= ~(bin < 0);
-        bin = (bin & (bin < last)) | (last & ~(bin < last));
-        bin += ~(p > ALL(0.0)) & by_sign;
-        for (int64_t i = 0; i < n; i++) {
-            norm[a + i] = part[0][i];
-            length[a + i] = part[1][i];
-            if (there[i])
-                bins[bin[i]]++;
-        }
-        /* the coordinates of so many rows at once */
-        if (at < GROUP - 1 && a + LANES < m)
-            continue;
-        for (int64_t i = 0; i < k; i++) {
-            double *row = z + i * ld + a - at * LANES;
-            vec sum = *(const vec *)(acc + i * LANES);
-            for (int64_t g = 0; g <= at; g++) {
-                double own[LANES] __attribute__((aligned(64))), *to = row + g * LANES;
-                int whole = g < at || n == LANES;
-                vec t;
-                if (whole)
-                    t = (vec)LOAD(to);
-                else {
-                    for (int64_t j = 0; j < LANES; j++)
-                        own[j] = j < n ? to[j] : 0.0;
-                    t = *(const vec *)own;
-                }
-                t = CUT((vec)((bits)t & in[g]) * by[g]);
-                sum = FMA(t, times[g], sum);
-                if (whole)
-                    *(loose *)to = (loose)t;
-                else {
-                    *(vec *)own = t;
-                    for (int64_t j = 0; j < n; j++)
-                        to[j] = own[j];
-                }
-            }
-            *(vec *)(acc + i * LANES) = sum;
-        }
-    }
-    for (int64_t i = 0; i < k; i++) {
-        sums[i] = 0.0;
-        for (int64_t j = 0; j < LANES; j++)
-            sums[i] += acc[i * LANES + j];
-    }
-    sums[k] = 0.0;
-    for (int64_t j = 0; j < LANES; j++)
-        sums[k] += scale[j];
-    JOIN(gram, SET)(k, m, z, ld, gram, work);
-}
-
-#undef vec
-#undef loose
-#undef bits
-#undef T
-#undef ALL
-#undef LOAD

@@ -197,7 +197,7 @@ def test_prototypes_are_those_of_the_text():
 def test_lengths_out_of_range_are_refused_before_anything_is_read(sets):
     lib = sets[0].library
     work = module._work(sets[0], 4, 4)
-    at, size = module._at(work), len(work)
+    at, size = module.address(work), len(work)
     assert lib.dp_gram(0, 4, 0, None, 0, at, at, size) == 0
     for code, arguments in {
         1: [(0, 0, 9, None, 9, None, at, size), (0, 4097, 9, None, 9, None, at, size)],
@@ -208,10 +208,10 @@ def test_lengths_out_of_range_are_refused_before_anything_is_read(sets):
     }.items():  # fmt: skip
         assert [lib.dp_gram(*a) for a in arguments] == [code] * len(arguments)
     seen = np.array([0, 5, 0, 0], dtype=np.int64)
-    first = module._at(seen)
+    first = module.address(seen)
     assert lib.dp_map(0, 4, 4, 9, None, first, first, None, 9, None, 9, at, size) == 5
     with pytest.raises(PrivacyBugError, match="lengths"):
-        module._checked(2)
+        module.told(2)
 
 
 def test_blocks_of_other_layouts_are_left_to_numpy(sets, monkeypatch):

@@ -21,12 +21,14 @@ from hypothesis import strategies as st
 import dpmodels as dp
 from dpmodels.errors import NotPrivateWarning, PrivacyBugError
 from dpmodels.exact import kernel as module
+from dpmodels.exact import tiles
 from dpmodels.exact.kernel import Kernel, _Loaded, load_by_kernel
 from dpmodels.exact.rowmap import UnitScale
 from dpmodels.exact.steps import Steps
 from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES, plan_pass
 from dpmodels.scoring.score import plain
 from dpmodels.scoring.sums import SEEN, Centre, ScorePass, sums_of_passes
+from dpmodels.sources.columns import Columns
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -168,7 +170,7 @@ def test_most_rows_are_certain(sets):
             assert maps._by_products(block)[2].mean() < 1e-3
     for one in sets[1:]:
         off = (maps.err, 2.0**-40)
-        found = module._steps(one, maps.matrix, maps.shift, maps.reach, maps.own, off, block)
+        found = module._steps(one, maps.laid_out, maps.own, off, block)
         assert found[2].mean() < 1e-3
 
 
@@ -308,18 +310,18 @@ MUTANTS = {
     "the error of an image left out": ("rows.h", "CUT(s##n##a - e[0])", "CUT(s##n##a)"),
     "half of the doubts forgotten": ("rows.h", "doubt[1] |= tb != lb;", ""),
     "rounded, not cut": ("rows.h", "near -= (vec)((bits)ALL(1.0) & (near > size));", ""),
-    "the shift left out": ("rows.h", "i + n < k ? shift[i + n] : 0.0", "0.0"),
-    "lengths of all coordinates": ("rows.h", "if (i + n < own) {", "if (i + n < k) {"),
+    "the shift left out": ("rows.h", "i + n < k ? of->shift[i + n] : 0.0", "0.0"),
+    "lengths of all coordinates": ("rows.h", "if (i + n < of->own) {", "if (i + n < k) {"),
     "a column of four rows left out": ("rows.h", "columns[++many] = j;", "columns[++many] = j, many -= j == 2;"),
-    "a tail of columns not cut": ("rows.h", "bits below = both[h] < ALL(low[j])", "bits below = m - a < T ? (bits){0} : both[h] < ALL(low[j])"),
-    "what is missing becomes a number": ("rows.h", "above = both[h] > ALL(high[j])", "above = ~(both[h] <= ALL(high[j]))"),
-    "rows that are missing stay in": ("rows.h", "bits there = (s <= ALL(is[LONG])) & (size <= ALL(is[VAST]));", "bits there = ~((s > ALL(is[LONG])) | (size > ALL(is[VAST])));"),
-    "a factor that is not capped at 1": ("rows.h", "shrink = (vec)(((bits)shrink & beyond) | ((bits)one & ~beyond));", ""),
-    "a score that is not cut": ("rows.h", "f = (vec)(((bits)f & less) | ((bits)ALL(is[CLIP]) & ~less));", ""),
-    "a score of the other sign": ("rows.h", "f = (vec)((bits)f | ((bits)p & sign));", ""),
-    "the leverage left out": ("rows.h", "size *= by;", ""),
-    "factors that are not whole": ("rows.h", "f = CUT(f * ALL(is[FACTOR]));", "f = f * ALL(is[FACTOR]);"),
-    "rows that are not there in a bin": ("rows.h", "if (there[i])\n", ""),
+    "columns not cut below": ("rows.h", "bits below = cells < ALL(low)", "bits below = {0}"),
+    "what is missing becomes a number": ("rows.h", "above = cells > ALL(high)", "above = ~(cells <= ALL(high))"),
+    "rows that are missing stay in": ("passes.h", "bits there = (s <= ALL(is[LONG])) & (size <= ALL(is[VAST]));", "bits there = ~((s > ALL(is[LONG])) | (size > ALL(is[VAST])));"),
+    "a factor that is not capped at 1": ("passes.h", "shrink = (vec)(((bits)shrink & beyond) | ((bits)one & ~beyond));", ""),
+    "a score that is not cut": ("passes.h", "f = (vec)(((bits)f & less) | ((bits)ALL(is[CLIP]) & ~less));", ""),
+    "a score of the other sign": ("passes.h", "f = (vec)((bits)f | ((bits)p & sign));", ""),
+    "the leverage left out": ("passes.h", "size *= top * top / (vec)", "(void)(vec)"),
+    "factors that are not whole": ("passes.h", "f = CUT(f * ALL(is[FACTOR]));", "f = f * ALL(is[FACTOR]);"),
+    "rows that are not there in a bin": ("passes.h", "if (there[i])\n", ""),
 }  # fmt: skip
 #: One instruction set, in little time: what is changed is in the text of all of them.
 QUICKLY = ["-O1", "-DDP_PLAIN"]
@@ -371,7 +373,7 @@ def test_under_the_sanitizers(tmp_path):
 # -- lengths --------------------------------------------------------------------------------------
 def test_lengths_out_of_range_are_refused_before_anything_is_read(sets):
     lib, work = sets[0].library, module._work(sets[0], 4, 4)
-    at, size = module._at(work), len(work)
+    at, size = module.address(work), len(work)
 
     def steps(k=4, q=4, m=9, own=4, ld=9, work=at, size=size, which=0):
         return lib.dp_steps(which, k, q, m, own, None, None, None, 1e-9, 1e-9, None, ld, None, 9,
@@ -381,22 +383,27 @@ def test_lengths_out_of_range_are_refused_before_anything_is_read(sets):
                           (3, {"size": size - 1}), (3, {"work": at + 8}), (4, {"which": 3}),
                           (5, {"own": 5}), (5, {"own": 0})):  # fmt: skip
         assert steps(**changed) == code, changed
-    one = np.zeros(16)
-    assert lib.dp_scores(0, 4, 9, None, 9, None, None, module._at(one), 15, *[None] * 5, 28, at, size) == 5
-    assert lib.dp_scores(0, 4, 9, None, 9, None, None, module._at(one), 16, *[None] * 5, 28, at, size) == 5
     for columns, m, q, code in ((0, 9, 4, 1), (5, 9, 4, 1), (4, 8193, 4, 2), (4, -1, 4, 2)):
         assert lib.dp_load(0, columns, m, q, *[None] * 6, 9000) == code
 
 
 def test_what_was_worked_in_is_wiped(sets, monkeypatch):
-    kept, make = [], module._work
-    monkeypatch.setattr(module, "_work", lambda *a: kept.append(make(*a)) or kept[-1])
+    kept, make = [], module.work_of
+
+    def work_of(need):
+        kept.append(make(need))
+        return kept[-1]
+
+    monkeypatch.setattr(module, "work_of", work_of)
+    monkeypatch.setattr(tiles, "work_of", work_of)
     rng = np.random.default_rng(0)
     (one,) = list(passes_of(rng, 5, 6))[:1]
+    table = rng.normal(size=(6, 999))
     with path(sets[-1]):
-        sums_of_passes((one,), [rng.normal(size=(6, 999))])
+        sums_of_passes((one,), [table.copy()])
+        sums_of_passes((one,), [Columns(tuple(table), np.array([[-9.0] * 6, [9.0] * 6]))])
         module.image_by_kernel(np.eye(3), rng.normal(size=(3, 999)), (0, 0))
-    assert len(kept) >= 4 and not any(work.any() for work in kept)
+    assert len(kept) == 4 and not any(work.any() for work in kept)
 
 
 # -- whole fits -----------------------------------------------------------------------------------

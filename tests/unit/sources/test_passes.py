@@ -104,11 +104,13 @@ def test_the_same_numbers_whoever_reads(name, quiet, monkeypatch, tmp_path):
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=9_001, index=False)
     plain = fit(frame)
     tasks, reads = [], []
-    done, blocks = Task.done, Rows.blocks
+    done = Task.done
     monkeypatch.setattr(Task, "done", lambda self, *a: tasks.append(1) or done(self, *a))
-    monkeypatch.setattr(
-        Rows, "blocks", lambda self, *a, **k: reads.append(1) or blocks(self, *a, **k)
-    )
+    for way in ("blocks", "columns"):
+        read = getattr(Rows, way)
+        monkeypatch.setattr(
+            Rows, way, lambda self, *a, read=read, **k: reads.append(1) or read(self, *a, **k)
+        )
     for crew in (Serial(WINDOW), Threads(2, WINDOW)):
         for table in (frame, tmp_path / "rows.parquet"):
             tasks.clear(), reads.clear()
