@@ -21,7 +21,7 @@ from dpmodels.exact.mixed import ball_of_cells
 from dpmodels.exact.products import cross_product
 from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.words import Gram, LatticeMap, Words
-from dpmodels.sources.columns import Columns
+from dpmodels.sources.columns import Columns, filled_rows
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
     rows = 0
     with np.errstate(all="ignore"):
         own = getattr(rowmap, "product", None)  # of maps that know a shorter way
-        for block in blocks:
+        in_tiles = type(rowmap) is RowMap and rowmap.in_tiles
+        for block in blocks if in_tiles else filled_rows(blocks):
             rows += block.shape[1]
             if isinstance(block, Columns):
                 total.add_whole(rowmap.moments(block), block.shape[1])  # type: ignore[attr-defined]
@@ -70,8 +71,8 @@ class GramOf:
 
     @property
     def reads_columns(self) -> bool:
-        """Whether columns as they lie do in place of blocks: it goes by the map and the machine."""
-        return type(self.rowmap) is RowMap and self.rowmap.reads_columns
+        """Whether columns as they lie do in place of marked blocks: whatever is missing is seen."""
+        return type(self.rowmap) is RowMap
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Gram:
         """Return the Gram matrix of blocks. Confidential."""

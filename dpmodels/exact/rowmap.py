@@ -197,7 +197,7 @@ class RowMap:
         return Steps(M * TOP, np.zeros(k) if shift is None else shift[:, 0] * TOP, k)
 
     @property
-    def reads_columns(self) -> bool:
+    def in_tiles(self) -> bool:
         """Whether the compiled loops map, end and multiply rows in one go: none need be filled."""
         return self._in_ball is not None and not self.project and compiled()
 

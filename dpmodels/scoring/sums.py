@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ from dpmodels.exact.tiles import Scores, pass_by_kernel, scores_by_kernel
 from dpmodels.exact.words import Words
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.score import Evaluate, plain
-from dpmodels.sources.columns import Columns
+from dpmodels.sources.columns import Columns, filled_rows
 from dpmodels.sources.windows import Coins
 
 __all__ = [
@@ -56,8 +56,8 @@ _REACHED = 0.8
 SEEN = 2.0**24
 #: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
 BINS, AT_CLIP = 14, 9
-#: A float64: bits of its mantissa, values and bias of its exponent.
-_MANTISSA, _EXPONENTS, _BIAS = 52, 2048, 1023
+#: A float64: bits of its mantissa, bias of its exponent.
+_MANTISSA, _BIAS = 52, 1023
 #: Largest factor of a row in a score, over C: rows shorter than 1/4 are clipped earlier.
 FACTOR = 4.0
 
@@ -295,7 +295,7 @@ class ScorePass:
             sums.bins += found.bins
 
     @property
-    def reads_columns(self) -> bool:
+    def in_tiles(self) -> bool:
         """Whether the compiled loops do all of it: rows of least squares need not be filled."""
         return self.in_steps and self.centre.evaluate is plain and compiled()
 
@@ -574,7 +574,7 @@ def whole_rows(
 
 
 def sums_of_passes(
-    passes: Sequence[ScorePass], blocks: Iterable[Array], coins: Coins | None = None
+    passes: Sequence[ScorePass], blocks: Iterable[Array | Columns], coins: Coins | None = None
 ) -> tuple[PassSums, ...]:
     """Return the exact sums of several passes that read the same rows at once.
 
@@ -583,8 +583,9 @@ def sums_of_passes(
     As :meth:`ScorePass.sums`, of each.
     """
     adding = [one.empty() for one in passes]
+    in_tiles = all(one.in_tiles for one in passes)
     with np.errstate(all="ignore"):
-        for block in blocks:
+        for block in blocks if in_tiles else filled_rows(blocks):
             chosen: Any = slice(None) if coins is None else coins.choose(block.shape[1])
             for one, sums in zip(passes, adding, strict=True):
                 one.add(sums, block, chosen)
@@ -601,11 +602,8 @@ class Passes:
     """
 
     passes: tuple[ScorePass, ...]
-
-    @property
-    def reads_columns(self) -> bool:
-        """Whether columns as they lie do in place of blocks: it goes by plans and the machine."""
-        return all(one.reads_columns for one in self.passes)
+    #: Whatever is missing voids its row: a block need not be marked, nor filled.
+    reads_columns: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> ManySums:
         """Return the sums of each pass. Confidential."""
@@ -632,17 +630,20 @@ def scaled(v: Array, length: Array, radius: float) -> Array:
 
 def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:
     """Count lengths over C by half octaves: octaves of the square, the exponents of its floats."""
-    square = relative * relative
-    # 2^octave <= square < 2^(octave + 1); of zero the exponent is the least there is
-    exponents = np.bincount(square.view(np.int64) >> _MANTISSA, minlength=_EXPONENTS)
-    first = _BIAS - AT_CLIP
-    out = exponents[first : first + BINS].astype(np.int64)
-    out[0] += exponents[:first].sum()
-    out[-1] += exponents[first + BINS :].sum()
-    return out
+    return np.asarray(np.bincount(_octaves(relative), minlength=BINS).astype(np.int64))
 
 
 def lengths_by_sign(relative: Array, psi: Array) -> npt.NDArray[np.int64]:
     """Count lengths over C of positive scores, then of the others: a row lies in one bin."""
-    up = psi > 0.0
-    return np.concatenate([counted_lengths(relative[up]), counted_lengths(relative[~up])])
+    bins = _octaves(relative)
+    bins += BINS * ~(psi > 0.0)
+    return np.asarray(np.bincount(bins, minlength=2 * BINS).astype(np.int64))
+
+
+def _octaves(relative: Array) -> npt.NDArray[np.int64]:
+    """Return the bin of each length."""
+    # 2^octave <= square < 2^(octave + 1); of zero the exponent is the least there is
+    bins = (relative * relative).view(np.int64)
+    bins >>= _MANTISSA
+    bins -= _BIAS - AT_CLIP
+    return np.clip(bins, 0, BINS - 1, out=bins)

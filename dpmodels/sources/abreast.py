@@ -6,6 +6,7 @@ several columns of one row, and going through one column after the other reads i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,25 +16,29 @@ from dpmodels.arrays import Array
 from dpmodels.formula.coerce import clip_cells
 from dpmodels.formula.program import written_by
 
-__all__ = ["side_by_side", "written_abreast"]
+__all__ = ["in_order", "side_by_side", "turn", "written_abreast"]
 
 #: Columns from which it pays, and rows that are copied at once: both sides stay in the cache.
 _LEAST, _ROWS = 16, 512
 
 
-def side_by_side(columns: Sequence[Any]) -> tuple[Array, list[int]] | None:
+def side_by_side(
+    columns: Sequence[Any], least: int = _LEAST
+) -> tuple[Array, list[int]] | None:
     """Return the rows of which these are columns, and their places; None: they are not.
 
     Parameters
     ----------
     columns : sequence
         Cells of one chunk, of equal length.
+    least : int
+        Columns from which it pays.
 
     Notes
     -----
     **Privacy.** Goes by types and layout alone.
     """
-    if len(columns) < _LEAST:
+    if len(columns) < least:
         return None
     base = getattr(columns[0], "base", None)
     if type(base) is not np.ndarray or base.ndim != 2 or base.dtype != np.float64:
@@ -73,19 +78,27 @@ def written_abreast(
     if found is None:
         return False
     table, places = found
-    if not (_in_order(places) and _in_order(rows)):
+    if not (in_order(places) and in_order(rows)):
         return False
-    table = table[:, places[0] : places[0] + len(places)]
-    part = out[rows[0] : rows[0] + len(rows)]
-    for a in range(0, len(table), _ROWS):
-        part[:, a : a + _ROWS] = table[a : a + _ROWS].T
-    low, high = np.array(ranges).T
-    clip_cells(part, low[:, None], high[:, None], out=part)
+    low, high = np.array(ranges).T[:, :, None]
+    turn(table[:, places[0] : places[0] + len(places)], (low, high), out[rows[0] :][: len(rows)])
     return True
 
 
-def _in_order(places: Sequence[int]) -> bool:
-    return list(places) == list(range(places[0], places[0] + len(places)))
+def turn(table: Array, ranges: tuple[Array, Array], out: Array) -> None:
+    """Write rows (m, q), cut to ranges (q, 1), as columns of ``out`` (q, m)."""
+    low, high = ranges
+    if table.shape[1] < _LEAST:
+        clip_cells(table.T, low, high, out=out)
+        return
+    for a in range(0, len(table), _ROWS):
+        out[:, a : a + _ROWS] = table[a : a + _ROWS].T
+    clip_cells(out, low, high, out=out)
+
+
+def in_order(places: Sequence[int]) -> bool:
+    """Whether places are one after the other."""
+    return all(b == a + 1 for a, b in itertools.pairwise(places))
 
 
 written_by(written_abreast)

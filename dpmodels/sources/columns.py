@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.formula.coerce import clip_cells
+from dpmodels.sources.abreast import in_order, side_by_side, turn
+from dpmodels.sources.windows import ROW_PAD, WINDOW
 
-__all__ = ["Bare", "Columns", "columns_of"]
+__all__ = ["Bare", "Columns", "columns_of", "filled_rows"]
 
+#: Columns of one array from which its rows are read, not one column after the other.
+_ABREAST = 4
 #: Of each row of a buffer: the variable that stands there (None: a constant), and its range.
 Bare = Sequence[tuple[str | None, float, float]]
 
@@ -39,6 +44,32 @@ class Columns:
     def __repr__(self) -> str:
         return "<columns, confidential>"
 
+    def blocks(self) -> Iterator[Array]:
+        """Yield them filled, (q, m), m <= 8192; the buffer is reused.
+
+        A missing cell is NaN where it stands, and no other cell of its row is.
+        """
+        q, m = self.shape
+        buffer = np.empty((q, WINDOW + ROW_PAD))
+        low, high = self.ranges[:, :, None]
+        numbers = [j for j, cells in enumerate(self.cells) if cells.strides != (0,)]
+        found = side_by_side([self.cells[j] for j in numbers], _ABREAST)
+        table, places = found or (None, [])
+        if not (in_order(places) and in_order(numbers)):
+            table = None
+        alone = range(q) if table is None else sorted(set(range(q)).difference(numbers))
+        with np.errstate(all="ignore"):
+            for a in range(0, m, WINDOW):
+                b = min(a + WINDOW, m)
+                block = buffer[:, : b - a]  # whoever reads it may overwrite it, constants too
+                for j in alone:
+                    clip_cells(self.cells[j][a:b], *self.ranges[:, j], out=block[j])
+                if table is not None:
+                    own = slice(numbers[0], numbers[-1] + 1)
+                    part = table[a:b, places[0] : places[-1] + 1]
+                    turn(part, (low[own], high[own]), block[own])
+                yield block
+
 
 def columns_of(bare: Bare, chunk: Mapping[str, Any], m: int) -> Columns | None:
     """Return the columns of a chunk; None: one of them does not lie as doubles do.
@@ -58,3 +89,12 @@ def columns_of(bare: Bare, chunk: Mapping[str, Any], m: int) -> Columns | None:
             return None
         cells.append(own)
     return Columns(tuple(cells), np.array([(low, high) for _, low, high in bare], dtype=float).T)
+
+
+def filled_rows(blocks: Iterable[Array | Columns]) -> Iterator[Array]:
+    """Yield blocks, those that were columns filled."""
+    for block in blocks:
+        if isinstance(block, Columns):
+            yield from block.blocks()
+        else:
+            yield block

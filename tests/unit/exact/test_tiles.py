@@ -397,7 +397,7 @@ def test_columns_that_are_none_are_refused(sets):
         with pytest.raises(PrivacyBugError):
             sums_of_passes((one,), [Columns((good, good), ends)], Some(np.array([9])))
     with path(steps.NUMPY), pytest.raises(PrivacyBugError):
-        sums_of_passes((one,), [Columns((good, good), ends)])
+        tiles.moments_by_kernel(Steps(np.eye(2), np.zeros(2), 2), Columns((good, good), ends), TOP, MOST)
 
 
 def test_under_the_sanitizers(tmp_path):
@@ -425,3 +425,43 @@ def test_under_the_sanitizers(tmp_path):
         [sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, env=env, capture_output=True, text=True
     )
     assert out.stdout.strip().endswith("clean"), out.stderr[-2000:]
+
+
+def test_columns_are_filled_as_a_design_fills_them(sets):
+    """Where numpy adds up, and for models whose scores numpy works out."""
+    rng = np.random.default_rng(2)
+    for q in (1, 3, 5, 18):
+        for m in (0, 1, 700, 8192, 20_000):
+            columns, block = columns_like(rng, q, m)
+            wide = rng.normal(size=(m, q + 1))  # side by side, in order
+            wide[::7] = np.nan
+            abreast = Columns((np.broadcast_to(np.array(1.0), (m,)), *wide[:, 1:].T),
+                              np.array([[-1.0] * (q + 1), [1.0] * (q + 1)]))  # fmt: skip
+            told = np.vstack([np.ones((1, m)), np.clip(wide[:, 1:].T, -1.0, 1.0)])
+            for given, expected in ((columns, block), (abreast, told)):
+                parts = []
+                for part in given.blocks():
+                    parts.append(part.copy())
+                    part[...] = 9.0  # as row maps do
+                assert all(part.shape[1] <= 8192 for part in parts)
+                found = np.hstack(parts) if parts else np.empty((given.shape[0], 0))
+                assert np.array_equal(found, expected, equal_nan=True)
+
+
+def test_a_family_reads_columns_and_gives_what_filled_rows_give(sets, monkeypatch):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.normal(size=(9000, 3)), columns=["x", "z", "y"])
+    frame["y"] = (frame["y"] + frame["x"] > 0) * 1.0
+    frame.iloc[::31, 0], frame.iloc[::37, 2] = np.nan, np.nan
+    bounds = {"x": (-3, 3), "z": (-3, 3), "y": (0, 1)}
+
+    def fit():
+        with pytest.warns(NotPrivateWarning):
+            found = dp.dp_glm("y ~ x + z", frame, family="binomial", bounds=bounds, eps=20,
+                              delta=1e-6, seed=3)  # fmt: skip
+        return np.concatenate([found.params, found.bse])
+
+    own = fit()
+    monkeypatch.setattr("dpmodels.scoring.sums.Passes.reads_columns", False)
+    monkeypatch.setattr("dpmodels.exact.gram.GramOf.reads_columns", False)
+    assert np.array_equal(fit(), own)
