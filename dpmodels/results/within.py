@@ -35,8 +35,9 @@ def hazards(
 
     All are against a unit whose columns are 0 (R centres at the means of the rows, which are
     private). Survival is ``exp(-H_0(t) e^{x'b})``, H_0 straight between the breaks, of the row's
-    own stratum: a frame with a column a time. It has no interval, as the released baseline has
-    errors that are not of the coefficients alone.
+    own stratum: a frame with a column a time; with ``interval=`` or ``se_fit=`` a row a row of
+    ``new`` and a time: ``time, fit, lwr, upr, se_fit``. Intervals are symmetric in
+    ``log(-log S)``, errors those of baseline and coefficients together.
 
     Privacy
     -------
@@ -53,7 +54,9 @@ def hazards(
     index = getattr(new, "index", None)
     if what != "survival":
         if times is not None:
-            raise RequestError('times= belongs to what="survival": predict(new, "survival", ...)')
+            raise RequestError(
+                'times= belongs to what="survival": predict(new, what="survival", times=...)'
+            )
         inverse = np.exp if what == "risk" else np.asarray
         if interval is None and not se_fit:
             return pd.Series(inverse(eta), index=index, name="fit")
@@ -65,32 +68,76 @@ def hazards(
         if se_fit:
             columns["se_fit"] = se * (np.exp(eta) if what == "risk" else 1.0)
         return pd.DataFrame(columns, index=index)
-    if interval is not None or se_fit:
-        raise RequestError(
-            'what="survival" has no interval= and no se_fit=: the errors of the released baseline '
-            'are not known together with those of the coefficients. what="lp" and "risk" have '
-            "intervals, and dp_survfit has those of curves"
-        )
-    return _survival(fit, new, eta, times, index)
+    return _survival(fit, new, X, times, index, (interval is not None, se_fit), level)
 
 
-def _survival(fit: Fit, new: Any, eta: Array, times: Any, index: Any) -> pd.DataFrame:
-    """Return survival at times, a row a row of ``new``."""
+def _survival(
+    fit: Fit, new: Any, X: Array, times: Any, index: Any, asked: tuple[bool, bool], level: float
+) -> pd.DataFrame:
+    """Return survival at times, a row a row of ``new``; with errors a row a row and a time."""
     import pandas as pd
 
     from dpmodels.formula.survival import strata_codes
 
-    if not fit.released:
+    est = fit._record.estimate
+    if fit.released:
+        edges, whole = _cumulated(fit)
+        at = edges[1:] if times is None else _times(times, edges)
+        code = strata_codes(fit.design, new) if len(whole) > 1 else np.zeros(len(X))
+        own = np.nan_to_num(code).astype(int)
+        H = np.array([np.interp(at, edges, one) for one in whole])  # (S, times)
+        eta = np.where(np.isnan(code), np.nan, X @ np.asarray(est.params))
+        S = np.exp(-H[own] * np.exp(eta)[:, None])
+    else:
         at = np.atleast_1d(np.asarray([0.0] if times is None else times, dtype=float))
-        return pd.DataFrame(np.full((len(eta), len(at)), np.nan), index=index, columns=at)
-    edges, whole = _cumulated(fit)
-    at = edges[1:] if times is None else _times(times, edges)
-    code = strata_codes(fit.design, new) if len(whole) > 1 else np.zeros(len(eta))
-    own = np.nan_to_num(code).astype(int)
-    table = np.array([np.interp(at, edges, one) for one in whole])  # (S, times)
-    S = np.exp(-table[own] * np.exp(eta)[:, None])
-    S[np.isnan(code)] = np.nan
-    return pd.DataFrame(S, index=index, columns=at)
+        S = np.full((len(X), len(at)), np.nan)
+    if not any(asked):
+        return pd.DataFrame(S, index=index, columns=at)
+    columns = {"time": np.tile(at, len(X)), "fit": S.ravel()}
+    ends, errors = (np.full((2, *S.shape), np.nan), np.full(S.shape, np.nan))
+    if fit.released:
+        se, bias = _log_hazard_errors(fit, X, at, own, edges, H)
+        half = inference.half_width(se, bias, level, est.use_t)
+        log_H = np.log(np.maximum(H[own], 1e-300)) + eta[:, None]
+        ends = np.exp(-np.exp(log_H + np.array([half, -half])))
+        errors = S * np.exp(log_H) * se
+    if asked[0]:
+        columns |= {"lwr": ends[0].ravel(), "upr": ends[1].ravel()}
+    if asked[1]:
+        columns["se_fit"] = errors.ravel()
+    rows = np.arange(len(X)) if index is None else index
+    return pd.DataFrame(columns, index=np.repeat(np.asarray(rows), len(at)))
+
+
+def _log_hazard_errors(
+    fit: Fit, X: Array, at: Array, own: Any, edges: Array, H: Array
+) -> tuple[Array, Array]:
+    """Return (se, bound of the bias) of log cumulative hazards, (rows, times) each.
+
+    Gradients and errors of the baseline are straight between the ends of cells, as H is: of an
+    error that is at least as large as it is.
+    """
+    arrays = fit.arrays
+    vcov, p = np.asarray(arrays["baseline_vcov"]), X.shape[1]
+
+    def between(name: str) -> Array:
+        """Return (S, ..., times) of what stands at the ends of cells, 0 before the first."""
+        ends = np.moveaxis(np.asarray(arrays[name]), 1, -1)
+        before = np.concatenate([np.zeros((*ends.shape[:-1], 1)), ends], axis=-1)
+        flat = before.reshape(-1, len(edges))
+        return np.array([np.interp(at, edges, one) for one in flat]).reshape(
+            *before.shape[:-1], len(at)
+        )
+
+    size = np.maximum(H, 1e-300)  # (S, times)
+    gradient = between("baseline_gradient") / size[:, None]  # (S, d, times)
+    gradient = np.repeat(gradient[own], 1, axis=0)
+    gradient[:, 1 : p + 1] += X[:, :, None]
+    square = np.einsum("idt,de,iet->it", gradient, vcov, gradient)
+    square += (between("baseline_offset") / size)[own] ** 2
+    bias = np.broadcast_to(between("baseline_bias")[own], square.shape)
+    more = fit._record.estimate.bias_of(X)
+    return np.sqrt(np.maximum(square, 0.0)), bias + (0.0 if more is None else more[:, None])
 
 
 def _times(times: Any, edges: Array) -> Array:

@@ -1408,7 +1408,7 @@ _OF_SURVIVAL = tuple(
         (_M + "survival/hazard.py", "weight * used < KEPT", "weight < 0.0", (_SURV + "test_follow_up.py",)),
         ("dpmodels/scoring/expand_start.py", "high = np.where(low, 0.0, own)", "high = own", ("tests/unit/scoring/test_expansion.py",)),
         ("dpmodels/scoring/expand_pass.py", "kept &= found.whole", "pass", ("tests/unit/scoring/test_expansion.py",)),
-        (_M + "survival/cox.py", "if not 1 < K < ENOUGH:", "if True:", ("tests/unit/models/test_expansions_exact.py",)),
+        (_M + "survival/offset.py", "if not 1 < K < ENOUGH:", "if True:", ("tests/unit/models/test_expansions_exact.py",)),
         ("dpmodels/scoring/expand_rules.py", "return self.lengthened(clip) > self.overflow(clip)[0]", "return False", ("tests/unit/scoring/test_expansion.py",)),
         ("dpmodels/scoring/expand_rules.py", "np.where(size < clip, np.minimum(grown, clip) - size, 0.0)", "grown - size", ("tests/unit/scoring/test_expansion.py",)),
         ("dpmodels/scoring/expand.py", "long = rows * self.score.farthest(", "long = 0.2 * self.score.farthest(", ("tests/unit/scoring/test_expansion.py",)),

@@ -20,14 +20,20 @@ from dpmodels.errors import RequestError
 from dpmodels.exact.ask import Query
 from dpmodels.models.survival.concordance import Concordance
 from dpmodels.models.survival.counts import SurvivalPass, added, statistic_of
-from dpmodels.models.survival.curve import curves
-from dpmodels.models.survival.hazard import Hazard, Timeline, q_terms
+from dpmodels.models.survival.hazard import Hazard, q_terms
 from dpmodels.models.survival.layout import Layout, layout_of
 from dpmodels.models.survival.noise import CellNoise
+from dpmodels.models.survival.offset import offset_of, residual
 from dpmodels.planning.plan import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.scoring.expand_engine import Begun, UnitChain, UnitRelease
-from dpmodels.scoring.expand_fit import UnitPart, estimate_units, plan_units, release_units_fit
+from dpmodels.scoring.expand_fit import (
+    UnitPart,
+    estimate_units,
+    infer_units,
+    plan_units,
+    release_units_fit,
+)
 from dpmodels.scoring.expand_start import Number, Spread, numbers
 from dpmodels.scoring.score import Beginning
 
@@ -39,66 +45,15 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.scoring.coordinates import Coordinates
 
-__all__ = ["CoxModel", "estimate", "hazards_of", "in_halves", "plan", "release"]
+__all__ = ["CoxModel", "estimate", "plan", "release"]
 
 #: Cells of time where the call does not say.
 CELLS = 13
 #: Share of mu^2 of the table; and the name of its step.
 TABLE, STEP = 0.06, "survival table"
-#: Cells of time that need no halves.
-ENOUGH = 24
-#: Hazards of cells, over their mean: at least, at most.
-WITHIN = (0.2, 8.0)
 
 #: The release of the passes.
 release = release_units_fit
-
-
-def hazards_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Array, Array]:
-    """Return (hazard a unit of time of every cell, events), each (strata, K).
-
-    Three-cell moving sums of events over exposure, within ``WITHIN`` times the mean. An offset: the
-    time terms of the model take what it is wrong by.
-    """
-    width = np.diff(layout.edges)
-    rates, events = [], []
-    for curve in curves(layout, noise, cells):
-        exposure = np.maximum(curve.Y - 0.5 * curve.d, 0.0) * width
-        mean = max(float(curve.d.sum()), 1.0) / max(float(exposure.sum()), 1e-300)
-        three = np.ones(3)
-        d = np.convolve(curve.d, three, mode="same")
-        time = np.convolve(exposure, three, mode="same")
-        found = np.where(time > 0.0, d / np.maximum(time, 1e-300), mean)
-        rates.append(np.clip(found, WITHIN[0] * mean, WITHIN[1] * mean))
-        events.append(curve.d)
-    return np.array(rates), np.array(events)
-
-
-def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
-    """Return the timeline of both halves of every cell, hazards of their middles on straight lines.
-
-    A hazard that is level within few long cells stands below that of those who are left: slopes
-    are a tenth of a standard error off, on straight lines a third of that (``theory.md``, 7).
-
-    Parameters
-    ----------
-    edges : (K + 1,) array
-    rates, events : (S, K) arrays
-    """
-    K = len(edges) - 1
-    if not 1 < K < ENOUGH:
-        return Timeline(edges, rates, events)
-    fine = np.interp(np.arange(2 * K + 1) / 2.0, np.arange(K + 1.0), edges)
-    middle, at = (edges[1:] + edges[:-1]) / 2.0, (fine[1:] + fine[:-1]) / 2.0
-    out = []
-    for own in rates:
-        line = np.interp(at, middle, own)
-        for end, inner, half in ((0, 1, 0), (-1, -2, -1)):  # beyond the middles the line goes on
-            slope = (own[inner] - own[end]) / (middle[inner] - middle[end])
-            line[half] = own[end] + slope * (at[half] - middle[end])
-        mean = float(np.mean(own))
-        out.append(np.clip(line, WITHIN[0] * mean, WITHIN[1] * mean))
-    return Timeline(fine, np.array(out), np.repeat(events, 2, axis=1) / 2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,12 +98,11 @@ class CoxModel:
         found = ask(STEP, Query(statistic, over, added))
         noise = CellNoise(self.layout, float(found.sd.flat[0]))
         cells = noise.fit(found.values, float(self.N))
-        rates, events = hazards_of(self.layout, noise, cells)
+        line, events = offset_of(self.layout, noise, cells)
         assert design.survival is not None
-        line = in_halves(np.array(self.layout.edges), rates, events)
-        rate = max(float(events.sum()), 1.0) / self.N
+        rate = max(events, 1.0) / self.N
         model = Hazard(coordinates, design.survival, line, rate, self.people)
-        r = coordinates.rank + q_terms(len(rates))
+        r = coordinates.rank + q_terms(len(line.rates))
         constant = coordinates.constant
         if constant is not None:
             constant = np.concatenate([constant, np.zeros(r - len(constant))])
@@ -209,14 +163,43 @@ def _back(found: UnitRelease, chain: UnitChain) -> tuple[Array, Array]:
     return out[1:], a[1:]
 
 
-def baseline(found: UnitRelease, chain: UnitChain) -> tuple[Array, Array]:
-    """Return (edges, hazard by stratum and cell of a unit with all columns 0): (S, K)."""
+def baseline(found: UnitRelease, chain: UnitChain, rows: int) -> dict[str, Array]:
+    """Return the baseline of a unit with all columns 0, and what intervals of it are made of.
+
+    Returns
+    -------
+    dict
+        ``edges`` (K + 1,); ``baseline`` (S, K), hazards. Of (intercept, columns, time terms), d
+        in all: ``baseline_vcov`` (d, d); ``baseline_gradient`` (S, K, d), of the cumulative hazard
+        at the ends of the cells; ``baseline_offset`` (S, K), standard deviation that it has of what
+        the time terms leave of the offset; ``baseline_bias`` (S, K), bound of the bias of its log.
+    """
     model = chain.expansion
     assert isinstance(model, Hazard)
+    line, theta = model.timeline, chain.last.state.theta
     A, a = found.coordinates.back()
-    theta, first = chain.last.state.theta, A.shape[1]
-    intercept = float(A[0] @ theta[:first] + a[0])
-    return model.timeline.edges, model.timeline.hazards(theta, first) * math.exp(intercept)
+    p, first = A.shape
+    hazards = line.hazards(theta, first) * math.exp(float(A[0] @ theta[:first] + a[0]))
+    hazards *= 1.0 if line.factors is None else line.factors
+    whole = np.zeros((p + len(theta) - first, len(theta)))
+    whole[:p, :first] = A
+    whole[p:, first:] = np.eye(len(theta) - first)
+    T = whole @ chain.before.W.T
+    inference = infer_units(chain, rows)
+    mass = hazards * np.diff(line.edges)  # (S, K)
+    gradient = np.zeros((*mass.shape, len(whole)))
+    gradient[:, :, 0] = np.cumsum(mass, axis=1)
+    for s, own in enumerate(mass):
+        for term, at in line.slots(s, first):
+            gradient[s, :, p + at - first] = np.cumsum(own * line.terms[s, term])
+    total = np.maximum(gradient[:, :, :1], 1e-300)
+    bias = inference.allowance.bias((gradient / total).reshape(-1, len(whole)) @ T)
+    return {
+        "edges": line.edges, "baseline": hazards,
+        "baseline_vcov": T @ (inference.sampling + inference.privacy) @ T.T,
+        "baseline_gradient": gradient, "baseline_offset": residual(line, mass),
+        "baseline_bias": bias.reshape(mass.shape),
+    }  # fmt: skip
 
 
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
@@ -228,8 +211,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     if release.reply:
         found: UnitRelease = release.detail
         lost = ~found.coordinates.identified[1:]
-        edges, hazards = baseline(found, found.chains[0])
-        arrays = {"edges": edges, "baseline": hazards}
+        arrays = baseline(found, found.chains[0], plan.detail.rows)
         more = (
             "The baseline hazard is that of the released table, a number for each half of a cell "
             "of time, with a released quadratic in time; ties are no matter.",

@@ -64,11 +64,17 @@ class Timeline:
     edges : (K + 1,) array
     rates, events : (S, K) arrays
         Hazard a unit of time, and released events, by stratum.
+    factors : (S, K) array or None
+        From the rates to hazards that were not smoothed, of which survival is made; None: 1.
+    spread : (S, K, K) array or None
+        Covariance of the logs of those, noise and all, beside the time terms; None: 0.
     """
 
     edges: Array
     rates: Array
     events: Array
+    factors: Array | None = None
+    spread: Array | None = None
 
     @property
     def K(self) -> int:

@@ -16,7 +16,7 @@ from dpmodels.models.choice import fit as choice
 from dpmodels.models.choice.likelihood import CategoryModel
 from dpmodels.models.panel import fit as panel
 from dpmodels.models.panel.effects import FixedPoisson, without_constant
-from dpmodels.models.survival import cox
+from dpmodels.models.survival import cox, offset
 from dpmodels.models.survival.hazard import Hazard
 from dpmodels.scoring.expand import Regression
 from dpmodels.scoring.expand_pass import units_of
@@ -249,7 +249,7 @@ def hazards_of(d, left, right, stratum=None, end=12, **more):
         rates.append(np.convolve(died, three, "same") / np.convolve(lived, three, "same"))
         events.append(died)
     c = coordinates_of(plan)
-    line = cox.in_halves(edges, np.array(rates), np.array(events, float))
+    line = offset.in_halves(edges, np.array(rates), np.array(events, float))
     model = Hazard(c, plan.design.survival, line, float(d["d"].mean()), False)
     theta, H = root(model, block_of(plan, d), np.zeros(c.rank + cox.q_terms(len(rates))))
     chain = SimpleNamespace(last=SimpleNamespace(state=SimpleNamespace(theta=theta)))
