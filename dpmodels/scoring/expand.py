@@ -105,11 +105,6 @@ class Expansion(Protocol):
         ...
 
     @property
-    def scale(self) -> bool:
-        """Whether early passes release the mean squared score of a row (:meth:`learnt`)."""
-        ...
-
-    @property
     def stops(self) -> bool:
         """Whether follow-up is used up before a score is longer than C, so that none is clipped."""
         ...
@@ -178,11 +173,6 @@ class Likelihood:
 
     @property
     def linear(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def scale(self) -> bool:
         """No."""
         return False
 
@@ -343,11 +333,6 @@ class Regression(Likelihood):
     def leverage(self) -> float:
         """Of the model."""
         return self.score.leverage
-
-    @property
-    def scale(self) -> bool:
-        """Whether the model learns from the mean squared score."""
-        return self.score.learns_scale
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
         """Return the rows of pass k."""

@@ -1477,7 +1477,7 @@ _OF_PANELS = tuple(
         (_P, "z = z - part * own\n", "z = z - part * own * (1.0 - 1e-4)\n", _RE),
         (_P, "residual = residual - part * own_mean(residual, present, counts)", "pass", _RE),
         (_P, "out[p:, r:] = -A[1:, 1:]", "pass", _RE),
-        (_P, "replace(plain, scale=False, share=variances.share, variances=variances)", "replace(plain, scale=False, share=0.3, variances=variances)", _RE),
+        (_P, "return 0.0 if self.variances is None else self.variances.share", "return 0.0 if self.variances is None else 0.3", _RE),
         (_P, "2 * M * M * (1 - rho) ** 2", "2 * M * M * (1 + rho) ** 2", _RE),
     )
 )  # fmt: skip
