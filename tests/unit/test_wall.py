@@ -497,7 +497,7 @@ def functions_counted(trees):
 
 
 def jobs(trees):
-    """Return the roots of what runs on a worker: its functions, every job, every score."""
+    """Return the roots of what runs on a worker: its functions, jobs, expansions and scores."""
     found = [*WORKER, *functions_counted(trees)[0]]
     for module, tree in trees.items():
         for cls in (n for n in tree.body if isinstance(n, ast.ClassDef)):
@@ -506,7 +506,7 @@ def jobs(trees):
             # what is called of a task may be an object that is called
             if "Ask" in (cls.name, *map(ast.unparse, cls.bases)):  # the door stays with the caller
                 continue
-            if own & {"over", "__call__"} or ("evaluate" in own and score):
+            if own & {"over", "__call__", "expand"} or ("evaluate" in own and score):
                 found.append((module, cls.name))
     return found
 
@@ -768,6 +768,9 @@ NOT_OF_A_ROW = {
     "scoring.expand.Regression.curved": _PUBLIC,
     "scoring.sums.ScorePass.back": _PUBLIC,
     "models.robust.tabulated.Tabulated.start": _PUBLIC,
+    "models.panel.intercepts.Intercepts.events": _PUBLIC,
+    "models.survival.hazard.Timeline.hazards": _PUBLIC,
+    "models.survival.hazard.Timeline.terms": _PUBLIC,
     "scoring.sums.ScorePass._map": _PUBLIC,
     "scoring.mean_score.MeanScore._events": _PUBLIC,
     "scoring.mean_score.MeanScore._logs": _PUBLIC,
@@ -852,6 +855,7 @@ def test_a_planted_product_of_rows_is_found(closure):
 #: What makes whole numbers of floats.
 ROUNDED = {"trunc", "rint", "floor", "fix", "around", "round"}
 _PLACE = "a place in a public grid, cut to it: no length of a row"
+_WHOLE = "asks whether a cell is a whole number: nothing is rounded"
 _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside exact/end.py, and why.
 NOT_AN_END = {
@@ -869,6 +873,8 @@ NOT_AN_END = {
     "scoring.cluster_people.PersonScores.of_rows": "summed over a person's part, which is ended",
     "scoring.expand_pass.own_scores": "summed over a unit, whose sum is ended",
     "scoring.expand_pass.PlacesJob.over": "shares of a unit that add up to 2^20 at most",
+    "models.choice.likelihood._Rows.expand": _WHOLE,
+    "models.panel.effects._Shares.expand": _WHOLE,
     "models.table.ranks.cells_of": _PLACE,
     "models.table.sums.codes_of": _PLACE,
     "models.weighted._of_weights": _PLACE,
