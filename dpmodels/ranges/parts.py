@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import Step
@@ -25,6 +26,7 @@ __all__ = [
     "RANGES_SHARE",
     "Part",
     "bounds_share",
+    "check_bought",
     "expected_reply",
     "gaussian_part",
     "no_ranges",
@@ -72,6 +74,17 @@ class Part:
 def bounds_share(request: Request, to_buy: object) -> float:
     """Return the share of the budget that buys ranges: 0 where there are none to buy."""
     return float(request["bounds_share"]) if to_buy else 0.0
+
+
+def check_bought(request: Request, to_buy: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns whose range must be bought, or refuse: the proof pairs rows."""
+    if to_buy and request.relation != "replace":
+        shown = ", ".join(f'"{c}": (lower, upper)' for c in to_buy[:2])
+        raise RequestError(
+            f"ranges can be bought under relation='replace' only: declare them, for example "
+            f"bounds={{{shown}}}"
+        )
+    return to_buy
 
 
 def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.0) -> Part:

@@ -244,7 +244,7 @@ PRINTED = (
     Mutant(f"{_M}linear/eptr.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
     Mutant(f"{_M}linear/inference.py", "T @ found.sampling @ T.T, T @ found.privacy @ T.T", "T @ found.sampling @ T.T, 0.5 * T @ found.privacy @ T.T", (*NOISE, "moments")),
     Mutant(f"{_M}glm/estimate.py", "sigma**2 * inverse @ inverse", "sigma * inverse @ inverse", (*NOISE, "objpert")),
-    Mutant("dpmodels/scoring/report.py", "privacy[at, at] = one.T @ one.inference.privacy @ one.T.T", "privacy[at, at] = 0.5 * one.T @ one.inference.privacy @ one.T.T", (*NOISE, "the_printed_error_is")),
+    Mutant("dpmodels/scoring/fitted.py", "privacy[at, at] = one.T @ one.inference.privacy @ one.T.T", "privacy[at, at] = 0.5 * one.T @ one.inference.privacy @ one.T.T", (*NOISE, "the_printed_error_is")),
     Mutant("dpmodels/scoring/deviance.py", '"deviance_se": of_fit}', '"deviance_se": 0.5 * of_fit}', (*NOISE, "statistics_of_a_fit")),
     Mutant("dpmodels/scoring/deviance.py", 'out["aic"] = deviance + 2.0 * p', 'out["aic"] = deviance + p', STATS),
     Mutant("dpmodels/scoring/deviance.py", "null = 2.0 * (convex - whole", "null = 1.9 * (convex - whole", STATS),
@@ -644,7 +644,7 @@ MUTANTS = (
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/report.py",
+        "dpmodels/scoring/fitted.py",
         "V[every] = V[:, every] = math.nan",
         "V[every] = math.nan",
         ("tests/unit/scoring/test_pins.py",),

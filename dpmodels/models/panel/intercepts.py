@@ -353,7 +353,7 @@ class InterceptModel:
         """Return the steps of the first stage and of the averages."""
         first = unit_steps(self._first(mu, 1))
         own = Step(AVERAGES, Gaussian(mu * math.sqrt(OF_AVERAGES)), share=OF_AVERAGES)
-        return (*(replace(step, share=(step.share or 0.0) * FIRST) for step in first), own)
+        return (*(step.within(FIRST) for step in first), own)
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
