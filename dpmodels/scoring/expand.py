@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from dpmodels.sources.people import BlockOfPeople
 
 __all__ = [
-    "Expanded", "Expansion", "Likelihood", "Local", "Regression", "RegressionRows", "own_mean",
-    "own_sum", "predictor", "to_u",
+    "Expanded", "Expansion", "Likelihood", "Local", "Regression", "RegressionRows", "in_u",
+    "own_mean", "own_sum", "predictor",
 ]  # fmt: skip
 
 Index = npt.NDArray[np.intp]
@@ -206,12 +206,12 @@ class Likelihood:
         return 0.0
 
 
-def to_u(coordinates: Coordinates) -> tuple[Array, Array]:
-    """Return (matrix, shift) of the affine map of a block to u."""
-    unit, W0 = coordinates.unit, coordinates.W0
-    M = np.zeros((len(W0), len(unit.scale)))
-    M[:, : W0.shape[1]] = W0
-    return M * unit.scale, (M @ unit.shift)[:, None]
+def in_u(coordinates: Coordinates, rows: Array) -> Array:
+    """Return u of the rows of a block, (r, m), of each by itself."""
+    matrix, shift = coordinates.affine
+    u = mapped(matrix, rows)
+    u += shift
+    return u
 
 
 def predictor(theta: Array, u: Array) -> Array:

@@ -763,7 +763,7 @@ NOT_OF_A_ROW = {
     "exact.symmetric.turned": _PUBLIC,
     "scoring.deviance.Deviance.report": _PUBLIC,
     "scoring.sums.affine_of": _PUBLIC,
-    "scoring.expand.to_u": _PUBLIC,
+    "scoring.coordinates.Coordinates.affine": _PUBLIC,
     "scoring.expand.Regression._constant": _PUBLIC,
     "scoring.expand.Regression.curved": _PUBLIC,
     "scoring.sums.ScorePass.back": _PUBLIC,

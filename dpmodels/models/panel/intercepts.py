@@ -9,7 +9,6 @@ between them.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -31,10 +30,10 @@ from dpmodels.scoring.expand import (
     Expanded,
     Likelihood,
     Local,
+    in_u,
     own_mean,
     own_sum,
     predictor,
-    to_u,
 )
 from dpmodels.scoring.expand_engine import Begun, UnitPlan, release_units, unit_steps
 from dpmodels.scoring.expand_pass import units_of
@@ -203,11 +202,6 @@ class _Rows:
     W: Array
     sd: float
 
-    @functools.cached_property
-    def _map(self) -> tuple[Array, Array]:
-        """Return the affine map of a block to u."""
-        return to_u(self.model.coordinates)
-
     def seen(self, block: BlockOfPeople) -> tuple[Array, Array, Array, Array]:
         """Return (z, its own means, residuals, rows that are there) before anything is taken off.
 
@@ -215,8 +209,7 @@ class _Rows:
         that is not there is 0 in all.
         """
         model, unit = self.model, self.model.coordinates.unit
-        matrix, shift = self._map
-        u = mapped(matrix, block.rows) + shift
+        u = in_u(self.model.coordinates, block.rows)
         y = block.rows[-1] * unit.scale[-1] + unit.shift[-1]
         there = np.isfinite(u.sum(axis=0)) & np.isfinite(y)
         present = there.astype(float)

@@ -158,9 +158,7 @@ def test_the_information_is_that_of_the_score(name):
 
 
 def _probabilities(model, theta, rows):
-    from dpmodels.scoring.expand import to_u
-
-    matrix, shift = to_u(model.coordinates)
+    matrix, shift = model.coordinates.affine
     return model.classes.gradients(theta, matrix @ rows + shift)
 
 
