@@ -100,6 +100,7 @@ STEPS = (
 )  # fmt: skip
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
 _MIXED = ("tests/privacy/test_mixed_sensitivity.py",)
+_LONG = ("tests/privacy/test_mixed_long_scores.py",)
 CELLS = (
     Mutant("dpmodels/exact/bycell.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
     Mutant("dpmodels/exact/bycell.py", "rest & ((1 << bits) - 1)", "rest", ("tests/unit/exact/test_cells.py",)),
@@ -116,8 +117,8 @@ CELLS = (
     Mutant("dpmodels/exact/mixed.py", "inside = square <= TOP**2", "inside = square <= 1.1 * TOP**2", _MIXED),
     Mutant("dpmodels/exact/mixed.py", "there = others[~self.grid.void[cells[others]]]", "there = others", ("tests/unit/scoring/test_mixed.py",)),
     Mutant("dpmodels/scoring/mixed.py", "inside &= norm <= KEPT * plan.clip", "pass", _MIXED),
-    Mutant("dpmodels/scoring/mixed.py", "inside &= ~tail | (meat <= self.most(\"meat\"))", "pass", ("tests/unit/scoring/test_mixed.py",)),
-    Mutant("dpmodels/scoring/mixed.py", "np.minimum(1.0, (plan.meat / norm) ** 2)", "1.0", _MIXED),
+    Mutant("dpmodels/scoring/mixed.py", "inside &= ~tail | (meat <= self.most(\"meat\"))", "pass", _LONG),
+    Mutant("dpmodels/scoring/mixed.py", "np.minimum(1.0, (plan.meat / norm) ** 2)", "1.0", _LONG),
 )  # fmt: skip
 #: Passes cut into tasks.
 TASKS = ("tests/unit/sources/test_tasks.py",)
