@@ -6,12 +6,12 @@ from dpmodels.ranges.parts import (
     RANGES_SHARE,
     Part,
     bounds_share,
-    check_bought,
     gaussian_part,
     no_ranges,
     pair_part,
     ranged_design,
     reaching,
+    to_be_bought,
 )
 
 __all__ = [
@@ -20,11 +20,11 @@ __all__ = [
     "Part",
     "bounds_share",
     "buy_ranges",
-    "check_bought",
     "gaussian_part",
     "no_ranges",
     "pair_part",
     "plan_purchase",
     "ranged_design",
     "reaching",
+    "to_be_bought",
 ]

@@ -26,7 +26,6 @@ __all__ = [
     "RANGES_SHARE",
     "Part",
     "bounds_share",
-    "check_bought",
     "expected_reply",
     "gaussian_part",
     "no_ranges",
@@ -34,6 +33,7 @@ __all__ = [
     "purchase_advice",
     "ranged_design",
     "reaching",
+    "to_be_bought",
 ]
 
 
@@ -71,20 +71,20 @@ class Part:
     printed: dict[str, float] = field(default_factory=dict)
 
 
-def bounds_share(request: Request, to_buy: object) -> float:
-    """Return the share of the budget that buys ranges: 0 where there are none to buy."""
-    return float(request["bounds_share"]) if to_buy else 0.0
-
-
-def check_bought(request: Request, to_buy: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns whose range must be bought, or refuse: the proof pairs rows."""
-    if to_buy and request.relation != "replace":
-        shown = ", ".join(f'"{c}": (lower, upper)' for c in to_buy[:2])
+def to_be_bought(request: Request, missing: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns whose range must be bought, or refuse."""
+    if missing and request.relation != "replace":
+        shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
         raise RequestError(
             f"ranges can be bought under relation='replace' only: declare them, for example "
             f"bounds={{{shown}}}"
         )
-    return to_buy
+    return missing
+
+
+def bounds_share(request: Request, to_buy: object) -> float:
+    """Return the share of the budget that buys ranges: 0 where there are none to buy."""
+    return float(request["bounds_share"]) if to_buy else 0.0
 
 
 def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.0) -> Part:

@@ -15,7 +15,7 @@ from dpmodels.planning import Plan
 from dpmodels.planning.plan import enough_rows
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
-from dpmodels.ranges import check_bought, gaussian_part, no_ranges, ranged_design, reaching
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
 from dpmodels.release import Release
 from dpmodels.scoring.cluster_people import PeopleByCluster, PersonScores
 from dpmodels.scoring.cluster_rules import ClusterPlan, plan_clusters
@@ -251,7 +251,7 @@ def plan_units(
     """
     rows = enough_rows(request, design, n)
     missing = () if coordinates is not None else design.unknown
-    part = gaussian_part(request, check_bought(request, missing))
+    part = gaussian_part(request, to_be_bought(request, missing))
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)
     rules = _rules(request, rules or (LINEAR_UNITS if linear else NONLINEAR_UNITS))

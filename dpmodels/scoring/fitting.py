@@ -17,7 +17,7 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.planning.plan import enough_rows
-from dpmodels.ranges import check_bought, gaussian_part, no_ranges, ranged_design, reaching
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
 from dpmodels.release import Release
 from dpmodels.scoring.cluster_rules import ClusterPlan, plan_clusters
 from dpmodels.scoring.clusters import Scored, release_clusters
@@ -219,7 +219,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
         )  # fmt: skip
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
-    part = gaussian_part(request, check_bought(request, missing))
+    part = gaussian_part(request, to_be_bought(request, missing))
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)
     clusters = plan_clusters(request, mu, rows, [c.label for c in model.chains], design.p)

@@ -16,7 +16,7 @@ from dpmodels.exact.symmetric import chi2_upper
 from dpmodels.planning import Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.ranges import check_bought, gaussian_part
+from dpmodels.ranges import gaussian_part, to_be_bought
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -106,7 +106,7 @@ def purchase(request: Request, design: Design) -> tuple[Purchase | None, list[St
             f"delta = 0 buys no ranges (the search has a failure probability): declare them, "
             f"for example bounds={{{shown}}}"
         )
-    part = gaussian_part(request, check_bought(request, missing))
+    part = gaussian_part(request, to_be_bought(request, missing))
     return part.purchase, list(part.steps), StageBudget(mu=part.mu).rest(part.share)
 
 
