@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,18 @@ class Request:
     def by_person(self) -> bool:
         """Whether a stage gets whole people: not where ``max_rows=`` of each are kept, as rows."""
         return self.unit is not None and not self.unit.most
+
+    def shares_of(self, names: Iterable[str]) -> dict[str, float] | None:
+        """Return the shares that ``split=`` gives these names, or refuse; None: there is none."""
+        if self.split is None:
+            return None
+        wanted = list(names)
+        if set(self.split) != set(wanted):
+            raise RequestError(
+                f"split= must name {', '.join(wanted)} for this fit, got "
+                f"{', '.join(self.split) or 'none'}"
+            )
+        return {name: float(self.split[name]) for name in wanted}
 
     def __getitem__(self, option: str) -> Any:
         """Return the value of a method option."""

@@ -160,6 +160,8 @@ _COLUMNS = "build_mean_design"
 _TABLES = "dpmodels.models.table."
 _SURVIVAL = "dpmodels.models.survival."
 _WITHIN = "dpmodels.results.within:"
+#: Header of a test.
+_VERDICT = (("Statistic", "statistic"), ("Degrees of freedom", "df"), ("P-value", "p_value"))
 _VERBS: dict[str, Verb] = {
     verb.name: verb
     for verb in (
@@ -295,11 +297,7 @@ _VERBS: dict[str, Verb] = {
             predict="",
             count="Estimates",
             arguments="dpmodels.api.tables:plan_arguments",
-            header=(
-                ("Statistic", "statistic"),
-                ("Degrees of freedom", "df"),
-                ("P-value", "p_value"),
-            ),
+            header=_VERDICT,
             body=_TABLES + "show:verdict_body",
             tidy=_TABLES + "show:verdict_tidy",
         ),
@@ -323,11 +321,7 @@ _VERBS: dict[str, Verb] = {
             design="build_survival_cells",
             predict="",
             count="Groups",
-            header=(
-                ("Statistic", "statistic"),
-                ("Degrees of freedom", "df"),
-                ("P-value", "p_value"),
-            ),
+            header=_VERDICT,
             body=_SURVIVAL + "show:verdict_body",
             tidy=_SURVIVAL + "show:verdict_tidy",
         ),

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,7 @@ __all__ = [
     "gdp_curve",
     "interval_mass",
     "parts_of",
+    "smallest_eps",
 ]
 
 
@@ -355,18 +356,18 @@ def eps_of_parts(steps: Iterable[Step], delta: float) -> float:
     return eps_of_curve(parts_of(steps), delta)
 
 
-def _eps_alone(m: Profile, delta: float) -> float:
-    """Return the smallest eps >= 0 of one profile, by bisection; the upper end is returned."""
+def smallest_eps(curve: Callable[[float], float], delta: float) -> float:
+    """Return the smallest eps >= 0 with ``curve(eps) <= delta``, by bisection: the upper end."""
     lo, hi = 0.0, 1.0
-    if m.delta_at(0.0) <= delta:
+    if curve(0.0) <= delta:
         return 0.0
-    while m.delta_at(hi) > delta:
+    while curve(hi) > delta:
         hi *= 2.0
         if hi > 1e6:
             return math.inf
     while hi - lo > 1e-12 * hi:
         mid = 0.5 * (lo + hi)
-        lo, hi = (mid, hi) if m.delta_at(mid) > delta else (lo, mid)
+        lo, hi = (mid, hi) if curve(mid) > delta else (lo, mid)
     return hi
 
 
@@ -377,7 +378,7 @@ def eps_of_curve(parts: Parts, delta: float) -> float:
     if delta < parts.infinite or delta < 0:
         return math.inf
     if parts.alone is not None:
-        return _eps_alone(parts.alone, delta)
+        return smallest_eps(parts.alone.delta_at, delta)
     if parts.delta(0.0) <= delta:
         return 0.0
     if not parts.rdp and len(parts.losses) == 1 and parts.infinite == 0.0 and 0 < delta < 1:

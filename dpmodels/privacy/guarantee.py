@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
-from dpmodels.privacy.composition import Parts, eps_of_curve, parts_of
+from dpmodels.privacy.composition import Parts, eps_of_curve, parts_of, smallest_eps
 from dpmodels.privacy.group import charged
 from dpmodels.privacy.mechanisms import Approximate, Step, mechanism_from_dict, mechanism_to_dict
 from dpmodels.units.person import column_of, named
@@ -118,19 +118,7 @@ class Guarantee:
         """Return the smallest eps with delta(eps) <= delta."""
         if not self._converted:
             return eps_of_curve(self._parts, delta)
-        lo, hi = 0.0, 1.0
-        if self.delta_at(0.0) <= delta:
-            return 0.0
-        while self.delta_at(hi) > delta:
-            hi *= 2.0
-            if hi > 1e6:
-                return math.inf
-        while hi - lo > 1e-13 * hi:
-            mid = 0.5 * (lo + hi)
-            lo, hi = (mid, hi) if self.delta_at(mid) > delta else (lo, mid)
-            if mid in (lo, hi) and hi - lo < 1e-12 * hi:
-                break
-        return hi
+        return smallest_eps(self.delta_at, delta)
 
     @cached_property
     def gaussian_cover(self) -> tuple[float, float] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpmodels.arrays import Array
@@ -320,3 +320,7 @@ class Step:
     reply_test: bool = False
     label: str = ""
     conditional: bool = False
+
+    def within(self, share: float) -> Step:
+        """Return the step as one of a larger whole, of which its own whole has this share."""
+        return replace(self, share=(self.share or 0.0) * share)

@@ -9,9 +9,8 @@ the bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +18,13 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.end import SHRINK, STEPS, towards_zero
 from dpmodels.exact.people import lengths
-from dpmodels.exact.products import cross_product, mapped
-from dpmodels.exact.words import Words
-from dpmodels.scoring.clusters import WAITING, ClusterPasses, ClusterSums, coded, together
+from dpmodels.exact.products import mapped
+from dpmodels.scoring.clusters import ClusterPasses, Places
 from dpmodels.scoring.expand_pass import GRAIN
 from dpmodels.sources.people import BlockOfPeople
 
 if TYPE_CHECKING:
     from dpmodels.scoring.expand import Local
-    from dpmodels.sources.windows import Coins
 
 __all__ = ["PeopleByCluster", "PersonScores", "parts_of", "within"]
 
@@ -127,38 +124,15 @@ class PeopleByCluster(ClusterPasses):
 
     of_people: ClassVar[bool] = True
 
-    def over(self, blocks: Iterable[Any], _: Coins | None = None) -> ClusterSums:
-        """Return the sums over blocks of whole people. Confidential."""
-        kept, places = self.split()
-        r, k = self.passes[0].size, len(self.passes)
-        words, singles = [Words(r) for _ in self.passes], 0
-        labels, sums = [np.empty(0)], [np.zeros((k, r, 0), dtype=np.int64)]
-        with np.errstate(all="ignore"):
-            for block in blocks:
-                mine, factor = self.placed(block.rows, places)
-                own = BlockOfPeople(block.rows[kept], block.starts, block.counts)
-                laid = []
-                for one in self.passes:
-                    assert isinstance(one, PersonScores)
-                    z = one.of_rows(own, factor)
-                    parts, where, many = parts_of(z, mine, block.counts)
-                    laid.append(within(parts, many, self.clip, self.slack))
-                alone = where == 0.0
-                if alone.any():
-                    singles += int(alone.sum())
-                    for to, z in zip(words, laid, strict=True):
-                        for a in range(0, int(alone.sum()), 8192):
-                            to.add(cross_product(z[:, alone][:, a : a + 8192]))
-                found, at = coded(where)
-                total = np.empty((k, r, len(found)), dtype=np.int64)
-                for i, z in enumerate(laid):
-                    for j in range(r):  # integers of at most 2^20: exact
-                        total[i, j] = np.bincount(at, weights=z[j], minlength=len(found))
-                there = found > 0.0
-                labels.append(found[there])
-                sums.append(total[:, :, there])
-                if sum(map(len, labels[1:])) > WAITING + len(labels[0]):
-                    one_of, all_of = together(labels, sums)
-                    labels, sums = [one_of], [all_of]
-        one_of, all_of = together(labels, sums)
-        return ClusterSums(one_of, all_of, tuple(w.integers() for w in words), singles)
+    def parts(
+        self, block: BlockOfPeople, kept: list[int], places: Places
+    ) -> tuple[Array, list[Array]]:
+        """Return (cluster of each part, the parts in each chain): of a person one a cluster."""
+        label, factor = self.placed(block.rows, places)
+        own = BlockOfPeople(block.rows[kept], block.starts, block.counts)
+        out = []
+        for one in self.passes:
+            assert isinstance(one, PersonScores)
+            parts, where, many = parts_of(one.of_rows(own, factor), label, block.counts)
+            out.append(within(parts, many, self.clip, self.slack))
+        return where, out

@@ -22,11 +22,12 @@ from dpmodels.survey import LEAST
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.request import Request
     from dpmodels.survey import Frame
 
 __all__ = [
-    "FLOOR", "SHARE", "ClusterPlan", "Radii", "SampleDesign", "clip_of", "radii", "statistic",
-    "totals_statistic",
+    "FLOOR", "SHARE", "ClusterPlan", "Radii", "SampleDesign", "clip_of", "plan_clusters", "radii",
+    "statistic", "totals_statistic",
 ]  # fmt: skip
 
 #: Shares of mu^2: the products of sums; the number of clusters, where it is bought.
@@ -274,6 +275,28 @@ class ClusterPlan:
         if not least:
             return math.inf
         return 4.0 * self.totals_sd(p, own) ** 2 / (self.n * least * own.guess)
+
+
+def plan_clusters(
+    request: Request, mu: float, n: int, labels: Sequence[str], size: int
+) -> ClusterPlan | None:
+    """Return the pass by cluster of a regression that has clusters or rates; None: there is none.
+
+    Parameters
+    ----------
+    mu : float
+        Of the whole fit.
+    labels : sequence of str
+        Of its models; empty: the only one.
+    size : int
+        Dimension of a score.
+    """
+    sample: SampleDesign | None = request.sample
+    if sample is None or not sample.needed:
+        return None
+    chains = [f" ({label})" if label else "" for label in labels]
+    people = request.unit is not None
+    return ClusterPlan.of(sample, mu, n, request.relation, chains, size, people=people)
 
 
 @dataclass(frozen=True)

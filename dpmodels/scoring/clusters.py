@@ -62,6 +62,8 @@ Places = tuple[int | None, int | None]
 
 #: Labels that wait before they are put together.
 WAITING = 1 << 18
+#: Columns of integers of at most 2^20 whose products add up to 2^53 at most.
+_EXACT = 1 << 13
 
 
 # -- The pass
@@ -152,8 +154,7 @@ class ClusterSums:
         coarse = coarse_of(radii)
         a = pulled(self.sums[chain], radii, coarse)
         words = Words(len(a))
-        for first in range(0, a.shape[1], 8192):
-            words.add(cross_product(a[:, first : first + 8192]))
+        add_products(words, a)
         whole = words.integers() * (1 << 2 * coarse) + self.alone[chain]
         return Added(whole, (radii.clip / radii.bound / STEPS) ** 2)
 
@@ -168,6 +169,12 @@ class ClusterSums:
         out = np.array([np.bincount(where, weights=v, minlength=frame.strata) for v in a])
         whole = out.T.astype(np.int64).astype(object) * (1 << coarse)
         return Added(whole.ravel(), radii.clip / radii.bound / STEPS)
+
+
+def add_products(words: Words, z: Array) -> None:
+    """Add ``z z'`` of integers of at most 2^20, so many columns at a time as are exact."""
+    for first in range(0, z.shape[1], _EXACT):
+        words.add(cross_product(z[:, first : first + _EXACT]))
 
 
 def coarse_of(radii: Radii) -> int:
@@ -249,7 +256,21 @@ class ClusterPasses:
         of, stratum = (None if p is None else block[p] for p in places)
         return self.frame.placed(np.zeros(block.shape[1]) if of is None else of, stratum)
 
-    def over(self, blocks: Iterable[Array], _: Coins | None = None) -> ClusterSums:
+    def parts(
+        self, block: Any, kept: list[int], places: Places
+    ) -> tuple[Array, list[Array]]:
+        """Return (cluster of each part, the parts in each chain as integers (r, m)): of a row one.
+
+        Parameters
+        ----------
+        kept, places
+            As :meth:`split` returns them.
+        """
+        label, factor = self.placed(block, places)
+        rows = block[kept]
+        return label, [one.laid(rows, factor, self.clip) for one in self.passes]
+
+    def over(self, blocks: Iterable[Any], _: Coins | None = None) -> ClusterSums:
         """Return the sums over blocks. Confidential."""
         kept, places = self.split()
         r, k = self.passes[0].size, len(self.passes)
@@ -257,27 +278,25 @@ class ClusterPasses:
         labels, sums = [np.empty(0)], [np.zeros((k, r, 0), dtype=np.int64)]
         with np.errstate(all="ignore"):
             for block in blocks:
-                mine, factor = self.placed(block, places)
-                rows = block[kept]
-                scores = [one.laid(rows, factor, self.clip) for one in self.passes]
-                apart = mine == 0.0
-                if apart.any():
-                    singles += int(apart.sum())
-                    for to, z in zip(words, scores, strict=True):
-                        to.add(cross_product(z[:, apart]))
-                found, where = coded(mine)
-                own = np.empty((k, r, len(found)), dtype=np.int64)
-                for i, z in enumerate(scores):
+                label, parts = self.parts(block, kept, places)
+                alone = label == 0.0
+                if alone.any():
+                    singles += int(alone.sum())
+                    for to, z in zip(words, parts, strict=True):
+                        add_products(to, z[:, alone])
+                found, at = coded(label)
+                total = np.empty((k, r, len(found)), dtype=np.int64)
+                for i, z in enumerate(parts):
                     for j in range(r):  # integers of at most 2^20: exact
-                        own[i, j] = np.bincount(where, weights=z[j], minlength=len(found))
+                        total[i, j] = np.bincount(at, weights=z[j], minlength=len(found))
                 there = found > 0.0
                 labels.append(found[there])
-                sums.append(own[:, :, there])
+                sums.append(total[:, :, there])
                 if sum(map(len, labels[1:])) > WAITING + len(labels[0]):
-                    one, all_of = together(labels, sums)
-                    labels, sums = [one], [all_of]
-        one, all_of = together(labels, sums)
-        return ClusterSums(one, all_of, tuple(w.integers() for w in words), singles)
+                    one_of, all_of = together(labels, sums)
+                    labels, sums = [one_of], [all_of]
+        one_of, all_of = together(labels, sums)
+        return ClusterSums(one_of, all_of, tuple(w.integers() for w in words), singles)
 
     def accepts(self, found: Any) -> bool:
         """Say whether a part returned sums by cluster of these shapes."""

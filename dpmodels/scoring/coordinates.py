@@ -90,6 +90,13 @@ class Coordinates:
             S[r, self.offset] = -self.response * self.unit.scale[-1]
         return S
 
+    @functools.cached_property
+    def affine(self) -> tuple[Array, Array]:
+        """Return (matrix, shift) of the affine map of a block to u: worked out once."""
+        M = np.zeros((len(self.W0), len(self.unit.scale)))
+        M[:, : self.W0.shape[1]] = self.W0
+        return M * self.unit.scale, (M @ self.unit.shift)[:, None]
+
     def back(self) -> tuple[Array, Array]:
         """Return (A, a): coefficients in the user's units are ``A theta + a``; A is (p, r)."""
         p, unit = self.W0.shape[1], self.unit

@@ -30,6 +30,7 @@ from dpmodels.scoring.rules import Guide, PassPlan, Rules, manner_of, plan_pass
 from dpmodels.scoring.score import LeastSquares, Score, Start
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, Passes, PassSums, ScorePass
+from dpmodels.scoring.words import named
 from dpmodels.sources.summed import summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
 
@@ -62,7 +63,7 @@ class Chain:
 
     def named(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return names of coefficients (or numbers) of this chain."""
-        return tuple(f"{name} [{self.label}]" if self.label else name for name in names)
+        return named(names, self.label)
 
     def step(self, k: int) -> str:
         """Return the name of pass k in the ledger."""

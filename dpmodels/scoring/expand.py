@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from dpmodels.sources.people import BlockOfPeople
 
 __all__ = [
-    "Expanded", "Expansion", "Likelihood", "Local", "Regression", "RegressionRows", "own_mean",
-    "own_sum", "predictor", "to_u",
+    "Expanded", "Expansion", "Likelihood", "Local", "Regression", "RegressionRows", "in_u",
+    "own_mean", "own_sum", "predictor",
 ]  # fmt: skip
 
 Index = npt.NDArray[np.intp]
@@ -102,11 +102,6 @@ class Expansion(Protocol):
     @property
     def leverage(self) -> float:
         """Factor c of l_j in the allowance for a bias."""
-        ...
-
-    @property
-    def scale(self) -> bool:
-        """Whether early passes release the mean squared score of a row (:meth:`learnt`)."""
         ...
 
     @property
@@ -182,11 +177,6 @@ class Likelihood:
         return False
 
     @property
-    def scale(self) -> bool:
-        """No."""
-        return False
-
-    @property
     def leverage(self) -> float:
         """Return 1."""
         return 1.0
@@ -216,12 +206,12 @@ class Likelihood:
         return 0.0
 
 
-def to_u(coordinates: Coordinates) -> tuple[Array, Array]:
-    """Return (matrix, shift) of the affine map of a block to u."""
-    unit, W0 = coordinates.unit, coordinates.W0
-    M = np.zeros((len(W0), len(unit.scale)))
-    M[:, : W0.shape[1]] = W0
-    return M * unit.scale, (M @ unit.shift)[:, None]
+def in_u(coordinates: Coordinates, rows: Array) -> Array:
+    """Return u of the rows of a block, (r, m), of each by itself."""
+    matrix, shift = coordinates.affine
+    u = mapped(matrix, rows)
+    u += shift
+    return u
 
 
 def predictor(theta: Array, u: Array) -> Array:
@@ -343,11 +333,6 @@ class Regression(Likelihood):
     def leverage(self) -> float:
         """Of the model."""
         return self.score.leverage
-
-    @property
-    def scale(self) -> bool:
-        """Whether the model learns from the mean squared score."""
-        return self.score.learns_scale
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
         """Return the rows of pass k."""

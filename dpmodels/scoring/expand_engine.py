@@ -322,8 +322,9 @@ def _chain(
 def unit_step(
     released: Released, plan: PassPlan, state: State, turn: Array, expansion: Expansion
 ) -> tuple[Step, Array]:
-    """Take one step from the released sums of a pass; and the W in which its information is round.
+    """Take one step from the released sums of a pass; and the W from which the next one looks.
 
+    In that W the information of this pass is round; after the last pass nobody looks, and it stays.
     ``theta + W' d``, ``d = sqrt(phi) H^{-1} s / N``; where the score is linear H is averaged with
     that of the pass before, by precision; else an early step is divided by ``1 + q/2``,
     ``q^2 = d'H d / (phi r)``, as exponential models overshoot from below.
@@ -356,10 +357,10 @@ def unit_step(
     safe = floored(H, floor)
     mean = released.score / m
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, turn @ mean))
-    learnt, W = state, state.W
-    in_u = root @ safe @ root.T
-    look = roots(in_u)[1]
+    learnt, W, look = state, state.W, state.W
     if not plan.last:
+        in_u = root @ safe @ root.T
+        look = roots(in_u)[1]
         moved = math.sqrt(max(float(d @ safe @ d), 0.0) / expansion.events(in_u))
         if not expansion.linear:
             d = d / (1.0 + DAMPED * moved / math.sqrt(state.phi))

@@ -1,30 +1,24 @@
-"""A fit over units as a backend: what rooms of regressions of people plan, release and estimate.
+"""A fit over units as a backend: what every room of regressions of people plans and releases.
 
-The mirror of :mod:`dpmodels.scoring.fitting` for the engine of expansions.
+The mirror of :mod:`dpmodels.scoring.fitting` for the engine of expansions;
+:mod:`dpmodels.scoring.expand_report` makes the estimate.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from dpmodels.after.allowance import BiasBound, Tail
-from dpmodels.arrays import Array
-from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.planning.plan import enough_rows
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
-from dpmodels.release import Estimate, Release
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
+from dpmodels.release import Release
 from dpmodels.scoring.cluster_people import PeopleByCluster, PersonScores
-from dpmodels.scoring.cluster_rules import ClusterPlan
+from dpmodels.scoring.cluster_rules import ClusterPlan, plan_clusters
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.deviance import SHARE, STEP
@@ -32,7 +26,6 @@ from dpmodels.scoring.engine import ask_statistics
 from dpmodels.scoring.expand import Regression
 from dpmodels.scoring.expand_engine import (
     Begun,
-    UnitChain,
     UnitModel,
     UnitPlan,
     UnitRelease,
@@ -49,11 +42,12 @@ from dpmodels.scoring.expand_rules import (
     needed,
 )
 from dpmodels.scoring.expand_start import Number, Spread, numbers
-from dpmodels.scoring.intervals import Inference, infer
+from dpmodels.scoring.intervals import infer_units
+from dpmodels.scoring.release import by_name
 from dpmodels.scoring.rules import Guide, guide_share, noise_ratio
 from dpmodels.scoring.score import Beginning, Score
-from dpmodels.scoring.state import State, roots
-from dpmodels.scoring.words import EMPTY, SEEN, cluster_notes, fit_notes, no_ranges_note
+from dpmodels.scoring.state import roots
+from dpmodels.scoring.words import expected_intervals
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -61,8 +55,7 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
 
 __all__ = [
-    "Closing", "FitStatistics", "RowModel", "UnitDetail", "UnitPart", "estimate_units",
-    "plan_units", "release_units_fit", "to_buy",
+    "Closing", "FitStatistics", "RowModel", "UnitDetail", "plan_units", "release_units_fit",
 ]  # fmt: skip
 
 
@@ -229,17 +222,6 @@ def _same(rank: int) -> int:
     return rank
 
 
-def to_buy(request: Request, missing: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns whose range must be bought, or refuse."""
-    if missing and request.relation != "replace":
-        shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
-        raise RequestError(
-            f"ranges can be bought under relation='replace' only: declare them, for example "
-            f"bounds={{{shown}}}"
-        )
-    return missing
-
-
 def plan_units(
     request: Request, design: Design, n: int, models: tuple[tuple[UnitModel, str], ...], *,
     linear: bool, raw: bool, coordinates: Coordinates | None = None,
@@ -268,13 +250,14 @@ def plan_units(
         Shares of the room's own; None: three passes or four.
     """
     rows = enough_rows(request, design, n)
-    missing = to_buy(request, () if coordinates is not None else design.unknown)
-    part = gaussian_part(request, missing)
+    missing = () if coordinates is not None else design.unknown
+    part = gaussian_part(request, to_be_bought(request, missing))
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)
     rules = _rules(request, rules or (LINEAR_UNITS if linear else NONLINEAR_UNITS))
     p = dimension(design.p)
-    clusters, whole, by_cluster = _clusters(request, models, mu, rows, p), share, 0.0
+    clusters = plan_clusters(request, mu, rows, [name for _, name in models], p)
+    whole, by_cluster = share, 0.0
     if clusters is not None:
         by_cluster = clusters.share * share
         mu, share = mu * math.sqrt(1.0 - clusters.share), share - by_cluster
@@ -293,11 +276,8 @@ def plan_units(
         request, design, n,
         [
             *part.steps,
-            *(replace(s, share=(s.share or 0.0) * share) for s in unit_steps(scoring)),
-            *(
-                replace(s, share=(s.share or 0.0) * whole)
-                for s in (() if clusters is None else clusters.steps)
-            ),
+            *(s.within(share) for s in unit_steps(scoring)),
+            *(s.within(whole) for s in (() if clusters is None else clusters.steps)),
         ],
         shares={
             **part.printed,
@@ -315,23 +295,14 @@ def plan_units(
             *_advice(rho, scoring.left, rows, p, scoring),
             *(() if clusters is None else clusters.advice(p)),
         ),
-        forecast=_forecast(rho),
+        forecast=expected_intervals(
+            rho, FINE, LOUD, between="wide",
+            beyond="coefficients will not be determined at this budget",
+        ),
         passes=(2 * len(scoring.passes) + 1) * len(models) + len(scoring.prelude())
         + bool(scoring.asked) + (part.purchase is not None) + len(closes)
         + (clusters is not None),
     )  # fmt: skip
-
-
-def _clusters(
-    request: Request, models: tuple[tuple[UnitModel, str], ...], mu: float, n: int, p: int
-) -> ClusterPlan | None:
-    """Return the pass by cluster of a call that has clusters or rates; None: there is none."""
-    sample = request.sample
-    if sample is None or not sample.needed:
-        return None
-    labels = [f" ({name})" if name else "" for _, name in models]
-    people = request.unit is not None
-    return ClusterPlan.of(sample, mu, n, request.relation, labels, p, people=people)
 
 
 def _as_ranged(design: Design) -> Design:
@@ -341,24 +312,8 @@ def _as_ranged(design: Design) -> Design:
 
 def _rules(request: Request, rules: UnitRules) -> UnitRules:
     """Return the shares of the steps; ``split=`` before the rule."""
-    if request.split is None:
-        return rules
-    if set(request.split) != set(rules.names()):
-        raise RequestError(
-            f"split= must name {', '.join(rules.names())} for this fit, got "
-            f"{', '.join(request.split)}"
-        )
-    return UnitRules.of(tuple(float(request.split[name]) for name in rules.names()))
-
-
-def _forecast(rho: float) -> str:
-    """Say what the public noise of the information lets expect of intervals."""
-    said = f"forecast: the noise of the information will be {rho:.2g} of its size, "
-    if rho <= FINE:
-        return said + f"so intervals will be about as narrow as they can be (below {FINE:g})"
-    if rho <= LOUD:
-        return said + f"so intervals will be wide (between {FINE:g} and {LOUD:g})"
-    return said + f"so coefficients will not be determined at this budget (above {LOUD:g})"
+    given = request.shares_of(rules.names())
+    return rules if given is None else UnitRules.of(tuple(given.values()))
 
 
 def _advice(rho: float, mu: float, N: int, p: int, scoring: UnitPlan) -> tuple[str, ...]:
@@ -404,13 +359,8 @@ def release_units_fit(plan: Plan[UnitDetail], ask: Ask) -> Release:
     for chain, (_, name) in zip(found.chains, detail.models, strict=True):
         end = f" ({name})" if name else ""
         values |= {key + end: value for key, value in chain.begun.values.items()}
-        for k, sums in enumerate(chain.released, 1):
-            values |= {f"information {k}{end}": sums.information, f"scores {k}{end}": sums.score}
-        last = chain.released[-1]
-        values |= {
-            f"meat{end}": last.meat, f"ordinary{end}": last.spread,
-            f"lengths{end}": chain.lengths[-1].counts,
-        }  # fmt: skip
+        values |= by_name(chain.released, name)
+        values[f"lengths{end}"] = chain.lengths[-1].counts
     return Release(values, plan.guarantee, design, detail=found)
 
 
@@ -429,204 +379,3 @@ def _ask_by_cluster(
         passes.append(PersonScores(local, turn))
     clusters = release_clusters(plan, tuple(passes), read, ask, PeopleByCluster)
     return replace(found, clusters=clusters, turns=tuple(turns))
-
-
-@dataclass(frozen=True, eq=False)
-class UnitPart:
-    """One model of a fit over units, in the user's units.
-
-    Attributes
-    ----------
-    chain : UnitChain
-    inference : Inference
-    params : (p,) array
-    T : (p, r) array
-        Maps a step in w to coefficients.
-    unit : float
-        Unit responses to one of the user's.
-    """
-
-    chain: UnitChain
-    inference: Inference
-    params: Array
-    T: Array
-    unit: float = 1.0
-
-    @property
-    def before(self) -> State:
-        """Where the last pass looked from."""
-        return self.chain.before
-
-    @property
-    def constant(self) -> None:
-        """None: no share of complete rows is released of units."""
-        return None
-
-
-def infer_units(
-    chain: UnitChain, N: int, by_cluster: Callable[[Array], Array] | None = None
-) -> Inference:
-    """Return the inference of the last pass of a model.
-
-    Parameters
-    ----------
-    by_cluster : function or None
-        Of the meat of people: that of clusters.
-    """
-    plan, lengths = chain.plans[-1], chain.lengths[-1]
-    tail = Tail()
-    if not chain.expansion.stops:
-        total, error = lengths.overflow(plan.clip)
-        tail = Tail(0.0, total / plan.rows, error / plan.rows)
-    r = len(chain.last.d)
-    return infer(
-        chain.released[-1], plan, chain.before, chain.last, chain.expansion,
-        free=N / max(N - r, 1.0), tail=tail, turn=chain.turn,
-        by_cluster=by_cluster,
-    )  # fmt: skip
-
-
-def estimate_units(
-    plan: Plan[UnitDetail], release: Release, stats: Callable[[UnitPart], dict[str, float]], *,
-    back: Callable[[UnitRelease, UnitChain], tuple[Array, Array]] | None = None,
-    names: Sequence[str] | None = None, common: Callable[[int, int], float] | None = None,
-    lost: npt.NDArray[np.bool_] | None = None, more: Sequence[str] = (),
-) -> Estimate:  # fmt: skip
-    """Map the last step of every model to the user's units, with bias-aware errors.
-
-    Parameters
-    ----------
-    stats : function
-        What the room reports beside the coefficients: released numbers.
-    back : function
-        (A, a) of a model: coefficients in the user's units are ``A theta + a``. None: those of
-        the columns.
-    names : sequence of str
-        Of the coefficients; None: of the columns.
-    common : function
-        Correlation of the scores of models i and j; None: 0.
-    lost : bool array
-        Coefficients that the design does not determine.
-    more : sequence of str
-        Notes of the room.
-    """
-    detail = plan.detail
-    own = tuple(names or release.design.names)
-    labels = [label for _, label in detail.models]
-    every = [f"{name} [{label}]" if label else name for label in labels for name in own]
-    if not release.reply:
-        return no_ranges_note(every)
-    found: UnitRelease = release.detail
-    coordinates = found.coordinates
-    gone = ~coordinates.identified if lost is None else lost
-    parts = []
-    clusters = found.clusters
-    for i, chain in enumerate(found.chains):
-        A, a = coordinates.back() if back is None else back(found, chain)
-        own_meat = None if clusters is None else functools.partial(found.meat, i)
-        inference = infer_units(chain, detail.rows, own_meat)
-        if clusters is not None and not clusters.determined(i):
-            inference = replace(inference, sampling=np.full_like(inference.sampling, math.nan))
-        parts.append(
-            UnitPart(
-                chain, inference, A @ chain.last.state.theta + a,
-                A @ chain.before.W.T, float(coordinates.unit.scale[-1]),
-            )
-        )
-    sampling, privacy = _covariances(
-        parts, detail.rows, gone, common, by_cluster=clusters is not None
-    )
-    all_gone = np.tile(gone, len(parts))
-    bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
-    bias[all_gone] = math.nan
-    few = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~all_gone
-    open_ = np.concatenate([_undetermined(p) for p in parts]) & ~all_gone
-    notes = fit_notes(plan, tuple(every), bias, few & ~open_, open_, all_gone)
-    notes += cluster_notes(plan, clusters, len(parts))
-    notes += [*_void(plan, parts[0]), *more]
-    reported: dict[str, float] = {}
-    for label, part in zip(labels, parts, strict=True):
-        last = part.chain.plans[-1]
-        values = {
-            **stats(part), "score_clip": last.clip, "score_noise": last.noise.score,
-            **found.statistics,
-        }  # fmt: skip
-        end = f" [{label}]" if label else ""
-        reported |= {name + end: value for name, value in values.items()}
-    return Estimate(
-        tuple(every),
-        np.concatenate([p.params for p in parts]),
-        vcov_sampling=sampling,
-        vcov_privacy=privacy,
-        bias=bias,
-        bias_bound=BiasBound(tuple((p.T, p.inference.allowance) for p in parts)),
-        untested=open_ if open_.any() else None,
-        stats=reported,
-        use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
-        notes=tuple(notes),
-        arrays={"information": found.chains[0].released[-1].information},
-    )
-
-
-def _undetermined(part: UnitPart) -> npt.NDArray[np.bool_]:
-    """Say which coefficients are not determined: along unresolved directions, or all.
-
-    All where the released noise of the information is beyond what intervals were found to bear.
-    """
-    return part.inference.undetermined(part.T) | (released_noise(part) > LOUD)
-
-
-def released_noise(part: UnitPart) -> float:
-    """Return the noise of the information over its size, as released: ``nu sqrt(2p)/(tr H/p)``."""
-    last, found = part.chain.plans[-1], part.chain.released[-1].information
-    r, n = len(found), last.rows
-    size = max(float(np.trace(found)) / (r * n), 1e-300)
-    return last.noise.information / n * math.sqrt(2.0 * r) / size
-
-
-def _covariances(
-    parts: list[UnitPart], N: int, gone: npt.NDArray[np.bool_],
-    common: Callable[[int, int], float] | None, *, by_cluster: bool = False,
-) -> tuple[Array, Array]:  # fmt: skip
-    """Return the two covariances of all coefficients; noise of models is independent."""
-    p, k = len(gone), len(parts)
-    sampling, privacy = np.zeros((k * p, k * p)), np.zeros((k * p, k * p))
-    for i, one in enumerate(parts):
-        at = slice(i * p, (i + 1) * p)
-        sampling[at, at] = one.T @ one.inference.sampling @ one.T.T
-        privacy[at, at] = one.T @ one.inference.privacy @ one.T.T
-        for j, other in enumerate(parts[:i]):
-            if common is None:
-                continue
-            if by_cluster:
-                left, right = (x.T @ roots(x.inference.sampling)[0] for x in (one, other))
-                block = common(i, j) * left @ right.T
-            else:
-                block = common(i, j) / N * _half(one) @ _half(other).T
-            there = slice(j * p, (j + 1) * p)
-            sampling[at, there], sampling[there, at] = block, block.T
-    every = np.tile(gone, k)
-    for V in (sampling, privacy):
-        V[every] = V[:, every] = math.nan
-    return sampling, privacy
-
-
-def _half(part: UnitPart) -> Array:
-    """Return the map of a whitened score of a unit to the coefficients."""
-    out = part.T @ part.inference.inverse * math.sqrt(part.chain.before.phi)
-    return np.asarray(out @ roots(part.inference.meat)[0])
-
-
-def _void(plan: Plan[Any], part: UnitPart) -> list[str]:
-    """Say how many units count as nothing: the histogram has one entry each of the others."""
-    if plan.request.relation != "replace":
-        return []
-    lengths, N = part.chain.lengths[-1], part.chain.plans[-1].rows
-    lost = min(1.0 - float(np.sum(lengths.counts)) / N, 1.0)
-    sd = lengths.sd * math.sqrt(len(lengths.counts)) / N
-    if lost < EMPTY or lost <= SEEN * sd:
-        return []
-    counted = "people have no row that counts" if plan.request.unit is not None else "rows count"
-    said = f"About {lost:.0%} of the {counted}"
-    end = "" if plan.request.unit is not None else " as nothing"
-    return [f"{said}{end} (from the released histogram, free)."]

@@ -17,9 +17,9 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.planning.plan import enough_rows
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
 from dpmodels.release import Release
-from dpmodels.scoring.cluster_rules import ClusterPlan
+from dpmodels.scoring.cluster_rules import ClusterPlan, plan_clusters
 from dpmodels.scoring.clusters import Scored, release_clusters
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.deviance import SHARE, STEP
@@ -38,8 +38,8 @@ from dpmodels.scoring.expand_fit import (
     UnitDetail,
     plan_units,
     release_units_fit,
-    to_buy,
 )
+from dpmodels.scoring.release import by_name
 from dpmodels.scoring.rules import (
     BOUNDED,
     COLUMNS,
@@ -54,13 +54,13 @@ from dpmodels.scoring.rules import (
 from dpmodels.scoring.scales import SHARE as SCALES
 from dpmodels.scoring.scales import STRONG, ScalePlan, located, numbers_of, scale_steps
 from dpmodels.scoring.state import State, floored, roots
+from dpmodels.scoring.words import expected_intervals
 from dpmodels.sources.windows import ALL_ROWS
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
-    from dpmodels.scoring.cluster_rules import SampleDesign
     from dpmodels.scoring.rules import Rules
 
 __all__ = [
@@ -195,19 +195,8 @@ def figure(scoring: ScoringPlan) -> float:
 
 def _shares(request: Request, rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
     """Return the shares of the passes; ``split=`` before the rule."""
-    if request.split is None:
-        return passes_of(rules, mu, n, p)
-    names = pass_names(rules)
-    if set(request.split) != set(names):
-        raise RequestError(
-            f"split= must name {', '.join(names)} for this fit, got {', '.join(request.split)}"
-        )
-    return tuple(float(request.split[name]) for name in names)
-
-
-def _bought(request: Request, design: Design, model: Model) -> tuple[str, ...]:
-    """Return the columns whose range must be bought, or refuse."""
-    return to_buy(request, () if model.coordinates is not None else design.unknown)
+    given = request.shares_of(pass_names(rules))
+    return passes_of(rules, mu, n, p) if given is None else tuple(given.values())
 
 
 def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any]:
@@ -219,7 +208,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
         As a backend's ``plan`` gets them; ``request.delta > 0``.
     model : Model
     """
-    _check_people(request, model)
+    _check_independent(request, model)
     if request.unit is not None:
         equal = request.options.get("person_weights") == "equal"
         models = tuple((RowModel(chain.score, equal=equal), chain.label) for chain in model.chains)
@@ -229,10 +218,11 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
             closing=FitStatistics() if model.statistics else None, model=model,
         )  # fmt: skip
     rows = enough_rows(request, design, n)
-    part = gaussian_part(request, _bought(request, design, model))
+    missing = () if model.coordinates is not None else design.unknown
+    part = gaussian_part(request, to_be_bought(request, missing))
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)
-    clusters = _clusters(request, design, model, mu, rows)
+    clusters = plan_clusters(request, mu, rows, [c.label for c in model.chains], design.p)
     if clusters is not None:
         mu *= math.sqrt(1.0 - clusters.share)
     scales = _scales(request, design, model, mu, rows)
@@ -257,12 +247,9 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
         n,
         [
             *part.steps,
-            *(replace(s, share=(s.share or 0.0) * share) for s in first),
-            *(replace(s, share=(s.share or 0.0) * of_scoring) for s in steps(scoring)),
-            *(
-                replace(s, share=(s.share or 0.0) * (share + by_cluster))
-                for s in (() if clusters is None else clusters.steps)
-            ),
+            *(s.within(share) for s in first),
+            *(s.within(of_scoring) for s in steps(scoring)),
+            *(s.within(share + by_cluster) for s in (() if clusters is None else clusters.steps)),
         ],
         shares={
             **part.printed,
@@ -283,7 +270,10 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
         advice=(
             *_advice(figure(scoring)), *(() if clusters is None else clusters.advice(design.p))
         ),
-        forecast=_forecast(figure(scoring)),
+        forecast=expected_intervals(
+            figure(scoring), FINE, LOUD, between="rough",
+            beyond="many coefficients will not be determined",
+        ),
         passes=len(shares) + (part.purchase is not None) + model.statistics + 2 * bool(asked)
         + (clusters is not None),
     )
@@ -315,37 +305,16 @@ def _scales(
     return ScalePlan(names, places, mu, request.relation)
 
 
-def _clusters(
-    request: Request, design: Design, model: Model, mu: float, n: int
-) -> ClusterPlan | None:
-    """Return the pass by cluster of a call that has clusters or rates; None: there is none."""
-    sample: SampleDesign | None = request.sample
-    if sample is None or not sample.needed:
-        return None
-    if not model.meat:
-        raise RequestError("vcov='iid' takes rows for unrelated, and those of a cluster are not")
-    labels = [f" ({chain.label})" if chain.label else "" for chain in model.chains]
-    return ClusterPlan.of(sample, mu, n, request.relation, labels, design.p)
-
-
-def _check_people(request: Request, model: Model) -> None:
-    """Refuse what has no form for people."""
-    if request.unit is None:
+def _check_independent(request: Request, model: Model) -> None:
+    """Refuse vcov='iid' of what has no form for it."""
+    if model.meat:
         return
-    if not model.meat:
+    if request.unit is not None:
         raise RequestError(
             "vcov='iid' takes rows for independent, and those of a person are not: leave vcov= out"
         )
-
-
-def _forecast(noise: float) -> str:
-    """Say what the public noise of the information lets expect of intervals."""
-    said = f"forecast: the noise of the information will be {noise:.2g} of its size, "
-    if noise <= FINE:
-        return said + f"so intervals will be about as narrow as they can be (below {FINE:g})"
-    if noise <= LOUD:
-        return said + f"so intervals will be rough (between {FINE:g} and {LOUD:g})"
-    return said + f"so many coefficients will not be determined (above {LOUD:g})"
+    if request.sample is not None and request.sample.needed:
+        raise RequestError("vcov='iid' takes rows for unrelated, and those of a cluster are not")
 
 
 def _advice(noise: float) -> tuple[str, ...]:
@@ -415,16 +384,9 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     if detail.clusters is not None:
         passes = tuple(map(Scored, final_passes(scoring, found, read)))
         found = replace(found, clusters=release_clusters(detail.clusters, passes, read, ask))
-    values = {"start": found.Q}
+    values: dict[str, Any] = {"start": found.Q}
     for chain, one in zip(scoring.chains, found.chains, strict=True):
-        for k, sums in enumerate(one.released, 1):
-            values |= {
-                f"information {chain.step(k)}": sums.information,
-                f"scores {chain.step(k)}": sums.score,
-            }
-        last, end = one.released[-1], f" ({chain.label})" if chain.label else ""
-        parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins, "far": last.far}
-        values |= {name + end: part for name, part in parts.items() if part is not None}
+        values |= by_name(one.released, chain.label)
     if detail.clusters is not None and found.clusters is not None:
         for label, J in zip(detail.clusters.chains, found.clusters.products, strict=True):
             values[f"cluster scores{label}"] = J

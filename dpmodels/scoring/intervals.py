@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,10 @@ from dpmodels.scoring.score import Curved
 from dpmodels.scoring.state import SCALE_UP, State, floored, roots, shrunk
 from dpmodels.scoring.sums import AT_CLIP
 
-__all__ = ["Inference", "infer"]
+if TYPE_CHECKING:
+    from dpmodels.scoring.expand_engine import UnitChain
+
+__all__ = ["Inference", "infer", "infer_units"]
 
 
 #: How far the noise of the meat of units pulls it towards round.
@@ -270,3 +273,26 @@ def infer(
         step.nu,
         missed,
     )
+
+
+def infer_units(
+    chain: UnitChain, N: int, by_cluster: Callable[[Array], Array] | None = None
+) -> Inference:
+    """Return the inference of the last pass of a model.
+
+    Parameters
+    ----------
+    by_cluster : function or None
+        Of the meat of people: that of clusters.
+    """
+    plan, lengths = chain.plans[-1], chain.lengths[-1]
+    tail = Tail()
+    if not chain.expansion.stops:
+        total, error = lengths.overflow(plan.clip)
+        tail = Tail(0.0, total / plan.rows, error / plan.rows)
+    r = len(chain.last.d)
+    return infer(
+        chain.released[-1], plan, chain.before, chain.last, chain.expansion,
+        free=N / max(N - r, 1.0), tail=tail, turn=chain.turn,
+        by_cluster=by_cluster,
+    )  # fmt: skip

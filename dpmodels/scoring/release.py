@@ -7,7 +7,7 @@ than its radii need gets a larger sensitivity at the charged mu, not less noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.rules import PassPlan
     from dpmodels.scoring.sums import PassSums
 
-__all__ = ["Released", "along", "ask_pass"]
+__all__ = ["Released", "along", "ask_pass", "by_name"]
 
 #: Parts of a pass that are matrices, in the order of their draw.
 MATRICES = ("information", "meat", "spread")
@@ -55,6 +55,23 @@ class Released:
     bins: Array | None = None
     signed: Array | None = None
     far: Array | None = None
+
+
+def by_name(passes: Sequence[Released], label: str) -> dict[str, Any]:
+    """Return what the passes of one model released, by name: of the last one all of it.
+
+    Parameters
+    ----------
+    label : str
+        Of the model; empty: the only one.
+    """
+    end = f" ({label})" if label else ""
+    values: dict[str, Any] = {}
+    for k, sums in enumerate(passes, 1):
+        values |= {f"information {k}{end}": sums.information, f"scores {k}{end}": sums.score}
+    last = passes[-1]
+    parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins, "far": last.far}
+    return values | {name + end: part for name, part in parts.items() if part is not None}
 
 
 def _matrices(plan: PassPlan) -> tuple[str, ...]:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.scoring.clusters import ClusterRelease
 
-__all__ = ["EMPTY", "SEEN", "cluster_notes", "empty_rows", "fit_notes", "no_ranges_note"]
+__all__ = [
+    "EMPTY", "SEEN", "cluster_notes", "empty_rows", "expected_intervals", "fit_notes",
+    "named", "no_ranges_note",
+]  # fmt: skip
 
 
 #: So many bounds of a bias are printed under a summary.
@@ -33,6 +36,33 @@ _NO_RANGES = (
 def no_ranges_note(names: Sequence[str]) -> Estimate:
     """Return the estimate of a run whose ranges could not be bought."""
     return Estimate.silent(names, _NO_RANGES)
+
+
+def named(names: Sequence[str], label: str) -> tuple[str, ...]:
+    """Return names of coefficients (or numbers) of a model; without a label it is the only one."""
+    return tuple(f"{name} [{label}]" if label else name for name in names)
+
+
+def expected_intervals(
+    noise: float, fine: float, loud: float, *, between: str, beyond: str
+) -> str:
+    """Say what the public noise of the information lets expect of intervals.
+
+    Parameters
+    ----------
+    noise : float
+        Over the size of the information.
+    fine, loud : float
+        Up to the first intervals are narrow; above the second ``beyond`` is said.
+    between : str
+        What intervals are between the two.
+    """
+    said = f"forecast: the noise of the information will be {noise:.2g} of its size, so "
+    if noise <= fine:
+        return said + f"intervals will be about as narrow as they can be (below {fine:g})"
+    if noise <= loud:
+        return said + f"intervals will be {between} (between {fine:g} and {loud:g})"
+    return said + f"{beyond} (above {loud:g})"
 
 
 def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:

@@ -100,6 +100,7 @@ STEPS = (
 )  # fmt: skip
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
 _MIXED = ("tests/privacy/test_mixed_sensitivity.py",)
+_LONG = ("tests/privacy/test_mixed_long_scores.py",)
 CELLS = (
     Mutant("dpmodels/exact/bycell.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
     Mutant("dpmodels/exact/bycell.py", "rest & ((1 << bits) - 1)", "rest", ("tests/unit/exact/test_cells.py",)),
@@ -116,8 +117,8 @@ CELLS = (
     Mutant("dpmodels/exact/mixed.py", "inside = square <= TOP**2", "inside = square <= 1.1 * TOP**2", _MIXED),
     Mutant("dpmodels/exact/mixed.py", "there = others[~self.grid.void[cells[others]]]", "there = others", ("tests/unit/scoring/test_mixed.py",)),
     Mutant("dpmodels/scoring/mixed.py", "inside &= norm <= KEPT * plan.clip", "pass", _MIXED),
-    Mutant("dpmodels/scoring/mixed.py", "inside &= ~tail | (meat <= self.most(\"meat\"))", "pass", ("tests/unit/scoring/test_mixed.py",)),
-    Mutant("dpmodels/scoring/mixed.py", "np.minimum(1.0, (plan.meat / norm) ** 2)", "1.0", _MIXED),
+    Mutant("dpmodels/scoring/mixed.py", "inside &= ~tail | (meat <= self.most(\"meat\"))", "pass", _LONG),
+    Mutant("dpmodels/scoring/mixed.py", "np.minimum(1.0, (plan.meat / norm) ** 2)", "1.0", _LONG),
 )  # fmt: skip
 #: Passes cut into tasks.
 TASKS = ("tests/unit/sources/test_tasks.py",)
@@ -244,7 +245,7 @@ PRINTED = (
     Mutant(f"{_M}linear/eptr.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
     Mutant(f"{_M}linear/inference.py", "T @ found.sampling @ T.T, T @ found.privacy @ T.T", "T @ found.sampling @ T.T, 0.5 * T @ found.privacy @ T.T", (*NOISE, "moments")),
     Mutant(f"{_M}glm/estimate.py", "sigma**2 * inverse @ inverse", "sigma * inverse @ inverse", (*NOISE, "objpert")),
-    Mutant("dpmodels/scoring/report.py", "privacy[at, at] = one.T @ one.inference.privacy @ one.T.T", "privacy[at, at] = 0.5 * one.T @ one.inference.privacy @ one.T.T", (*NOISE, "the_printed_error_is")),
+    Mutant("dpmodels/scoring/fitted.py", "privacy[at, at] = one.T @ one.inference.privacy @ one.T.T", "privacy[at, at] = 0.5 * one.T @ one.inference.privacy @ one.T.T", (*NOISE, "the_printed_error_is")),
     Mutant("dpmodels/scoring/deviance.py", '"deviance_se": of_fit}', '"deviance_se": 0.5 * of_fit}', (*NOISE, "statistics_of_a_fit")),
     Mutant("dpmodels/scoring/deviance.py", 'out["aic"] = deviance + 2.0 * p', 'out["aic"] = deviance + p', STATS),
     Mutant("dpmodels/scoring/deviance.py", "null = 2.0 * (convex - whole", "null = 1.9 * (convex - whole", STATS),
@@ -644,7 +645,7 @@ MUTANTS = (
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/report.py",
+        "dpmodels/scoring/fitted.py",
         "V[every] = V[:, every] = math.nan",
         "V[every] = math.nan",
         ("tests/unit/scoring/test_pins.py",),
@@ -1477,7 +1478,7 @@ _OF_PANELS = tuple(
         (_P, "z = z - part * own\n", "z = z - part * own * (1.0 - 1e-4)\n", _RE),
         (_P, "residual = residual - part * own_mean(residual, present, counts)", "pass", _RE),
         (_P, "out[p:, r:] = -A[1:, 1:]", "pass", _RE),
-        (_P, "replace(plain, scale=False, share=variances.share, variances=variances)", "replace(plain, scale=False, share=0.3, variances=variances)", _RE),
+        (_P, "return 0.0 if self.variances is None else self.variances.share", "return 0.0 if self.variances is None else 0.3", _RE),
         (_P, "2 * M * M * (1 - rho) ** 2", "2 * M * M * (1 + rho) ** 2", _RE),
     )
 )  # fmt: skip

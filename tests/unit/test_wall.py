@@ -257,8 +257,14 @@ HARMLESS = {
     ("dpmodels.sources.windows", "Windows"),
     ("dpmodels.sources.windows", "ALL_ROWS"),
 }
-#: Methods that share a word with a list's: no estimate is handed new records.
-NOT_FOLLOWED = {("dpmodels.models.noised.table", "NoisyTable.append")}
+#: Not what is meant where a word is: no estimate is handed new records by a list's word, nor, as a
+#: thing that can be printed, a budget.
+NOT_FOLLOWED = {
+    ("dpmodels.models.noised.table", "NoisyTable.append"), ("dpmodels.privacy.ledger", "Budget"),
+}  # fmt: skip
+#: Rooms that make their objects of an estimate, or hand them to a release: an estimate is handed
+#: none, so what these add to a base class (of printing, of Ask) is not followed from there.
+LATER = tuple(f"dpmodels.{room}" for room in ("results", "api", "audit", "interop"))
 SEALED = ("dpmodels.sources", "dpmodels.private")
 
 
@@ -271,8 +277,9 @@ class Closure:
     """Which functions and classes of the package a function can reach.
 
     Names are followed through imports (also those for types alone, so that a parameter annotated
-    ``Rows`` counts), attributes into the methods of every class reached, and ``"module:function"``
-    texts. What is looked up by another text (a registry) is not.
+    ``Rows`` counts), attributes into the methods of every class reached and of its subclasses (an
+    object may be of any of them), and ``"module:function"`` texts. What is looked up by another
+    text (a registry) is not.
     """
 
     def __init__(self, trees):
@@ -283,6 +290,29 @@ class Closure:
             for cls in (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
                 for f in (f for f in cls.body if isinstance(f, FUNCTIONS)):
                     self.methods.setdefault(f.name, []).append((module, cls, f))
+        self.subclasses = self._subclasses()
+
+    def _subclasses(self):
+        """Return (module, name) of a class -> the classes that name it as a base."""
+        found = {}
+        for module, tree in self.trees.items():
+            for cls in (n for n in tree.body if isinstance(n, ast.ClassDef)):
+                for base in {self._base(module, b) for b in cls.bases} - {None}:
+                    found.setdefault(base, []).append((module, cls.name, cls))
+        return found
+
+    def _base(self, module, base):
+        """Return (module, name) of a base class of the package; None: it is another's."""
+        if isinstance(base, ast.Subscript):  # Base[T]
+            base = base.value
+        if isinstance(base, ast.Name):
+            found = self.find(module, base.id)
+        elif isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name):
+            holder = self.find(module, base.value.id)
+            found = self.find(holder, base.attr) if isinstance(holder, str) else None
+        else:
+            found = None
+        return found[:2] if isinstance(found, tuple) else None
 
     def _names(self, module):
         names = {}
@@ -328,10 +358,13 @@ class Closure:
 
     def of(self, module, name):
         """Return (module, name) -> who reached it."""
-        return self.of_all([(module, name)], SEALED)
+        return self.of_all([(module, name)], SEALED, later=LATER)
 
-    def of_all(self, roots, sealed, left_out=NOT_FOLLOWED):
-        """Return (module, name) -> who reached it; what is sealed is not looked into."""
+    def of_all(self, roots, sealed, left_out=NOT_FOLLOWED, later=()):
+        """Return (module, name) -> who reached it; what is sealed is not looked into.
+
+        ``later``: modules whose subclasses are not followed from the base class.
+        """
         seen, classes, attributes = {}, {}, {}
         todo = [(*self.find(module, name), None) for module, name in roots]
         while todo:
@@ -346,6 +379,8 @@ class Closure:
             parts = [node]
             if isinstance(node, ast.ClassDef):
                 classes[id(node)] = name
+                below = self.subclasses.get(here, ())
+                todo += [(*cls, here) for cls in below if not cls[0].startswith(later)]
                 dunder = [f for f in node.body if not isinstance(f, FUNCTIONS) or "__" in f.name]
                 parts = [*dunder, *node.bases]
                 for f in (f for f in node.body if isinstance(f, FUNCTIONS)):
@@ -405,6 +440,21 @@ def test_the_closure_of_a_release_does_reach_rows(closure, backend):
     assert any(way.startswith("dpmodels.sources.") for way in ways)
 
 
+def test_a_subclass_that_reads_rows_is_found(closure):
+    """An estimate that calls a method may be handed an object of a subclass."""
+    planted = """
+from dpmodels.scoring.score import Score
+from dpmodels.sources.rows import Rows
+class Planted(Score):
+    def curved(self, state, d, H, noise):
+        return Rows(self.source, 100)
+"""
+    other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
+    ways = behind_the_wall(other.of("dpmodels.models.linear.scored", "estimate"))
+    assert any(way.startswith("dpmodels.sources.rows:Rows <- ") for way in ways)
+    assert any("dpmodels.planted:Planted.curved" in way for way in ways)
+
+
 # -- what a worker can reach --------------------------------------------------------------------
 #: Where noise and coins of the system come from, and words of other generators.
 NOISE = tuple(f"dpmodels.privacy.{m}" for m in ("noise", "bulk", "run", "chance", "propose"))
@@ -447,7 +497,7 @@ def functions_counted(trees):
 
 
 def jobs(trees):
-    """Return the roots of what runs on a worker: its functions, every job, every score."""
+    """Return the roots of what runs on a worker: its functions, jobs, expansions and scores."""
     found = [*WORKER, *functions_counted(trees)[0]]
     for module, tree in trees.items():
         for cls in (n for n in tree.body if isinstance(n, ast.ClassDef)):
@@ -456,7 +506,7 @@ def jobs(trees):
             # what is called of a task may be an object that is called
             if "Ask" in (cls.name, *map(ast.unparse, cls.bases)):  # the door stays with the caller
                 continue
-            if own & {"over", "__call__"} or ("evaluate" in own and score):
+            if own & {"over", "__call__", "expand"} or ("evaluate" in own and score):
                 found.append((module, cls.name))
     return found
 
@@ -512,6 +562,20 @@ def other(plan, rows, run, job):
     roots, unknown = functions_counted(trees)
     assert ("dpmodels.planted", "planted") in roots and len(unknown) == 1
     assert ("dpmodels.planted", "planted") in random_on_a_worker(Closure(trees), jobs(trees))
+
+
+def test_a_method_of_a_subclass_of_a_job_is_found(closure):
+    """It has no ``over`` of its own: that of its base calls what it says otherwise."""
+    code = """
+from dpmodels.scoring.clusters import ClusterPasses
+class Planted(ClusterPasses):
+    def placed(self, block, places):
+        return np.trunc(default_rng().random(block.shape[1]) * block[0]), block[0] @ block[1]
+"""
+    other = Closure({**closure.trees, "dpmodels.planted": ast.parse(code)})
+    assert ("dpmodels.planted", "Planted.placed") in random_on_a_worker(other, jobs(other.trees))
+    assert "planted.Planted.placed" in rounded_rows(other)
+    assert "planted.Planted.placed" in functions_with(other, with_rows(other), is_product)
 
 
 #: Who reads blocks, or rows by their places, and not by :func:`counted` or ``summed``, and why.
@@ -699,11 +763,14 @@ NOT_OF_A_ROW = {
     "exact.symmetric.turned": _PUBLIC,
     "scoring.deviance.Deviance.report": _PUBLIC,
     "scoring.sums.affine_of": _PUBLIC,
-    "scoring.expand.to_u": _PUBLIC,
+    "scoring.coordinates.Coordinates.affine": _PUBLIC,
     "scoring.expand.Regression._constant": _PUBLIC,
     "scoring.expand.Regression.curved": _PUBLIC,
     "scoring.sums.ScorePass.back": _PUBLIC,
     "models.robust.tabulated.Tabulated.start": _PUBLIC,
+    "models.panel.intercepts.Intercepts.events": _PUBLIC,
+    "models.survival.hazard.Timeline.hazards": _PUBLIC,
+    "models.survival.hazard.Timeline.terms": _PUBLIC,
     "scoring.sums.ScorePass._map": _PUBLIC,
     "scoring.mean_score.MeanScore._events": _PUBLIC,
     "scoring.mean_score.MeanScore._logs": _PUBLIC,
@@ -788,6 +855,7 @@ def test_a_planted_product_of_rows_is_found(closure):
 #: What makes whole numbers of floats.
 ROUNDED = {"trunc", "rint", "floor", "fix", "around", "round"}
 _PLACE = "a place in a public grid, cut to it: no length of a row"
+_WHOLE = "asks whether a cell is a whole number: nothing is rounded"
 _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside exact/end.py, and why.
 NOT_AN_END = {
@@ -805,6 +873,8 @@ NOT_AN_END = {
     "scoring.cluster_people.PersonScores.of_rows": "summed over a person's part, which is ended",
     "scoring.expand_pass.own_scores": "summed over a unit, whose sum is ended",
     "scoring.expand_pass.PlacesJob.over": "shares of a unit that add up to 2^20 at most",
+    "models.choice.likelihood._Rows.expand": _WHOLE,
+    "models.panel.effects._Shares.expand": _WHOLE,
     "models.table.ranks.cells_of": _PLACE,
     "models.table.sums.codes_of": _PLACE,
     "models.weighted._of_weights": _PLACE,

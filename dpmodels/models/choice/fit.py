@@ -24,7 +24,8 @@ from dpmodels.models.choice.likelihood import (
 from dpmodels.planning.plan import planning_rows
 from dpmodels.scoring.coordinates import public_coordinates
 from dpmodels.scoring.expand_engine import Begun, UnitChain, UnitRelease
-from dpmodels.scoring.expand_fit import UnitPart, estimate_units, plan_units, release_units_fit
+from dpmodels.scoring.expand_fit import plan_units, release_units_fit
+from dpmodels.scoring.expand_report import UnitPart, estimate_units
 from dpmodels.scoring.expand_start import Number, Spread, numbers
 from dpmodels.scoring.score import Beginning
 

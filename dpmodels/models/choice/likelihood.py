@@ -8,7 +8,6 @@ makes a zero row.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -17,7 +16,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped
-from dpmodels.scoring.expand import BEYOND, Expanded, Likelihood, Local, predictor, to_u
+from dpmodels.scoring.expand import BEYOND, Expanded, Likelihood, Local, in_u, predictor
 from dpmodels.scoring.score import Curved
 from dpmodels.scoring.state import State
 
@@ -253,16 +252,10 @@ class _Rows:
     theta: Array
     W: Array
 
-    @functools.cached_property
-    def _map(self) -> tuple[Array, Array]:
-        """Return the affine map of a block to u."""
-        return to_u(self.model.coordinates)
-
     def expand(self, block: BlockOfPeople) -> Expanded:
         """Return the score of each row and K rows v of its information."""
         classes, y = self.model.classes, block.rows[-1]
-        matrix, shift = self._map
-        u = mapped(matrix, block.rows) + shift
+        u = in_u(self.model.coordinates, block.rows)
         known = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y))
         there = known & np.isfinite(u.sum(axis=0))
         u = np.where(there, u, 0.0)

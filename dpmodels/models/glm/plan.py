@@ -294,15 +294,9 @@ def _shares(request: Request, rescale: bool, inference: bool) -> dict[str, float
     default[COEF_STEP] = 1.0 - SCALE_SHARE * rescale - INFO_SHARE * inference
     if inference:
         default[INFO_STEP] = INFO_SHARE
-    if request.split is None:
-        return default
     short = {SCALE_STEP: "scale", COEF_STEP: "coef", INFO_STEP: "information"}
-    wanted = {short[k]: k for k in default}
-    if set(request.split) != set(wanted):
-        raise RequestError(
-            f"split= must name {', '.join(wanted)} for this fit, got {', '.join(request.split)}"
-        )
-    return {wanted[short[k]]: float(request.split[short[k]]) for k in default}
+    given = request.shares_of(short[k] for k in default)
+    return default if given is None else {k: given[short[k]] for k in default}
 
 
 def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:

@@ -149,14 +149,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 
 def _shares(request: Request, needs_scale: bool, inference: bool) -> dict[str, float]:
     default = _SHARES[(needs_scale, inference)]
-    if request.split is None:
-        return dict(default)
-    given = request.split
-    if set(given) != set(default):
-        raise RequestError(
-            f"split= must name {', '.join(default)} for this fit, got {', '.join(given) or 'none'}"
-        )
-    return {k: float(given[k]) for k in default}
+    given = request.shares_of(default)
+    return dict(default) if given is None else given
 
 
 def _plan_auto(

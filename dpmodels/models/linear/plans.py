@@ -16,7 +16,7 @@ from dpmodels.exact.symmetric import chi2_upper
 from dpmodels.planning import Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.ranges import gaussian_part
+from dpmodels.ranges import gaussian_part, to_be_bought
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -73,18 +73,11 @@ def stage_shares(request: Request, *, two: bool, scores: float) -> tuple[float, 
     ``scores`` is the share of a release of scores (0: none); the stages share the rest. With one
     stage the second share is 0.
     """
-    if request.split is not None:
-        stages = ("first", "second") if two else ("moments",)
-        names = (*stages, "scores") if scores > 0 else stages
-        if set(request.split) != set(names):
-            raise RequestError(
-                f"split= must name {', '.join(names)} for this fit, got {', '.join(request.split)}"
-            )
+    stages = ("first", "second") if two else ("moments",)
+    given = request.shares_of((*stages, "scores") if scores > 0 else stages)
     if not two:
         return 1.0 - scores, 0.0
-    first = STAGE_ONE * (1.0 - scores)
-    if request.split is not None:
-        first = float(request.split["first"])
+    first = STAGE_ONE * (1.0 - scores) if given is None else given["first"]
     return first, 1.0 - first - scores
 
 
@@ -113,12 +106,7 @@ def purchase(request: Request, design: Design) -> tuple[Purchase | None, list[St
             f"delta = 0 buys no ranges (the search has a failure probability): declare them, "
             f"for example bounds={{{shown}}}"
         )
-    if request.relation != "replace":
-        raise RequestError(
-            f"ranges can be bought under relation='replace' only: declare them, for example "
-            f"bounds={{{shown}}}"
-        )
-    part = gaussian_part(request, missing)
+    part = gaussian_part(request, to_be_bought(request, missing))
     return part.purchase, list(part.steps), StageBudget(mu=part.mu).rest(part.share)
 
 

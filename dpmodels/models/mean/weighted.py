@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,9 +169,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     if square:
         steps.append(Step("products", Gaussian(detail.mu_square), share=shares["variance"]))
     if clusters is not None:
-        steps += [
-            replace(s, share=(s.share or 0.0) * (1.0 - part.share)) for s in clusters.steps
-        ]
+        steps += [s.within(1.0 - part.share) for s in clusters.steps]
         shares["clusters"] = by_cluster
     return Plan.of(
         request, design, n, steps, shares={**part.printed, **shares}, purchase=part.purchase,

@@ -7,7 +7,6 @@ Both equal dummies for every person, which are never made.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,9 +20,9 @@ from dpmodels.scoring.expand import (
     Likelihood,
     Local,
     Regression,
+    in_u,
     own_sum,
     predictor,
-    to_u,
 )
 from dpmodels.scoring.expand_engine import Begun
 from dpmodels.scoring.expand_start import Number, Spread, numbers
@@ -156,16 +155,10 @@ class _Shares:
     W: Array
     squares: Array | None = None
 
-    @functools.cached_property
-    def _map(self) -> tuple[Array, Array]:
-        """Return the affine map of a block to u."""
-        return to_u(self.model.coordinates)
-
     def expand(self, block: BlockOfPeople) -> Expanded:
         """Return the scores and the information of whole people."""
         y, counts = block.rows[-1], block.counts
-        matrix, shift = self._map
-        u = mapped(matrix, block.rows) + shift
+        u = in_u(self.model.coordinates, block.rows)
         there = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))
         u = np.where(there, u, 0.0)
         eta = predictor(self.theta, u)

@@ -20,7 +20,8 @@ from dpmodels.models.panel.intercepts import (
 )
 from dpmodels.planning.plan import planning_rows
 from dpmodels.scoring.expand_engine import UnitChain, UnitRelease
-from dpmodels.scoring.expand_fit import UnitPart, estimate_units, plan_units, release_units_fit
+from dpmodels.scoring.expand_fit import plan_units, release_units_fit
+from dpmodels.scoring.expand_report import UnitPart, estimate_units
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

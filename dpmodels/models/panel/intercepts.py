@@ -9,7 +9,6 @@ between them.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -26,7 +25,16 @@ from dpmodels.exact.products import mapped
 from dpmodels.exact.sets import PairMeans
 from dpmodels.exact.statistics import Sum
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.scoring.expand import LONGEST, Expanded, Local, own_mean, own_sum, predictor, to_u
+from dpmodels.scoring.expand import (
+    LONGEST,
+    Expanded,
+    Likelihood,
+    Local,
+    in_u,
+    own_mean,
+    own_sum,
+    predictor,
+)
 from dpmodels.scoring.expand_engine import Begun, UnitPlan, release_units, unit_steps
 from dpmodels.scoring.expand_pass import units_of
 from dpmodels.scoring.expand_rules import LINEAR_UNITS, UnitRules
@@ -128,7 +136,7 @@ class Variances:
 
 
 @dataclass(frozen=True, eq=False)
-class Intercepts:
+class Intercepts(Likelihood):
     """Least squares with an intercept of each person of known weight, begun.
 
     Attributes
@@ -136,25 +144,26 @@ class Intercepts:
     coordinates : Coordinates
     mundlak : bool
         theta is of own means (the constant first), then within people; else of rows.
-    share : float
-        Part of the variance that goes with the person; 0: least squares.
-    scale : bool
-        Early passes release the mean squared residual.
     sd : float
         Released spread of the unit response.
     variances : Variances or None
-        What ``share`` is of.
+        Of intercepts and errors; None: not released yet, and rows are taken for unrelated.
     """
 
     coordinates: Coordinates
     mundlak: bool
-    share: float
-    scale: bool
     sd: float
     variances: Variances | None = None
 
-    linear: ClassVar[bool] = True
-    stops: ClassVar[bool] = False
+    @property
+    def share(self) -> float:
+        """Part of the variance that goes with the person; 0: least squares."""
+        return 0.0 if self.variances is None else self.variances.share
+
+    @property
+    def linear(self) -> bool:
+        """Yes."""
+        return True
 
     @property
     def leverage(self) -> float:
@@ -175,25 +184,9 @@ class Intercepts:
         inner = H[: self.coordinates.rank, : self.coordinates.rank]
         return max(float(a @ inner @ a), 1.0) if a is not None else 1.0
 
-    def settled(self, theta: Array) -> Array:
-        """Return theta: everything is allowed."""
-        return theta
-
     def longest(self, state: State) -> float:
         """Return two spreads of the response."""
         return LONGEST * self.sd
-
-    def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
-        """Return 0: by the histogram."""
-        return 0.0
-
-    def least_meat(self, state: State) -> float:
-        """Return 0: none."""
-        return 0.0
-
-    def typical_long(self, state: State) -> float:
-        """Return 0: by the histogram alone."""
-        return 0.0
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return none: the loss is quadratic."""
@@ -209,11 +202,6 @@ class _Rows:
     W: Array
     sd: float
 
-    @functools.cached_property
-    def _map(self) -> tuple[Array, Array]:
-        """Return the affine map of a block to u."""
-        return to_u(self.model.coordinates)
-
     def seen(self, block: BlockOfPeople) -> tuple[Array, Array, Array, Array]:
         """Return (z, its own means, residuals, rows that are there) before anything is taken off.
 
@@ -221,8 +209,7 @@ class _Rows:
         that is not there is 0 in all.
         """
         model, unit = self.model, self.model.coordinates.unit
-        matrix, shift = self._map
-        u = mapped(matrix, block.rows) + shift
+        u = in_u(self.model.coordinates, block.rows)
         y = block.rows[-1] * unit.scale[-1] + unit.shift[-1]
         there = np.isfinite(u.sum(axis=0)) & np.isfinite(y)
         present = there.astype(float)
@@ -359,7 +346,7 @@ class InterceptModel:
         """Return the steps of the first stage and of the averages."""
         first = unit_steps(self._first(mu, 1))
         own = Step(AVERAGES, Gaussian(mu * math.sqrt(OF_AVERAGES)), share=OF_AVERAGES)
-        return (*(replace(step, share=(step.share or 0.0) * FIRST) for step in first), own)
+        return (*(step.within(FIRST) for step in first), own)
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
@@ -379,12 +366,12 @@ class InterceptModel:
         if constant is not None:
             constant = np.concatenate([constant, np.zeros(r - len(constant))])
         at = Beginning(constant, r, values, float(unit.scale[-1]), float(unit.shift[-1]))
-        plain = Intercepts(coordinates, self.mundlak, 0.0, True, at.sd)
+        plain = Intercepts(coordinates, self.mundlak, at.sd)
         begun = Begun(plain, LeastSquares().begin(at))
         found = release_units(self._first(mu, r, begun), coordinates, design, ask, fixed=True)
         state = found.chains[0].last.state
         variances = self.ask_averages(plain, state, design, ask)
-        model = replace(plain, scale=False, share=variances.share, variances=variances)
+        model = replace(plain, variances=variances)
         start = replace(LeastSquares().begin(at), theta=state.theta, phi=state.phi)
         told = np.array([variances.pairs, variances.people, variances.squares])
         return Begun(model, start, {AVERAGES: told})

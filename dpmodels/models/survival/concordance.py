@@ -16,12 +16,11 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.ask import Query
-from dpmodels.exact.products import mapped
 from dpmodels.models.survival.counts import SurvivalPass, added, statistic_of
 from dpmodels.models.survival.hazard import Hazard
 from dpmodels.models.survival.layout import Layout
 from dpmodels.models.survival.noise import CellNoise
-from dpmodels.scoring.expand import predictor, to_u
+from dpmodels.scoring.expand import in_u, predictor
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -52,11 +51,6 @@ class Risk:
     theta: Array
 
     @functools.cached_property
-    def _map(self) -> tuple[Array, Array]:
-        """Return the affine map of a block to u."""
-        return to_u(self.coordinates)
-
-    @functools.cached_property
     def cuts(self) -> Array:
         """Return the inner ends of the tenths: released numbers only.
 
@@ -72,9 +66,8 @@ class Risk:
 
     def added_to(self, block: Array) -> Array:
         """Return a block with a row more: the tenth of each row; NaN where it is not known."""
-        matrix, shift = self._map
         with np.errstate(all="ignore"):
-            eta = predictor(self.theta, mapped(matrix, block) + shift)
+            eta = predictor(self.theta, in_u(self.coordinates, block))
         known = np.isfinite(eta)
         tenth = np.searchsorted(self.cuts, np.where(known, eta, 0.0), side="right")
         return np.concatenate([block, np.where(known, tenth, np.nan)[None, :]])

@@ -27,14 +27,10 @@ from dpmodels.models.survival.offset import offset_of, residual
 from dpmodels.planning.plan import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.scoring.expand_engine import Begun, UnitChain, UnitRelease
-from dpmodels.scoring.expand_fit import (
-    UnitPart,
-    estimate_units,
-    infer_units,
-    plan_units,
-    release_units_fit,
-)
+from dpmodels.scoring.expand_fit import plan_units, release_units_fit
+from dpmodels.scoring.expand_report import UnitPart, estimate_units
 from dpmodels.scoring.expand_start import Number, Spread, numbers
+from dpmodels.scoring.intervals import infer_units
 from dpmodels.scoring.score import Beginning
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.products import mapped, squares
 from dpmodels.models.survival.counts import apart
-from dpmodels.scoring.expand import Expanded, Likelihood, Local, predictor, to_u
+from dpmodels.scoring.expand import Expanded, Likelihood, Local, in_u, predictor
 from dpmodels.scoring.expand_rules import first_clip
 from dpmodels.scoring.score import Curved
 from dpmodels.scoring.state import State
@@ -196,11 +196,6 @@ class FollowedUp:
     clip: float
 
     @functools.cached_property
-    def _map(self) -> tuple[Array, Array]:
-        """Return the affine map of a block to u."""
-        return to_u(self.model.coordinates)
-
-    @functools.cached_property
     def _hazards(self) -> Array:
         """Return the hazards of the cells, (S, K)."""
         return self.model.timeline.hazards(self.theta, len(self.model.coordinates.W0))
@@ -227,9 +222,7 @@ class FollowedUp:
         """Return the score of each row and 3 rows v of its information."""
         model, line = self.model, self.model.timeline
         rows, where = block.rows, model.where
-        matrix, shift = self._map
-        u = mapped(matrix, rows)
-        u += shift
+        u = in_u(self.model.coordinates, rows)
         low, high = float(line.edges[0]), float(line.edges[-1])
         T = rows[where.time]
         start = np.full_like(T, low) if where.start is None else rows[where.start]

@@ -108,9 +108,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     shares = {**({"weights": rest * weigh} if weigh else {}), "trees": rest * (1.0 - weigh)}
     scales = {}
     if clusters is not None:
-        steps += [
-            replace(s, share=(s.share or 0.0) * (1.0 - part.share)) for s in clusters.steps
-        ]
+        steps += [s.within(1.0 - part.share) for s in clusters.steps]
         shares["clusters"] = by_cluster
         scales = clusters.printed(len(jobs))
     points = int(request["points"] or leaves_for(n, mu))

@@ -188,9 +188,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     steps = [Step(name, Gaussian(mu[name]), share=share) for name, share in budgets.items()]
     assert STEP == "weights"
     if clusters is not None:
-        steps += [
-            replace(s, share=(s.share or 0.0) * (1.0 - part.share)) for s in clusters.steps
-        ]
+        steps += [s.within(1.0 - part.share) for s in clusters.steps]
         budgets["clusters"] = by_cluster
     size = 0 if laid is None else laid.size
     return Plan.of(

@@ -19,7 +19,7 @@ from dpmodels.models.choice.likelihood import (
     ProportionalOdds,
 )
 from dpmodels.models.panel.effects import FixedPoisson, without_constant
-from dpmodels.models.panel.intercepts import Intercepts
+from dpmodels.models.panel.intercepts import Intercepts, Variances
 from dpmodels.scoring.expand import Regression
 from dpmodels.scoring.score import Beginning, LeastSquares
 from dpmodels.sources.people import BlockOfPeople
@@ -50,7 +50,8 @@ def panels(what):
     if random:
         mundlak = what == "intercepts"
         r = 2 * c.rank - 1 if mundlak else c.rank
-        return plan, Intercepts(c, mundlak, 0.4, False, 1.0), np.linspace(-0.5, 0.5, r)
+        known = Variances(0.4, 1.0, 1.0, 0.0, 1.0)  # a share of 0.4 goes with the person
+        return plan, Intercepts(c, mundlak, 1.0, known), np.linspace(-0.5, 0.5, r)
     c = without_constant(c)
     model = FixedPoisson(c, 3.0, 1.0) if poisson else Regression(LeastSquares(), c, demean=True)
     return plan, model, np.linspace(0.4, -0.3, c.rank)
@@ -157,9 +158,7 @@ def test_the_information_is_that_of_the_score(name):
 
 
 def _probabilities(model, theta, rows):
-    from dpmodels.scoring.expand import to_u
-
-    matrix, shift = to_u(model.coordinates)
+    matrix, shift = model.coordinates.affine
     return model.classes.gradients(theta, matrix @ rows + shift)
 
 

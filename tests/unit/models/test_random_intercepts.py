@@ -31,12 +31,17 @@ SIDES = {"x": (-4, 4), "z": (-1, 1), "y": (-9, 9)}
 CALL = {"unit": "id", "re": "id", "bounds": SIDES, "delta": 1e-6}
 
 
+def variances_of(share):
+    """Return public variances: this share goes with the person."""
+    return Variances(share, 1.0, 1.0, 0.0, 1.0)
+
+
 def begun(share, mundlak=False):
     """(table, model, its block) at a public share of the variance."""
     d = people()
     plan = planned("dp_feols", "y ~ x + z", SIDES, 300, unit="id", re="id", rows_per_unit=3)
     c = coordinates_of(plan)
-    model = Intercepts(c, mundlak, share, False, 1.0)
+    model = Intercepts(c, mundlak, 1.0, variances_of(share))
     return d, model, block_of(plan, d, d["id"].to_numpy())
 
 
@@ -368,7 +373,7 @@ def test_the_scores_of_a_model_that_has_begun_are_those_of_its_variances():
     r = model.coordinates.rank
     state = replace(Beginning(None, r, None).state(np.zeros(r)), W=np.eye(r))
     plain = model.at(state, 1).expand(block)
-    some = replace(model, share=0.4).at(state, 1).expand(block)
+    some = replace(model, variances=variances_of(0.4)).at(state, 1).expand(block)
     a, m = block.starts[1], block.counts[1]
     part = 1 - np.sqrt(0.6 / (0.6 + 0.4 * m))
     z = plain.information()[:, a : a + m]
