@@ -17,7 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.bycell import SHORTENED, ByCell, Integers, gram_of, sum_of
+from dpmodels.exact.bycell import (
+    SHORTENED,
+    ByCell,
+    Integers,
+    crossed,
+    digits,
+    in_parts,
+    summed,
+    symmetric,
+    total,
+)
 from dpmodels.exact.end import STEPS, end_within, integers_of
 from dpmodels.exact.products import cross_product, squares
 from dpmodels.exact.rowmap import RowMap
@@ -39,8 +49,9 @@ FINER = 2.0**20
 TOP = 2.0**40 * SHORTENED
 #: Largest entry of a cell's vector or a number's column, and largest margin, over the ball's.
 _LARGEST, _MARGIN = 2.0**52, 2.0**-6
-#: Bits of a part of a vector, and of a part of a number where it is multiplied by a weight.
-_PART, _HALF = 20, 10
+#: Bits of a part of a cell's vector and of a column, and of a part of a number where it is
+#: multiplied by a weight.
+_BITS, _PART, _HALF = 14, 20, 10
 #: Rows whose sum of integers of at most 2^40 float64 holds exactly.
 _ROWS = 1 << 13
 #: Numbers up to which rows are added up by cell, predictors that must be there beside them, and
@@ -159,9 +170,9 @@ class Lattice:
         d = B.shape[1]
         A = np.where(self.void, np.inf, squares(T))
         g, Q = np.zeros((d, T.shape[1])), np.zeros((d, d))
+        for row, slopes in zip(T, B, strict=True):
+            g += row * slopes[:, None]
         for j in range(d):
-            for row, slope in zip(T, B[:, j].tolist(), strict=True):
-                g[j] += row * slope
             for k in range(j + 1):
                 Q[j, k] = math.fsum(B[:, j] * B[:, k]) * (1.0 if j == k else 2.0)
         return A, 2.0 * g, Q
@@ -196,46 +207,31 @@ class Lattice:
         return Read(x, square, inside)
 
     @functools.cached_property
-    def _parts(self) -> tuple[Array, int]:
-        """Return (T cut into numbers of 20 bits, (parts r, K), how many parts)."""
-        largest = float(np.abs(self.T).max(initial=1.0))
-        count = max(1, math.ceil(math.log2(largest + 1.0) / _PART))
-        rest, out = self.T, []
-        for _ in range(count - 1):
-            above = np.floor(rest / FINER)
-            out.append(rest - above * FINER)
-            rest = above
-        return np.vstack([*out, rest]), count
+    def _parts(self) -> tuple[list[Array], list[Array]]:
+        """Return T and B, cut into parts whose products float64 holds exactly."""
+        return in_parts(self.T, _BITS), in_parts(self.B, _PART)
 
     def gram(self, sums: MixedSums, drop: int) -> Integers:
-        """Return ``sum q z z'`` over ``2^drop``, rounded down once, (r, r)."""
-        stack, count = self._parts
-        r = len(self.T)
-        whole = gram_of(stack, sums.counts)
-        upper = np.triu_indices(r)
-        total: Integers = np.zeros(len(upper[0]), dtype=object)
-        for a in range(count):
-            for b in range(count):
-                part = whole[a * r : a * r + r, b * r : b * r + r][upper]
-                total = total + (part << (_PART * (a + b)))
+        """Return ``sum q z z'`` over ``2^drop``, rounded down once, (r, r).
+
+        Twice of it is added up: ``U B' + B U'`` with ``U = 2 F + B XX`` is what numbers add.
+        """
+        parts, columns = self._parts
         B = self.B.astype(np.int64).astype(object)
-        F = np.array([self.along(one) for one in sums.firsts], dtype=object).T
-        half = (F + B @ (sums.seconds >> 1)) @ B.T  # of an even matrix half is exact
-        odd = B @ (sums.seconds & 1) @ B.T
-        total = (total + (half + half.T + odd)[upper]) >> drop
-        G: Integers = np.empty((r, r), dtype=object)
-        G[upper] = total
-        G.T[upper] = total
-        return G
+        U = 2 * summed(parts, sums.firsts, _BITS).T + B @ sums.seconds
+        r, d = B.shape
+        upper = np.triu_indices(r)
+        terms = crossed(parts, sums.counts, _BITS, 1)
+        for digit, at in digits(U, d, _PART):
+            for b, part in enumerate(columns):
+                found = digit @ part.T
+                found += found.T
+                terms.append((found[upper].astype(np.int64), at + _PART * b))
+        return symmetric(total(terms, drop + 1), r)
 
     def along(self, weights: Integers) -> Integers:
         """Return ``sum_c weights_c T_c``, (r,)."""
-        stack, count = self._parts
-        found = sum_of(stack, weights).reshape(count, -1)
-        out: Integers = np.zeros(found.shape[1], dtype=object)
-        for a, part in enumerate(found):
-            out = out + part * (1 << (_PART * a))
-        return out
+        return summed(self._parts[0], weights[None], _BITS)[0]
 
     def sum(self, weights: Integers, numbers: Integers, drop: int) -> Integers:
         """Return ``sum k z`` over ``2^drop``, rounded down; of sums of k by cell, and of k x."""
