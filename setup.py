@@ -13,7 +13,7 @@ except ImportError:  # a setuptools that somebody brings along: no wheel is made
     from setuptools import Command as bdist_wheel
 
 NATIVE = Path("dpmodels/exact/native")
-SOURCES = ("rows.c", "rows.h")
+SOURCES = ("rows.c", "rows.h", "cells.h")
 DIGEST = hashlib.sha256(
     b"".join((NATIVE / name).read_bytes().replace(b"\r\n", b"\n") for name in SOURCES)
 ).digest()
@@ -53,7 +53,7 @@ class AnyPython(bdist_wheel):
 ROWS = Extension(
     "dpmodels.exact.native._rows",
     [str(NATIVE / "rows.c")],
-    depends=[str(NATIVE / "rows.h")],
+    depends=[str(NATIVE / name) for name in SOURCES[1:]],
     define_macros=[("DP_NUMBER", f"0x{DIGEST[:8].hex()}ULL")],
     extra_compile_args=["-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno",
                         "-fno-trapping-math", "-fvisibility=hidden", "-Wno-psabi"],

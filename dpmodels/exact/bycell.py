@@ -53,16 +53,24 @@ class ByCell:
         self._part = np.zeros(cells, dtype=np.int64)
         self._waiting = 0
 
-    def add(self, cells: npt.NDArray[np.intp], values: Array | None = None) -> None:
+    @property
+    def cells(self) -> int:
+        """How many there are."""
+        return len(self._part)
+
+    def add(
+        self, cells: npt.NDArray[np.intp], values: Array | None = None, bits: int = 2 * FINE
+    ) -> None:
         """Add the rows of a block: 1 each, or ``values`` (m,), floats that hold integers.
 
-        Of at most 2^40: so many rows are summed at once that every sum is at most 2^53.
+        Of at most ``2^bits``: so many rows are summed at once that every sum is at most 2^53.
         """
         if values is None:
             self.put(np.bincount(cells, minlength=len(self._part)))
             return
-        for a in range(0, len(cells), _ROWS):
-            part = slice(a, a + _ROWS)
+        rows = 1 << (_EXACT - bits)
+        for a in range(0, len(cells), rows):
+            part = slice(a, a + rows)
             self.put(np.bincount(cells[part], values[part], minlength=len(self._part)))
 
     def put(self, found: Array | npt.NDArray[np.intp]) -> None:

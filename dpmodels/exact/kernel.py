@@ -39,7 +39,7 @@ __all__ = ["Kernel", "gram_by_kernel", "image_by_kernel", "kernel", "required", 
 
 _NATIVE = Path(__file__).parent / "native"
 #: The library, and what it is built from.
-NAMES, SOURCES = ("_rows.so", "_rows.dll"), ("rows.c", "rows.h")
+NAMES, SOURCES = ("_rows.so", "_rows.dll"), ("rows.c", "rows.h", "cells.h")
 #: Instruction sets, by the number that the library gives them.
 SETS = ("plain", "avx2", "avx512")
 _SWITCHES = ("auto", "off", "still", "need", *SETS)
@@ -71,6 +71,16 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         [ctypes.c_int, _I, _I, _P, _I, _P, _P, _P, _I, _P, _P, _P, _P, _P, _I, _P, _I],
     ),
     "dp_gram": (ctypes.c_int, [ctypes.c_int, _I, _I, _P, _I, _P, _P, _I]),
+    "dp_need_by_cell": (_I, [_I]),
+    "dp_ball_by_cell": (
+        ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _I, _P, _P, _P, _P, _P, _I],
+    ),
+    "dp_seen_by_cell": (ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _I, _P, _P]),
+    "dp_scores_by_cell": (
+        ctypes.c_int,
+        [ctypes.c_int, _I, _I, _I, _P, _P, _P, _I, _P, _P, _P, _P, _P, _I, _P, _P, _P, _P, _I, _P,
+         _P, _I],
+    ),
 }  # fmt: skip
 
 
@@ -418,10 +428,14 @@ def _gram(found: _Loaded, z: Array) -> Array:
 
 def _work(found: _Loaded, k: int, q: int) -> Array:
     """Return doubles for a call, at an address that vectors may have."""
-    need = found.library.dp_need(k, q)
-    whole = np.empty(need + _ALIGNED // 8)
+    return aligned(found.library.dp_need(k, q))
+
+
+def aligned(size: int) -> Array:
+    """Return so many doubles, at an address that vectors may have."""
+    whole = np.empty(size + _ALIGNED // 8)
     start = -(whole.ctypes.data // 8) % (_ALIGNED // 8)
-    return whole[start : start + need]
+    return whole[start : start + size]
 
 
 def _at(array: Any) -> int:
@@ -435,3 +449,21 @@ def _checked(code: int, work: Array | None = None) -> None:
         work[:] = 0.0
     if code:
         raise PrivacyBugError(f"the compiled kernel refused the lengths of a call ({code})")
+
+
+# -- for exact/bykernel.py, which has no addresses of its own
+
+
+def loaded() -> _Loaded:
+    """Return the library that runs in this process, or that there is none."""
+    return _loaded()
+
+
+def address(array: Any) -> int:
+    """Return the address of an array, which the caller keeps and has checked."""
+    return _at(array)
+
+
+def returned(code: int, work: Array | None = None) -> None:
+    """Tell a refused call, and wipe what was worked in."""
+    _checked(code, work)

@@ -28,6 +28,7 @@ from dpmodels.exact.bycell import (
     symmetric,
     total,
 )
+from dpmodels.exact.bykernel import BallByKernel, fits
 from dpmodels.exact.end import STEPS, end_within, integers_of
 from dpmodels.exact.products import cross_product, squares
 from dpmodels.exact.rowmap import RowMap
@@ -52,6 +53,8 @@ _LARGEST, _MARGIN = 2.0**52, 2.0**-6
 #: Bits of a part of a cell's vector and of a column, and of a part of a number where it is
 #: multiplied by a weight.
 _BITS, _PART, _HALF = 14, 20, 10
+#: Bits of a number of a row, and of a weight.
+_NUMBER = 20
 #: Rows whose sum of integers of at most 2^40 float64 holds exactly.
 _ROWS = 1 << 13
 #: Numbers up to which rows are added up by cell, predictors that must be there beside them, and
@@ -185,6 +188,13 @@ class Lattice:
         reach = longest + FINER * float(np.sqrt(squares(self.B)).sum())
         return (r + 2 * d + 8) * 2.0**-52 * reach**2
 
+    @functools.cached_property
+    def packed(self) -> tuple[Array, Array]:
+        """Return (map, tables by cell) of :meth:`read` as the compiled loops take them."""
+        A, g, Q = self.tables
+        head = [TOP**2, self.margin, *self.middle[:, 0], *(STEPS / self.half)[:, 0], *Q.ravel()]
+        return np.array(head), np.vstack([A, g]).T.copy()
+
     def read(self, numbers: Array, cells: npt.NDArray[np.intp]) -> Read:
         """Return the numbers (d, m) of rows on their lattice: each row by itself."""
         t = numbers - self.middle
@@ -281,12 +291,22 @@ class MixedAdding:
         self._seconds: Integers = np.zeros((d, d), dtype=object)
 
     def add(
-        self, cells: npt.NDArray[np.intp], x: Array, weights: Array | None = None
-    ) -> None:
-        """Add rows; ``weights`` (m,): integers of at most 2^20, else each counts once."""
-        self._counts.add(cells, weights)
+        self, cells: npt.NDArray[np.intp], x: Array, weights: Array | None = None,
+        without: npt.NDArray[np.intp] | None = None,
+    ) -> None:  # fmt: skip
+        """Add rows; ``weights`` (m,): integers of at most 2^20, else each counts once.
+
+        ``without``: places of rows that are left out; their integers are overwritten by 0.
+        """
+        if without is not None and len(without):
+            x[:, without] = 0.0
+            self._counts.put(-np.bincount(cells[without], minlength=self._counts.cells))
+        self._counts.add(cells, weights, _NUMBER)
         for one, row in zip(self._firsts, x, strict=True):
-            one.add(cells, row if weights is None else row * weights)
+            if weights is None:
+                one.add(cells, row, _NUMBER)
+            else:
+                one.add(cells, row * weights)
         for a in range(0, len(cells), _ROWS):
             part = x[:, a : a + _ROWS]
             if weights is None:
@@ -345,6 +365,26 @@ class BallSums:
         return "<sums by cell and number, confidential>"
 
 
+class _Ball:
+    """The running sums of rows inside: by numpy what :class:`BallByKernel` is."""
+
+    def __init__(self, lattice: Lattice) -> None:
+        self._lattice = lattice
+        self._adding = MixedAdding(len(lattice.void), lattice.B.shape[1])
+
+    def add(self, block: Array, cells: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Add the rows that are inside; return the places of those that are not."""
+        found = self._lattice.read(block, cells)
+        others = np.flatnonzero(~found.inside)
+        self._adding.add(cells, found.x, without=others)
+        return others[~self._lattice.void[cells[others]]]
+
+    def sums(self) -> tuple[Integers, Integers, Integers]:
+        """Return (counts, sums of integers, of their products)."""
+        done = self._adding.done()
+        return done.counts, done.firsts, done.seconds
+
+
 @dataclass(frozen=True, eq=False)
 class MixedBall:
     """All coordinates in a ball, several of which see numbers: a row is ``T_c + B x``.
@@ -368,24 +408,19 @@ class MixedBall:
     def over(self, blocks: Blocks, _: Any = None) -> BallSums:
         """Return the sums. Confidential."""
         k = len(self.rowmap.box)
-        adding = MixedAdding(self.grid.cells, len(self.grid.numbers))
+        d = len(self.grid.numbers)
+        compiled = fits(d, self.grid.cells)
+        adding: Any = BallByKernel(*self.lattice.packed) if compiled else _Ball(self.lattice)
         dense, rows = Words(k), 0
         with np.errstate(all="ignore"):
             for block, cells in blocks:
                 rows += len(cells)
-                found = self.lattice.read(block, cells)
-                others = np.flatnonzero(~found.inside)
-                x, own = found.x, cells
-                if len(others):
-                    whole = np.flatnonzero(found.inside)
-                    x, own = x[:, whole], cells[whole]
-                    there = others[~self.grid.void[cells[others]]]
-                    for a in range(0, len(there), _ROWS):
-                        some = there[a : a + _ROWS]
-                        part = filled_rows(self.grid, block[:, some], cells[some])
-                        dense.add(cross_product(self.rowmap.integers(part)))
-                adding.add(own, x)
-        return BallSums(adding.done(), *dense.words(), rows)
+                others = adding.add(block, cells)
+                for a in range(0, len(others), _ROWS):
+                    some = others[a : a + _ROWS]
+                    part = filled_rows(self.grid, block[:, some], cells[some])
+                    dense.add(cross_product(self.rowmap.integers(part)))
+        return BallSums(MixedSums(*adding.sums()), *dense.words(), rows)
 
     def gram(self, sums: BallSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""

@@ -41,7 +41,7 @@ from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "FACTOR", "SEEN", "Adding", "Centre", "PassSums", "Passes", "ScorePass",
+    "AT_CLIP", "BINS", "FACTOR", "FIRST", "SEEN", "Adding", "Centre", "PassSums", "Passes", "ScorePass",
     "affine_of", "counted_lengths", "lengths_by_sign", "scaled", "seen_rows", "softened",
     "sums_of_passes",
 ]  # fmt: skip
@@ -56,6 +56,8 @@ SEEN = 2.0**24
 BINS, AT_CLIP = 14, 9
 #: A float64: bits of its mantissa, values and bias of its exponent.
 _MANTISSA, _EXPONENTS, _BIAS = 52, 2048, 1023
+#: The exponent of the first bin.
+FIRST = _BIAS - AT_CLIP
 #: Largest factor of a row in a score, over C: rows shorter than 1/4 are clipped earlier.
 FACTOR = 4.0
 
@@ -293,7 +295,7 @@ class ScorePass:
             self.step, TOP, LONG, LEAST, VAST, float(plan.manner.by_leverage),
             float(not plan.unsoftened), KEPT * plan.clip, (1.0 - KEPT) / (_REACHED - KEPT),
             plan.clip, most, TOP / most, plan.scale_cut if plan.mu_scale else 1.0,
-            _BIAS - AT_CLIP, BINS, float(plan.manner.signed),
+            FIRST, BINS, float(plan.manner.signed),
         )  # fmt: skip
 
     def by_leverage(self, psi: Array, square: Array, omega: Array | None) -> Array:
@@ -608,19 +610,24 @@ def scaled(v: Array, length: Array, radius: float) -> Array:
     return cross_product(end_along(v, length, radius))
 
 
-def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:
-    """Count lengths over C by half octaves: octaves of the square, the exponents of its floats."""
+def counted_lengths(relative: Array, low: Any = 0) -> npt.NDArray[np.int64]:
+    """Count lengths over C by half octaves: octaves of the square, the exponents of its floats.
+
+    ``low``: 1 where a row is of the second lot of bins, which then stand behind the first.
+    """
     square = relative * relative
     # 2^octave <= square < 2^(octave + 1); of zero the exponent is the least there is
-    exponents = np.bincount(square.view(np.int64) >> _MANTISSA, minlength=_EXPONENTS)
-    first = _BIAS - AT_CLIP
-    out = exponents[first : first + BINS].astype(np.int64)
-    out[0] += exponents[:first].sum()
-    out[-1] += exponents[first + BINS :].sum()
-    return out
+    exponents = square.view(np.int64) >> _MANTISSA
+    lots = 1 if np.ndim(low) == 0 else 2
+    if lots > 1:
+        exponents += low * np.int64(_EXPONENTS)
+    counts = np.bincount(exponents, minlength=lots * _EXPONENTS).reshape(lots, _EXPONENTS)
+    out = counts[:, FIRST : FIRST + BINS].astype(np.int64)
+    out[:, 0] += counts[:, :FIRST].sum(axis=1)
+    out[:, -1] += counts[:, FIRST + BINS :].sum(axis=1)
+    return out.ravel()
 
 
 def lengths_by_sign(relative: Array, psi: Array) -> npt.NDArray[np.int64]:
     """Count lengths over C of positive scores, then of the others: a row lies in one bin."""
-    up = psi > 0.0
-    return np.concatenate([counted_lengths(relative[up]), counted_lengths(relative[~up])])
+    return counted_lengths(relative, ~(psi > 0.0))
