@@ -5,7 +5,18 @@
 
 #define vec JOIN(vec, SET)
 #define bits JOIN(bits, SET)
+#define loose JOIN(loose, SET)
 #define ALL(x) ((x) - (vec){0})
+#define LOAD(p) (*(const loose *)(p))
+/* of few numbers the loops are written out */
+#define INLINE TARGET static inline __attribute__((always_inline))
+#define BY_NUMBER(name, ...)                                     \
+    switch (d) {                                                 \
+    case 2: JOIN(name, SET)(2, __VA_ARGS__); break;              \
+    case 3: JOIN(name, SET)(3, __VA_ARGS__); break;              \
+    case 4: JOIN(name, SET)(4, __VA_ARGS__); break;              \
+    default: JOIN(name, SET)(d, __VA_ARGS__);                    \
+    }
 #define AT(column) (*(vec *)(tile + (column) * TILE + i))
 #define PICK(where, a, b) ((vec)(((bits)(a) & (where)) | ((bits)(b) & ~(where))))
 #define SIZE(a) ((vec)((bits)(a) & ((bits){0} + INT64_MAX)))
@@ -31,7 +42,7 @@ typedef int64_t integer __attribute__((may_alias));
 #define BIN_ (10 + 3 * d)
 
 /* Bring n rows into the tile: which cells they are in, and what the tables know of these. */
-TARGET static void JOIN(gathered, SET)(int64_t d, int64_t K, int64_t n, const double *at,
+INLINE void JOIN(gathered, SET)(int64_t d, int64_t K, int64_t n, const double *at,
                                        const double *block, int64_t ld, const int64_t *cells,
                                        double *tile)
 {
@@ -45,7 +56,7 @@ TARGET static void JOIN(gathered, SET)(int64_t d, int64_t K, int64_t n, const do
         for (int64_t j = 0; j < d; j++)
             tile[LEAN(j) * TILE + i] = own[1 + j];
     }
-    for (int64_t j = 0; j < d; j++)
+    for (int64_t j = 0; j < d && n < TILE; j++)
         for (int64_t i = 0; i < TILE; i++)
             tile[GIVEN(j) * TILE + i] = i < n ? block[j * ld + i] : 0.0;
 }
@@ -53,13 +64,16 @@ TARGET static void JOIN(gathered, SET)(int64_t d, int64_t K, int64_t n, const do
 /* Their integers, squared lengths and whether they are inside: zeros where a number is missing or
    beyond its range. map: the largest square, the margin, then of the numbers the middles, the factors
    and the rows of Q. */
-TARGET static void JOIN(on_lattice, SET)(int64_t d, const double *map, double *tile)
+INLINE void JOIN(on_lattice, SET)(int64_t d, int64_t n, const double *map, const double *block,
+                                  int64_t ld, double *tile)
 {
+    if (n < TILE)
+        block = tile + GIVEN(0) * TILE, ld = TILE;
     const double *middle = map + 2, *factor = middle + d, *Q = factor + d;
     for (int64_t i = 0; i < TILE; i += LANES) {
         bits within = ~(bits){0};
         for (int64_t j = 0; j < d; j++) {
-            vec t = CUT((AT(GIVEN(j)) - ALL(middle[j])) * ALL(factor[j]));
+            vec t = CUT(((vec)LOAD(block + j * ld + i) - ALL(middle[j])) * ALL(factor[j]));
             within &= SIZE(t) <= ALL(1048576.0);
             AT(LATTICE(j)) = t;
         }
@@ -81,7 +95,7 @@ TARGET static void JOIN(on_lattice, SET)(int64_t d, const double *map, double *t
 }
 
 /* Add the products of numbers of rows that are inside, and make these integers; zeros elsewhere. */
-TARGET static void JOIN(multiplied, SET)(int64_t d, double *tile, vec *among)
+INLINE void JOIN(multiplied, SET)(int64_t d, double *tile, vec *among)
 {
     for (int64_t j = 0; j < d; j++)
         for (int64_t i = 0; i < TILE; i += LANES)
@@ -110,7 +124,7 @@ TARGET static void JOIN(flushed, SET)(int64_t many, vec *from, int64_t *sums)
     }
 }
 
-TARGET static void JOIN(ball_by_cell, SET)(int64_t d, int64_t K, int64_t m, const double *map,
+INLINE void JOIN(ball_of_tiles, SET)(int64_t d, int64_t K, int64_t m, const double *map,
                                            const double *at, const double *block, int64_t ld,
                                            const int64_t *cells, int64_t *by, int64_t *among,
                                            uint8_t *dense, double *tile)
@@ -123,7 +137,7 @@ TARGET static void JOIN(ball_by_cell, SET)(int64_t d, int64_t K, int64_t m, cons
     for (int64_t a = 0; a < m; a += TILE) {
         int64_t n = m - a < TILE ? m - a : TILE;
         JOIN(gathered, SET)(d, K, n, at, block + a, ld, cells + a, tile);
-        JOIN(on_lattice, SET)(d, map, tile);
+        JOIN(on_lattice, SET)(d, n, map, block + a, ld, tile);
         JOIN(multiplied, SET)(d, tile, sums);
         for (int64_t i = 0; i < n; i++) {
             int64_t *row = by + whole[PLACE * TILE + i] * (1 + d), in = whole[INSIDE * TILE + i];
@@ -135,6 +149,14 @@ TARGET static void JOIN(ball_by_cell, SET)(int64_t d, int64_t K, int64_t m, cons
         if (a % MOST_ROWS == MOST_ROWS - TILE || a + TILE >= m)
             JOIN(flushed, SET)(pairs, sums, among);
     }
+}
+
+TARGET static void JOIN(ball_by_cell, SET)(int64_t d, int64_t K, int64_t m, const double *map,
+                                           const double *at, const double *block, int64_t ld,
+                                           const int64_t *cells, int64_t *by, int64_t *among,
+                                           uint8_t *dense, double *tile)
+{
+    BY_NUMBER(ball_of_tiles, K, m, map, at, block, ld, cells, by, among, dense, tile)
 }
 
 /* What a model sees of rows: a number of the cell, and slopes times numbers, one after the other. */
@@ -156,7 +178,7 @@ TARGET static void JOIN(seen_by_cell, SET)(int64_t d, int64_t K, int64_t m, cons
 
 /* The scores of the tile's rows: which of them are inside still, the integers of score, meat and
    ordinary information, the bin of a length; adds up the scale. */
-TARGET static void JOIN(scored, SET)(int64_t d, const double *is, double *tile, vec *scale)
+INLINE void JOIN(scored, SET)(int64_t d, const double *is, double *tile, vec *scale)
 {
     const vec one = ALL(1.0), none = {0};
     const bits sign = (bits){0} + INT64_MIN, last = (bits){0} + ((int64_t)is[BY_BINS] - 1);
@@ -197,7 +219,7 @@ TARGET static void JOIN(scored, SET)(int64_t d, const double *is, double *tile, 
 
 /* A row with an integer weight, added to the sums of its cell and to the products of numbers: low words
    and high words, since one product is up to 2^60. */
-TARGET static inline void JOIN(weighted, SET)(int64_t d, int64_t q, const integer *x, int64_t *row,
+INLINE void JOIN(weighted, SET)(int64_t d, int64_t q, const integer *x, int64_t *row,
                                               int64_t *low, int64_t *high)
 {
     row[0] += q;
@@ -212,7 +234,7 @@ TARGET static inline void JOIN(weighted, SET)(int64_t d, int64_t q, const intege
     }
 }
 
-TARGET static void JOIN(scores_by_cell, SET)(int64_t d, int64_t K, int64_t m, const double *map,
+INLINE void JOIN(scores_of_tiles, SET)(int64_t d, int64_t K, int64_t m, const double *map,
                                              const double *at, const double *block, int64_t ld,
                                              const int64_t *cells, const double *seen,
                                              const double *psi, const uint8_t *some,
@@ -234,7 +256,7 @@ TARGET static void JOIN(scores_by_cell, SET)(int64_t d, int64_t K, int64_t m, co
             tile[PSI * TILE + i] = i < n ? psi[a + i] : 0.0;
             whole[SOME * TILE + i] = i < n && chooses && some[a + i] ? -1 : 0;
         }
-        JOIN(on_lattice, SET)(d, map, tile);
+        JOIN(on_lattice, SET)(d, n, map, block + a, ld, tile);
         JOIN(scored, SET)(d, is, tile, sums + pairs);
         for (int64_t j = 0; j < d; j++) {
             vec sum = sums[pairs + 1 + j];
@@ -268,9 +290,25 @@ TARGET static void JOIN(scores_by_cell, SET)(int64_t d, int64_t K, int64_t m, co
     }
 }
 
+TARGET static void JOIN(scores_by_cell, SET)(int64_t d, int64_t K, int64_t m, const double *map,
+                                             const double *at, const double *block, int64_t ld,
+                                             const int64_t *cells, const double *seen,
+                                             const double *psi, const uint8_t *some,
+                                             const double *is, int64_t *by, int64_t *chosen,
+                                             int64_t *among, int64_t *bins, uint8_t *dense,
+                                             double *tile)
+{
+    BY_NUMBER(scores_of_tiles, K, m, map, at, block, ld, cells, seen, psi, some, is, by, chosen,
+              among, bins, dense, tile)
+}
+
 #undef vec
 #undef bits
+#undef loose
 #undef ALL
+#undef LOAD
+#undef INLINE
+#undef BY_NUMBER
 #undef AT
 #undef PICK
 #undef SIZE
