@@ -23,7 +23,7 @@ from dpmodels.quiet import tell
 __all__ = ["BallByKernel", "ScoresByKernel", "ready", "seen_by_kernel"]
 
 #: Rows and numbers of a call, and cells.
-_ROWS, _NUMBERS, _CELLS = 1 << 15, 16, 1 << 20
+_ROWS, _NUMBERS, _CELLS = 1 << 16, 16, 1 << 20
 #: Rows of at most 2^40 each whose sums 64 bits hold.
 _MANY = 1 << 22
 

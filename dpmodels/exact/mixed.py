@@ -30,7 +30,7 @@ from dpmodels.exact.bycell import (
 )
 from dpmodels.exact.bykernel import BallByKernel, fits
 from dpmodels.exact.end import STEPS, end_within, integers_of
-from dpmodels.exact.products import cross_product, squares
+from dpmodels.exact.products import cross_product, squares, weighted
 from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.words import Gram, Words, joined, worded
 from dpmodels.formula.grid import Grid, grid_of
@@ -50,9 +50,8 @@ FINER = 2.0**20
 TOP = 2.0**40 * SHORTENED
 #: Largest entry of a cell's vector or a number's column, and largest margin, over the ball's.
 _LARGEST, _MARGIN = 2.0**52, 2.0**-6
-#: Bits of a part of a cell's vector and of a column, and of a part of a number where it is
-#: multiplied by a weight.
-_BITS, _PART, _HALF = 14, 20, 10
+#: Bits of a part of a cell's vector, and of a column.
+_BITS, _PART = 14, 20
 #: Bits of a number of a row, and of a weight.
 _NUMBER = 20
 #: Rows whose sum of integers of at most 2^40 float64 holds exactly.
@@ -302,17 +301,18 @@ class MixedAdding:
             x[:, without] = 0.0
             self._counts.put(-np.bincount(cells[without], minlength=self._counts.cells))
         self._counts.add(cells, weights, _NUMBER)
-        for one, row in zip(self._firsts, x, strict=True):
-            if weights is None:
+        if weights is None:
+            for one, row in zip(self._firsts, x, strict=True):
                 one.add(cells, row, _NUMBER)
-            else:
-                one.add(cells, row * weights)
-        for a in range(0, len(cells), _ROWS):
-            part = x[:, a : a + _ROWS]
-            if weights is None:
-                self._seconds = self._seconds + integers_of(cross_product(part)).astype(object)
-            else:
-                self._seconds = self._seconds + _weighted(part, weights[a : a + _ROWS])
+            self._seconds = self._seconds + _products(x, x)
+            return
+        u = x * weights
+        for one, row in zip(self._firsts, u, strict=True):
+            one.add(cells, row)
+        # a product is up to 2^60: in two parts, of which each is up to 2^40
+        high = np.floor(u * 2.0**-_NUMBER)
+        u -= high * 2.0**_NUMBER
+        self._seconds = self._seconds + (_products(x, high) << _NUMBER) + _products(x, u)
 
     def done(self) -> MixedSums:
         """Return the sums."""
@@ -322,17 +322,18 @@ class MixedAdding:
         return MixedSums(self._counts.integers(), firsts, self._seconds)
 
 
-def _weighted(x: Array, weights: Array) -> Integers:
-    """Return ``sum q x x'`` (d, d) of a few rows, exactly: numbers are cut in halves of 10 bits.
+def _products(x: Array, others: Array) -> Integers:
+    """Return ``sum other x'`` of rows (d, m) of integers of at most 2^20, exactly, (d, d).
 
-    A weight times two halves is at most 2^40.
+    Of few numbers one product after the other takes half the time of one of all.
     """
-    d = len(x)
-    high = np.floor(x * 2.0**-_HALF)
-    halves = np.vstack([high, x - high * 2.0**_HALF])
-    found = integers_of((halves * weights) @ halves.T).astype(object)
-    out: Integers = (found[:d, :d] << 2 * _HALF) + found[d:, d:]
-    return out + ((found[:d, d:] + found[d:, :d]) << _HALF)
+    d, m = x.shape
+    out = np.zeros((d, d), dtype=np.int64)
+    for a in range(0, m, _ROWS):
+        part = x[:, a : a + _ROWS]
+        for own, other in zip(out, others, strict=True):
+            own += integers_of(weighted(part, other[a : a + _ROWS]))
+    return out.astype(object)
 
 
 # -- A ball of whole rows, response and all: the start of a scoring fit

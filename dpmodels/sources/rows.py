@@ -27,7 +27,7 @@ __all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 #: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
 BLOCK_ROWS = WINDOW
 #: Rows of a block of numbers and cells: no product is formed of it, and it is a few arrays only.
-CELL_ROWS = 4 * WINDOW
+CELL_ROWS = 8 * WINDOW
 
 #: Bytes of cells that are kept between passes, so that a small file is decoded once.
 KEPT_BYTES = 1 << 26

@@ -32,7 +32,7 @@ enum { STEP, TOP, LONG, LEAST, VAST, LEVERAGE, SOFTENED, KEPT, SLOPE, CLIP, MOST
        CUT_OF_SCALE, FIRST, BINS, SIGNED, NUMBERS };
 
 /* Rows by cell and number: rows of a call and of a tile, numbers of a row, cells; columns of a tile. */
-#define MOST_BY_CELL 32768
+#define MOST_BY_CELL 65536
 #define TILE 64
 #define MOST_NUMBERS 16
 #define MOST_CELLS 1048576
