@@ -243,7 +243,7 @@ def digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
         size = max(int(rest.max(initial=0)), -int(rest.min(initial=0))).bit_length()
     except OverflowError:  # beyond 64 bits
         size = max(abs(int(w)).bit_length() for w in weights.flat)
-    count = max(1, math.ceil((size + 1) / bits))
+    count = max(1, math.ceil(size / bits))
     out = []
     for k in range(count):
         digit = rest if k == count - 1 else rest & ((1 << bits) - 1)

@@ -54,6 +54,9 @@ _LARGEST, _MARGIN = 2.0**52, 2.0**-6
 _BITS, _PART = 14, 20
 #: Bits of a number of a row, and of a weight.
 _NUMBER = 20
+#: Rows whose numbers add up to less than half of what a row counts where both are one sum, which
+#: is below 2^53.
+_TOGETHER, _APART = 1 << 15, 2.0**37
 #: Rows whose sum of integers of at most 2^40 float64 holds exactly.
 _ROWS = 1 << 13
 #: Numbers up to which rows are added up by cell, predictors that must be there beside them, and
@@ -297,15 +300,10 @@ class MixedAdding:
 
         ``without``: places of rows that are left out; their integers are overwritten by 0.
         """
-        if without is not None and len(without):
-            x[:, without] = 0.0
-            self._counts.put(-np.bincount(cells[without], minlength=self._counts.cells))
-        self._counts.add(cells, weights, _NUMBER)
         if weights is None:
-            for one, row in zip(self._firsts, x, strict=True):
-                one.add(cells, row, _NUMBER)
-            self._seconds = self._seconds + _products(x, x)
+            self._add_whole(cells, x, without)
             return
+        self._counts.add(cells, weights, _NUMBER)
         u = x * weights
         for one, row in zip(self._firsts, u, strict=True):
             one.add(cells, row)
@@ -314,26 +312,48 @@ class MixedAdding:
         u -= high * 2.0**_NUMBER
         self._seconds = self._seconds + (_products(x, high) << _NUMBER) + _products(x, u)
 
+    def _add_whole(
+        self, cells: npt.NDArray[np.intp], x: Array, without: npt.NDArray[np.intp] | None
+    ) -> None:
+        """Add rows that count once; one sum by cell tells how many and the first numbers too."""
+        both = x[0] + _APART
+        if without is not None and len(without):
+            x[:, without] = 0.0
+            both[without] = 0.0
+        for a in range(0, len(cells), _TOGETHER):
+            part = slice(a, a + _TOGETHER)
+            found = np.bincount(cells[part], both[part], self._counts.cells)
+            counts = np.rint(found / _APART)
+            self._counts.put(counts)
+            self._firsts[0].put(found - counts * _APART)
+        for one, row in zip(self._firsts[1:], x[1:], strict=True):
+            one.add(cells, row, _NUMBER)
+        self._seconds = self._seconds + _products(x, x)
+
     def done(self) -> MixedSums:
         """Return the sums."""
         firsts = np.empty((len(self._firsts), len(self._counts.integers())), dtype=object)
         for row, one in zip(firsts, self._firsts, strict=True):
             row[:] = one.integers()
-        return MixedSums(self._counts.integers(), firsts, self._seconds)
+        low = np.tril_indices(len(firsts))
+        seconds = self._seconds.copy()
+        seconds.T[low] = seconds[low]
+        return MixedSums(self._counts.integers(), firsts, seconds)
 
 
 def _products(x: Array, others: Array) -> Integers:
     """Return ``sum other x'`` of rows (d, m) of integers of at most 2^20, exactly, (d, d).
 
-    Of few numbers one product after the other takes half the time of one of all.
+    Its lower triangle: above it are zeros. Of few numbers one product after the other takes half
+    the time of one of all.
     """
     d, m = x.shape
-    out = np.zeros((d, d), dtype=np.int64)
-    for a in range(0, m, _ROWS):
+    found = np.zeros((-(-m // _ROWS), d, d))
+    for a, out in zip(range(0, m, _ROWS), found, strict=True):
         part = x[:, a : a + _ROWS]
-        for own, other in zip(out, others, strict=True):
-            own += integers_of(weighted(part, other[a : a + _ROWS]))
-    return out.astype(object)
+        for j, other in enumerate(others):
+            out[j, : j + 1] = weighted(part[: j + 1], other[a : a + _ROWS])
+    return integers_of(found).sum(axis=0).astype(object)
 
 
 # -- A ball of whole rows, response and all: the start of a scoring fit

@@ -196,22 +196,23 @@ class MixedPass:
         look = seen_by_row if sums.compiled is None else seen_by_kernel
         seen = look(of_cells, slopes, block, cells)
         psi, _ = self.one.centre.evaluate(seen, block[-1])
-        tail = None
+        tail = some = None
         if self.plan.spread:
             tail = np.zeros(len(cells), dtype=bool)
             tail[chosen] = True
+            some = np.flatnonzero(tail) if isinstance(chosen, slice) else chosen
         if sums.compiled is None:
-            others = self._add_inside(sums, block, cells, psi, tail)
+            others = self._add_inside(sums, block, cells, psi, some)
             others = others[~np.isnan(seen[others])]
         else:
             others = sums.compiled.add(block, cells, seen, psi, tail)
         for a in range(0, len(others), _ROWS):
-            some = others[a : a + _ROWS]
-            rows = filled_rows(self.grid, block[:, some], cells[some])
-            own: Any = slice(0) if tail is None else np.flatnonzero(tail[some])
+            few = others[a : a + _ROWS]
+            rows = filled_rows(self.grid, block[:, few], cells[few])
+            own: Any = slice(0) if tail is None else np.flatnonzero(tail[few])
             self.one.add(sums.dense, rows, own)
 
-    def _add_inside(self, sums: _Adding, block: Array, cells: Any, psi: Array, tail: Any) -> Any:
+    def _add_inside(self, sums: _Adding, block: Array, cells: Any, psi: Array, some: Any) -> Any:
         """Add the rows that are inside; return the places of all others, void ones among them."""
         plan, d = self.plan, self.lattice.B.shape[1]
         row = self.lattice.read(block[:d], cells)
@@ -221,9 +222,8 @@ class MixedPass:
         norm *= length
         inside = row.inside
         inside &= norm <= KEPT * plan.clip
-        some = tail if tail is None else np.flatnonzero(tail)
         meat = None
-        if plan.meat and tail is not None:
+        if plan.meat and some is not None:
             own = psi[some]
             meat = own * own
             meat *= np.minimum(1.0, (plan.meat / norm[some]) ** 2)
@@ -238,7 +238,7 @@ class MixedPass:
             sums.numbers = sums.numbers + integers_of(weighted(row.x[:, part], k[part])).astype(
                 object
             )
-        if tail is not None:
+        if some is not None:
             kept = np.flatnonzero(inside[some])
             own = some[kept]
             meat = meat if meat is None else meat[kept]
