@@ -21,8 +21,9 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.end import LEAST, MOST, STEPS, end_along, integers_of
 from dpmodels.exact.products import cross_product, squares
 
-__all__ = ["FINE", "MULTIPLE", "ByCell", "Integers", "Terms", "crossed", "digits", "directions", "gram_of",
-    "in_parts", "products_of", "seen_by_row", "sum_of", "summed", "symmetric", "total",
+__all__ = [
+    "FINE", "MULTIPLE", "ByCell", "Integers", "Terms", "crossed", "digits", "directions",
+    "gram_of", "in_parts", "products_of", "seen_by_row", "sum_of", "summed", "symmetric", "total",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]

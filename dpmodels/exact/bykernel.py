@@ -1,4 +1,4 @@
-"""Rows by cell and number, added up by the compiled loops: what ``mixed.py`` computes, in less time.
+"""Rows by cell and number, added up by the compiled loops: what ``mixed.py`` computes, sooner.
 
 A block's numbers are read, decided on and added up in one go through it, by
 ``exact/native/cells.h``: integers to the last one, so that the sums are those of numpy

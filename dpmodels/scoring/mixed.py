@@ -45,7 +45,6 @@ from dpmodels.scoring.sums import (
     PassSums,
     ScorePass,
     counted_lengths,
-    lengths_by_sign,
 )
 
 if TYPE_CHECKING:
@@ -265,14 +264,13 @@ class MixedPass:
             square /= plan.scale_cut
             sums.scale += int(end_of_numbers(square, low=0.0).sum())
         if plan.mu_histogram:
-            far = np.flatnonzero(norm >= _LOWEST * plan.clip)
-            relative = norm[far] / plan.clip
-            if plan.manner.signed:
-                sums.bins += lengths_by_sign(relative, psi[far])
-            else:
-                sums.bins += counted_lengths(relative)
+            far = norm >= _LOWEST * plan.clip
+            relative = norm / plan.clip
+            relative *= far
             # of the shortest the sign does not matter: the first bins of both signs are added
-            sums.bins[0] += len(norm) - len(far) - void
+            low = far & ~(psi > 0.0) if plan.manner.signed else 0
+            sums.bins += counted_lengths(relative, low)
+            sums.bins[0] -= void
 
     @functools.cached_property
     def _numbers(self) -> tuple[float, ...]:
@@ -294,16 +292,20 @@ class MixedPass:
         """Return running sums as they leave a task."""
         dense = self.one.done(sums.dense)
         if sums.compiled is None:
-            matrices = [part.done() for part in (sums.information, sums.meat, sums.spread)]
-            bins = tuple(int(b) for b in sums.bins)
             return MixedTally(
-                *matrices, sums.score.integers(), sums.numbers, sums.scale, bins, dense
-            )
+                sums.information.done(), sums.meat.done(), sums.spread.done(),
+                sums.score.integers(), sums.numbers, sums.scale,
+                tuple(int(b) for b in sums.bins), dense,
+            )  # fmt: skip
         plan, own = self.plan, sums.compiled.sums()
-        matrices = [MixedSums(*own[name]) for name in ("information", "meat", "spread")]
+        information, meat, spread = (
+            MixedSums(*own[name]) for name in ("information", "meat", "spread")
+        )
         bins = tuple(int(b) if plan.mu_histogram else 0 for b in own["bins"])
         scale = own["scale"] if plan.mu_scale else 0
-        return MixedTally(*matrices, own["score"], own["numbers"], scale, bins, dense)
+        return MixedTally(
+            information, meat, spread, own["score"], own["numbers"], scale, bins, dense
+        )
 
     def done(self, tally: MixedTally) -> PassSums:
         """Return the sums of a pass, of all rows, on the lattice of a dense pass. Confidential."""

@@ -41,9 +41,9 @@ from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "FACTOR", "FIRST", "SEEN", "Adding", "Centre", "PassSums", "Passes", "ScorePass",
-    "affine_of", "counted_lengths", "lengths_by_sign", "scaled", "seen_rows", "softened",
-    "sums_of_passes",
+    "AT_CLIP", "BINS", "FACTOR", "FIRST", "SEEN", "Adding", "Centre", "PassSums", "Passes",
+    "ScorePass", "affine_of", "counted_lengths", "lengths_by_sign", "scaled", "seen_rows",
+    "softened", "sums_of_passes",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]

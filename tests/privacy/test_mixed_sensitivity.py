@@ -8,8 +8,10 @@ import itertools
 import numpy as np
 import pytest
 
+from dpmodels.exact import kernel
 from dpmodels.exact import mixed as exact_mixed
 from dpmodels.exact.bycell import SHORTENED
+from dpmodels.exact.kernel import Kernel, _Loaded
 from dpmodels.exact.mixed import Lattice, MixedBall, at_the_middle, ranges_of
 from dpmodels.exact.prove import gram_l1, gram_sensitivity
 from dpmodels.exact.rowmap import STEPS, RowMap
@@ -264,6 +266,9 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_caught(name, monkeypatch):
+    """Of the functions of numpy; those of the C text are in ``tests/unit/exact/test_bykernel.py``."""
+    switched_off = _Loaded(Kernel(False, reason="switched off"))
+    monkeypatch.setattr(kernel, "_loaded", lambda: switched_off)
     jobs = [the_pass(n=50, scale=scale) for scale in (0.3, 1.0, 2.5)]
     MUTANTS[name](monkeypatch)
 

@@ -36,6 +36,7 @@ enum { STEP, TOP, LONG, LEAST, VAST, LEVERAGE, SOFTENED, KEPT, SLOPE, CLIP, MOST
 #define TILE 64
 #define MOST_NUMBERS 16
 #define MOST_CELLS 1048576
+#define WHOLE_NUMBER(most) ((most) >= 0.0 && (most) <= 1048576.0)
 #define COLUMNS(d) (11 + 3 * (d))
 
 /* Numbers of a scoring pass by cell, in this order. */
@@ -313,9 +314,9 @@ PUBLIC int dp_scores_by_cell(int set, int64_t d, int64_t K, int64_t m, const dou
     if (numbers != BY_NUMBERS || !(is[BY_BINS] >= 1.0 && is[BY_BINS] <= 64.0)
         || many < (int64_t)is[BY_BINS] * (is[BY_SIGNED] != 0.0 ? 2 : 1)
         || !(is[BY_FIRST] >= 0.0 && is[BY_FIRST] <= 2048.0) || !(is[BY_CUT] > 0.0)
-        || !(is[BY_CLIP] > 0.0) || !(is[BY_FACTOR] * is[BY_MOST] <= 1048576.0)
-        || !(is[BY_FACTOR_MEAT] * is[BY_MOST_MEAT] <= 1048576.0)
-        || !(is[BY_FACTOR_SPREAD] * is[BY_MOST_SPREAD] <= 1048576.0))
+        || !(is[BY_CLIP] > 0.0) || !WHOLE_NUMBER(is[BY_FACTOR] * is[BY_MOST])
+        || !WHOLE_NUMBER(is[BY_FACTOR_MEAT] * is[BY_MOST_MEAT])
+        || !WHOLE_NUMBER(is[BY_FACTOR_SPREAD] * is[BY_MOST_SPREAD]))
         return 5;
     EACH(scores_by_cell, d, K, m, map, at, block, ld, cells, seen, psi, some, is, by, chosen, among,
          bins, dense, work)
