@@ -33,6 +33,16 @@ GRID = grid_of(DESIGN)
 WILD = [0.0, -1.0, 1.0, 1e-9, 7.0, -300.0, 1e9, 1e200, np.nan, np.inf]
 #: Numbers at the ends and in the middle of their ranges, beyond them, and missing.
 NUMBERS = [(-1, 0), (1, 4), (0, 2), (-1, 4), (0.3, 1e9), (np.nan, 2), (-5, 0), (1, np.inf)]
+NUMPY = _Loaded(Kernel(False, reason="switched off"))
+
+
+@pytest.fixture(autouse=True, params=["numpy", "compiled"])
+def way(request, monkeypatch):
+    """Everything here holds of both ways in which rows are added up."""
+    if request.param == "numpy":
+        monkeypatch.setattr(kernel, "_loaded", lambda: NUMPY)
+    elif not kernel.kernel().compiled:
+        pytest.skip("the compiled loops are not built here")
 
 
 def the_pass(relation="replace", k=2, n=500, scale=0.8, manner=TAME):
@@ -267,8 +277,7 @@ MUTANTS = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_caught(name, monkeypatch):
     """Of the functions of numpy; those of the C text are in ``tests/unit/exact/test_bykernel.py``."""
-    switched_off = _Loaded(Kernel(False, reason="switched off"))
-    monkeypatch.setattr(kernel, "_loaded", lambda: switched_off)
+    monkeypatch.setattr(kernel, "_loaded", lambda: NUMPY)
     jobs = [the_pass(n=50, scale=scale) for scale in (0.3, 1.0, 2.5)]
     MUTANTS[name](monkeypatch)
 

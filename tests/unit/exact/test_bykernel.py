@@ -325,8 +325,13 @@ def test_sums_that_64_bits_do_not_hold_are_carried(sets, monkeypatch):
     blocks = [rows_of(job, rng, 999) for _ in range(5)]
     with path(NUMPY):
         told = tally_of(job, blocks)
+    full, room = [], bykernel._Sums.room
+    monkeypatch.setattr(
+        bykernel._Sums, "room", lambda self, m: full.append(self._rows + m) or room(self, m)
+    )
     with path(sets[-1]):
         assert not tallies_differ(tally_of(job, blocks), told)
+    assert len(full) == 5 and max(full) <= 2 * 999 and full.count(999) == 1
 
 
 # -- mutants of the C text ------------------------------------------------------------------------
