@@ -694,7 +694,6 @@ NOT_OF_A_ROW = {
     "exact.bycell.summed": _EXACT,
     "exact.mixed.Lattice.gram": "sums by cell, Python integers",
     "exact.mixed.Lattice.sum": "sums by cell, Python integers",
-    "exact.mixed._weighted": _EXACT,
     "exact.bycell.sum_of": _EXACT,
     "exact.rowmap.RowMap._map": _PUBLIC,
     "exact.symmetric.floored_cholesky": _PUBLIC,
@@ -793,6 +792,7 @@ _PLACE = "a place in a public grid, cut to it: no length of a row"
 _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside exact/end.py, and why.
 NOT_AN_END = {
+    "exact.bykernel._agrees": "a self-test, of made-up numbers",
     "exact.kernel._agrees_in_steps": "a self-test, of made-up numbers",
     "exact.steps.Steps._by_products": "an image in whole steps, which `end` then ends",
     "exact.steps._whole": "an image in whole steps, which `end` then ends",
@@ -800,7 +800,8 @@ NOT_AN_END = {
     "scoring.cells.CellPass._rows": "what a model sees, in the steps of a dense pass",
     "exact.bycell.gram_of": "integers, cut in two parts",
     "exact.bycell.in_parts": "public integers, cut in parts",
-    "exact.mixed._weighted": "integers, cut in two parts",
+    "exact.mixed.MixedAdding.add": "integers, cut in two parts",
+    "exact.mixed.MixedAdding._add_whole": "sums of integers, taken apart",
     "exact.mixed.public_integers": "public tables of a map",
     "models.glm.lattice.lattice_sums": "a gradient on a grain of its own (theory.md 4.4)",
     "models.kernel.kernel._bins": "a weight and what is left of 1: the two add up",
