@@ -119,7 +119,7 @@ CELLS = (
     Mutant("dpmodels/exact/mixed.py", "return others[~self._lattice.void[cells[others]]]", "return others", _BYKERNEL),
     Mutant("dpmodels/scoring/mixed.py", "inside &= norm <= KEPT * plan.clip", "pass", _MIXED),
     Mutant("dpmodels/scoring/mixed.py", "inside[some] &= meat <= self.most(\"meat\")", "pass", _BYKERNEL),
-    Mutant("dpmodels/scoring/mixed.py", "np.minimum(1.0, (plan.meat / norm[some]) ** 2)", "1.0", _MIXED),
+    Mutant("dpmodels/scoring/mixed.py", "np.minimum(1.0, (plan.meat / norm[some]) ** 2)", "1.0", _BYKERNEL),
     Mutant("dpmodels/exact/bycell.py", "rows = 1 << (_EXACT - bits)", "rows = 1 << _EXACT", ("tests/unit/exact/test_cells.py",)),
     Mutant("dpmodels/exact/bycell.py", "at + place + bits * (a + b)", "at + place + bits * a", ("tests/unit/scoring/test_mixed.py",)),
     Mutant("dpmodels/exact/bycell.py", "at + bits * a)", "at)", ("tests/unit/scoring/test_mixed.py",)),

@@ -251,6 +251,8 @@ def jobs():
     yield scoring_job(3, 1, "replace", TAME, 0.1)
     for job in (scoring_job(2), scoring_job(1, 1)):  # a cut that scores reach
         yield replace(job, one=replace(job.one, plan=replace(job.plan, cut=job.plan.cut / 64.0)))
+    job = scoring_job(2)  # a radius of the meat that scores by cell reach
+    yield replace(job, one=replace(job.one, plan=replace(job.plan, meat=job.plan.meat / 4.0)))
 
 
 def tally_of(job, blocks):
@@ -352,6 +354,7 @@ MUTANTS = {
     "void cells go the dense way": ("dense[a + i] = !in && tile[LONG_ * TILE + i] < __builtin_inf();", "dense[a + i] = !in;"),
     "sums of too many rows": ("a % MOST_ROWS == MOST_ROWS - TILE || ", ""),
     "long scores stay": (" & (norm <= ALL(is[BY_KEPT]))", ""),
+    "long scores in the meat": ("t *= PICK(less < one, less, one);", ""),
     "large weights stay": ("in &= ~some | (t <= most);", ""),
     "weights above one": ("t = PICK(t < one, t, one);\n            t = PICK(t < most, t, most);\n            AT(SPREAD_)", "t = PICK(t < most, t, most);\n            AT(SPREAD_)"),
     "scores rounded up": ("size = CUT(PICK(size < most, size, most) * ALL(is[BY_FACTOR]));", "size = CUT(PICK(size < most, size, most) * ALL(is[BY_FACTOR]) + ALL(0.5));"),
