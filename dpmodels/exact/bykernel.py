@@ -90,7 +90,8 @@ def _work(found: Any, d: int) -> Array:
 
 def fits(d: int, cells: int) -> bool:
     """Whether the compiled loops run, and take rows of d numbers in so many cells."""
-    return 1 <= d <= _NUMBERS and 1 <= cells <= _CELLS and ready()
+    wide = np.dtype(np.intp) == np.int64  # as cells are read
+    return wide and 1 <= d <= _NUMBERS and 1 <= cells <= _CELLS and ready()
 
 
 class BallByKernel:
