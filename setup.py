@@ -13,7 +13,7 @@ except ImportError:  # a setuptools that somebody brings along: no wheel is made
     from setuptools import Command as bdist_wheel
 
 NATIVE = Path("dpmodels/exact/native")
-SOURCES = ("rows.c", "rows.h", "passes.h")
+SOURCES = ("rows.c", "rows.h", "passes.h", "cells.h")
 DIGEST = hashlib.sha256(
     b"".join((NATIVE / name).read_bytes().replace(b"\r\n", b"\n") for name in SOURCES)
 ).digest()

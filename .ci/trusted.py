@@ -30,7 +30,7 @@ GROUPS = (
     (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
-        "exact/ exact/native/rows.c exact/native/rows.h exact/native/passes.h "
+        "exact/ exact/native/rows.c exact/native/rows.h exact/native/passes.h exact/native/cells.h "
         "formula/program.py formula/cells.py formula/grid.py formula/coerce.py "
         " formula/functions.py formula/labels.py formula/syntax.py survey.py",
     ),

@@ -11,6 +11,7 @@ so that of n rows only K numbers are kept: integers without a rounding, whoever 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,14 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.end import LEAST, MOST, STEPS, end_along, integers_of
 from dpmodels.exact.products import cross_product, squares
 
-__all__ = ["FINE", "MULTIPLE", "ByCell", "Integers", "directions", "gram_of", "products_of",
-    "seen_by_row", "sum_of",
+__all__ = [
+    "FINE", "MULTIPLE", "ByCell", "Integers", "Terms", "crossed", "digits", "directions",
+    "gram_of", "in_parts", "products_of", "seen_by_row", "sum_of", "summed", "symmetric", "total",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
+#: Integers of at most 2^62 each, and the place in bits at which they are added.
+Terms = list[tuple[npt.NDArray[np.int64], int]]
 
 #: A multiple of a cell's vector is in steps of 2^-20 of full length: rows, of 2^-40.
 FINE = 20
@@ -50,16 +54,24 @@ class ByCell:
         self._part = np.zeros(cells, dtype=np.int64)
         self._waiting = 0
 
-    def add(self, cells: npt.NDArray[np.intp], values: Array | None = None) -> None:
+    @property
+    def cells(self) -> int:
+        """How many there are."""
+        return len(self._part)
+
+    def add(
+        self, cells: npt.NDArray[np.intp], values: Array | None = None, bits: int = 2 * FINE
+    ) -> None:
         """Add the rows of a block: 1 each, or ``values`` (m,), floats that hold integers.
 
-        Of at most 2^40: so many rows are summed at once that every sum is at most 2^53.
+        Of at most ``2^bits``: so many rows are summed at once that every sum is at most 2^53.
         """
         if values is None:
             self.put(np.bincount(cells, minlength=len(self._part)))
             return
-        for a in range(0, len(cells), _ROWS):
-            part = slice(a, a + _ROWS)
+        rows = 1 << (_EXACT - bits)
+        for a in range(0, len(cells), rows):
+            part = slice(a, a + rows)
             self.put(np.bincount(cells[part], values[part], minlength=len(self._part)))
 
     def put(self, found: Array | npt.NDArray[np.intp]) -> None:
@@ -147,25 +159,70 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
     low = zeta - high * 2.0**_PART
     upper = np.triu_indices(len(zeta))
     terms = []
-    for digit, at in _digits(weights, zeta.shape[1], 2 * _PART):
+    for digit, at in digits(weights, zeta.shape[1], 2 * _PART):
         high_digit = high * digit
         cross = high_digit @ low.T
         cross += cross.T
         top = (high_digit @ high.T)[upper].astype(np.int64) << _PART  # below 2^62
         terms.append((top + cross[upper].astype(np.int64), at + _PART))
         terms.append((((low * digit) @ low.T)[upper].astype(np.int64), at))
-    entries = _total(terms, drop)
-    out: Integers = np.empty((len(zeta), len(zeta)), dtype=object)
-    out[upper] = entries
-    out.T[upper] = entries
-    return out
+    return symmetric(total(terms, drop), len(zeta))
 
 
 def sum_of(zeta: Array, weights: Integers) -> Integers:
     """Return ``sum_c weights_c zeta_c``, (r,), exactly. Arguments as for :func:`gram_of`."""
     zeta, weights = _occupied(zeta, weights)
-    digits = _digits(weights, zeta.shape[1], 2 * _PART)
-    return _total([((zeta @ digit).astype(np.int64), at) for digit, at in digits], 0)
+    found = digits(weights, zeta.shape[1], 2 * _PART)
+    return total([((zeta @ digit).astype(np.int64), at) for digit, at in found], 0)
+
+
+def in_parts(values: Array, bits: int) -> list[Array]:
+    """Return floats that hold integers, cut into parts of so many bits; the last has the sign."""
+    largest = float(np.abs(values).max(initial=1.0))
+    rest, out = values, []
+    for _ in range(max(1, math.ceil(math.log2(largest + 1.0) / bits)) - 1):
+        above = np.floor(rest * 2.0**-bits)
+        out.append(rest - above * 2.0**bits)
+        rest = above
+    return [*out, rest]
+
+
+def summed(parts: list[Array], weights: Integers, bits: int) -> Integers:
+    """Return ``sum_c weights_jc T_c``, (d, r), exactly: T (r, K) in parts, weights (d, K)."""
+    d, r = len(weights), len(parts[0])
+    terms = [
+        ((digit @ part.T).astype(np.int64).ravel(), at + bits * a)
+        for digit, at in digits(weights, weights.shape[1], bits)
+        for a, part in enumerate(parts)
+    ]
+    return total(terms, 0).reshape(d, r)
+
+
+def crossed(parts: list[Array], weights: Integers, bits: int, at: int) -> Terms:
+    """Return terms of ``2^at sum_c weights_c T_c T_c'``, upper triangle: T (r, K) in parts."""
+    some = np.flatnonzero(weights)
+    if len(some) < len(weights):
+        weights, parts = weights[some], [part[:, some] for part in parts]
+    r, stack = len(parts[0]), np.vstack(parts)
+    upper = np.triu_indices(r)
+    terms: Terms = []
+    for digit, place in digits(weights, len(weights), 2 * bits):
+        for a, part in enumerate(parts):
+            found = (part * digit) @ stack[a * r :].T
+            for b in range(a, len(parts)):
+                own = found[:, (b - a) * r : (b - a + 1) * r]
+                whole = own if a == b else own + own.T
+                terms.append((whole[upper].astype(np.int64), at + place + bits * (a + b)))
+    return terms
+
+
+def symmetric(entries: Integers, r: int) -> Integers:
+    """Return the (r, r) matrix with this upper triangle."""
+    upper = np.triu_indices(r)
+    out: Integers = np.empty((r, r), dtype=object)
+    out[upper] = entries
+    out.T[upper] = entries
+    return out
 
 
 def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
@@ -174,17 +231,21 @@ def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
     return (zeta, weights) if len(some) == len(weights) else (zeta[:, some], weights[some])
 
 
-def _digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
+def digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
     """Return (digit as floats, its place in bits) of integers; the last one has the sign.
 
     ``used`` bits of a float64, and those that count the cells, are left for what it is multiplied
     by.
     """
     bits = _EXACT - used - max(cells - 1, 1).bit_length() - 1
-    size = max((abs(int(w)).bit_length() for w in weights.tolist()), default=0)
-    count = max(1, math.ceil((size + 1) / bits))
+    rest: npt.NDArray[Any] = weights
+    try:
+        rest = weights.astype(np.int64)
+        size = max(int(rest.max(initial=0)), -int(rest.min(initial=0))).bit_length()
+    except OverflowError:  # beyond 64 bits
+        size = max(abs(int(w)).bit_length() for w in weights.flat)
+    count = max(1, math.ceil(size / bits))
     out = []
-    rest = weights
     for k in range(count):
         digit = rest if k == count - 1 else rest & ((1 << bits) - 1)
         out.append((digit.astype(np.float64), k * bits))
@@ -192,7 +253,7 @@ def _digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]
     return out
 
 
-def _total(terms: list[tuple[npt.NDArray[np.int64], int]], drop: int) -> Integers:
+def total(terms: Terms, drop: int) -> Integers:
     """Return the sum of ``term * 2^place`` over ``2^drop``, rounded down, as Python integers."""
     top = max((at for _, at in terms), default=0) + 80
     limbs = np.zeros((max(top, drop + 80) // _LIMB + 1, len(terms[0][0])), dtype=np.int64)

@@ -39,7 +39,8 @@ __all__ = ["Kernel", "gram_by_kernel", "image_by_kernel", "kernel", "required", 
 
 _NATIVE = Path(__file__).parent / "native"
 #: The library, and what it is built from.
-NAMES, SOURCES = ("_rows.so", "_rows.dll"), ("rows.c", "rows.h", "passes.h")
+NAMES = ("_rows.so", "_rows.dll")
+SOURCES = ("rows.c", "rows.h", "passes.h", "cells.h")
 #: Instruction sets, by the number that the library gives them.
 SETS = ("plain", "avx2", "avx512")
 _SWITCHES = ("auto", "off", "still", "need", *SETS)
@@ -82,6 +83,16 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "dp_moments": (
         ctypes.c_int,
         [ctypes.c_int, _I, _I, _I, ctypes.c_int, _P, _P, _P, _D, _D, *[_P] * 4, _D, _D, _P, _P, _I],
+    ),
+    "dp_need_by_cell": (_I, [_I]),
+    "dp_ball_by_cell": (
+        ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _I, _P, _P, _P, _P, _P, _I],
+    ),
+    "dp_seen_by_cell": (ctypes.c_int, [ctypes.c_int, _I, _I, _I, _P, _P, _P, _I, _P, _P]),
+    "dp_scores_by_cell": (
+        ctypes.c_int,
+        [ctypes.c_int, _I, _I, _I, _P, _P, _P, _I, _P, _P, _P, _P, _P, _I, _P, _P, _P, _P, _I, _P,
+         _P, _I],
     ),
 }  # fmt: skip
 
@@ -388,11 +399,11 @@ def _work(found: _Loaded, k: int, q: int) -> Array:
     return work_of(found.library.dp_need(k, q))
 
 
-def work_of(need: int) -> Array:
+def work_of(size: int) -> Array:
     """Return so many doubles, at an address that vectors may have."""
-    whole = np.empty(need + _ALIGNED // 8)
+    whole = np.empty(size + _ALIGNED // 8)
     start = -(whole.ctypes.data // 8) % (_ALIGNED // 8)
-    return whole[start : start + need]
+    return whole[start : start + size]
 
 
 def address(array: Any) -> int:

@@ -17,9 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.bycell import SHORTENED, ByCell, Integers, gram_of, sum_of
+from dpmodels.exact.bycell import (
+    SHORTENED,
+    ByCell,
+    Integers,
+    crossed,
+    digits,
+    in_parts,
+    summed,
+    symmetric,
+    total,
+)
+from dpmodels.exact.bykernel import BallByKernel, fits
 from dpmodels.exact.end import STEPS, end_within, integers_of
-from dpmodels.exact.products import cross_product, squares
+from dpmodels.exact.products import cross_product, squares, weighted
 from dpmodels.exact.rowmap import RowMap
 from dpmodels.exact.words import Gram, Words, joined, worded
 from dpmodels.formula.grid import Grid, grid_of
@@ -39,8 +50,13 @@ FINER = 2.0**20
 TOP = 2.0**40 * SHORTENED
 #: Largest entry of a cell's vector or a number's column, and largest margin, over the ball's.
 _LARGEST, _MARGIN = 2.0**52, 2.0**-6
-#: Bits of a part of a vector, and of a part of a number where it is multiplied by a weight.
-_PART, _HALF = 20, 10
+#: Bits of a part of a cell's vector, and of a column.
+_BITS, _PART = 14, 20
+#: Bits of a number of a row, and of a weight.
+_NUMBER = 20
+#: Rows whose numbers add up to less than half of what a row counts where both are one sum, which
+#: is below 2^53.
+_TOGETHER, _APART = 1 << 15, 2.0**37
 #: Rows whose sum of integers of at most 2^40 float64 holds exactly.
 _ROWS = 1 << 13
 #: Numbers up to which rows are added up by cell, predictors that must be there beside them, and
@@ -159,9 +175,9 @@ class Lattice:
         d = B.shape[1]
         A = np.where(self.void, np.inf, squares(T))
         g, Q = np.zeros((d, T.shape[1])), np.zeros((d, d))
+        for row, slopes in zip(T, B, strict=True):
+            g += row * slopes[:, None]
         for j in range(d):
-            for row, slope in zip(T, B[:, j].tolist(), strict=True):
-                g[j] += row * slope
             for k in range(j + 1):
                 Q[j, k] = math.fsum(B[:, j] * B[:, k]) * (1.0 if j == k else 2.0)
         return A, 2.0 * g, Q
@@ -173,6 +189,13 @@ class Lattice:
         longest = math.sqrt(float(squares(self.T).max(initial=0.0)))
         reach = longest + FINER * float(np.sqrt(squares(self.B)).sum())
         return (r + 2 * d + 8) * 2.0**-52 * reach**2
+
+    @functools.cached_property
+    def packed(self) -> tuple[Array, Array]:
+        """Return (map, tables by cell) of :meth:`read` as the compiled loops take them."""
+        A, g, Q = self.tables
+        head = [TOP**2, self.margin, *self.middle[:, 0], *(STEPS / self.half)[:, 0], *Q.ravel()]
+        return np.array(head), np.vstack([A, g]).T.copy()
 
     def read(self, numbers: Array, cells: npt.NDArray[np.intp]) -> Read:
         """Return the numbers (d, m) of rows on their lattice: each row by itself."""
@@ -196,46 +219,31 @@ class Lattice:
         return Read(x, square, inside)
 
     @functools.cached_property
-    def _parts(self) -> tuple[Array, int]:
-        """Return (T cut into numbers of 20 bits, (parts r, K), how many parts)."""
-        largest = float(np.abs(self.T).max(initial=1.0))
-        count = max(1, math.ceil(math.log2(largest + 1.0) / _PART))
-        rest, out = self.T, []
-        for _ in range(count - 1):
-            above = np.floor(rest / FINER)
-            out.append(rest - above * FINER)
-            rest = above
-        return np.vstack([*out, rest]), count
+    def _parts(self) -> tuple[list[Array], list[Array]]:
+        """Return T and B, cut into parts whose products float64 holds exactly."""
+        return in_parts(self.T, _BITS), in_parts(self.B, _PART)
 
     def gram(self, sums: MixedSums, drop: int) -> Integers:
-        """Return ``sum q z z'`` over ``2^drop``, rounded down once, (r, r)."""
-        stack, count = self._parts
-        r = len(self.T)
-        whole = gram_of(stack, sums.counts)
-        upper = np.triu_indices(r)
-        total: Integers = np.zeros(len(upper[0]), dtype=object)
-        for a in range(count):
-            for b in range(count):
-                part = whole[a * r : a * r + r, b * r : b * r + r][upper]
-                total = total + (part << (_PART * (a + b)))
+        """Return ``sum q z z'`` over ``2^drop``, rounded down once, (r, r).
+
+        Twice of it is added up: ``U B' + B U'`` with ``U = 2 F + B XX`` is what numbers add.
+        """
+        parts, columns = self._parts
         B = self.B.astype(np.int64).astype(object)
-        F = np.array([self.along(one) for one in sums.firsts], dtype=object).T
-        half = (F + B @ (sums.seconds >> 1)) @ B.T  # of an even matrix half is exact
-        odd = B @ (sums.seconds & 1) @ B.T
-        total = (total + (half + half.T + odd)[upper]) >> drop
-        G: Integers = np.empty((r, r), dtype=object)
-        G[upper] = total
-        G.T[upper] = total
-        return G
+        U = 2 * summed(parts, sums.firsts, _BITS).T + B @ sums.seconds
+        r, d = B.shape
+        upper = np.triu_indices(r)
+        terms = crossed(parts, sums.counts, _BITS, 1)
+        for digit, at in digits(U, d, _PART):
+            for b, part in enumerate(columns):
+                found = digit @ part.T
+                found += found.T
+                terms.append((found[upper].astype(np.int64), at + _PART * b))
+        return symmetric(total(terms, drop + 1), r)
 
     def along(self, weights: Integers) -> Integers:
         """Return ``sum_c weights_c T_c``, (r,)."""
-        stack, count = self._parts
-        found = sum_of(stack, weights).reshape(count, -1)
-        out: Integers = np.zeros(found.shape[1], dtype=object)
-        for a, part in enumerate(found):
-            out = out + part * (1 << (_PART * a))
-        return out
+        return summed(self._parts[0], weights[None], _BITS)[0]
 
     def sum(self, weights: Integers, numbers: Integers, drop: int) -> Integers:
         """Return ``sum k z`` over ``2^drop``, rounded down; of sums of k by cell, and of k x."""
@@ -285,38 +293,67 @@ class MixedAdding:
         self._seconds: Integers = np.zeros((d, d), dtype=object)
 
     def add(
-        self, cells: npt.NDArray[np.intp], x: Array, weights: Array | None = None
+        self, cells: npt.NDArray[np.intp], x: Array, weights: Array | None = None,
+        without: npt.NDArray[np.intp] | None = None,
+    ) -> None:  # fmt: skip
+        """Add rows; ``weights`` (m,): integers of at most 2^20, else each counts once.
+
+        ``without``: places of rows that are left out; their integers are overwritten by 0.
+        """
+        if weights is None:
+            self._add_whole(cells, x, without)
+            return
+        self._counts.add(cells, weights, _NUMBER)
+        u = x * weights
+        for one, row in zip(self._firsts, u, strict=True):
+            one.add(cells, row)
+        # a product is up to 2^60: in two parts, of which each is up to 2^40
+        high = np.floor(u * 2.0**-_NUMBER)
+        u -= high * 2.0**_NUMBER
+        self._seconds = self._seconds + (_products(x, high) << _NUMBER) + _products(x, u)
+
+    def _add_whole(
+        self, cells: npt.NDArray[np.intp], x: Array, without: npt.NDArray[np.intp] | None
     ) -> None:
-        """Add rows; ``weights`` (m,): integers of at most 2^20, else each counts once."""
-        self._counts.add(cells, weights)
-        for one, row in zip(self._firsts, x, strict=True):
-            one.add(cells, row if weights is None else row * weights)
-        for a in range(0, len(cells), _ROWS):
-            part = x[:, a : a + _ROWS]
-            if weights is None:
-                self._seconds = self._seconds + integers_of(cross_product(part)).astype(object)
-            else:
-                self._seconds = self._seconds + _weighted(part, weights[a : a + _ROWS])
+        """Add rows that count once; one sum by cell tells how many and the first numbers too."""
+        both = x[0] + _APART
+        if without is not None and len(without):
+            x[:, without] = 0.0
+            both[without] = 0.0
+        for a in range(0, len(cells), _TOGETHER):
+            part = slice(a, a + _TOGETHER)
+            found = np.bincount(cells[part], both[part], self._counts.cells)
+            counts = np.rint(found / _APART)
+            self._counts.put(counts)
+            self._firsts[0].put(found - counts * _APART)
+        for one, row in zip(self._firsts[1:], x[1:], strict=True):
+            one.add(cells, row, _NUMBER)
+        self._seconds = self._seconds + _products(x, x)
 
     def done(self) -> MixedSums:
         """Return the sums."""
         firsts = np.empty((len(self._firsts), len(self._counts.integers())), dtype=object)
         for row, one in zip(firsts, self._firsts, strict=True):
             row[:] = one.integers()
-        return MixedSums(self._counts.integers(), firsts, self._seconds)
+        low = np.tril_indices(len(firsts))
+        seconds = self._seconds.copy()
+        seconds.T[low] = seconds[low]
+        return MixedSums(self._counts.integers(), firsts, seconds)
 
 
-def _weighted(x: Array, weights: Array) -> Integers:
-    """Return ``sum q x x'`` (d, d) of a few rows, exactly: numbers are cut in halves of 10 bits.
+def _products(x: Array, others: Array) -> Integers:
+    """Return ``sum other x'`` of rows (d, m) of integers of at most 2^20, exactly, (d, d).
 
-    A weight times two halves is at most 2^40.
+    Its lower triangle: above it are zeros. Of few numbers one product after the other takes half
+    the time of one of all.
     """
-    d = len(x)
-    high = np.floor(x * 2.0**-_HALF)
-    halves = np.vstack([high, x - high * 2.0**_HALF])
-    found = integers_of((halves * weights) @ halves.T).astype(object)
-    out: Integers = (found[:d, :d] << 2 * _HALF) + found[d:, d:]
-    return out + ((found[:d, d:] + found[d:, :d]) << _HALF)
+    d, m = x.shape
+    found = np.zeros((-(-m // _ROWS), d, d))
+    for a, out in zip(range(0, m, _ROWS), found, strict=True):
+        part = x[:, a : a + _ROWS]
+        for j, other in enumerate(others):
+            out[j, : j + 1] = weighted(part[: j + 1], other[a : a + _ROWS])
+    return integers_of(found).sum(axis=0).astype(object)
 
 
 # -- A ball of whole rows, response and all: the start of a scoring fit
@@ -349,6 +386,26 @@ class BallSums:
         return "<sums by cell and number, confidential>"
 
 
+class _Ball:
+    """The running sums of rows inside: by numpy what :class:`BallByKernel` is."""
+
+    def __init__(self, lattice: Lattice) -> None:
+        self._lattice = lattice
+        self._adding = MixedAdding(len(lattice.void), lattice.B.shape[1])
+
+    def add(self, block: Array, cells: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Add the rows that are inside; return the places of those that are not."""
+        found = self._lattice.read(block, cells)
+        others = np.flatnonzero(~found.inside)
+        self._adding.add(cells, found.x, without=others)
+        return others[~self._lattice.void[cells[others]]]
+
+    def sums(self) -> tuple[Integers, Integers, Integers]:
+        """Return (counts, sums of integers, of their products)."""
+        done = self._adding.done()
+        return done.counts, done.firsts, done.seconds
+
+
 @dataclass(frozen=True, eq=False)
 class MixedBall:
     """All coordinates in a ball, several of which see numbers: a row is ``T_c + B x``.
@@ -372,24 +429,19 @@ class MixedBall:
     def over(self, blocks: Blocks, _: Any = None) -> BallSums:
         """Return the sums. Confidential."""
         k = len(self.rowmap.box)
-        adding = MixedAdding(self.grid.cells, len(self.grid.numbers))
+        d = len(self.grid.numbers)
+        compiled = fits(d, self.grid.cells)
+        adding: Any = BallByKernel(*self.lattice.packed) if compiled else _Ball(self.lattice)
         dense, rows = Words(k), 0
         with np.errstate(all="ignore"):
             for block, cells in blocks:
                 rows += len(cells)
-                found = self.lattice.read(block, cells)
-                others = np.flatnonzero(~found.inside)
-                x, own = found.x, cells
-                if len(others):
-                    whole = np.flatnonzero(found.inside)
-                    x, own = x[:, whole], cells[whole]
-                    there = others[~self.grid.void[cells[others]]]
-                    for a in range(0, len(there), _ROWS):
-                        some = there[a : a + _ROWS]
-                        part = filled_rows(self.grid, block[:, some], cells[some])
-                        dense.add(cross_product(self.rowmap.integers(part)))
-                adding.add(own, x)
-        return BallSums(adding.done(), *dense.words(), rows)
+                others = adding.add(block, cells)
+                for a in range(0, len(others), _ROWS):
+                    some = others[a : a + _ROWS]
+                    part = filled_rows(self.grid, block[:, some], cells[some])
+                    dense.add(cross_product(self.rowmap.integers(part)))
+        return BallSums(MixedSums(*adding.sums()), *dense.words(), rows)
 
     def gram(self, sums: BallSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.bycell import MULTIPLE, ByCell, Integers, seen_by_row
+from dpmodels.exact.bykernel import ScoresByKernel, fits, seen_by_kernel
 from dpmodels.exact.end import end_of_numbers, integers_of
 from dpmodels.exact.mixed import (
     FINER,
@@ -37,12 +38,13 @@ from dpmodels.scoring.cells import seen_of_cells
 from dpmodels.scoring.rules import KEPT, PassPlan
 from dpmodels.scoring.sums import (
     AT_CLIP,
+    BINS,
     FACTOR,
+    FIRST,
     Adding,
     PassSums,
     ScorePass,
     counted_lengths,
-    lengths_by_sign,
 )
 
 if TYPE_CHECKING:
@@ -121,6 +123,7 @@ class _Adding:
     d: int
     dense: Adding
     scale: int = 0
+    compiled: ScoresByKernel | None = None
 
     def __post_init__(self) -> None:
         self.information, self.meat, self.spread = (
@@ -178,14 +181,39 @@ class MixedPass:
 
     def empty(self) -> _Adding:
         """Return the sums over no block."""
-        return _Adding(self.grid.cells, self.lattice.B.shape[1], self.one.empty())
+        K, d = self.grid.cells, self.lattice.B.shape[1]
+        sums = _Adding(K, d, self.one.empty())
+        if fits(d + 1, K):
+            sums.compiled = ScoresByKernel(
+                *self.lattice.packed, self._numbers, len(sums.bins)
+            )
+        return sums
 
     def add(self, sums: _Adding, block: Array, cells: Any, chosen: Any) -> None:
         """Add a block of numbers (d + 1, m) and cells (m,); ``chosen``: rows of meat and spread."""
-        plan, d = self.plan, self.lattice.B.shape[1]
         of_cells, slopes = self.seen
-        seen = seen_by_row(of_cells, slopes, block, cells)
+        look = seen_by_row if sums.compiled is None else seen_by_kernel
+        seen = look(of_cells, slopes, block, cells)
         psi, _ = self.one.centre.evaluate(seen, block[-1])
+        tail = some = None
+        if self.plan.spread:
+            tail = np.zeros(len(cells), dtype=bool)
+            tail[chosen] = True
+            some = np.flatnonzero(tail) if isinstance(chosen, slice) else chosen
+        if sums.compiled is None:
+            others = self._add_inside(sums, block, cells, psi, some)
+            others = others[~np.isnan(seen[others])]
+        else:
+            others = sums.compiled.add(block, cells, seen, psi, tail)
+        for a in range(0, len(others), _ROWS):
+            few = others[a : a + _ROWS]
+            rows = filled_rows(self.grid, block[:, few], cells[few])
+            own: Any = slice(0) if tail is None else np.flatnonzero(tail[few])
+            self.one.add(sums.dense, rows, own)
+
+    def _add_inside(self, sums: _Adding, block: Array, cells: Any, psi: Array, some: Any) -> Any:
+        """Add the rows that are inside; return the places of all others, void ones among them."""
+        plan, d = self.plan, self.lattice.B.shape[1]
         row = self.lattice.read(block[:d], cells)
         length = np.sqrt(row.square)
         length *= 1.0 / (FINER * self.one.step)  # never below |w|
@@ -193,44 +221,34 @@ class MixedPass:
         norm *= length
         inside = row.inside
         inside &= norm <= KEPT * plan.clip
-        tail = np.zeros(len(cells), dtype=bool)
-        tail[chosen] = bool(plan.spread)
         meat = None
-        if plan.meat:
-            meat = psi * psi
-            meat *= np.minimum(1.0, (plan.meat / norm) ** 2)
-            inside &= ~tail | (meat <= self.most("meat"))
-        others = np.flatnonzero(~inside & ~np.isnan(seen))
-        for a in range(0, len(others), _ROWS):
-            some = others[a : a + _ROWS]
-            rows = filled_rows(self.grid, block[:, some], cells[some])
-            self.one.add(sums.dense, rows, np.flatnonzero(tail[some]))
-        x = row.x
-        if not inside.all():
-            kept = np.flatnonzero(inside)
-            x, cells, psi, norm = x[:, kept], cells[kept], psi[kept], norm[kept]
-            length, tail = length[kept], tail[kept]
-            meat = None if meat is None else meat[kept]
-        sums.information.add(cells, x)
+        if plan.meat and some is not None:
+            own = psi[some]
+            meat = own * own
+            meat *= np.minimum(1.0, (plan.meat / norm[some]) ** 2)
+            inside[some] &= meat <= self.most("meat")
+        others = np.flatnonzero(~inside)
+        sums.information.add(cells, row.x, without=others)
         k = end_of_numbers(psi, FACTOR * plan.clip, MULTIPLE)
-        sums.score.add(cells, k)
+        k[others] = 0.0
+        sums.score.add(cells, k, _WEIGHT)
         for a in range(0, len(k), _ROWS):
             part = slice(a, a + _ROWS)
-            sums.numbers = sums.numbers + integers_of(weighted(x[:, part], k[part])).astype(object)
-        self._add_some(sums, cells, x, length, meat, tail)
-        self._add_lengths(sums, norm, psi)
+            sums.numbers = sums.numbers + integers_of(weighted(row.x[:, part], k[part])).astype(
+                object
+            )
+        if some is not None:
+            kept = np.flatnonzero(inside[some])
+            own = some[kept]
+            meat = meat if meat is None else meat[kept]
+            self._add_some(sums, cells[own], row.x[:, own], length[own], meat)
+        norm[others] = 0.0
+        self._add_lengths(sums, norm, psi, len(others))
+        return others
 
-    def _add_some(
-        self, sums: _Adding, cells: Any, x: Array, length: Array, meat: Any, tail: Any
-    ) -> None:
+    def _add_some(self, sums: _Adding, cells: Any, x: Array, length: Array, meat: Any) -> None:
         """Add the rows of meat and ordinary information: ``q z z'``."""
         plan = self.plan
-        if not plan.spread:
-            return
-        if not tail.all():
-            some = np.flatnonzero(tail)
-            cells, x, length = cells[some], x[:, some], length[some]
-            meat = None if meat is None else meat[some]
         if meat is not None:
             q = end_of_numbers(meat, self.most("meat"), MULTIPLE, low=0.0)
             sums.meat.add(cells, x, q)
@@ -238,29 +256,56 @@ class MixedPass:
         q = end_of_numbers(ordinary, self.most("spread"), MULTIPLE, low=0.0)
         sums.spread.add(cells, x, q)
 
-    def _add_lengths(self, sums: _Adding, norm: Array, psi: Array) -> None:
-        """Add the scale and the histogram of lengths."""
+    def _add_lengths(self, sums: _Adding, norm: Array, psi: Array, void: int) -> None:
+        """Add the scale and the histogram of lengths; so many of them are 0, and no row's."""
         plan = self.plan
         if plan.mu_scale:
             square = norm * norm
             square /= plan.scale_cut
             sums.scale += int(end_of_numbers(square, low=0.0).sum())
         if plan.mu_histogram:
-            far = np.flatnonzero(norm >= _LOWEST * plan.clip)
-            relative = norm[far] / plan.clip
-            if plan.manner.signed:
-                sums.bins += lengths_by_sign(relative, psi[far])
-            else:
-                sums.bins += counted_lengths(relative)
+            far = norm >= _LOWEST * plan.clip
+            relative = norm / plan.clip
+            relative *= far
             # of the shortest the sign does not matter: the first bins of both signs are added
-            sums.bins[0] += len(norm) - len(far)
+            low = far & ~(psi > 0.0) if plan.manner.signed else None
+            sums.bins += counted_lengths(relative, low)
+            sums.bins[0] -= void
+
+    @functools.cached_property
+    def _numbers(self) -> tuple[float, ...]:
+        """What the compiled loops must know of the pass, in the order of ``rows.c``."""
+        plan = self.plan
+        some = []
+        for name in ("meat", "spread"):
+            radius = getattr(plan, name)
+            most = self.most(name) if radius else 1.0
+            some += [float(radius or 0.0), most, MULTIPLE / most]
+        most = FACTOR * plan.clip
+        return (
+            1.0 / (FINER * self.one.step), KEPT * plan.clip, *some, most, MULTIPLE / most,
+            plan.scale_cut if plan.mu_scale else 1.0, plan.clip, _LOWEST * plan.clip, FIRST, BINS,
+            float(plan.manner.signed),
+        )  # fmt: skip
 
     def tally(self, sums: _Adding) -> MixedTally:
         """Return running sums as they leave a task."""
+        dense = self.one.done(sums.dense)
+        if sums.compiled is None:
+            return MixedTally(
+                sums.information.done(), sums.meat.done(), sums.spread.done(),
+                sums.score.integers(), sums.numbers, sums.scale,
+                tuple(int(b) for b in sums.bins), dense,
+            )  # fmt: skip
+        plan, own = self.plan, sums.compiled.sums()
+        information, meat, spread = (
+            MixedSums(*own[name]) for name in ("information", "meat", "spread")
+        )
+        bins = tuple(int(b) if plan.mu_histogram else 0 for b in own["bins"])
+        scale = own["scale"] if plan.mu_scale else 0
         return MixedTally(
-            sums.information.done(), sums.meat.done(), sums.spread.done(), sums.score.integers(),
-            sums.numbers, sums.scale, tuple(int(b) for b in sums.bins), self.one.done(sums.dense),
-        )  # fmt: skip
+            information, meat, spread, own["score"], own["numbers"], scale, bins, dense
+        )
 
     def done(self, tally: MixedTally) -> PassSums:
         """Return the sums of a pass, of all rows, on the lattice of a dense pass. Confidential."""

@@ -43,9 +43,9 @@ from dpmodels.sources.columns import Columns, filled_rows
 from dpmodels.sources.windows import Coins
 
 __all__ = [
-    "AT_CLIP", "BINS", "FACTOR", "SEEN", "Adding", "Centre", "PassSums", "Passes", "ScorePass",
-    "affine_of", "counted_lengths", "lengths_by_sign", "scaled", "seen_rows", "softened",
-    "sums_of_passes",
+    "AT_CLIP", "BINS", "FACTOR", "FIRST", "SEEN", "Adding", "Centre", "PassSums", "Passes",
+    "ScorePass", "affine_of", "counted_lengths", "lengths_by_sign", "scaled", "seen_rows",
+    "softened", "sums_of_passes",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -58,6 +58,8 @@ SEEN = 2.0**24
 BINS, AT_CLIP = 14, 9
 #: A float64: bits of its mantissa, bias of its exponent.
 _MANTISSA, _BIAS = 52, 1023
+#: The exponent of the first bin.
+FIRST = _BIAS - AT_CLIP
 #: Largest factor of a row in a score, over C: rows shorter than 1/4 are clipped earlier.
 FACTOR = 4.0
 
@@ -309,7 +311,7 @@ class ScorePass:
             self.step, TOP, LONG, LEAST, VAST, float(plan.manner.by_leverage),
             float(not plan.unsoftened), KEPT * plan.clip, (1.0 - KEPT) / (_REACHED - KEPT),
             plan.clip, most, TOP / most, plan.scale_cut if plan.mu_scale else 1.0,
-            _BIAS - AT_CLIP, BINS, float(plan.manner.signed), 1.0 / SEEN, ordinary,
+            FIRST, BINS, float(plan.manner.signed), 1.0 / SEEN, ordinary,
             plan.meat if ordinary else 0.0, *far,
         )  # fmt: skip
 
@@ -628,22 +630,22 @@ def scaled(v: Array, length: Array, radius: float) -> Array:
     return cross_product(end_along(v, length, radius))
 
 
-def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:
-    """Count lengths over C by half octaves: octaves of the square, the exponents of its floats."""
-    return np.asarray(np.bincount(_octaves(relative), minlength=BINS).astype(np.int64))
+def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
+    """Count lengths over C by half octaves: octaves of the square, the exponents of its floats.
+
+    ``low``: True where a row is of the second lot of bins, which then stand behind the first.
+    """
+    # 2^octave <= square < 2^(octave + 1); of zero the exponent is the least there is
+    bins = (relative * relative).view(np.int64)
+    bins >>= _MANTISSA
+    bins -= FIRST
+    np.clip(bins, 0, BINS - 1, out=bins)
+    if low is not None:
+        bins += BINS * low
+    found = np.bincount(bins, minlength=BINS * (1 if low is None else 2))
+    return np.asarray(found.astype(np.int64))
 
 
 def lengths_by_sign(relative: Array, psi: Array) -> npt.NDArray[np.int64]:
     """Count lengths over C of positive scores, then of the others: a row lies in one bin."""
-    bins = _octaves(relative)
-    bins += BINS * ~(psi > 0.0)
-    return np.asarray(np.bincount(bins, minlength=2 * BINS).astype(np.int64))
-
-
-def _octaves(relative: Array) -> npt.NDArray[np.int64]:
-    """Return the bin of each length."""
-    # 2^octave <= square < 2^(octave + 1); of zero the exponent is the least there is
-    bins = (relative * relative).view(np.int64)
-    bins >>= _MANTISSA
-    bins -= _BIAS - AT_CLIP
-    return np.clip(bins, 0, BINS - 1, out=bins)
+    return counted_lengths(relative, ~(psi > 0.0))

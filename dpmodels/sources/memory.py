@@ -84,16 +84,22 @@ class FrameSource:
             return
         for start in range(0, total, READ_ROWS):
             stop = min(total, start + READ_ROWS)
-            yield {
-                c: a[start:stop] if isinstance(a, np.ndarray) else a.iloc[start:stop]
-                for c, a in arrays.items()
-            }
+            yield {c: _slice(a, start, stop) for c, a in arrays.items()}
 
     def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
         """Return parts of the frame: slices of rows, so no column is copied."""
         frame = self._frame
         parts = aligned(len(frame), rows)
         return [Piece(FrameSource, frame.iloc[a:b], a, b - a) for a, b in parts]
+
+
+def _slice(column: Any, start: int, stop: int) -> Any:
+    """Return cells of a column, no copy: of codes and categories without the Series about them."""
+    if isinstance(column, np.ndarray):
+        return column[start:stop]
+    if type(column.dtype).__name__ == "CategoricalDtype":
+        return column.array[start:stop]
+    return column.iloc[start:stop]
 
 
 class DictSource:

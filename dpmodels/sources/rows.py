@@ -28,7 +28,7 @@ __all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 #: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
 BLOCK_ROWS = WINDOW
 #: Rows of a block of numbers and cells: no product is formed of it, and it is a few arrays only.
-CELL_ROWS = 4 * WINDOW
+CELL_ROWS = 8 * WINDOW
 #: Rows of columns that are read as they lie: sums of products of so many fit 64 bits.
 COLUMN_ROWS = 128 * WINDOW
 

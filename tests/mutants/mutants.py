@@ -101,6 +101,8 @@ STEPS = (
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
 _MIXED = ("tests/privacy/test_mixed_sensitivity.py",)
 _LONG = ("tests/privacy/test_mixed_long_scores.py",)
+#: Numpy's integers against those of the compiled loops.
+_BYKERNEL = ("tests/unit/exact/test_bykernel.py", "-k", "numpy")
 CELLS = (
     Mutant("dpmodels/exact/bycell.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
     Mutant("dpmodels/exact/bycell.py", "rest & ((1 << bits) - 1)", "rest", ("tests/unit/exact/test_cells.py",)),
@@ -115,10 +117,27 @@ CELLS = (
     Mutant("dpmodels/exact/mixed.py", "        square += self.margin\n", "", _MIXED),
     Mutant("dpmodels/exact/mixed.py", "inside &= within", "pass", ("tests/unit/scoring/test_mixed.py",)),
     Mutant("dpmodels/exact/mixed.py", "inside = square <= TOP**2", "inside = square <= 1.1 * TOP**2", _MIXED),
-    Mutant("dpmodels/exact/mixed.py", "there = others[~self.grid.void[cells[others]]]", "there = others", ("tests/unit/scoring/test_mixed.py",)),
+    Mutant("dpmodels/exact/mixed.py", "return others[~self._lattice.void[cells[others]]]", "return others", _BYKERNEL),
     Mutant("dpmodels/scoring/mixed.py", "inside &= norm <= KEPT * plan.clip", "pass", _MIXED),
-    Mutant("dpmodels/scoring/mixed.py", "inside &= ~tail | (meat <= self.most(\"meat\"))", "pass", _LONG),
-    Mutant("dpmodels/scoring/mixed.py", "np.minimum(1.0, (plan.meat / norm) ** 2)", "1.0", _LONG),
+    Mutant("dpmodels/scoring/mixed.py", "inside[some] &= meat <= self.most(\"meat\")", "pass", _LONG),
+    Mutant("dpmodels/scoring/mixed.py", "np.minimum(1.0, (plan.meat / norm[some]) ** 2)", "1.0", _LONG),
+    Mutant("dpmodels/exact/bycell.py", "rows = 1 << (_EXACT - bits)", "rows = 1 << _EXACT", ("tests/unit/exact/test_cells.py",)),
+    Mutant("dpmodels/exact/bycell.py", "at + place + bits * (a + b)", "at + place + bits * a", ("tests/unit/scoring/test_mixed.py",)),
+    Mutant("dpmodels/exact/bycell.py", "at + bits * a)", "at)", ("tests/unit/scoring/test_mixed.py",)),
+    Mutant("dpmodels/exact/mixed.py", "2 * summed(parts, sums.firsts, _BITS)", "summed(parts, sums.firsts, _BITS)", ("tests/unit/scoring/test_mixed.py",)),
+    Mutant("dpmodels/exact/mixed.py", "total(terms, drop + 1)", "total(terms, drop)", ("tests/unit/scoring/test_mixed.py",)),
+    Mutant("dpmodels/exact/mixed.py", "            x[:, without] = 0.0\n", "", _BYKERNEL),
+    Mutant("dpmodels/exact/mixed.py", "            both[without] = 0.0\n", "", _BYKERNEL),
+    Mutant("dpmodels/exact/mixed.py", "_TOGETHER, _APART = 1 << 15, 2.0**37", "_TOGETHER, _APART = 1 << 15, 2.0**20", _BYKERNEL),
+    Mutant("dpmodels/exact/mixed.py", "(_products(x, high) << _NUMBER)", "_products(x, high)", ("tests/unit/scoring/test_mixed.py",)),
+    Mutant("dpmodels/scoring/mixed.py", "        k[others] = 0.0\n", "", _BYKERNEL),
+    Mutant("dpmodels/scoring/mixed.py", "        norm[others] = 0.0\n", "", _BYKERNEL),
+    Mutant("dpmodels/scoring/mixed.py", "sums.bins[0] -= void", "pass", _BYKERNEL),
+    Mutant("dpmodels/scoring/mixed.py", "int(b) if plan.mu_histogram else 0", "int(b)", _BYKERNEL),
+    Mutant("dpmodels/scoring/mixed.py", "own[\"scale\"] if plan.mu_scale else 0", "own[\"scale\"]", _BYKERNEL),
+    Mutant("dpmodels/exact/bykernel.py", "if self._rows + m > _MANY:", "if self._rows > 1 << 60:", ("tests/unit/exact/test_bykernel.py", "-k", "carried")),
+    Mutant("dpmodels/exact/bykernel.py", "            part[...] = 0\n", "", ("tests/unit/exact/test_bykernel.py", "-k", "carried")),
+    Mutant("dpmodels/exact/bykernel.py", "(words[:, 1] << 32)", "words[:, 1]", _BYKERNEL),
 )  # fmt: skip
 #: Passes cut into tasks.
 TASKS = ("tests/unit/sources/test_tasks.py",)

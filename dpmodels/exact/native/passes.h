@@ -207,7 +207,7 @@ TARGET static void JOIN(tile_added, SET)(Adding *to, int64_t first, int64_t m)
 }
 
 /* Sums of floats as integers, exact since the last time; and from the beginning again. */
-TARGET static void JOIN(flushed, SET)(Adding *to)
+TARGET static void JOIN(all_out, SET)(Adding *to)
 {
     JOIN(some_done, SET)(to);
     for (int part = 0; part < 3; part++)
@@ -237,7 +237,7 @@ TARGET static void JOIN(pass, SET)(const Steps *of, const Columns *columns, int6
         JOIN(tile_added, SET)(to, first, rows);
         since += rows;
         if (since + TILE > MOST_ROWS || first + TILE >= m) {
-            JOIN(flushed, SET)(to);
+            JOIN(all_out, SET)(to);
             since = 0;
         }
     }
@@ -258,7 +258,7 @@ TARGET static void JOIN(scores, SET)(int64_t m, const double *z, int64_t ld, con
         }
         JOIN(tile_added, SET)(to, first, rows);
     }
-    JOIN(flushed, SET)(to);
+    JOIN(all_out, SET)(to);
 }
 
 /* Second moments of rows in a ball, over columns: a number and a shift for each, or a map in whole

@@ -1,4 +1,5 @@
-/* Products of a block of rows: the map of rows and their Gram matrix (exact/theory.md, 1.5).
+/* Products of a block of rows: the map of rows and their Gram matrix (exact/theory.md, 1.5); and sums
+   by cell and number (1.9).
 
    Trusted code. No allocation, no static state, no input or output, no pointer that is kept: every
    buffer is the caller's, every function is told every length and checks it before it reads
@@ -63,6 +64,19 @@ typedef struct {
     double *gram[3], *score, *scale, *far;
     int64_t *grams, *sums, *bins;
 } Adding;
+
+/* Rows by cell and number: rows of a call and of a tile, numbers of a row, cells; columns of a tile. */
+#define MOST_BY_CELL 65536
+#define BY_TILE 64
+#define MOST_NUMBERS 16
+#define MOST_CELLS 1048576
+#define WHOLE_NUMBER(most) ((most) >= 0.0 && (most) <= 1048576.0)
+#define COLUMNS(d) (11 + 3 * (d))
+
+/* Numbers of a scoring pass by cell, in this order. */
+enum { BY_UNIT, BY_KEPT, BY_MEAT, BY_MOST_MEAT, BY_FACTOR_MEAT, BY_SPREAD, BY_MOST_SPREAD,
+       BY_FACTOR_SPREAD, BY_MOST, BY_FACTOR, BY_CUT, BY_CLIP, BY_LOWEST, BY_FIRST, BY_BINS,
+       BY_SIGNED, BY_NUMBERS };
 
 static inline int64_t round_up(int64_t n, int64_t to) { return n + (to - n % to) % to; }
 
@@ -152,6 +166,7 @@ static void far_scores(const Adding *to, int64_t m)
 #define SPREAD(p, s) ((vec){(p)[0], (p)[s]})
 #include "rows.h"
 #include "passes.h"
+#include "cells.h"
 #undef LANES
 #undef SET
 #undef TARGET
@@ -172,6 +187,7 @@ static void far_scores(const Adding *to, int64_t m)
 #define CUT(a) ((vec)_mm256_round_pd((__m256d)(a), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
 #include "rows.h"
 #include "passes.h"
+#include "cells.h"
 #undef LANES
 #undef SET
 #undef TARGET
@@ -190,6 +206,7 @@ static void far_scores(const Adding *to, int64_t m)
 #define CUT(a) ((vec)_mm512_roundscale_pd((__m512d)(a), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
 #include "rows.h"
 #include "passes.h"
+#include "cells.h"
 #undef LANES
 #undef SET
 #undef TARGET
@@ -463,5 +480,79 @@ PUBLIC int dp_moments(int set, int64_t k, int64_t q, int64_t m, int diagonal,
     const Steps of = {k, q, k, matrix, shift, reach, ulps, least, packed,
                       (int64_t *)(packed + round_up(k, 4) * q)};
     EACH(moments, &of, diagonal, &columns, m, top, most, out, x, to.z, to.square, to.gram[0])
+    return 0;
+}
+
+/* Doubles of work that rows by cell and number need. */
+PUBLIC int64_t dp_need_by_cell(int64_t d)
+{
+    return COLUMNS(d) * BY_TILE + (d * (d + 1) / 2 + 1 + d) * WIDEST;
+}
+
+static int bad_by_cell(int set, int64_t d, int64_t K, int64_t m, int64_t ld)
+{
+    if (d < 1 || d > MOST_NUMBERS || K < 1 || K > MOST_CELLS)
+        return 1;
+    if (m < 0 || m > MOST_BY_CELL || ld < m)
+        return 2;
+    return set < 0 || set > dp_widest() ? 4 : 0;
+}
+
+/* Rows by cell and number, all coordinates in a ball: block (d, m) of numbers and cells (m), tables at
+   (K, 1 + d) and map (2 + 2 d + d d). Of rows inside, added: to by (K, 1 + d) how many they are and
+   their integers, to among (d (d + 1)/2) the products of these. dense (m): rows that are not inside,
+   in no void cell. */
+PUBLIC int dp_ball_by_cell(int set, int64_t d, int64_t K, int64_t m, const double *map,
+                           const double *at, const double *block, int64_t ld,
+                           const int64_t *cells, int64_t *by, int64_t *among, uint8_t *dense,
+                           double *work, int64_t work_len)
+{
+    int code = bad_by_cell(set, d, K, m, ld);
+    if (code)
+        return code;
+    if ((uintptr_t)work % 64 || work_len < dp_need_by_cell(d))
+        return 3;
+    EACH(ball_by_cell, d, K, m, map, at, block, ld, cells, by, among, dense, work)
+    return 0;
+}
+
+/* out (m) = of_cells (K) of the row's cell + slopes (d) times its numbers; NaN where it has no cell. */
+PUBLIC int dp_seen_by_cell(int set, int64_t d, int64_t K, int64_t m, const double *of_cells,
+                           const double *slopes, const double *block, int64_t ld,
+                           const int64_t *cells, double *out)
+{
+    int code = bad_by_cell(set, d, K, m, ld);
+    if (code)
+        return code;
+    EACH(seen_by_cell, d, K, m, of_cells, slopes, block, ld, cells, out)
+    return 0;
+}
+
+/* The same of a scoring pass, whose scores are short (what the pass is stands in `is`): by (K, 2 + d)
+   has the integers of scores too; chosen (K, 2 (1 + d)) weights, and weights times integers, of meat
+   and of ordinary information, of the rows that `some` (m, or none) names; among, of p = d (d + 1)/2
+   products: products, scale, scores times integers (d), and of both weights low and high words of
+   products (4 p). */
+PUBLIC int dp_scores_by_cell(int set, int64_t d, int64_t K, int64_t m, const double *map,
+                             const double *at, const double *block, int64_t ld,
+                             const int64_t *cells, const double *seen, const double *psi,
+                             const uint8_t *some, const double *is, int64_t numbers, int64_t *by,
+                             int64_t *chosen, int64_t *among, int64_t *bins, int64_t many,
+                             uint8_t *dense, double *work, int64_t work_len)
+{
+    int code = bad_by_cell(set, d, K, m, ld);
+    if (code)
+        return code;
+    if ((uintptr_t)work % 64 || work_len < dp_need_by_cell(d))
+        return 3;
+    if (numbers != BY_NUMBERS || !(is[BY_BINS] >= 1.0 && is[BY_BINS] <= 64.0)
+        || many < (int64_t)is[BY_BINS] * (is[BY_SIGNED] != 0.0 ? 2 : 1)
+        || !(is[BY_FIRST] >= 0.0 && is[BY_FIRST] <= 2048.0) || !(is[BY_CUT] > 0.0)
+        || !(is[BY_CLIP] > 0.0) || !WHOLE_NUMBER(is[BY_FACTOR] * is[BY_MOST])
+        || !WHOLE_NUMBER(is[BY_FACTOR_MEAT] * is[BY_MOST_MEAT])
+        || !WHOLE_NUMBER(is[BY_FACTOR_SPREAD] * is[BY_MOST_SPREAD]))
+        return 5;
+    EACH(scores_by_cell, d, K, m, map, at, block, ld, cells, seen, psi, some, is, by, chosen, among,
+         bins, dense, work)
     return 0;
 }
