@@ -57,7 +57,7 @@ def test_the_law_of_groups_that_are_drawn_at_once():
 
 
 def test_groups_of_no_draws():
-    assert bulk.gaussians([Fraction(2), Fraction(3)], [0, 0]) == []
+    assert len(bulk.gaussians([Fraction(2), Fraction(3)], [0, 0])) == 0
     assert len(bulk.gaussians([Fraction(2), Fraction(3)], [0, 4])) == 4
 
 
