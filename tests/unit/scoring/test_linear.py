@@ -312,8 +312,8 @@ def test_what_a_start_does_not_hear_knows_no_basis():
     Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     values = np.array([1.0, 1.0, 1.0, 3.0, 9.0])
     theta = rng.normal(size=5)
-    left = _unheard(theta, (Q * values) @ Q.T, 0.3)
+    left = _unheard(theta, *np.linalg.eigh((Q * values) @ Q.T), 0.3)
     turn = Q @ block_diag(np.linalg.qr(rng.normal(size=(3, 3)))[0], np.eye(2)) @ Q.T
     np.testing.assert_allclose(
-        _unheard(turn @ theta, (Q * values) @ Q.T, 0.3), turn @ left, atol=1e-9
+        _unheard(turn @ theta, *np.linalg.eigh((Q * values) @ Q.T), 0.3), turn @ left, atol=1e-9
     )
