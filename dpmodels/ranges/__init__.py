@@ -11,6 +11,7 @@ from dpmodels.ranges.parts import (
     pair_part,
     ranged_design,
     reaching,
+    to_be_bought,
 )
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "plan_purchase",
     "ranged_design",
     "reaching",
+    "to_be_bought",
 ]

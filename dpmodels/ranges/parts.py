@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.gdp import mu_gdp
 from dpmodels.privacy.mechanisms import Step
@@ -67,6 +68,17 @@ class Part:
     eps: float = 0.0
     delta: float = 0.0
     printed: dict[str, float] = field(default_factory=dict)
+
+
+def to_be_bought(request: Request, missing: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns whose range must be bought, or refuse."""
+    if missing and request.relation != "replace":
+        shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
+        raise RequestError(
+            f"ranges can be bought under relation='replace' only: declare them, for example "
+            f"bounds={{{shown}}}"
+        )
+    return missing
 
 
 def bounds_share(request: Request, to_buy: object) -> float:

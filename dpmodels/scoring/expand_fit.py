@@ -21,13 +21,12 @@ from dpmodels.planning import Plan
 from dpmodels.planning.plan import enough_rows
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
 from dpmodels.release import Estimate, Release
 from dpmodels.scoring.cluster_people import PeopleByCluster, PersonScores
 from dpmodels.scoring.cluster_rules import ClusterPlan
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
-from dpmodels.scoring.deviance import SHARE, STEP
 from dpmodels.scoring.engine import ask_statistics
 from dpmodels.scoring.expand import Regression
 from dpmodels.scoring.expand_engine import (
@@ -50,7 +49,13 @@ from dpmodels.scoring.expand_rules import (
 )
 from dpmodels.scoring.expand_start import Number, Spread, numbers
 from dpmodels.scoring.intervals import Inference, infer
-from dpmodels.scoring.rules import Guide, guide_share, noise_ratio
+from dpmodels.scoring.rules import (
+    STATISTICS_SHARE,
+    STATISTICS_STEP,
+    Guide,
+    guide_share,
+    noise_ratio,
+)
 from dpmodels.scoring.score import Beginning, Score
 from dpmodels.scoring.state import State, roots
 from dpmodels.scoring.words import EMPTY, SEEN, cluster_notes, fit_notes, no_ranges_note
@@ -62,7 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Closing", "FitStatistics", "RowModel", "UnitDetail", "UnitPart", "estimate_units",
-    "plan_units", "release_units_fit", "to_buy",
+    "plan_units", "release_units_fit",
 ]  # fmt: skip
 
 
@@ -146,8 +151,8 @@ class Closing(Protocol):
 class FitStatistics:
     """Deviance and dispersion of a model of rows."""
 
-    step: ClassVar[str] = STEP
-    share: ClassVar[float] = SHARE
+    step: ClassVar[str] = STATISTICS_STEP
+    share: ClassVar[float] = STATISTICS_SHARE
 
     def conclude(
         self, found: UnitRelease, scoring: UnitPlan, design: Design, ask: Ask
@@ -229,17 +234,6 @@ def _same(rank: int) -> int:
     return rank
 
 
-def to_buy(request: Request, missing: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns whose range must be bought, or refuse."""
-    if missing and request.relation != "replace":
-        shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
-        raise RequestError(
-            f"ranges can be bought under relation='replace' only: declare them, for example "
-            f"bounds={{{shown}}}"
-        )
-    return missing
-
-
 def plan_units(
     request: Request, design: Design, n: int, models: tuple[tuple[UnitModel, str], ...], *,
     linear: bool, raw: bool, coordinates: Coordinates | None = None,
@@ -268,7 +262,7 @@ def plan_units(
         Shares of the room's own; None: three passes or four.
     """
     rows = enough_rows(request, design, n)
-    missing = to_buy(request, () if coordinates is not None else design.unknown)
+    missing = to_be_bought(request, () if coordinates is not None else design.unknown)
     part = gaussian_part(request, missing)
     share = 1.0 - part.share
     mu = part.mu * math.sqrt(share)

@@ -17,12 +17,9 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.planning.plan import enough_rows
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
 from dpmodels.release import Release
-from dpmodels.scoring.cluster_rules import ClusterPlan
-from dpmodels.scoring.clusters import Scored, release_clusters
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
-from dpmodels.scoring.deviance import SHARE, STEP
 from dpmodels.scoring.engine import (
     Chain,
     ScoringPlan,
@@ -32,18 +29,12 @@ from dpmodels.scoring.engine import (
     steps,
     within,
 )
-from dpmodels.scoring.expand_fit import (
-    FitStatistics,
-    RowModel,
-    UnitDetail,
-    plan_units,
-    release_units_fit,
-    to_buy,
-)
 from dpmodels.scoring.rules import (
     BOUNDED,
     COLUMNS,
     LINEAR,
+    STATISTICS_SHARE,
+    STATISTICS_STEP,
     Guide,
     first_share,
     guide_share,
@@ -60,7 +51,7 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
-    from dpmodels.scoring.cluster_rules import SampleDesign
+    from dpmodels.scoring.cluster_rules import ClusterPlan, SampleDesign
     from dpmodels.scoring.rules import Rules
 
 __all__ = [
@@ -207,7 +198,7 @@ def _shares(request: Request, rules: Rules, mu: float, n: int, p: int) -> tuple[
 
 def _bought(request: Request, design: Design, model: Model) -> tuple[str, ...]:
     """Return the columns whose range must be bought, or refuse."""
-    return to_buy(request, () if model.coordinates is not None else design.unknown)
+    return to_be_bought(request, () if model.coordinates is not None else design.unknown)
 
 
 def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any]:
@@ -221,6 +212,8 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
     """
     _check_people(request, model)
     if request.unit is not None:
+        from dpmodels.scoring.expand_fit import FitStatistics, RowModel, plan_units
+
         equal = request.options.get("person_weights") == "equal"
         models = tuple((RowModel(chain.score, equal=equal), chain.label) for chain in model.chains)
         few = model.rules in (LINEAR, BOUNDED)
@@ -249,7 +242,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
     by_cluster = 0.0 if clusters is None else clusters.share * share
     share -= by_cluster
     of_scoring = share * (1.0 - asked)
-    left = of_scoring * (1.0 - SHARE * model.statistics)
+    left = of_scoring * (1.0 - STATISTICS_SHARE * model.statistics)
     first = () if scales is None else scale_steps(scales)
     return Plan.of(
         request,
@@ -268,7 +261,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
             **part.printed,
             **({"scales": asked * share} if asked else {}),
             **{name: one * left for name, one in zip(names, shares, strict=True)},
-            **({STEP: SHARE * of_scoring} if model.statistics else {}),
+            **({STATISTICS_STEP: STATISTICS_SHARE * of_scoring} if model.statistics else {}),
             **({"clusters": by_cluster} if clusters is not None else {}),
         },
         scales={
@@ -324,6 +317,8 @@ def _clusters(
         return None
     if not model.meat:
         raise RequestError("vcov='iid' takes rows for unrelated, and those of a cluster are not")
+    from dpmodels.scoring.cluster_rules import ClusterPlan
+
     labels = [f" ({chain.label})" if chain.label else "" for chain in model.chains]
     return ClusterPlan.of(sample, mu, n, request.relation, labels, design.p)
 
@@ -400,7 +395,9 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
-    if isinstance(plan.detail, UnitDetail):
+    if not isinstance(plan.detail, ScoredDetail):
+        from dpmodels.scoring.expand_fit import release_units_fit
+
         return release_units_fit(plan, ask)
     detail = plan.detail
     design = ranged_design(plan, ask, wide=True)
@@ -413,6 +410,8 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     scoring = detail.scoring(coordinates.rank, plan.request.relation).bound(design)
     found = release_scoring(scoring, coordinates, read, ask)
     if detail.clusters is not None:
+        from dpmodels.scoring.clusters import Scored, release_clusters
+
         passes = tuple(map(Scored, final_passes(scoring, found, read)))
         found = replace(found, clusters=release_clusters(detail.clusters, passes, read, ask))
     values = {"start": found.Q}

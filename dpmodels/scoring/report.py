@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpmodels.after.allowance import BiasBound
 from dpmodels.arrays import Array
 from dpmodels.release import Estimate
-from dpmodels.scoring.expand_fit import UnitDetail, estimate_units
+from dpmodels.scoring.fitting import ScoredDetail
 from dpmodels.scoring.intervals import Inference, infer
 from dpmodels.scoring.state import State, roots
 from dpmodels.scoring.words import SEEN, cluster_notes, empty_rows, fit_notes, no_ranges_note
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Release
     from dpmodels.scoring.engine import ChainRelease, ScoringPlan, ScoringRelease
-    from dpmodels.scoring.fitting import ScoredDetail
 
 __all__ = ["SEEN", "Part", "empty_rows", "estimate_fit", "no_ranges_note"]
 
@@ -70,7 +69,9 @@ def estimate_fit(
         What the room reports of a chain beside the coefficients: released numbers. Clip and noise
         of the scores, and fit statistics, follow.
     """
-    if isinstance(plan.detail, UnitDetail):
+    if not isinstance(plan.detail, ScoredDetail):
+        from dpmodels.scoring.expand_fit import estimate_units
+
         scores = [chain.expansion.score for chain in release.detail.chains] if release.reply else []
         return estimate_units(
             plan, release, stats, common=lambda i, j: scores[i].common(scores[j])
