@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -279,8 +279,7 @@ class _Table:
         )
 
 
-@dataclass(frozen=True)
-class _Target:
+class _Target(NamedTuple):
     """A discrete Gaussian, and the discrete Laplace of scale t that proposes it.
 
     Attributes

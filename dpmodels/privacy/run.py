@@ -138,11 +138,16 @@ def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
 
 def _groups(sds: Array) -> tuple[Array, npt.NDArray[np.intp], list[int]]:
     """Return the values of sds, ascending, the places that have them, group by group, and sizes."""
-    if len(sds) and (sds == sds[0]).all():
+    if not len(sds):
+        return sds, np.arange(0), []
+    starts = np.concatenate([[0], np.flatnonzero(sds[1:] != sds[:-1]) + 1])
+    if len(starts) == 1:
         return sds[:1], np.arange(len(sds)), [len(sds)]
-    scales, of = np.unique(sds, return_inverse=True)
-    order = np.argsort(of.ravel(), kind="stable")  # a group by place
-    return scales, order, np.bincount(of.ravel(), minlength=len(scales)).tolist()
+    # long runs of one value, as entries come, are looked up once
+    scales, of = np.unique(sds[starts], return_inverse=True)
+    of = np.repeat(of.ravel(), np.diff(starts, append=len(sds)))
+    order = np.argsort(of, kind="stable")  # a group by place
+    return scales, order, np.bincount(of, minlength=len(scales)).tolist()
 
 
 def _refine(scale: float) -> int:
@@ -239,7 +244,8 @@ class Run:
         """
         mu = self._take(name, Gaussian).mu
         flat, shape = _ints(value)
-        w = np.broadcast_to(np.asarray(weights, dtype=float), shape).ravel()
+        w = np.asarray(weights, dtype=float)
+        w = (w if w.shape == shape else np.broadcast_to(w, shape)).ravel()
         if not (mu > 0 and math.isfinite(sensitivity) and sensitivity > 0):
             raise PrivacyBugError(f"step {name!r}: mu and sensitivity must be positive and finite")
         if not ((w > 0) & np.isfinite(w)).all():

@@ -206,8 +206,8 @@ def plan_scoring(
     return ScoringPlan(p, n, whole, start, radius, relation, passes, guide, chains, own)
 
 
-def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
-    """Return the steps of the ledger, in the order of the release."""
+def steps(plan: ScoringPlan, part: float = 1.0) -> tuple[LedgerStep, ...]:
+    """Return the steps of the ledger in the order of the release; they are ``part`` of mu^2."""
     out = [("start", plan.start)]
     for k, one in enumerate(plan.passes, 1):
         for chain in plan.chains:
@@ -217,7 +217,9 @@ def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
             out += [(f"score lengths {label}", one.mu_histogram)] if one.mu_histogram else []
             out += [(f"far scores {label}", one.mu_far)] if one.mu_far else []
     out += [(STATISTICS_STEP, plan.statistics)] if plan.statistics else []
-    return tuple(LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2) for name, mu in out)
+    return tuple(
+        LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2 * part) for name, mu in out
+    )
 
 
 def release_scoring(

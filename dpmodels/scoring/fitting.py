@@ -251,7 +251,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
         [
             *part.steps,
             *(replace(s, share=(s.share or 0.0) * share) for s in first),
-            *(replace(s, share=(s.share or 0.0) * of_scoring) for s in steps(scoring)),
+            *steps(scoring, of_scoring),
             *(
                 replace(s, share=(s.share or 0.0) * (share + by_cluster))
                 for s in (() if clusters is None else clusters.steps)
