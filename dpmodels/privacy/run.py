@@ -7,6 +7,7 @@ is charged (the plan) and what is released (the run) cannot drift apart.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -136,18 +137,19 @@ def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
     return out.reshape(array.shape)
 
 
-def _groups(sds: Array) -> tuple[Array, npt.NDArray[np.intp], list[int]]:
-    """Return the values of sds, ascending, the places that have them, group by group, and sizes."""
+def _groups(sds: Array) -> tuple[list[float], npt.NDArray[np.intp], list[int]]:
+    """Return the values of sds, ascending, the places that have them, group by group, and sizes.
+
+    Entries come in long runs of one value: only their first ones are looked at.
+    """
     if not len(sds):
-        return sds, np.arange(0), []
-    starts = np.concatenate([[0], np.flatnonzero(sds[1:] != sds[:-1]) + 1])
-    if len(starts) == 1:
-        return sds[:1], np.arange(len(sds)), [len(sds)]
-    # long runs of one value, as entries come, are looked up once
-    scales, of = np.unique(sds[starts], return_inverse=True)
-    of = np.repeat(of.ravel(), np.diff(starts, append=len(sds)))
-    order = np.argsort(of, kind="stable")  # a group by place
-    return scales, order, np.bincount(of, minlength=len(scales)).tolist()
+        return [], np.arange(0), []
+    bounds = [0, *(np.flatnonzero(sds[1:] != sds[:-1]) + 1).tolist(), len(sds)]
+    runs = sds[bounds[:-1]].tolist()
+    scales = sorted(set(runs))
+    group = {sd: i for i, sd in enumerate(scales)}
+    of = np.repeat([group[sd] for sd in runs], [b - a for a, b in itertools.pairwise(bounds)])
+    return scales, np.argsort(of, kind="stable"), np.bincount(of).tolist()
 
 
 def _refine(scale: float) -> int:
@@ -252,11 +254,11 @@ class Run:
             raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
         sds = sensitivity / (mu * w) * ROUND_UP
         scales, order, sizes = _groups(sds)
-        fines = [_refine(sd) for sd in scales.tolist()]
+        fines = [_refine(sd) for sd in scales]
         # a power of two times a float is exact, and so is its square as a fraction
         variances = [
             Fraction(math.ldexp(sd, fine)) ** 2
-            for sd, fine in zip(scales.tolist(), fines, strict=True)
+            for sd, fine in zip(scales, fines, strict=True)
         ]
         draws = _gaussians(self.noise, variances, sizes)
         out = np.empty(len(flat))

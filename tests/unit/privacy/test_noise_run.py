@@ -377,6 +377,6 @@ def test_integers_are_those_of_python_in_64_bits_or_not(values):
 @pytest.mark.parametrize("sds", [[], [2.0], [3.0] * 5, [2.0, 1.0, 2.0, 4.0, 1.0]])
 def test_draws_of_one_scale_come_in_the_order_of_their_places(sds):
     scales, order, sizes = run_module._groups(np.array(sds))
-    assert scales.tolist() == sorted(set(sds))
+    assert scales == sorted(set(sds))
     assert sizes == [sds.count(sd) for sd in sorted(set(sds))]
     assert order.tolist() == sorted(range(len(sds)), key=lambda i: (sds[i], i))
