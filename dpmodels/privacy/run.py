@@ -109,7 +109,9 @@ def _sums(
     Integers that 64 bits hold, on lattices that were not refined, are added as such: the rounding
     of their sum to a float is that of the quotient of Python integers.
     """
-    noise = _in_64_bits(draws if isinstance(draws, np.ndarray) else np.array(draws, dtype=object))
+    noise = np.asarray(draws, dtype=None if isinstance(draws, np.ndarray) else object)
+    if noise.dtype == np.int64 or set(map(type, noise.tolist())) <= {int}:
+        noise = _in_64_bits(noise)  # an audit's source gives fractions: they stay
     if values.dtype == noise.dtype == np.int64 and not fines.any():
         return np.asarray((values[order] + noise).astype(float))
     ones, noises = values[order].tolist(), noise.tolist()

@@ -352,6 +352,19 @@ def test_sums_of_64_bits_are_those_of_python_integers(private, monkeypatch):
     assert np.array_equal(fast, released())
 
 
+def test_draws_that_are_no_integers_are_not_cut():
+    """Sources of audits give fractions, to see what noise a step has."""
+
+    class Halves:
+        private = True
+
+        def discrete_gaussian(self, sigma2, size):
+            return [Fraction(1, 2)] * size
+
+    found = Run((Step("a", Gaussian(1.0)),), Halves()).gaussian("a", np.array([3, -3]), 2.0**30)
+    assert found.tolist() == [3.5, -2.5]
+
+
 def test_large_sums_are_added_as_python_integers():
     """Beyond 2^61 nothing is added in 64 bits."""
     values = np.array([1 << 62, -(1 << 200), 0], dtype=object)
