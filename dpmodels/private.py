@@ -230,17 +230,19 @@ def rows_of(
         Of the call: which rows are kept is drawn.
     """
     from dpmodels.sources.crew import crew_for
-    from dpmodels.sources.ordered import SortedPeople
-    from dpmodels.sources.people import CappedRows, PeopleRows
-    from dpmodels.sources.rows import Rows
 
     if person is not None:
+        from dpmodels.sources.ordered import SortedPeople
+        from dpmodels.sources.people import CappedRows, PeopleRows
+
         by_person = SortedPeople if person.sort else PeopleRows
         public_n = reading.get("public_n", True)
         people = by_person(source, n, person, public_n=public_n, crew=crew_for(source))
         if not person.most:
             return people
         return CappedRows(people, kinds, make_noise(_apart(seed)))
+    from dpmodels.sources.rows import Rows
+
     return Rows(source, n, progress, crew=crew_for(source), **reading)
 
 

@@ -12,7 +12,6 @@ from dpmodels.api.sampling import check_sample, labels_declared, named_by, sampl
 from dpmodels.errors import RequestError, SchemaError, choice, did_you_mean, shown
 from dpmodels.registry import Method, method_names, resolve
 from dpmodels.request import Request, check_eps_delta, check_n, check_seed
-from dpmodels.sources.ordered import check_sorter
 from dpmodels.units.person import LEVELS, Person, identifier_among, person_of
 from dpmodels.verbs import verb_of
 
@@ -238,6 +237,8 @@ def _person(
     if person is None:
         return None
     if person.sort:
+        from dpmodels.sources.ordered import check_sorter
+
         check_sorter()
     if not (method.people or person.most):
         raise RequestError(_no_people(method, person))

@@ -9,7 +9,6 @@ from dpmodels.api.building import choose_method
 from dpmodels.api.fitting import fit_formula
 from dpmodels.api.on_release import REQUIRED
 from dpmodels.errors import RequestError, shown
-from dpmodels.families import family_of, link_of
 
 if TYPE_CHECKING:
     from dpmodels.results import Fit
@@ -266,6 +265,8 @@ def glm_arguments(
     **options: Any,
 ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Return (formula, options, design options) of a call: for a fit and for its plan."""
+    from dpmodels.families import family_of, link_of
+
     chosen = family_of(family)
     named = link_of(chosen, link, family)
     if event is not None and not chosen.is_event:

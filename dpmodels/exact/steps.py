@@ -81,10 +81,9 @@ class Steps:
     @functools.cached_property
     def _seen(self) -> list[list[int]] | None:
         """The columns that each coordinate sees, where these are few; None: they are many."""
-        seen = [np.flatnonzero(row).tolist() for row in self.matrix]
-        if max(len([j for j in js if j]) for js in seen) > _SPARSE:
+        if np.count_nonzero(self.matrix[:, 1:], axis=1).max() > _SPARSE:
             return None
-        return seen
+        return [np.flatnonzero(row).tolist() for row in self.matrix]
 
     def of(self, block: Array) -> tuple[Array, Array]:
         """Return the integers (k, m) of a block (q, m), and squared lengths of the own ones (m,).

@@ -92,7 +92,8 @@ class Guarantee:
         # Root finders and shares that add up to eps and a last digit: the noise, which is rounded
         # up by one part in 1e9, pays (theory.md, 6.2).
         allowed = self.delta * (1 + 1e-9) + 1e-300
-        if min(self.delta_at(self.eps), self.delta_at(self.eps * (1 + _DIGITS))) > allowed:
+        above = self.delta_at(self.eps) > allowed
+        if above and not self.delta_at(self.eps * (1 + _DIGITS)) <= allowed:
             raise PrivacyBugError(
                 f"the steps of this plan compose to delta = {self.delta_at(self.eps)!r} at "
                 f"eps = {self.eps!r}, above the requested {self.delta!r}"

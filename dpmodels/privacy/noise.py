@@ -170,9 +170,11 @@ class ExactNoise:
 
     def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
         """Draw ``size`` integers with P(k) proportional to exp(-k^2 / (2 sigma2))."""
-        return self.discrete_gaussians([sigma2], [size])
+        return list(map(int, self.discrete_gaussians([sigma2], [size])))
 
-    def discrete_gaussians(self, variances: Sequence[Fraction], sizes: Sequence[int]) -> list[int]:
+    def discrete_gaussians(
+        self, variances: Sequence[Fraction], sizes: Sequence[int]
+    ) -> list[int] | npt.NDArray[np.int64]:
         """Draw several groups at once, each with its variance, one group after the other."""
         if any(sigma2 <= 0 for sigma2 in variances):
             raise ValueError("the variance must be positive")

@@ -7,14 +7,16 @@ is charged (the plan) and what is released (the run) cannot drift apart.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.gdp import upper_quantile
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, Step
@@ -27,6 +29,8 @@ __all__ = [
 
 #: Every noise scale is rounded up by this factor: it pays for root finders and for the lattice.
 ROUND_UP = 1.0 + 1e-9
+#: int64, or Python integers where these do not hold them.
+Integers = npt.NDArray[Any]
 #: Noise sd over grid step; below this the lattice is refined before noise is added.
 _FINE = 1 << 20
 #: Integers below it are added in 64 bits.
@@ -76,39 +80,46 @@ def tail_margin(sd: float, p: float) -> float:
     return sd * upper_quantile(p) + sd / _FINE
 
 
-def _ints(value: npt.ArrayLike) -> tuple[list[int], tuple[int, ...]]:
+def _ints(value: npt.ArrayLike) -> tuple[Integers, tuple[int, ...]]:
+    """Return integers, flat, and the shape they had. What is no integer is cut to one."""
     array = np.asarray(value)
-    if array.dtype.kind not in "iu":
-        array = array.astype(object)
-    return list(map(int, array.ravel().tolist())), array.shape
+    return _in_64_bits(array.ravel()), array.shape
+
+
+def _in_64_bits(values: Integers) -> Integers:
+    """Return integers as int64 if all are below 2^61; else as Python's own, which have no end."""
+    try:
+        # of objects one that 64 bits do not hold raises
+        out = values if values.dtype == np.int64 else values.astype(object).astype(np.int64)
+        if out.min(initial=0) > -_FITS and out.max(initial=0) < _FITS:
+            return out
+    except OverflowError:
+        pass
+    own = np.empty(len(values), dtype=object)
+    own[:] = list(map(int, values.tolist()))
+    return own
 
 
 def _sums(
-    values: list[int], order: npt.NDArray[np.intp], draws: list[int], fines: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64]:
+    values: Integers, order: npt.NDArray[np.intp], draws: Sequence[int] | Integers,
+    fines: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float64]:  # fmt: skip
     """Return ``values[order] + draws / 2^fines``, each rounded once.
 
     Integers that 64 bits hold, on lattices that were not refined, are added as such: the rounding
     of their sum to a float is that of the quotient of Python integers.
     """
-    whole = _in_64_bits(values), _in_64_bits(draws)
-    if whole[0] is not None and whole[1] is not None and not fines.any():
-        return (whole[0][order] + whole[1]).astype(float)
-    ones = [values[j] for j in order.tolist()]
+    noise = np.asarray(draws, dtype=None if isinstance(draws, np.ndarray) else object)
+    if noise.dtype == np.int64 or set(map(type, noise.tolist())) <= {int}:
+        noise = _in_64_bits(noise)  # an audit's source gives fractions: they stay
+    if values.dtype == noise.dtype == np.int64 and not fines.any():
+        return np.asarray((values[order] + noise).astype(float))
+    ones, noises = values[order].tolist(), noise.tolist()
     return np.array(
         # quotients of integers are rounded once, as those of fractions
-        [((v << f) + k) / (1 << f) for v, k, f in zip(ones, draws, fines.tolist(), strict=True)],
+        [((v << f) + k) / (1 << f) for v, k, f in zip(ones, noises, fines.tolist(), strict=True)],
         dtype=float,
     )
-
-
-def _in_64_bits(values: list[int]) -> npt.NDArray[np.int64] | None:
-    """Return integers of less than 2^61 as an array; None: one is larger, or none."""
-    if not set(map(type, values)) <= {int} or (
-        values and not -_FITS < min(values) <= max(values) < _FITS
-    ):
-        return None
-    return np.array(values, dtype=np.int64)
 
 
 def _nearest(v: float, grid: float) -> int:
@@ -128,16 +139,33 @@ def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
     return out.reshape(array.shape)
 
 
+def _groups(sds: Array) -> tuple[list[float], npt.NDArray[np.intp], list[int]]:
+    """Return the values of sds, ascending, the places that have them, group by group, and sizes.
+
+    Entries come in long runs of one value: only their first ones are looked at.
+    """
+    if not len(sds):
+        return [], np.arange(0), []
+    bounds = [0, *(np.flatnonzero(sds[1:] != sds[:-1]) + 1).tolist(), len(sds)]
+    runs = sds[bounds[:-1]].tolist()
+    scales = sorted(set(runs))
+    group = {sd: i for i, sd in enumerate(scales)}
+    of = np.repeat([group[sd] for sd in runs], [b - a for a, b in itertools.pairwise(bounds)])
+    return scales, np.argsort(of, kind="stable"), np.bincount(of).tolist()
+
+
 def _refine(scale: float) -> int:
     """Return the power of two by which the lattice is refined: scale 2^f >= 2^20."""
     return max(0, math.ceil(math.log2(_FINE / scale))) if scale < _FINE else 0
 
 
-def _gaussians(noise: Any, variances: list[Fraction], sizes: list[int]) -> list[int]:
+def _gaussians(
+    noise: Any, variances: list[Fraction], sizes: list[int]
+) -> Sequence[int] | Integers:
     """Draw groups of discrete Gaussians: at once, if the source can."""
     together = getattr(noise, "discrete_gaussians", None)
     if together is not None:
-        found: list[int] = together(variances, sizes)
+        found: Sequence[int] | Integers = together(variances, sizes)
         return found
     draws = [noise.discrete_gaussian(v, k) for v, k in zip(variances, sizes, strict=True)]
     return [k for group in draws for k in group]
@@ -220,20 +248,19 @@ class Run:
         """
         mu = self._take(name, Gaussian).mu
         flat, shape = _ints(value)
-        w = np.broadcast_to(np.asarray(weights, dtype=float), shape).ravel()
+        w = np.asarray(weights, dtype=float)
+        w = (w if w.shape == shape else np.broadcast_to(w, shape)).ravel()
         if not (mu > 0 and math.isfinite(sensitivity) and sensitivity > 0):
             raise PrivacyBugError(f"step {name!r}: mu and sensitivity must be positive and finite")
         if not ((w > 0) & np.isfinite(w)).all():
             raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
         sds = sensitivity / (mu * w) * ROUND_UP
-        scales, of = np.unique(sds, return_inverse=True)
-        order = np.argsort(of.ravel(), kind="stable")  # the groups ascend, a group by place
-        sizes = np.bincount(of.ravel(), minlength=len(scales)).tolist()
-        fines = [_refine(sd) for sd in scales.tolist()]
+        scales, order, sizes = _groups(sds)
+        fines = [_refine(sd) for sd in scales]
         # a power of two times a float is exact, and so is its square as a fraction
         variances = [
             Fraction(math.ldexp(sd, fine)) ** 2
-            for sd, fine in zip(scales.tolist(), fines, strict=True)
+            for sd, fine in zip(scales, fines, strict=True)
         ]
         draws = _gaussians(self.noise, variances, sizes)
         out = np.empty(len(flat))
@@ -293,7 +320,8 @@ class Run:
             is refined, and the noise looks continuous.
         """
         eps = self._take(name, Pure).eps
-        flat, shape = _ints(value)
+        whole_numbers, shape = _ints(value)
+        flat = whole_numbers.tolist()
         w = np.broadcast_to(np.asarray(weights, dtype=float), shape).ravel().tolist()
         if not (eps > 0 and math.isfinite(sensitivity_l1) and sensitivity_l1 > 0):
             raise PrivacyBugError(f"step {name!r}: eps and sensitivity must be positive and finite")

@@ -25,6 +25,7 @@ from dpmodels.exact.products import mapped
 from dpmodels.exact.sets import Box, Hull
 from dpmodels.exact.statistics import Sum
 from dpmodels.scoring.cells import scoring_grid, seen_of_cells
+from dpmodels.scoring.rules import STATISTICS_STEP
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
@@ -35,10 +36,8 @@ if TYPE_CHECKING:
     from dpmodels.scoring.sums import Centre
     from dpmodels.sources.people import BlockOfPeople
 
-__all__ = ["COUNT", "SHARE", "STEP", "Deviance", "FitStatistics"]
+__all__ = ["COUNT", "Deviance", "FitStatistics"]
 
-#: Share of mu^2 that fit statistics take where they are asked for; their step in the ledger.
-SHARE, STEP = 0.10, "fit statistics"
 #: A unit deviance counts up to this many dispersions.
 LONGEST = 12.0
 #: Weight of the count of whole rows beside three sums of numbers in [-1/2, 1/2] over them: the
@@ -150,7 +149,7 @@ class Deviance:
         three = Box(3, radius=0.5)
         of = Hull(three) if people else three
         over = _StatisticsPass(self, design, affine, people)
-        found = ask(STEP, Query(Sum(of, count=COUNT, count_first=True), over))
+        found = ask(STATISTICS_STEP, Query(Sum(of, count=COUNT, count_first=True), over))
         noisy = found.values
         middle, sd = self.low + self.width / 2.0, found.sd
         lift = np.vstack([sd[0] * middle, np.diag(sd[1:] * self.width)])

@@ -21,12 +21,18 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
-from dpmodels.scoring.deviance import SHARE, STEP, Deviance
-from dpmodels.scoring.mean_score import MeanScore, Working
 from dpmodels.scoring.mixed import mixed_passes
 from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.release import Released, ask_pass
-from dpmodels.scoring.rules import Guide, PassPlan, Rules, manner_of, plan_pass
+from dpmodels.scoring.rules import (
+    STATISTICS_SHARE,
+    STATISTICS_STEP,
+    Guide,
+    PassPlan,
+    Rules,
+    manner_of,
+    plan_pass,
+)
 from dpmodels.scoring.score import LeastSquares, Score, Start
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, Passes, PassSums, ScorePass
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.scoring.clusters import ClusterRelease
+    from dpmodels.scoring.mean_score import Working
     from dpmodels.sources.pieces import Job
 
 __all__ = [
@@ -180,13 +187,13 @@ def plan_scoring(
     statistics : bool
         Release fit statistics.
     """
-    own = mu * math.sqrt(SHARE) if statistics else 0.0
+    own = mu * math.sqrt(STATISTICS_SHARE) if statistics else 0.0
     whole, mu = mu, math.sqrt(mu * mu - own * own)
     last = len(rules.passes) - 1
     guide = Guide() if guide is None else guide
     part = mu / math.sqrt(len(chains))
     first = chains[0].score
-    manner = manner_of(p, averages=first.averages, of_mean=isinstance(first, MeanScore))
+    manner = manner_of(p, averages=first.averages, of_mean=not first.of_residual)
     passes = tuple(
         plan_pass(
             rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
@@ -200,8 +207,8 @@ def plan_scoring(
     return ScoringPlan(p, n, whole, start, radius, relation, passes, guide, chains, own)
 
 
-def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
-    """Return the steps of the ledger, in the order of the release."""
+def steps(plan: ScoringPlan, part: float = 1.0) -> tuple[LedgerStep, ...]:
+    """Return the steps of the ledger in the order of the release; they are ``part`` of mu^2."""
     out = [("start", plan.start)]
     for k, one in enumerate(plan.passes, 1):
         for chain in plan.chains:
@@ -210,8 +217,10 @@ def steps(plan: ScoringPlan) -> tuple[LedgerStep, ...]:
             out += [(f"scale {label}", one.mu_scale)] if one.mu_scale else []
             out += [(f"score lengths {label}", one.mu_histogram)] if one.mu_histogram else []
             out += [(f"far scores {label}", one.mu_far)] if one.mu_far else []
-    out += [(STEP, plan.statistics)] if plan.statistics else []
-    return tuple(LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2) for name, mu in out)
+    out += [(STATISTICS_STEP, plan.statistics)] if plan.statistics else []
+    return tuple(
+        LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2 * part) for name, mu in out
+    )
 
 
 def release_scoring(
@@ -319,6 +328,9 @@ def ask_statistics(
     ask: Ask,
 ) -> dict[str, float]:  # fmt: skip
     """Release the fit statistics of a model at the final fit."""
+    from dpmodels.scoring.deviance import Deviance
+    from dpmodels.scoring.mean_score import MeanScore
+
     assert isinstance(score, MeanScore) and design.response is not None
     assert score.family is not None and score.link is not None
     interval = design.response.interval

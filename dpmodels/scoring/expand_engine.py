@@ -35,7 +35,7 @@ from dpmodels.scoring.expand_start import (
 from dpmodels.scoring.newton import FLOOR_NOISE, FLOOR_SHRUNK, Step
 from dpmodels.scoring.release import Released, ask_pass
 from dpmodels.scoring.rules import Guide, PassPlan
-from dpmodels.scoring.state import Information, State, floored, kept_apart, roots, shrunk
+from dpmodels.scoring.state import Information, State, axes, floored, kept_apart, roots, shrunk
 
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
@@ -354,7 +354,8 @@ def unit_step(
         H, nu = kept_apart(H, nu)
         least = FLOOR_SHRUNK * size
     floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
-    safe = floored(H, floor)
+    known = axes(H)
+    safe = floored(H, floor, known)
     mean = released.score / m
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, turn @ mean))
     learnt, W, look = state, state.W, state.W
@@ -377,7 +378,7 @@ def unit_step(
     theta = state.theta + state.W.T @ d
     if not plan.last:
         theta = expansion.settled(theta)
-    return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own)), look
+    return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own), known), look
 
 
 def _whitening(

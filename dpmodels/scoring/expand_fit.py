@@ -21,7 +21,6 @@ from dpmodels.scoring.cluster_people import PeopleByCluster, PersonScores
 from dpmodels.scoring.cluster_rules import ClusterPlan, plan_clusters
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
-from dpmodels.scoring.deviance import SHARE, STEP
 from dpmodels.scoring.engine import ask_statistics
 from dpmodels.scoring.expand import Regression
 from dpmodels.scoring.expand_engine import (
@@ -44,7 +43,13 @@ from dpmodels.scoring.expand_rules import (
 from dpmodels.scoring.expand_start import Number, Spread, numbers
 from dpmodels.scoring.intervals import infer_units
 from dpmodels.scoring.release import by_name
-from dpmodels.scoring.rules import Guide, guide_share, noise_ratio
+from dpmodels.scoring.rules import (
+    STATISTICS_SHARE,
+    STATISTICS_STEP,
+    Guide,
+    guide_share,
+    noise_ratio,
+)
 from dpmodels.scoring.score import Beginning, Score
 from dpmodels.scoring.state import roots
 from dpmodels.scoring.words import expected_intervals
@@ -139,8 +144,8 @@ class Closing(Protocol):
 class FitStatistics:
     """Deviance and dispersion of a model of rows."""
 
-    step: ClassVar[str] = STEP
-    share: ClassVar[float] = SHARE
+    step: ClassVar[str] = STATISTICS_STEP
+    share: ClassVar[float] = STATISTICS_SHARE
 
     def conclude(
         self, found: UnitRelease, scoring: UnitPlan, design: Design, ask: Ask

@@ -20,9 +20,7 @@ from dpmodels.planning.plan import enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
 from dpmodels.release import Release
 from dpmodels.scoring.cluster_rules import ClusterPlan, plan_clusters
-from dpmodels.scoring.clusters import Scored, release_clusters
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
-from dpmodels.scoring.deviance import SHARE, STEP
 from dpmodels.scoring.engine import (
     Chain,
     ScoringPlan,
@@ -32,18 +30,13 @@ from dpmodels.scoring.engine import (
     steps,
     within,
 )
-from dpmodels.scoring.expand_fit import (
-    FitStatistics,
-    RowModel,
-    UnitDetail,
-    plan_units,
-    release_units_fit,
-)
 from dpmodels.scoring.release import by_name
 from dpmodels.scoring.rules import (
     BOUNDED,
     COLUMNS,
     LINEAR,
+    STATISTICS_SHARE,
+    STATISTICS_STEP,
     Guide,
     first_share,
     guide_share,
@@ -210,6 +203,8 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
     """
     _check_independent(request, model)
     if request.unit is not None:
+        from dpmodels.scoring.expand_fit import FitStatistics, RowModel, plan_units
+
         equal = request.options.get("person_weights") == "equal"
         models = tuple((RowModel(chain.score, equal=equal), chain.label) for chain in model.chains)
         few = model.rules in (LINEAR, BOUNDED)
@@ -239,7 +234,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
     by_cluster = 0.0 if clusters is None else clusters.share * share
     share -= by_cluster
     of_scoring = share * (1.0 - asked)
-    left = of_scoring * (1.0 - SHARE * model.statistics)
+    left = of_scoring * (1.0 - STATISTICS_SHARE * model.statistics)
     first = () if scales is None else scale_steps(scales)
     return Plan.of(
         request,
@@ -248,14 +243,14 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
         [
             *part.steps,
             *(s.within(share) for s in first),
-            *(s.within(of_scoring) for s in steps(scoring)),
+            *steps(scoring, of_scoring),
             *(s.within(share + by_cluster) for s in (() if clusters is None else clusters.steps)),
         ],
         shares={
             **part.printed,
             **({"scales": asked * share} if asked else {}),
             **{name: one * left for name, one in zip(names, shares, strict=True)},
-            **({STEP: SHARE * of_scoring} if model.statistics else {}),
+            **({STATISTICS_STEP: STATISTICS_SHARE * of_scoring} if model.statistics else {}),
             **({"clusters": by_cluster} if clusters is not None else {}),
         },
         scales={
@@ -369,7 +364,9 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     -------
     Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan.
     """
-    if isinstance(plan.detail, UnitDetail):
+    if not isinstance(plan.detail, ScoredDetail):
+        from dpmodels.scoring.expand_fit import release_units_fit
+
         return release_units_fit(plan, ask)
     detail = plan.detail
     design = ranged_design(plan, ask, wide=True)
@@ -382,6 +379,8 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     scoring = detail.scoring(coordinates.rank, plan.request.relation).bound(design)
     found = release_scoring(scoring, coordinates, read, ask)
     if detail.clusters is not None:
+        from dpmodels.scoring.clusters import Scored, release_clusters
+
         passes = tuple(map(Scored, final_passes(scoring, found, read)))
         found = replace(found, clusters=release_clusters(detail.clusters, passes, read, ask))
     values: dict[str, Any] = {"start": found.Q}

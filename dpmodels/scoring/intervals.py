@@ -230,7 +230,7 @@ def infer(
     """
     assert released.spread is not None
     r, n, part = len(step.d), plan.rows, plan.tail_rows
-    values, vectors = np.linalg.eigh((step.H + step.H.T) / 2.0)
+    values, vectors = step.axes
     inverse = (vectors / _careful(values, step, plan)) @ vectors.T
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     phi, sd = before.phi, score_noise(released, plan) / n

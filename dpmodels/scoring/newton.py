@@ -11,7 +11,7 @@ from dpmodels.arrays import Array
 from dpmodels.scoring.release import Released
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
-from dpmodels.scoring.state import Information, State, floored, kept_apart
+from dpmodels.scoring.state import Information, State, axes, floored, kept_apart
 
 __all__ = ["Step", "far_heard", "newton_step", "score_noise"]
 
@@ -40,7 +40,9 @@ class Step:
     d : (r,) array
         The step in w.
     state : State
-        After the step.
+        After the step. After the last one only theta is new: no pass looks from there.
+    axes : (eigenvalues, eigenvectors)
+        Of H.
     """
 
     H: Array
@@ -48,6 +50,7 @@ class Step:
     floor: float
     d: Array
     state: State
+    axes: tuple[Array, Array]
 
 
 def newton_step(released: Released, plan: PassPlan, state: State, score: Score) -> Step:
@@ -60,8 +63,7 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
     m = plan.rows
     nu = plan.noise.information / m
     H = released.information / m
-    root = np.linalg.inv(state.W)
-    own = Information(root @ H @ root, nu * float(np.trace(root @ root)) / r)
+    raw = H, nu
     if score.averages and state.earlier is not None:
         before = state.W @ state.earlier.matrix @ state.W
         # the noise of the earlier one in today's coordinates, on average over the entries
@@ -75,19 +77,23 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
         H, nu = kept_apart(H, nu)
         least = FLOOR_SHRUNK
     floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
-    safe = floored(H, floor)
+    known = axes(H)
+    safe = floored(H, floor, known)
     mean = (released.score + far_heard(released, plan)) / m
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, mean))
     d = d * _kept(d, safe, math.sqrt(state.phi) * score_noise(released, plan) / m, plan)
-    learnt = state
-    if not plan.last:
-        ratio = None if released.scale is None else released.scale / (m * r)
-        learnt = score.learnt(state, H, ratio)
-        length, most = state.length(d), score.longest * score.unit(learnt)
-        d = np.asarray(d * min(1.0, most / length)) if length > 0 else d
+    if plan.last:
+        after = replace(state, theta=state.theta + state.W @ d)
+        return Step(H, nu, floor, d, after, known)
+    ratio = None if released.scale is None else released.scale / (m * r)
+    learnt = score.learnt(state, H, ratio)
+    length, most = state.length(d), score.longest * score.unit(learnt)
+    d = np.asarray(d * min(1.0, most / length)) if length > 0 else d
     theta = state.theta + state.W @ d
+    root = np.linalg.inv(state.W)
+    own = Information(root @ raw[0] @ root, raw[1] * float(np.trace(root @ root)) / r)
     W = score.white(state, learnt, root @ safe @ root)
-    return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own))
+    return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own), known)
 
 
 def _far_part(released: Released, plan: PassPlan) -> float:

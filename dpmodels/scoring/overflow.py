@@ -7,6 +7,7 @@ read off a curve through all the bins of the upper tail (``theory.md``, 4; ``uni
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -20,17 +21,18 @@ from dpmodels.scoring.sums import AT_CLIP, BINS
 
 __all__ = ["Overflow", "overflow", "tail_curve", "tail_of", "tail_weight"]
 
+#: Slopes and bends, each as ``np.linspace`` takes them.
+Grid = tuple[tuple[float, float, int], tuple[float, float, int]]
 
 #: The first bin of the tail: C / 2.8.
 _FIRST = AT_CLIP - 3
 #: Log slopes and curvatures of counts over half octaves. Counts fall ever faster or in proportion
 #: (a power law), at most as fast as given; they may rise a little at first.
-_SLOPES = np.linspace(-1.6, 0.7, 47)[:, None]
-_BENDS = np.linspace(0.0, 0.6, 13)
+_FALLING = (-1.6, 0.7, 47), (0.0, 0.6, 13)
 #: Where most long scores are of one length, counts rise to it and fall quickly behind.
-_HUMPED = np.linspace(-1.6, 3.0, 47)[:, None], np.linspace(0.2, 2.0, 13)
+_HUMPED = (-1.6, 3.0, 47), (0.2, 2.0, 13)
 #: Where C may lie in the bulk: counts of normal scores fall ever faster, bends up to 2.
-_WIDE = np.linspace(-1.6, 3.0, 47)[:, None], np.linspace(0.0, 2.0, 21)
+_WIDE = (-1.6, 3.0, 47), (0.0, 2.0, 21)
 #: Bins beyond C that stand so many errors above the curve count as they are.
 _APART = 2.5
 #: A bin holds lengths about its geometric middle, in units of C; the last is open.
@@ -80,7 +82,7 @@ def overflow(
     """
     k = np.arange(BINS - _FIRST, dtype=float)
     counts = np.asarray(bins[_FIRST:], dtype=float)
-    belief, fit = _curves(counts, sd, _HUMPED if humped else (_SLOPES, _BENDS))
+    belief, fit = _curves(counts, sd, _HUMPED if humped else _FALLING)
     mean, error = _moments(belief, fit, _BEYOND)
     curve = (belief[..., None] * fit).sum(axis=(0, 1))
     far = _far(counts - curve, np.sqrt(sd * sd + curve)) if apart else np.zeros_like(curve)
@@ -92,13 +94,19 @@ def overflow(
     return Overflow(mean + float(far @ _BEYOND), error, float((curve + far) @ squares))
 
 
-def _curves(
-    counts: Array, sd: float, grid: tuple[Array, Array]
-) -> tuple[Array, Array]:
+@functools.cache
+def _shapes(grid: Grid, size: int) -> Array:
+    """Return ``exp(b k - c k^2)`` over a grid, (b, c, k): public, and the same for every fit."""
+    k = np.arange(size, dtype=float)
+    slopes, bends = (np.linspace(*one) for one in grid)
+    shape: Array = np.exp(slopes[:, None, None] * k - bends[None, :, None] * k * k)
+    shape.setflags(write=False)
+    return shape
+
+
+def _curves(counts: Array, sd: float, grid: Grid) -> tuple[Array, Array]:
     """Return (posterior weights (b, c), curves (b, c, k)) of counts of the tail."""
-    k = np.arange(len(counts), dtype=float)
-    slopes, bends = grid
-    shape = np.exp(slopes[:, :, None] * k - bends[None, :, None] * k * k)
+    shape = _shapes(grid, len(counts))
     weight = 1.0 / (sd * sd + np.maximum(counts, 0.0))
     level = (shape * (weight * counts)).sum(-1) / (shape * shape * weight).sum(-1)
     fit = np.maximum(level, 0.0)[..., None] * shape

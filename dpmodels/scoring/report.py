@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.scoring.expand_fit import UnitDetail
-from dpmodels.scoring.expand_report import estimate_units
 from dpmodels.scoring.fitted import estimated, if_determined
+from dpmodels.scoring.fitting import ScoredDetail
 from dpmodels.scoring.intervals import Inference, infer
 from dpmodels.scoring.words import SEEN, empty_rows, no_ranges_note
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Estimate, Release
     from dpmodels.scoring.engine import ChainRelease, ScoringRelease
-    from dpmodels.scoring.fitting import ScoredDetail
     from dpmodels.scoring.state import State
 
 __all__ = ["SEEN", "Part", "empty_rows", "estimate_fit", "no_ranges_note"]
@@ -80,7 +78,9 @@ def estimate_fit(
         What the room reports of a chain beside the coefficients: released numbers. Clip and noise
         of the scores, and fit statistics, follow.
     """
-    if isinstance(plan.detail, UnitDetail):
+    if not isinstance(plan.detail, ScoredDetail):
+        from dpmodels.scoring.expand_report import estimate_units
+
         scores = [chain.expansion.score for chain in release.detail.chains] if release.reply else []
         return estimate_units(
             plan, release, stats, common=lambda i, j: scores[i].common(scores[j])

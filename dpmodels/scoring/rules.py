@@ -179,6 +179,9 @@ EVENT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 COUNT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 
+#: Share of mu^2 that fit statistics take where they are asked for; their step in the ledger.
+STATISTICS_SHARE, STATISTICS_STEP = 0.10, "fit statistics"
+
 
 @dataclass(frozen=True)
 class Noise:

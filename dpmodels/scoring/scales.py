@@ -169,8 +169,8 @@ def shares_of_tree(counts: Array, sd: float) -> Array:
     while len(share) < len(counts):
         children = counts.reshape(2 * len(share), -1)
         each = sd * math.sqrt(children.shape[1])
-        pair = np.maximum(children.sum(axis=1), 0.0).reshape(-1, 2)
         raw = children.sum(axis=1).reshape(-1, 2)
+        pair = np.maximum(raw, 0.0)
         differ = np.abs(raw[:, 0] - raw[:, 1]) > SPLIT * math.sqrt(2.0) * each
         left = np.where(differ, pair[:, 0] / np.maximum(pair.sum(axis=1), 1e-300), 0.5)
         share = np.stack([share * left, share * (1.0 - left)], axis=1).ravel()

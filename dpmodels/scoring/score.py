@@ -67,6 +67,8 @@ class Start:
         a with ``a'u = 1`` in every complete row.
     unheard : (r,) array
         The part of theta that noise explains.
+    axes : (eigenvalues, eigenvectors) or None
+        Of M, where they are known.
     """
 
     theta: Array
@@ -75,6 +77,7 @@ class Start:
     raw: Information
     constant: Array | None
     unheard: Array
+    axes: tuple[Array, Array] | None = None
 
     @classmethod
     def of(cls, Q: Array, s: float, n: float, coordinates: Coordinates) -> Start:
@@ -97,13 +100,15 @@ class Start:
         theta = np.linalg.solve(safe, h)
         rss = t - 2.0 * float(theta @ h) + float(theta @ safe @ theta)
         c = coordinates.response
+        values, vectors = np.linalg.eigh(safe)
         return cls(
             coordinates.centre + theta / c,
             max(rss, 0.5 * nu, 1e-4 * t) / c**2,
             safe,
             Information(M, nu),
             coordinates.constant,
-            _unheard(np.asarray(theta), safe, nu) / c,
+            _unheard(np.asarray(theta), values, vectors, nu) / c,
+            (values, vectors),
         )
 
     def heard(self) -> Start:
@@ -113,14 +118,14 @@ class Start:
 
     def state(self) -> State:
         """Return least squares itself as the state after the start."""
-        return State(self.theta, roots(self.M)[1], self.variance, self.M, self.raw)
+        return State(self.theta, roots(self.M, self.axes)[1], self.variance, self.M, self.raw)
 
     def shifted(self, by: float) -> Array:
         """Return theta with ``by`` added to every linear predictor, where that can be."""
         return self.theta if self.constant is None else self.theta + by * self.constant
 
 
-def _unheard(theta: Array, M: Array, nu: float) -> Array:
+def _unheard(theta: Array, values: Array, vectors: Array, nu: float) -> Array:
     """Return the part of a start's fit that its noise explains (``theory.md``, 3).
 
     Along each eigenvector; of directions with one eigenvalue (those that a floor made equal) the
@@ -129,12 +134,11 @@ def _unheard(theta: Array, M: Array, nu: float) -> Array:
     Parameters
     ----------
     theta : (r,) array
-    M : (r, r) array
-        Second moments, floored.
+    values, vectors : (r,) and (r, r) arrays
+        Of the second moments, floored.
     nu : float
         Noise sd of their entries in svec coordinates.
     """
-    values, vectors = np.linalg.eigh(M)
     part = vectors.T @ theta
     sd = nu / math.sqrt(2.0) / values  # of M^{-1} h along an eigenvector
     alike = np.cumsum(np.diff(values, prepend=values[0]) > _ALIKE * values)
@@ -416,7 +420,7 @@ class Quantile(Score):
 
         sd = math.sqrt(start.variance)
         theta = start.shifted(sd * float(ndtri(self.tau)))
-        W = roots(start.M)[1]
+        W = roots(start.M, start.axes)[1]
         return State(theta, W, (_NORMAL * sd) ** 2, start.M, nuisance=sd)
 
     def evaluate(self, state: State, k: int) -> Evaluate:

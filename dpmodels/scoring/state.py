@@ -10,7 +10,8 @@ import numpy as np
 from dpmodels.arrays import Array
 
 __all__ = [
-    "SCALE_UP", "Information", "State", "floored", "kept_apart", "roots", "scaled_up", "shrunk",
+    "SCALE_UP", "Information", "State", "axes", "floored", "kept_apart", "roots", "scaled_up",
+    "shrunk",
 ]  # fmt: skip
 
 #: The new scale is the old one times 1.1 q / (n p), which may move within these bounds.
@@ -61,15 +62,21 @@ class State:
         return math.sqrt(max(float(step @ self.M @ step), 0.0))
 
 
-def floored(H: Array, floor: float) -> Array:
-    """Return a symmetric matrix with its eigenvalues floored."""
+def axes(H: Array) -> tuple[Array, Array]:
+    """Return (eigenvalues, eigenvectors) of a matrix that is symmetric but for rounding."""
     values, vectors = np.linalg.eigh((H + H.T) / 2.0)
+    return values, vectors
+
+
+def floored(H: Array, floor: float, known: tuple[Array, Array] | None = None) -> Array:
+    """Return a symmetric matrix with its eigenvalues floored; ``known``: its :func:`axes`."""
+    values, vectors = axes(H) if known is None else known
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def roots(H: Array) -> tuple[Array, Array]:
-    """Return (H^{1/2}, H^{-1/2}) of a positive matrix."""
-    values, vectors = np.linalg.eigh(H)
+def roots(H: Array, known: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+    """Return (H^{1/2}, H^{-1/2}) of a positive matrix; ``known``: what ``eigh`` says of it."""
+    values, vectors = np.linalg.eigh(H) if known is None else known
     root = np.sqrt(values)
     return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
 

@@ -53,10 +53,10 @@ class FrameSource:
     rescannable = True
 
     def __init__(self, frame: Any) -> None:
-        names = list(frame.columns)  # once: an Arrow index makes each name anew
+        names = frame.columns.tolist()  # once: an Arrow index makes each name anew
         check_names(names)
         self._frame = frame
-        types = list(frame.dtypes)
+        types = frame.dtypes.tolist()
         self.kinds = dict(zip(names, map(numpy_kind, types), strict=True))
         self.n: int | None = len(frame)
         self.schema_attr = Schema.from_frame_attrs(frame)

@@ -11,13 +11,17 @@ HEAVY = ("pandas", "scipy", "formulaic", "patsy", "matplotlib", "tabulate", "skl
 
 
 def modules_after(code: str) -> set[str]:
+    return {name.partition(".")[0] for name in names_after(code)}
+
+
+def names_after(code: str) -> set[str]:
     out = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
         check=True,
         capture_output=True,
         text=True,
     )
-    return {name.partition(".")[0] for name in out.stdout.split()}
+    return set(out.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,20 @@ def test_nothing_heavy(code):
 
 def test_the_check_can_fail():
     assert "tabulate" in modules_after("import dpmodels, tabulate")
+
+
+PLAIN_FIT = """
+import numpy as np, pandas as pd, dpmodels as dp
+x = np.arange(1000.0) % 7
+dp.dp_ols("y ~ x", pd.DataFrame({"x": x, "y": x}), bounds={"x": (0, 6), "y": (0, 6)}, eps=1.0,
+          delta=1e-6, seed=1)
+"""
+
+
+def test_a_plain_fit_loads_no_module_of_another_kind():
+    """Half of a first call is making classes: those of people, clusters and means wait."""
+    other = ("sources.people", "scoring.expand_fit", "scoring.clusters", "scoring.mean_score",
+             "scoring.deviance")  # fmt: skip
+    found = names_after(PLAIN_FIT)
+    assert "dpmodels.scoring.fitting" in found
+    assert not found & {f"dpmodels.{name}" for name in other}

@@ -176,7 +176,7 @@ def _r_squared(plan: Plan[Any], release: Release, part: Part) -> dict[str, float
         return {}
     found, last, a = part.inference, part.release.plans[-1], part.constant
     share, n = _complete(part), plan.detail.rows
-    fitted = np.linalg.lstsq(part.T, part.params, rcond=None)[0]
+    fitted = np.linalg.solve(part.T, part.params)
     H = found.H / share
     t = fitted - float(fitted @ H @ a) * a  # of fitted values about their mean
     H = H - np.outer(H @ a, H @ a)

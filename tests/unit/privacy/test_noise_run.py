@@ -352,9 +352,44 @@ def test_sums_of_64_bits_are_those_of_python_integers(private, monkeypatch):
     assert np.array_equal(fast, released())
 
 
+def test_draws_that_are_no_integers_are_not_cut():
+    """Sources of audits give fractions, to see what noise a step has."""
+
+    class Halves:
+        private = True
+
+        def discrete_gaussian(self, sigma2, size):
+            return [Fraction(1, 2)] * size
+
+    found = Run((Step("a", Gaussian(1.0)),), Halves()).gaussian("a", np.array([3, -3]), 2.0**30)
+    assert found.tolist() == [3.5, -2.5]
+
+
 def test_large_sums_are_added_as_python_integers():
     """Beyond 2^61 nothing is added in 64 bits."""
     values = np.array([1 << 62, -(1 << 200), 0], dtype=object)
     run = Run((Step("a", Gaussian(1.0)),), SeededNoise(3))
     found = run.gaussian("a", values, 2.0**30)
     assert np.allclose(found, [2.0**62, -(2.0**200), 0.0], atol=2.0**34)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [], [0], [True, False], [(1 << 61) - 1, 1 - (1 << 61)], [1 << 61], [-(1 << 61)], [1 << 63, -1],
+        [1 << 70], [np.uint64((1 << 63) + 5)], [Fraction(-7, 2)], [1.9, -2.7], [1e300, -1.0],
+    ],
+)  # fmt: skip
+def test_integers_are_those_of_python_in_64_bits_or_not(values):
+    """No value is changed by the way it is kept, and 64 bits hold what is added in them."""
+    found = run_module._in_64_bits(np.array(values, dtype=object))
+    assert found.tolist() == [int(v) for v in values]
+    assert found.dtype == object or all(abs(v) < 1 << 61 for v in found.tolist())
+
+
+@pytest.mark.parametrize("sds", [[], [2.0], [3.0] * 5, [2.0, 1.0, 2.0, 4.0, 1.0]])
+def test_draws_of_one_scale_come_in_the_order_of_their_places(sds):
+    scales, order, sizes = run_module._groups(np.array(sds))
+    assert scales == sorted(set(sds))
+    assert sizes == [sds.count(sd) for sd in sorted(set(sds))]
+    assert order.tolist() == sorted(range(len(sds)), key=lambda i: (sds[i], i))

@@ -259,6 +259,17 @@ def test_r_squared_is_a_share_with_an_interval_that_covers(quiet, n, r2, eps):
     assert hits >= 41
 
 
+def test_r_squared_knows_no_units(quiet):
+    """Columns whose ranges are 1e18 apart: small singular values are no noise of floats."""
+    frame, found = uneven(20_000), []
+    for unit in (1.0, 1e9):
+        scaled = pd.DataFrame({"a": frame["a"] / unit, "b": frame["b"] * unit, "y": frame["y"]})
+        bounds = {"a": (-1 / unit, 1 / unit), "b": (-unit, unit), "y": (-4, 4)}
+        fit = dp.dp_ols("y ~ a + b", scaled, eps=1.0, delta=1e-6, bounds=bounds, seed=1)
+        found.append(fit.rsquared)
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
+
+
 def test_r_squared_and_sigma_are_of_complete_rows(noiseless, quiet):
     """With 30 % of cells missing the residual sd was 16 % too small."""
     d = _r2_table(20_000, 0.6, 1, missing=0.3)
@@ -312,8 +323,8 @@ def test_what_a_start_does_not_hear_knows_no_basis():
     Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     values = np.array([1.0, 1.0, 1.0, 3.0, 9.0])
     theta = rng.normal(size=5)
-    left = _unheard(theta, (Q * values) @ Q.T, 0.3)
+    left = _unheard(theta, *np.linalg.eigh((Q * values) @ Q.T), 0.3)
     turn = Q @ block_diag(np.linalg.qr(rng.normal(size=(3, 3)))[0], np.eye(2)) @ Q.T
     np.testing.assert_allclose(
-        _unheard(turn @ theta, (Q * values) @ Q.T, 0.3), turn @ left, atol=1e-9
+        _unheard(turn @ theta, *np.linalg.eigh((Q * values) @ Q.T), 0.3), turn @ left, atol=1e-9
     )

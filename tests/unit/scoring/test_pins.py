@@ -137,6 +137,19 @@ def test_steps_before_the_last_are_short_and_small_eigenvalues_floored():
     assert step.state.theta == pytest.approx(step.d)
 
 
+def test_a_step_keeps_the_axes_of_its_information_and_the_last_looks_no_further():
+    """What intervals read of H is what eigh says of it; no pass looks from where the last led."""
+    first, last = passes()
+    H = np.array([[1.0, 0.3], [0.3, 0.8]])
+    for one in (first, last):
+        released = Released(H * one.rows, np.array([0.1, 0.2]) * one.rows, scale=2.0 * one.rows)
+        step = newton_step(released, one, replace(state(), earlier=None), LeastSquares())
+        for found, told in zip(step.axes, np.linalg.eigh((step.H + step.H.T) / 2.0), strict=True):
+            assert np.array_equal(found, told)
+    assert np.array_equal(step.state.W, state().W)
+    assert step.state.earlier is None
+
+
 def test_the_start_is_floored_least_squares():
     from dpmodels.scoring.coordinates import Coordinates
 
