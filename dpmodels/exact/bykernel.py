@@ -64,18 +64,21 @@ def _symmetric(low: Any, d: int) -> Integers:
     return out
 
 
-def _parts(block: Array, cells: npt.NDArray[np.intp]) -> Iterator[slice]:
-    """Yield parts of a block that a call takes, of blocks that are laid out as it reads them."""
-    apart, step = block.strides
-    m = block.shape[1]
-    if not (
-        block.dtype == np.float64 and block.flags.aligned and apart % 8 == 0
-        and (step == 8 or m < 2) and (m <= apart // 8 or len(block) == 1)
-        and cells.dtype == np.int64 and cells.shape == (m,) and cells.flags.c_contiguous
-    ):  # fmt: skip
+def _parts(
+    block: Array, cells: npt.NDArray[np.intp]
+) -> Iterator[tuple[slice, Array, npt.NDArray[np.int64]]]:
+    """Yield the parts of a block that calls take, laid out as these read them, and their cells."""
+    if cells.shape != block.shape[1:] or cells.dtype.kind not in "iu":
         raise PrivacyBugError("a block that the compiled loops cannot read")
-    for a in range(0, m, _ROWS):
-        yield slice(a, a + _ROWS)
+    apart, step = block.strides
+    lies = (
+        block.dtype == np.float64 and block.flags.aligned and apart % 8 == 0 and step == 8
+        and (block.shape[1] <= apart // 8 or len(block) == 1)
+    )  # fmt: skip
+    for a in range(0, len(cells), _ROWS):
+        part = slice(a, a + _ROWS)
+        own = block[:, part] if lies else np.array(block[:, part], dtype=np.float64, order="C")
+        yield part, own, np.ascontiguousarray(cells[part], dtype=np.int64)
 
 
 def _apart(block: Array) -> int:
@@ -119,8 +122,8 @@ class BallByKernel:
         if len(block) != d:
             raise PrivacyBugError("rows of another number of numbers than the tables")
         dense = np.zeros(len(cells), dtype=bool)
-        for part in _parts(block, cells):
-            own, some, out, work = block[:, part], cells[part], dense[part], _work(found, d)
+        for part, own, some in _parts(block, cells):
+            out, work = dense[part], _work(found, d)
             by, among = self._sums.room(len(some))
             code = found.library.dp_ball_by_cell(
                 found.set, d, K, len(some), at(self._map), at(self._at), at(own), _apart(own),
@@ -144,8 +147,7 @@ def seen_by_kernel(
     if slopes.shape != (len(block),) or of_cells.ndim != 1:
         raise PrivacyBugError("slopes of other numbers than the rows'")
     out = np.empty(len(cells))
-    for part in _parts(block, cells):
-        own, some = block[:, part], cells[part]
+    for part, own, some in _parts(block, cells):
         code = found.library.dp_seen_by_cell(
             found.set, len(block), len(of_cells), len(some), at(of_cells), at(slopes), at(own),
             _apart(own), at(some), at(out[part]),
@@ -196,8 +198,8 @@ class ScoresByKernel:
         chosen = dense if some is None else np.ascontiguousarray(some, dtype=bool)
         if len(block) < d or not seen.shape == psi.shape == chosen.shape == cells.shape:
             raise PrivacyBugError("scores of another length than their rows")
-        for part in _parts(block, cells):
-            own, its, out, work = block[:, part], cells[part], dense[part], _work(found, d)
+        for part, own, its in _parts(block, cells):
+            out, work = dense[part], _work(found, d)
             by, by_some, among, bins = self._sums.room(len(its))
             code = found.library.dp_scores_by_cell(
                 found.set, d, K, len(its), at(self._map), at(self._at), at(own), _apart(own),

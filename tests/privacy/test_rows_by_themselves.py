@@ -31,6 +31,7 @@ from dpmodels.scoring.score import Expectile, Huber, Quantile, plain
 from dpmodels.scoring.state import Information, State
 from dpmodels.scoring.sums import Centre, ScorePass, sums_of_passes
 from dpmodels.sources import people, rows
+from dpmodels.sources.columns import Columns
 from tests.privacy.test_replay import CASES, NAMES, tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +71,7 @@ def cut(array, width):
 def other_blocks(monkeypatch, layout, width):
     """Hand blocks of rows to the stages in another layout and cut (people are never cut)."""
     filled, cells_of = rows._filled, people.PeopleRows.people
+    lying = rows.Rows.columns
 
     def blocks(pieces, fill, *buffers):
         for parts in filled(pieces, fill, *buffers):
@@ -82,7 +84,14 @@ def other_blocks(monkeypatch, layout, width):
         for block in cells_of(self, design, *args, **kw):
             yield dataclasses.replace(block, rows=layout(block.rows))
 
+    def columns(self, design, *args, **kw):
+        for part in lying(self, design, *args, **kw):
+            for a in range(0, part.shape[1], width):
+                block = layout(np.array([c[a : a + width] for c in part.cells]))
+                yield Columns(tuple(block), part.ranges)
+
     monkeypatch.setattr(rows, "_filled", blocks)
+    monkeypatch.setattr(rows.Rows, "columns", columns)
     monkeypatch.setattr(people.PeopleRows, "people", whole)
 
 
