@@ -51,6 +51,7 @@ class FrameSource:
     """A pandas DataFrame; slices of its columns, no copy."""
 
     rescannable = True
+    in_memory = True
 
     def __init__(self, frame: Any) -> None:
         names = frame.columns.tolist()  # once: an Arrow index makes each name anew
@@ -110,6 +111,7 @@ class DictSource:
     """
 
     rescannable = True
+    in_memory = True
     schema_attr = None
 
     def __init__(self, data: Mapping[str, Any]) -> None:

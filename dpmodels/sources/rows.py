@@ -32,7 +32,7 @@ CELL_ROWS = 8 * WINDOW
 #: Rows of columns that are read as they lie: sums of products of so many fit 64 bits.
 COLUMN_ROWS = 128 * WINDOW
 
-#: Bytes of cells that are kept between passes, so that a small file is decoded once.
+#: Bytes of cells that are kept between passes: a small file is decoded once, a frame coerced once.
 KEPT_BYTES = 1 << 26
 
 #: Why a source that cannot be opened again is refused.
@@ -318,12 +318,14 @@ class Rows(OfRows):
     def _keeps(self, kinds: Mapping[str, Any]) -> bool:
         """Say whether the cells of these columns stay in memory until the last pass.
 
-        A rule of public numbers: of tables that have to be decoded, by rows and columns.
+        A rule of public numbers, by rows and columns: of tables that have to be decoded, or whose
+        cells are in memory as somebody else's types.
         """
+        kept = getattr(self.source, "decoded", False) or getattr(self.source, "in_memory", False)
         return (
             self._public_n
             and self._passes > 1
-            and getattr(self.source, "decoded", False)
+            and kept
             and 8 * len(kinds) * self.n <= KEPT_BYTES
         )
 

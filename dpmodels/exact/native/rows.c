@@ -387,26 +387,36 @@ static int bad_numbers(const double *is, int64_t numbers, int64_t m, const int64
     return many_chosen < 0 ? 6 : 0;
 }
 
-/* Parts of the work of a pass; sums begin at zero. What is behind them is for the map. */
+static double *zeros(double *at, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        at[i] = 0.0;
+    return at + n;
+}
+
+/* Parts of the work of a pass. Sums begin at zero, and rows below the k coordinates are zeros. What is
+   behind them is for the map. */
 static double *laid_out(Adding *to, int64_t k, int64_t q, double *work, double **x)
 {
     int64_t k4 = round_up(k + 1, 4), groups = k4 / 4, pairs = 8 * groups * (groups + 1);
-    for (int64_t i = 0; i < dp_need_of_pass(k, q); i++)
-        work[i] = 0.0;
     to->k = k, to->waiting = 0;
-    for (int part = 0; part < 3; part++, work += pairs * WIDEST)
+    for (int part = 0; part < 3; part++) {
         to->gram[part] = work;
-    to->z = work, work += k4 * WIDE;
-    for (int part = 0; part < 2; part++, work += k4 * WIDE)
-        to->some[part] = work;
+        work = zeros(work, pairs * WIDEST);
+    }
+    double **rows[] = {&to->z, &to->some[0], &to->some[1]};
+    for (int i = 0; i < 3; i++) {
+        *rows[i] = work;
+        work = zeros(work + (k - 1) * WIDE, (k4 - k + 1) * WIDE);
+    }
     *x = work, work += q * WIDE;
     double **arrays[] = {&to->psi, &to->square, &to->length, &to->norm, &to->kept};
     for (int i = 0; i < 5; i++, work += WIDE)
         *arrays[i] = work;
-    to->score = work, work += k4 * WIDEST;
-    to->scale = work, work += WIDEST;
-    to->far = work;
-    return work + k4;
+    to->score = work;
+    to->scale = work + k4 * WIDEST;
+    to->far = to->scale + WIDEST;
+    return zeros(work, k4 * WIDEST + WIDEST + k4);
 }
 
 /* A scoring pass over rows z (k, m) in whole steps, with their psi and squared lengths: adds to grams

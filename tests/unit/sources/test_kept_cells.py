@@ -131,3 +131,25 @@ def test_coins_of_a_later_pass_are_its_own(tmp_path, monkeypatch):
     assert not np.array_equal(found[1], found[2])
     rows.close()
     assert rows._ahead == []
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, dict])
+def test_cells_of_a_frame_are_coerced_once(kind, monkeypatch):
+    """Text of a factor is looked up once, not in every pass; the fit is the same."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=3000)
+    table = {"a": a, "g": np.array(["u", "v"], dtype=object)[rng.integers(0, 2, 3000)], "y": a + rng.normal(size=3000)}
+    schema = dp.Schema(a=dp.Real(-4, 4), y=dp.Real(-9, 9), g=dp.Levels(["u", "v"]))
+    seen, coerce_all = [], module.coerce_all
+    monkeypatch.setattr(module, "coerce_all", lambda *a: seen.append(1) or coerce_all(*a))
+
+    def fit():
+        seen.clear()
+        with pytest.warns(NotPrivateWarning):
+            return dp.dp_ols("y ~ a + g", kind(table), schema=schema, eps=2.0, delta=1e-6, seed=3)
+
+    kept, often = fit(), len(seen)
+    monkeypatch.setattr(module, "KEPT_BYTES", 0)
+    again = fit()
+    assert often == 1 < len(seen)
+    assert np.array_equal(kept.params, again.params)
