@@ -95,7 +95,7 @@ STEPS = (
     Mutant("dpmodels/exact/steps.py", "if not err.max() <= _CLOSE:", "if False:", _STEPS),
     Mutant("dpmodels/scoring/sums.py", "image[-1] *= 1.0 / SEEN", "image[-1] *= 0.5 / SEEN", _STEPS),
     Mutant("dpmodels/sources/abreast.py", "if len(tops) != 1:", "if False:", ("tests/unit/sources/test_abreast.py",)),
-    Mutant("dpmodels/sources/abreast.py", "if not (_in_order(places) and _in_order(rows)):", "if False:", ("tests/unit/sources/test_abreast.py",)),
+    Mutant("dpmodels/sources/abreast.py", "if not (in_order(places) and in_order(rows)):", "if False:", ("tests/unit/sources/test_abreast.py",)),
     Mutant("dpmodels/formula/program.py", "response = None if last < 0 else", "last = out.shape[0] - 1; response =", ("tests/unit/sources/test_abreast.py",)),
 )  # fmt: skip
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
@@ -1538,3 +1538,35 @@ _OF_EXPANSIONS = tuple(
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_EXPANSIONS)
+#: Columns that are read as they lie, and survival that a Cox fit predicts.
+_TILES = ("tests/unit/exact/test_tiles.py", "-k", "not mutants and not sanitizers")
+_PREDICTED = (_SURV + "test_predicted.py",)
+_PROGRAM, _COLUMNS = "dpmodels/formula/program.py", "dpmodels/sources/columns.py"
+_OFFSET = _M + "survival/offset.py"
+_OF_COLUMNS = tuple(
+    Mutant(file, old, new, tests)
+    for file, old, new, tests in (
+        (_PROGRAM, "            if self.rules[name].fill is not None:\n                return None\n", "", _TILES),
+        (_PROGRAM, "self.subset is None and self.weights is None and not self.aside", "self.weights is None", _TILES),
+        (_PROGRAM, "if not (alone and whole and self.marks) or self.impute:", "if not (alone and whole):", _TILES),
+        (_COLUMNS, "own.strides[0] < 0 or own.strides[0] % own.itemsize or not own.flags.aligned", "False", _TILES),
+        (_COLUMNS, "turn(part, (low[own], high[own]), block[own])", "block[own] = part.T", _TILES),
+        (_COLUMNS, "        if not (in_order(places) and in_order(numbers)):\n            table = None\n", "", _TILES),
+        ("dpmodels/formula/design.py", "first, last = (min(max(end, low), high) for end in ends)", "first, last = ends", _TILES),
+        ("dpmodels/exact/words.py", "self._added += -(-rows // _ROWS)", "pass", _TILES),
+        ("dpmodels/exact/words.py", "        self._high += product >> 32\n        self._low += product & 0xFFFFFFFF\n        self._added += -(-rows", "        self._low += product & 0xFFFFFFFF\n        self._added += -(-rows", _TILES),
+        ("dpmodels/exact/rowmap.py", "return moments_by_kernel(self._in_ball, columns, TOP, MOST)", "return moments_by_kernel(self._in_ball, columns, TOP / 2.0, MOST)", _TILES),
+        ("dpmodels/exact/tiles.py", "chosen = np.arange(m)[chosen]", "chosen = np.arange(0)", ("tests/unit/exact/test_steps.py", "-k", "scoring_passes")),
+        ("dpmodels/exact/tiles.py", "    told(code, work)\n    return out", "    told(code)\n    return out", ("tests/unit/exact/test_steps.py", "tests/unit/exact/test_tiles.py", "-k", "wiped")),
+        ("dpmodels/sources/rows.py", "for a in range(0, m, BLOCK_ROWS):", "for a in range(0, m, 2 * BLOCK_ROWS):", _TILES),
+        # survival that is predicted
+        (_OFFSET, "errors = np.diag(1.0 / d) + noise.covariance(J)", "errors = np.diag(1.0 / d)", _PREDICTED),
+        (_OFFSET, "errors = np.diag(1.0 / d) + noise.covariance(J)", "errors = noise.covariance(J)", _PREDICTED),
+        (_OFFSET, "return f * np.exp(-Z @ k),", "return f,", _PREDICTED),
+        (_OFFSET, "left = rest @ np.repeat(np.eye(K), each, axis=0)", "left = np.repeat(np.eye(K), each, axis=0)", _PREDICTED),
+        (_M + "survival/cox.py", "hazards *= 1.0 if line.factors is None else line.factors", "pass", _PREDICTED),
+        (_M + "survival/cox.py", "inference.sampling + inference.privacy", "inference.sampling", ("-m", "", "tests/statistical/test_predicted_survival.py")),
+        ("dpmodels/results/within.py", "gradient[:, 1 : p + 1] += X[:, :, None]", "pass", ("-m", "", "tests/statistical/test_predicted_survival.py")),
+    )
+)  # fmt: skip
+MUTANTS = (*MUTANTS, *_OF_COLUMNS)

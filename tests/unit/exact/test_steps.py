@@ -402,8 +402,10 @@ def test_what_was_worked_in_is_wiped(sets, monkeypatch):
     with path(sets[-1]):
         sums_of_passes((one,), [table.copy()])
         sums_of_passes((one,), [Columns(tuple(table), np.array([[-9.0] * 6, [9.0] * 6]))])
+        columns = Columns(tuple(table), np.array([[-9.0] * 6, [9.0] * 6]))
+        tiles.moments_by_kernel(Steps(np.eye(6) * 1e4, np.zeros(6), 6), columns, 2.0**20, 1e300)
         module.image_by_kernel(np.eye(3), rng.normal(size=(3, 999)), (0, 0))
-    assert len(kept) == 4 and not any(work.any() for work in kept)
+    assert len(kept) == 5 and not any(work.any() for work in kept)
 
 
 # -- whole fits -----------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from dpmodels.exact.gram import gram
 from dpmodels.exact.plain import gram_by_numpy
 from dpmodels.exact.rowmap import RowMap, UnitScale
 from dpmodels.exact.steps import Steps
+from dpmodels.exact.words import Words
 from dpmodels.formula.build import build_design
 from dpmodels.scoring.sums import sums_of_passes
 from dpmodels.sources.columns import Columns, columns_of
@@ -241,6 +242,47 @@ def test_designs_with_more_to_a_row_are_filled(options):
     assert bare("m ~ x", **options) is None
 
 
+def test_a_design_that_marks_no_row_is_filled():
+    assert build_design("y ~ x + z", SCHEMA).unmarked().bare is None
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + z + k", "y ~ 0 + z + w", "x ~ 1 + y"])
+@pytest.mark.parametrize("bought", [(), (("z", 1.0, 2.0), ("y", -1.0, 4.0))])
+def test_columns_are_what_a_design_fills(formula, bought):
+    """Ranges of the schema, then those that were put in; whatever is missing is seen."""
+    rng = np.random.default_rng(5)
+    names = [v for v in ("x", "z", "k", "w", "y") if v in formula]
+    chunk = {v: rng.normal(size=900) * 4.0 for v in names}
+    chunk[names[0]][::7] = np.nan
+    design = build_design(formula, SCHEMA)
+    design = replace(design, bought=tuple(b for b in bought if b[0] in names))
+    told = np.empty((design.q, 900))
+    design.fill(chunk, told)
+    (found,) = columns_of(design.bare, chunk, 900).blocks()
+    there = ~np.isnan(told).any(axis=0)
+    assert np.array_equal(there, ~np.isnan(found).any(axis=0))
+    assert np.array_equal(found[:, there], told[:, there])
+
+
+def test_rows_that_do_not_lie_so_are_all_filled():
+    from dpmodels.sources.adapt import as_source
+    from dpmodels.sources.rows import Rows
+
+    frame = pd.DataFrame(np.random.default_rng(0).uniform(-3, 3, (20_000, 2)), columns=["x", "y"])
+    design = build_design("y ~ x", SCHEMA)
+    told = np.hstack([b.copy() for b in Rows(as_source(frame), 20_000).columns(design) for b in b.blocks()])
+    found = [b.copy() for b in Rows(as_source(frame[::-1]), 20_000).columns(design)]
+    assert all(isinstance(b, np.ndarray) for b in found)
+    assert np.array_equal(np.hstack(found)[:, ::-1], told)
+
+
+def test_integers_of_many_rows_are_carried():
+    words = Words(1)
+    for _ in range(3):
+        words.add_whole(np.array([[2**62]]), 1 << 22)
+    assert words.integers()[0, 0] == 3 * 2**62
+
+
 def test_columns_that_do_not_lie_as_doubles_do_are_filled():
     cells = np.zeros((9, 2))
     design = (("a", -1.0, 1.0), (None, 1.0, 1.0))
@@ -438,7 +480,8 @@ def test_columns_are_filled_as_a_design_fills_them(sets):
             abreast = Columns((np.broadcast_to(np.array(1.0), (m,)), *wide[:, 1:].T),
                               np.array([[-1.0] * (q + 1), [1.0] * (q + 1)]))  # fmt: skip
             told = np.vstack([np.ones((1, m)), np.clip(wide[:, 1:].T, -1.0, 1.0)])
-            for given, expected in ((columns, block), (abreast, told)):
+            turned = Columns(abreast.cells[::-1], abreast.ranges)
+            for given, expected in ((columns, block), (abreast, told), (turned, told[::-1])):
                 parts = []
                 for part in given.blocks():
                     parts.append(part.copy())
