@@ -285,7 +285,7 @@ def paths(repeats):
              f"| | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]  # fmt: skip
     for row in columns["numpy"]:
         lines.append(f"| {row} | {' | '.join(c[row] for c in columns.values())} |")
-    return lines
+    return [*lines, ""]
 
 
 def files(repeats, n):
