@@ -79,7 +79,7 @@ print(fit.baseline().head(4).round(4))
 
 # %%
 new = pd.DataFrame({"treated": [0.0, 1.0], "score": [0.0, 0.0], "age": [60.0, 60.0]})
-print(fit.predict(new, what="survival", times=[2, 5, 10]).round(3))
+print(fit.predict(new, what="survival", times=[2, 5, 10], interval="confidence").round(3))
 
 # %% [markdown]
 # ## What to keep in mind

@@ -106,7 +106,7 @@ assert ((fit.params[:3] - exact.params[:3]).abs() < 8 * exact.bse[:3]).all()
 # %%
 print(fit.odds_ratios().round(3))
 new = pd.DataFrame({"lncoins": [0.0, 4.6], "disea": [10.0, 10.0], "physlm": [0.0, 0.0]})
-print(fit.predict(new, what="probs").round(3))
+print(fit.predict(new, what="probs", interval="confidence").round(3))
 
 # %% [markdown]
 # Rows are the unit here: people of the RAND study have up to five, and the bundled table has no

@@ -130,8 +130,7 @@ def _log_hazard_errors(
         )
 
     size = np.maximum(H, 1e-300)  # (S, times)
-    gradient = between("baseline_gradient") / size[:, None]  # (S, d, times)
-    gradient = np.repeat(gradient[own], 1, axis=0)
+    gradient = (between("baseline_gradient") / size[:, None])[own]  # (rows, d, times)
     gradient[:, 1 : p + 1] += X[:, :, None]
     square = np.einsum("idt,de,iet->it", gradient, vcov, gradient)
     square += (between("baseline_offset") / size)[own] ** 2
