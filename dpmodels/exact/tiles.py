@@ -74,8 +74,10 @@ class _Sums:
 
     def found(self) -> Scores:
         """Return the sums."""
-        score, far = np.split(self.sums[:-1], 2)
-        return Scores(self.grams, score, far, int(self.sums[-1]), self.bins)
+        k = self.grams.shape[1]
+        return Scores(
+            self.grams, self.sums[:k], self.sums[k : 2 * k], int(self.sums[-1]), self.bins
+        )
 
 
 def scores_by_kernel(
