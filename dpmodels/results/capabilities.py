@@ -18,6 +18,7 @@ from dpmodels.verbs import new_release, verb_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpmodels.arrays import Array
     from dpmodels.results.contrasts import Combinations
 
 __all__ = ["Means", "MomentAnalyses", "NewReleases", "Predictions", "Updates"]
@@ -192,6 +193,15 @@ class Predictions(Held):
     """Predictions at public rows."""
 
     __slots__ = ()
+
+    def _widths(self, L: Array, level: float) -> tuple[Array, Array]:
+        """Return (standard errors, half widths) of ``L b``, (k,) each: of rooms that predict."""
+        from dpmodels.results import inference
+        from dpmodels.results.predict import spread
+
+        est = self._record.estimate
+        se = spread(L, inference.covariance(est))
+        return se, inference.half_width(se, est.bias_of(L), level, est.use_t)
 
     def predict(
         self,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
 from dpmodels.models.choice.likelihood import Classes, Multinomial, ProportionalOdds, probabilities
-from dpmodels.results import inference
-from dpmodels.results.predict import spread
 
 if TYPE_CHECKING:
+    from dpmodels.results.capabilities import Predictions
     from dpmodels.results.fit import Fit
 
 __all__ = ["ordered", "unordered"]
@@ -108,13 +107,12 @@ def _with_errors(
     """
     import pandas as pd
 
-    est, levels = fit._record.estimate, list(fit.design.levels)
+    levels = list(fit.design.levels)
     odds = np.clip(p, _LEAST, 1.0 - _LEAST)
     slope = odds * (1.0 - odds)  # of p by its log odds
     L = (grad.transpose(2, 0, 1) / slope[:, :, None]).reshape(p.size, -1)
     gone = np.isnan(L).any(axis=1)
-    se = spread(np.nan_to_num(L), inference.covariance(est))
-    half = inference.half_width(se, est.bias_of(np.nan_to_num(L)), level, est.use_t)
+    se, half = cast("Predictions", fit)._widths(np.nan_to_num(L), level)
     middle = np.log(odds / (1.0 - odds)).ravel()
     columns: dict[str, Any] = {"class": np.tile(levels, len(p)), "fit": p.ravel()}
     if asked[0] is not None:
