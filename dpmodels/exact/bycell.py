@@ -216,12 +216,12 @@ def crossed(parts: list[Array], weights: Integers, bits: int, at: int) -> Terms:
     return terms
 
 
-def symmetric(entries: Integers, r: int) -> Integers:
-    """Return the (r, r) matrix with this upper triangle."""
-    upper = np.triu_indices(r)
+def symmetric(entries: Any, r: int, *, lower: bool = False) -> Integers:
+    """Return the (r, r) matrix with this triangle, row by row: the upper, or the lower one."""
+    places = np.tril_indices(r) if lower else np.triu_indices(r)
     out: Integers = np.empty((r, r), dtype=object)
-    out[upper] = entries
-    out.T[upper] = entries
+    out[places] = entries
+    out.T[places] = entries
     return out
 
 

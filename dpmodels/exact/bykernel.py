@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, UtilityWarning
 from dpmodels.exact import kernel
-from dpmodels.exact.bycell import Integers
+from dpmodels.exact.bycell import Integers, symmetric
 from dpmodels.quiet import tell
 
 __all__ = ["BallByKernel", "ScoresByKernel", "ready", "seen_by_kernel"]
@@ -53,15 +53,6 @@ class _Sums:
         """Return the sums as Python integers."""
         self._carry()
         return self._whole
-
-
-def _symmetric(low: Any, d: int) -> Integers:
-    """Return the (d, d) matrix with this lower triangle."""
-    out: Integers = np.empty((d, d), dtype=object)
-    places = np.tril_indices(d)
-    out[places] = low
-    out.T[places] = low
-    return out
 
 
 def _parts(
@@ -135,7 +126,7 @@ class BallByKernel:
     def sums(self) -> tuple[Integers, Integers, Integers]:
         """Return (counts (K,), sums of integers (d, K), of their products (d, d))."""
         by, among = self._sums.integers()
-        return by[:, 0], by[:, 1:].T, _symmetric(among, by.shape[1] - 1)
+        return by[:, 0], by[:, 1:].T, symmetric(among, by.shape[1] - 1, lower=True)
 
 
 def seen_by_kernel(
@@ -219,13 +210,13 @@ class ScoresByKernel:
         words = among[p + 1 + d :].reshape(2, 2, p)  # of meat and spread, low and high
         both = words[:, 0] + (words[:, 1] << 32)
         out = {
-            "information": (by[:, 0], by[:, 1:-1].T, _symmetric(among[:p], d)),
+            "information": (by[:, 0], by[:, 1:-1].T, symmetric(among[:p], d, lower=True)),
             "score": by[:, -1], "scale": int(among[p]), "numbers": among[p + 1 : p + 1 + d],
             "bins": bins.astype(np.int64),
         }  # fmt: skip
         for i, name in enumerate(("meat", "spread")):
             own = chosen[:, i * (1 + d) : (i + 1) * (1 + d)]
-            out[name] = (own[:, 0], own[:, 1:].T, _symmetric(both[i], d))
+            out[name] = (own[:, 0], own[:, 1:].T, symmetric(both[i], d, lower=True))
         return out
 
 

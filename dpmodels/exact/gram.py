@@ -53,7 +53,7 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
         for block in blocks if in_tiles else filled_rows(blocks):
             rows += block.shape[1]
             if isinstance(block, Columns):
-                total.add_whole(rowmap.moments(block), block.shape[1])  # type: ignore[attr-defined]
+                total.add_large(rowmap.moments(block), block.shape[1])  # type: ignore[attr-defined]
                 continue
             if own is not None:
                 total.add(own(block))

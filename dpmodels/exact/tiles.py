@@ -19,12 +19,10 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.kernel import PLAIN_GRAM, address, blocks_fit, compiled, loaded, told, work_of
 from dpmodels.exact.steps import Steps
-from dpmodels.sources.columns import Columns
+from dpmodels.sources.columns import MOST_ROWS, Columns
 
 __all__ = ["Scores", "moments_by_kernel", "pass_by_kernel", "scores_by_kernel"]
 
-#: Rows of a call of columns: sums of products of at most 2^40 fit 64 bits.
-MOST_ROWS = 1 << 20
 #: Sums of products of rows: information, ordinary information, meat.
 _GRAMS = 3
 

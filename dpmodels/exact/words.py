@@ -106,14 +106,8 @@ class Words:
         if self._waiting == _MANY:  # at most 2^62
             self._carry()
 
-    def add_large(self, product: npt.NDArray[np.int64]) -> None:
-        """Add integers of any size that 64 bits hold."""
-        self._high += product >> 32
-        self._low += product & 0xFFFFFFFF
-        self._added += _MANY
-
-    def add_whole(self, product: npt.NDArray[np.int64], rows: int) -> None:
-        """Add the products of so many rows, integers of at most 2^40 each."""
+    def add_large(self, product: npt.NDArray[np.int64], rows: int = _MANY * _ROWS) -> None:
+        """Add the products of so many rows, at most 2^40 each; else any that 64 bits hold."""
         self._high += product >> 32
         self._low += product & 0xFFFFFFFF
         self._added += -(-rows // _ROWS)

@@ -19,7 +19,7 @@ from dpmodels.formula.schema import Schema
 from dpmodels.variables import LARGEST, Variable
 
 if TYPE_CHECKING:
-    from dpmodels.formula.program import Program
+    from dpmodels.formula.program import BareColumn, Program
 
 __all__ = ["Column", "Design", "Survival", "TermInfo"]
 
@@ -346,7 +346,7 @@ class Design:
         self.program.fill(chunk, out, clips, finals, codes)
 
     @functools.cached_property
-    def bare(self) -> tuple[tuple[str | None, float, float], ...] | None:
+    def bare(self) -> tuple[BareColumn, ...] | None:
         """Each buffer row as (variable, lower, upper end): :attr:`Program.bare`, ranges put in."""
         bare = None if self.program is None else self.program.bare
         if bare is None:

@@ -20,11 +20,13 @@ from dpmodels.formula.nodes import Array, Basis, Cat, Node
 from dpmodels.formula.schema import Schema
 from dpmodels.variables import Levels
 
-__all__ = ["Atom", "Block", "Product", "Program", "Writer", "written_by"]
+__all__ = ["Atom", "BareColumn", "Block", "Product", "Program", "Writer", "written_by"]
 
 #: Writes columns, cut to their ranges, into rows of a buffer; False: it has done nothing.
 Writer = Callable[[Sequence[Any], Sequence[tuple[float, float]], Sequence[int], Array], bool]
 _WRITERS: list[Writer] = []
+#: A row of the buffer: the variable that stands there (None: a constant), ends of its range.
+BareColumn = tuple[str | None, float, float]
 
 
 def written_by(writer: Writer, *, first: bool = False) -> None:
@@ -478,17 +480,16 @@ class Program:
         return all(raw is not None for p, _, raw in self._places if p.atoms)
 
     @functools.cached_property
-    def bare(self) -> tuple[tuple[str | None, float, float], ...] | None:
+    def bare(self) -> tuple[BareColumn, ...] | None:
         """Each row of the buffer as (variable, lower, upper end); None: a row is more than that.
 
         Where every row is a variable as it stands and every missing cell voids its row, there is
         nothing to fill. Of the constant the variable is None.
         """
-        alone = self.of_variables and all(p.single or not p.atoms for p in self.products)
         whole = self.subset is None and self.weights is None and not self.aside
-        if not (alone and whole and self.marks) or self.impute:
+        if not (self.of_variables and whole and self.marks) or self.impute:
             return None
-        out: list[tuple[str | None, float, float]] = []
+        out: list[BareColumn] = []
         names = [raw for _, _, raw in sorted(self._places, key=lambda place: place[1].start)]
         if self.response is not None:
             response = self._plain_response([raw for raw in names if raw is not None])

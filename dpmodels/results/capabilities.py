@@ -196,12 +196,9 @@ class Predictions(Held):
 
     def _widths(self, L: Array, level: float) -> tuple[Array, Array]:
         """Return (standard errors, half widths) of ``L b``, (k,) each: of rooms that predict."""
-        from dpmodels.results import inference
-        from dpmodels.results.predict import spread
+        from dpmodels.results.predict import widths
 
-        est = self._record.estimate
-        se = spread(L, inference.covariance(est))
-        return se, inference.half_width(se, est.bias_of(L), level, est.use_t)
+        return widths(self._record.estimate, L, level)
 
     def predict(
         self,

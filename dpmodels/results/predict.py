@@ -19,6 +19,7 @@ from dpmodels.results import inference
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpmodels.release import Estimate
     from dpmodels.results.fit import Fit
 
 __all__ = [
@@ -100,6 +101,12 @@ def regression(
     if se_fit:
         columns["se_fit"] = shown.slope(eta) * se
     return pd.DataFrame(columns, index=index)
+
+
+def widths(est: Estimate, X: Array, level: float) -> tuple[Array, Array]:
+    """Return (standard errors, half widths of bias-aware intervals) of ``X b``, (k,) each."""
+    se = spread(X, inference.covariance(est))
+    return se, inference.half_width(se, est.bias_of(X), level, est.use_t)
 
 
 def spread(X: Array, V: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
 from dpmodels.results import inference
-from dpmodels.results.predict import spread
+from dpmodels.results.predict import widths
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,43 +43,28 @@ def hazards(
     -------
     Post-processing of released numbers; see ``Fit.predict``.
     """
-    import pandas as pd
-
     what = "link" if what == "mean" else what
     choice("what", {"link": "lp"}.get(what, what), ("lp", "risk", "survival"))
     choice("interval", interval, (None, "confidence"))
-    est = fit._record.estimate
     X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)[:, 1:]
-    eta = X @ np.asarray(est.params)
-    index = getattr(new, "index", None)
     if what != "survival":
         if times is not None:
             raise RequestError(
                 'times= belongs to what="survival": predict(new, what="survival", times=...)'
             )
-        inverse = np.exp if what == "risk" else np.asarray
-        if interval is None and not se_fit:
-            return pd.Series(inverse(eta), index=index, name="fit")
-        se = spread(X, inference.covariance(est))
-        columns = {"fit": inverse(eta)}
-        if interval is not None:
-            half = inference.half_width(se, est.bias_of(X), level, est.use_t)
-            columns |= {"lwr": inverse(eta - half), "upr": inverse(eta + half)}
-        if se_fit:
-            columns["se_fit"] = se * (np.exp(eta) if what == "risk" else 1.0)
-        return pd.DataFrame(columns, index=index)
-    return _survival(fit, new, X, times, index, (interval is not None, se_fit), level)
+        return _linear(fit, new, X, interval, level, se_fit, ratios=what == "risk")
+    return _survival(fit, new, X, times, (interval is not None, se_fit), level)
 
 
 def _survival(
-    fit: Fit, new: Any, X: Array, times: Any, index: Any, asked: tuple[bool, bool], level: float
+    fit: Fit, new: Any, X: Array, times: Any, asked: tuple[bool, bool], level: float
 ) -> pd.DataFrame:
     """Return survival at times, a row a row of ``new``; with errors a row a row and a time."""
     import pandas as pd
 
     from dpmodels.formula.survival import strata_codes
 
-    est = fit._record.estimate
+    est, index = fit._record.estimate, getattr(new, "index", None)
     if fit.released:
         edges, whole = _cumulated(fit)
         at = edges[1:] if times is None else _times(times, edges)
@@ -221,22 +206,22 @@ def within(
 
 
 def _linear(
-    fit: Fit, new: Any, X: Array, interval: str | None, level: float, se_fit: bool
-) -> Any:
-    """Return ``X b`` with what is asked beside it."""
+    fit: Fit, new: Any, X: Array, interval: str | None, level: float, se_fit: bool, *,
+    ratios: bool = False,
+) -> Any:  # fmt: skip
+    """Return ``X b`` with what is asked beside it; ``ratios``: exp of it, and of the ends."""
     import pandas as pd
 
-    est = fit._record.estimate
+    est, shown = fit._record.estimate, np.exp if ratios else np.asarray
     eta, index = X @ np.asarray(est.params), getattr(new, "index", None)
     if interval is None and not se_fit:
-        return pd.Series(eta, index=index, name="fit")
-    se = spread(X, inference.covariance(est))
-    columns = {"fit": eta}
+        return pd.Series(shown(eta), index=index, name="fit")
+    se, half = widths(est, X, level)
+    columns = {"fit": shown(eta)}
     if interval is not None:
-        half = inference.half_width(se, est.bias_of(X), level, est.use_t)
-        columns |= {"lwr": eta - half, "upr": eta + half}
+        columns |= {"lwr": shown(eta - half), "upr": shown(eta + half)}
     if se_fit:
-        columns["se_fit"] = se
+        columns["se_fit"] = se * np.exp(eta) if ratios else se
     return pd.DataFrame(columns, index=index)
 
 

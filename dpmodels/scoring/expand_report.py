@@ -89,6 +89,7 @@ def estimate_units(
     back: Callable[[UnitRelease, UnitChain], tuple[Array, Array]] | None = None,
     names: Sequence[str] | None = None, common: Common | None = None,
     lost: npt.NDArray[np.bool_] | None = None, more: Sequence[str] = (),
+    arrays: Callable[[UnitPart], dict[str, Array]] | None = None,
 ) -> Estimate:  # fmt: skip
     """Map the last step of every model to the user's units, with bias-aware errors.
 
@@ -107,6 +108,8 @@ def estimate_units(
         Coefficients that the design does not determine.
     more : sequence of str
         Notes of the room.
+    arrays : function
+        What the room keeps of its (first) model beside its information: released numbers.
     """
     detail = plan.detail
     own = tuple(names or release.design.names)
@@ -130,7 +133,10 @@ def estimate_units(
         plan, parts, labels, own, stats,
         lost=~coordinates.identified if lost is None else lost, common=common,
         clusters=clusters, statistics=found.statistics, notes=[*_void(plan, parts[0]), *more],
-        arrays={"information": found.chains[0].released[-1].information},
+        arrays={
+            "information": found.chains[0].released[-1].information,
+            **({} if arrays is None else arrays(parts[0])),
+        },
     )  # fmt: skip
 
 

@@ -287,7 +287,7 @@ class ScorePass:
         parts = zip(("information", "spread", "meat"), found.grams, strict=True)
         for (name, gram), used in zip(parts, (True, plan.spread, plan.meat), strict=True):
             if used:
-                sums.words[name].add_whole(gram, rows)
+                sums.words[name].add_large(gram, rows)
         sums.score += found.score.astype(object)
         if plan.mu_far:
             sums.far += found.far.astype(object)

@@ -10,15 +10,16 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.formula.coerce import clip_cells
+from dpmodels.formula.program import BareColumn
 from dpmodels.sources.abreast import in_order, side_by_side, turn
 from dpmodels.sources.windows import ROW_PAD, WINDOW
 
-__all__ = ["Bare", "Columns", "columns_of", "filled_rows"]
+__all__ = ["MOST_ROWS", "Columns", "columns_of", "filled_rows"]
 
 #: Columns of one array from which its rows are read, not one column after the other.
 _ABREAST = 4
-#: Of each row of a buffer: the variable that stands there (None: a constant), and its range.
-Bare = Sequence[tuple[str | None, float, float]]
+#: Rows of columns that are read in one go: sums of products of at most 2^40 fit 64 bits.
+MOST_ROWS = 128 * WINDOW
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class Columns:
                 yield block
 
 
-def columns_of(bare: Bare, chunk: Mapping[str, Any], m: int) -> Columns | None:
+def columns_of(bare: Sequence[BareColumn], chunk: Mapping[str, Any], m: int) -> Columns | None:
     """Return the columns of a chunk; None: one of them does not lie as doubles do.
 
     By types and layout alone.

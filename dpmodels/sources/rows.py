@@ -13,7 +13,7 @@ from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.abreast import side_by_side
 from dpmodels.sources.adapt import Source, chosen_chunks
-from dpmodels.sources.columns import Columns, columns_of
+from dpmodels.sources.columns import MOST_ROWS, Columns, columns_of
 from dpmodels.sources.progress import progress_bar
 from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, Windows
 
@@ -29,8 +29,6 @@ __all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
 BLOCK_ROWS = WINDOW
 #: Rows of a block of numbers and cells: no product is formed of it, and it is a few arrays only.
 CELL_ROWS = 8 * WINDOW
-#: Rows of columns that are read as they lie: sums of products of so many fit 64 bits.
-COLUMN_ROWS = 128 * WINDOW
 
 #: Bytes of cells that are kept between passes: a small file is decoded once, a frame coerced once.
 KEPT_BYTES = 1 << 26
@@ -81,6 +79,13 @@ def _filled(
             at = 0
     if at:
         yield tuple(buffer[..., :at] for buffer in buffers)
+
+
+def _cut(chunk: Mapping[str, Any], m: int) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
+    """Yield the blocks of a chunk of m rows, as :func:`_filled` takes them."""
+    for a in range(0, m, BLOCK_ROWS):
+        part = slice(a, min(a + BLOCK_ROWS, m))
+        yield {c: v[part] for c, v in chunk.items()}, part.stop - a, True
 
 
 class Rows(OfRows):
@@ -199,15 +204,12 @@ class Rows(OfRows):
         """
         bare = design.bare or ()
         buffer = np.empty((design.q, BLOCK_ROWS + ROW_PAD))
-        for chunk, m, _ in self._pieces(design, COLUMN_ROWS, windows, coins):
+        for chunk, m, _ in self._pieces(design, MOST_ROWS, windows, coins):
             lying = columns_of(bare, chunk, m)
             if lying is not None:
                 yield lying
                 continue
-            for a in range(0, m, BLOCK_ROWS):
-                part = {c: v[a : a + BLOCK_ROWS] for c, v in chunk.items()}
-                block = buffer[:, : min(BLOCK_ROWS, m - a)]
-                design.fill(part, block)
+            for (block,) in _filled(_cut(chunk, m), design.fill, buffer):
                 yield block
 
     def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:

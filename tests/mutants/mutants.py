@@ -1548,7 +1548,7 @@ _OF_COLUMNS = tuple(
     for file, old, new, tests in (
         (_PROGRAM, "            if self.rules[name].fill is not None:\n                return None\n", "", _TILES),
         (_PROGRAM, "self.subset is None and self.weights is None and not self.aside", "self.weights is None", _TILES),
-        (_PROGRAM, "if not (alone and whole and self.marks) or self.impute:", "if not (alone and whole):", _TILES),
+        (_PROGRAM, "if not (self.of_variables and whole and self.marks) or self.impute:", "if not (self.of_variables and whole):", _TILES),
         (_COLUMNS, "own.strides[0] < 0 or own.strides[0] % own.itemsize or not own.flags.aligned", "False", _TILES),
         (_COLUMNS, "turn(part, (low[own], high[own]), block[own])", "block[own] = part.T", _TILES),
         (_COLUMNS, "        if not (in_order(places) and in_order(numbers)):\n            table = None\n", "", _TILES),
@@ -1558,7 +1558,7 @@ _OF_COLUMNS = tuple(
         ("dpmodels/exact/rowmap.py", "return moments_by_kernel(self._in_ball, columns, TOP, MOST)", "return moments_by_kernel(self._in_ball, columns, TOP / 2.0, MOST)", _TILES),
         ("dpmodels/exact/tiles.py", "chosen = np.arange(m)[chosen]", "chosen = np.arange(0)", ("tests/unit/exact/test_steps.py", "-k", "scoring_passes")),
         ("dpmodels/exact/tiles.py", "    told(code, work)\n    return out", "    told(code)\n    return out", ("tests/unit/exact/test_steps.py", "tests/unit/exact/test_tiles.py", "-k", "wiped")),
-        ("dpmodels/sources/rows.py", "for a in range(0, m, BLOCK_ROWS):", "for a in range(0, m, 2 * BLOCK_ROWS):", _TILES),
+        ("dpmodels/sources/rows.py", "    for a in range(0, m, BLOCK_ROWS):", "    for a in range(0, m, 2 * BLOCK_ROWS):", _TILES),
         # survival that is predicted
         (_OFFSET, "errors = np.diag(1.0 / d) + noise.covariance(J)", "errors = np.diag(1.0 / d)", _PREDICTED),
         (_OFFSET, "errors = np.diag(1.0 / d) + noise.covariance(J)", "errors = noise.covariance(J)", _PREDICTED),

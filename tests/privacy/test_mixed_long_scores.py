@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmodels.exact import kernel
 from dpmodels.exact.rowmap import STEPS
 from dpmodels.scoring import mixed
 from dpmodels.scoring.mixed import MixedPass
@@ -24,14 +23,9 @@ from tests.privacy.test_mixed_sensitivity import (
 
 #: Rows of the public rules, and a scale at which scores of ordinary rows pass R_J.
 LARGE, SCALE = 1_000_000, 10.0
+#: Everything here holds of both ways in which rows are added up.
+pytestmark = pytest.mark.usefixtures("way")
 
-
-@pytest.fixture(autouse=True, params=["as built", "by numpy"])
-def way(request, monkeypatch):
-    """Rows are added up by the compiled loops, where they are built and do this, and by numpy."""
-    if request.param == "by numpy":
-        off = kernel._Loaded(kernel.Kernel(False, reason="switched off"))
-        monkeypatch.setattr(kernel, "_loaded", lambda: off)
 
 
 def heavy_pass(phi=2e-3, scale=0.8):

@@ -8,10 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-from dpmodels.exact import kernel
 from dpmodels.exact import mixed as exact_mixed
 from dpmodels.exact.bycell import SHORTENED
-from dpmodels.exact.kernel import Kernel, _Loaded
 from dpmodels.exact.mixed import Lattice, MixedBall, at_the_middle, ranges_of
 from dpmodels.exact.prove import gram_l1, gram_sensitivity
 from dpmodels.exact.rowmap import STEPS, RowMap
@@ -33,16 +31,9 @@ GRID = grid_of(DESIGN)
 WILD = [0.0, -1.0, 1.0, 1e-9, 7.0, -300.0, 1e9, 1e200, np.nan, np.inf]
 #: Numbers at the ends and in the middle of their ranges, beyond them, and missing.
 NUMBERS = [(-1, 0), (1, 4), (0, 2), (-1, 4), (0.3, 1e9), (np.nan, 2), (-5, 0), (1, np.inf)]
-NUMPY = _Loaded(Kernel(False, reason="switched off"))
+#: Everything here holds of both ways in which rows are added up.
+pytestmark = pytest.mark.usefixtures("way")
 
-
-@pytest.fixture(autouse=True, params=["numpy", "compiled"])
-def way(request, monkeypatch):
-    """Everything here holds of both ways in which rows are added up."""
-    if request.param == "numpy":
-        monkeypatch.setattr(kernel, "_loaded", lambda: NUMPY)
-    elif not kernel.kernel().compiled:
-        pytest.skip("the compiled loops are not built here")
 
 
 def the_pass(relation="replace", k=2, n=500, scale=0.8, manner=TAME):
@@ -275,9 +266,8 @@ MUTANTS = {
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_mutants_are_caught(name, monkeypatch):
+def test_mutants_are_caught(name, monkeypatch, by_numpy):
     """Of the functions of numpy; those of the C text are in ``tests/unit/exact/test_bykernel.py``."""
-    monkeypatch.setattr(kernel, "_loaded", lambda: NUMPY)
     jobs = [the_pass(n=50, scale=scale) for scale in (0.3, 1.0, 2.5)]
     MUTANTS[name](monkeypatch)
 

@@ -76,19 +76,17 @@ def _shown(
     choice("interval", asked[0], (None, "confidence"))
     index, levels = getattr(new, "index", None), list(fit.design.levels)
     missing: Any = np.isnan(X).any(axis=1) | bool(np.isnan(theta).any())
-    u, known = np.where(missing, 0.0, X.T), np.nan_to_num(theta)
-    if what == "prob":
-        p = probabilities(classes, known, u).T
-        p = np.where(missing[:, None], np.nan, p)
-        if not any(asked):
-            return pd.DataFrame(p, index=index, columns=levels)
-        return _with_errors(fit, p, classes.gradients(known, u)[1][:, places], index, asked, level)
-    if any(asked):
+    if what == "class" and any(asked):
         raise RequestError(
             "a class has no interval= and no se_fit=: its probability has, predict(new, "
             'what="probs", interval="confidence")'
         )
+    u, known = np.where(missing, 0.0, X.T), np.nan_to_num(theta)
     p = np.where(missing[:, None], np.nan, probabilities(classes, known, u).T)
+    if any(asked):
+        return _with_errors(fit, p, classes.gradients(known, u)[1][:, places], index, asked, level)
+    if what == "prob":
+        return pd.DataFrame(p, index=index, columns=levels)
     best = np.where(missing, 0, np.nan_to_num(p, nan=-1.0).argmax(axis=1))
     out = pd.Series([levels[k] for k in best.tolist()], index=index, name="class")
     return out.mask(missing) if missing.any() else out

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -30,7 +30,6 @@ from dpmodels.scoring.expand_engine import Begun, UnitChain, UnitRelease
 from dpmodels.scoring.expand_fit import plan_units, release_units_fit
 from dpmodels.scoring.expand_report import UnitPart, estimate_units
 from dpmodels.scoring.expand_start import Number, Spread, numbers
-from dpmodels.scoring.intervals import infer_units
 from dpmodels.scoring.score import Beginning
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def _back(found: UnitRelease, chain: UnitChain) -> tuple[Array, Array]:
     return out[1:], a[1:]
 
 
-def baseline(found: UnitRelease, chain: UnitChain, rows: int) -> dict[str, Array]:
+def baseline(found: UnitRelease, part: UnitPart) -> dict[str, Array]:
     """Return the baseline of a unit with all columns 0, and what intervals of it are made of.
 
     Returns
@@ -170,6 +169,7 @@ def baseline(found: UnitRelease, chain: UnitChain, rows: int) -> dict[str, Array
         at the ends of the cells; ``baseline_offset`` (S, K), standard deviation that it has of what
         the time terms leave of the offset; ``baseline_bias`` (S, K), bound of the bias of its log.
     """
+    chain, inference = part.chain, part.inference
     model = chain.expansion
     assert isinstance(model, Hazard)
     line, theta = model.timeline, chain.last.state.theta
@@ -181,7 +181,6 @@ def baseline(found: UnitRelease, chain: UnitChain, rows: int) -> dict[str, Array
     whole[:p, :first] = A
     whole[p:, first:] = np.eye(len(theta) - first)
     T = whole @ chain.before.W.T
-    inference = infer_units(chain, rows)
     mass = hazards * np.diff(line.edges)  # (S, K)
     gradient = np.zeros((*mass.shape, len(whole)))
     gradient[:, :, 0] = np.cumsum(mass, axis=1)
@@ -203,11 +202,9 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     names = release.design.names[1:]
     lost = None
     more: tuple[str, ...] = ()
-    arrays: dict[str, Array] = {}
     if release.reply:
         found: UnitRelease = release.detail
         lost = ~found.coordinates.identified[1:]
-        arrays = baseline(found, found.chains[0], plan.detail.rows)
         more = (
             "The baseline hazard is that of the released table, a number for each half of a cell "
             "of time, with a released quadratic in time; ties are no matter.",
@@ -218,7 +215,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         assert isinstance(model, Hazard)
         return {"events": model.rate * plan.detail.rows}
 
-    out = estimate_units(
-        plan, release, stats, back=_back, names=names, lost=lost, more=more
-    )
-    return replace(out, arrays={**out.arrays, **arrays})
+    return estimate_units(
+        plan, release, stats, back=_back, names=names, lost=lost, more=more,
+        arrays=lambda part: baseline(release.detail, part),
+    )  # fmt: skip

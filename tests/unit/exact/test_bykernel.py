@@ -4,10 +4,6 @@ Hostile blocks, cells that are none, maps built to cancel; mutants of the C text
 """
 
 import importlib.util
-import os
-import subprocess
-import sys
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -395,30 +391,13 @@ def test_a_library_that_is_wrong_fails_its_test_and_numpy_adds_up(tmp_path, monk
 
 
 def test_under_the_sanitizers(tmp_path):
-    """Addresses and undefined behaviour, in a process of its own."""
-    found = subprocess.run(
-        [builds.compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    if not os.path.isabs(found):
-        pytest.skip("no sanitizers here")
-    flags = ["-g", "-O1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover"]
-    library = builds.built(tmp_path / "sanitized", flags=flags)
-    code = f"""
-        import sys
-        sys.path.insert(0, {str(ROOT)!r})
-        from pathlib import Path
-        from tests.unit.exact import test_bykernel as t
-        sets = t.builds.loaded(Path({str(library)!r}))
+    """Addresses and undefined behaviour."""
+    body = """
         heights = (0, 1, 127, 129, 8192)
         found = t.balls_that_differ(sets, heights) + t.cells_that_are_none(sets)
         found += t.scores_that_differ(sets, heights, which=[t.scoring_job(d) for d in (1, 3)])
-        print("numbers differ" if found else "clean")
     """
-    env = {**os.environ, "LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0", "DPMODELS_KERNEL": "off"}
-    out = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, env=env, capture_output=True, text=True
-    )
-    assert out.stdout.strip().endswith("clean"), out.stderr[-2000:]
+    assert builds.sanitized(tmp_path / "sanitized", "test_bykernel", body, "-O1").endswith("clean")
 
 
 # -- lengths --------------------------------------------------------------------------------------

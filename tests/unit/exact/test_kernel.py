@@ -329,28 +329,34 @@ def test_versions_are_printed_without_paths(capsys):
     assert os.sep not in out.replace("x86_64", "") and str(dp.kernel()) in out
 
 
-def test_under_the_sanitizers(tmp_path):
-    """Addresses and undefined behaviour: the hostile blocks once more, in a process of its own."""
-    gcc = compiler()
+def sanitized(folder, name, body, *flags):
+    """What a test module says of the sources under the sanitizers, in a process of its own.
+
+    ``body`` has the module as t, the libraries as sets, and puts what differs into found.
+    """
     found = subprocess.run(
-        [gcc, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+        [compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
     ).stdout.strip()
     if not os.path.isabs(found):
         pytest.skip("no sanitizers here")
-    library = built(
-        tmp_path / "sanitized",
-        flags=["-g", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover"],
-    )
+    checks = ["-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover"]
+    library = built(folder, flags=["-g", *flags, *checks])
     code = f"""
-        import sys
-        sys.path.insert(0, {str(ROOT)!r})
-        from pathlib import Path
-        from tests.unit.exact.test_kernel import disagreements, loaded
-        found = disagreements(loaded(Path({str(library)!r})), (1, 5, 12, 13, 53), (0, 1, 127, 128, 129, 8192))
-        print("numbers differ" if found else "clean")
-    """
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from tests.unit.exact import {name} as t
+from tests.unit.exact.test_kernel import loaded
+sets = loaded(Path({str(library)!r}))
+{textwrap.dedent(body)}
+print("numbers differ" if found else "clean")
+"""
     env = {**os.environ, "LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0", "DPMODELS_KERNEL": "off"}
-    out = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, env=env, capture_output=True, text=True
-    )
-    assert out.stdout.strip().endswith("clean"), out.stderr[-2000:]
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True)
+    return out.stdout.strip()[-30:] or out.stderr[-2000:]
+
+
+def test_under_the_sanitizers(tmp_path):
+    """Addresses and undefined behaviour: the hostile blocks once more."""
+    body = "found = t.disagreements(sets, (1, 5, 12, 13, 53), (0, 1, 127, 128, 129, 8192))"
+    assert sanitized(tmp_path / "sanitized", "test_kernel", body).endswith("clean")

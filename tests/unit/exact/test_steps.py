@@ -6,9 +6,6 @@ fits; mutants of the C text; the sanitizers.
 
 import importlib.util
 import os
-import subprocess
-import sys
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -343,31 +340,14 @@ def test_mutants_of_the_text_are_caught(name, tmp_path):
 
 
 def test_under_the_sanitizers(tmp_path):
-    """Addresses and undefined behaviour, in a process of its own."""
-    found = subprocess.run(
-        [builds.compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    if not os.path.isabs(found):
-        pytest.skip("no sanitizers here")
-    flags = ["-g", "-O1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover"]
-    library = builds.built(tmp_path / "sanitized", flags=flags)
-    code = f"""
-        import sys
-        sys.path.insert(0, {str(ROOT)!r})
-        from pathlib import Path
-        from tests.unit.exact import test_steps as t
-        sets = t.builds.loaded(Path({str(library)!r}))
+    """Addresses and undefined behaviour."""
+    body = """
         ways = [t.path(one) for one in sets]
         found = t.steps_that_differ(ways, (1, 5, 13), (0, 1, 127, 128, 129))
         found += t.columns_that_differ(sets, (0, 1, 127, 128, 129, 8192))
         found += t.sums_that_differ(ways, (4, 11), (0, 1, 129))
-        print("numbers differ" if found else "clean")
     """
-    env = {**os.environ, "LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0", "DPMODELS_KERNEL": "off"}
-    out = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, env=env, capture_output=True, text=True
-    )
-    assert out.stdout.strip().endswith("clean"), out.stderr[-2000:]
+    assert builds.sanitized(tmp_path / "sanitized", "test_steps", body, "-O1").endswith("clean")
 
 
 # -- lengths --------------------------------------------------------------------------------------

@@ -10,10 +10,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import NotPrivateWarning
-from dpmodels.exact import kernel
 from dpmodels.exact import mixed as exact_mixed
 from dpmodels.exact.gram import GramOf
-from dpmodels.exact.kernel import Kernel, _Loaded
 from dpmodels.exact.mixed import Lattice, MixedAdding, ball_of_cells, mixed_grid
 from dpmodels.exact.rowmap import RowMap
 from dpmodels.formula.build import build_design
@@ -37,16 +35,9 @@ SCHEMA = Schema(
     k=Levels(["a", "b"]),
 )
 FORMULA = "y ~ g * k + a + b"
-NUMPY = _Loaded(Kernel(False, reason="switched off"))
+#: Everything here holds of both ways in which rows are added up.
+pytestmark = pytest.mark.usefixtures("way")
 
-
-@pytest.fixture(autouse=True, params=["numpy", "compiled"])
-def way(request, monkeypatch):
-    """Everything here holds of both ways in which rows are added up."""
-    if request.param == "numpy":
-        monkeypatch.setattr(kernel, "_loaded", lambda: NUMPY)
-    elif not kernel.kernel().compiled:
-        pytest.skip("the compiled loops are not built here")
 
 
 def frame(n=N, seed=0):
