@@ -74,7 +74,6 @@ _EXPORTS = {
     "Survey": "dpmodels.survey",
     "describe": "dpmodels.formula",
     "register_rowwise": "dpmodels.formula",
-    "kernel": "dpmodels.exact.kernel",
     "show_versions": "dpmodels.api.versions",
 }
 #: What other packages call a verb.

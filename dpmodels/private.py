@@ -24,7 +24,6 @@ from dpmodels.errors import (
     UtilityWarning,
 )
 from dpmodels.exact.ask import Ask
-from dpmodels.exact.kernel import required
 from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import FLOAT_NOTES, Run
 from dpmodels.quiet import tell
@@ -145,7 +144,6 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
     Reads no row and draws no noise. A crash after this leaves the charge standing.
     """
     checked(budget, seed)
-    required()
     noise = _testing.NOISE.get() or make_noise(seed)
     guarantee = plan.guarantee if noise.private else plan.guarantee.not_private()
     if seed is not None:

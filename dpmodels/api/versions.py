@@ -12,7 +12,7 @@ _PACKAGES = ("numpy", "scipy", "pandas", "formulaic", "pyarrow", "duckdb")
 
 
 def versions() -> dict[str, str]:
-    """Return versions by name: packages, BLAS, the path that adds up rows, platform.
+    """Return versions by name: packages, BLAS, platform.
 
     Returns
     -------
@@ -26,7 +26,6 @@ def versions() -> dict[str, str]:
     from threadpoolctl import threadpool_info
 
     import dpmodels as dp
-    from dpmodels.exact.kernel import kernel
 
     out = {"dpmodels": dp.__version__, "Python": platform.python_version()}
     for name in _PACKAGES:
@@ -38,7 +37,6 @@ def versions() -> dict[str, str]:
         if lib.get("user_api") == "blas":
             kind = f"{lib.get('internal_api')} {lib.get('version')} {lib.get('architecture', '')}"
             out["BLAS"] = f"{kind.strip()}, threads {lib.get('num_threads')}"
-    out["kernel"] = str(kernel())
     bits = sys.maxsize.bit_length() + 1
     out["platform"] = f"{platform.system()} {platform.machine()}, {bits} bits"
     return out

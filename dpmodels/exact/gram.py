@@ -16,13 +16,12 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.exact.cells import cell_gram
-from dpmodels.exact.counting import counted_gram
-from dpmodels.exact.mixed import ball_of_cells
 from dpmodels.exact.products import cross_product
-from dpmodels.exact.rowmap import RowMap
+from dpmodels.exact.rowmap import OfCells, RowMap
 from dpmodels.exact.words import Gram, LatticeMap, Words
-from dpmodels.sources.columns import Columns, filled_rows
+from dpmodels.formula.grid import grid_of_images
 from dpmodels.sources.summed import summed
+from dpmodels.sources.windows import short
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -35,7 +34,7 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
 
     Parameters
     ----------
-    blocks : iterable of (q, m) arrays, m <= 8192, or Columns
+    blocks : iterable of (q, m) arrays, m <= 8192
         From ``Rows.blocks``; overwritten.
     rowmap : LatticeMap
 
@@ -49,16 +48,10 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
     rows = 0
     with np.errstate(all="ignore"):
         own = getattr(rowmap, "product", None)  # of maps that know a shorter way
-        in_tiles = type(rowmap) is RowMap and rowmap.in_tiles
-        for block in blocks if in_tiles else filled_rows(blocks):
-            rows += block.shape[1]
-            if isinstance(block, Columns):
-                total.add_large(rowmap.moments(block), block.shape[1])  # type: ignore[attr-defined]
-                continue
-            if own is not None:
-                total.add(own(block))
-                continue
-            total.add(cross_product(rowmap.integers(block)))
+        for block in short(blocks):
+            product = cross_product(rowmap.integers(block)) if own is None else own(block)
+            rows += (block[0] if isinstance(block, tuple) else block).shape[1]
+            total.add(product)
     return Gram(*total.words(), rows, fingerprint)
 
 
@@ -70,18 +63,16 @@ class GramOf:
     fingerprint: str = ""
 
     @property
-    def reads_columns(self) -> bool:
-        """Whether columns as they lie do in place of marked blocks: whatever is missing is seen."""
-        return type(self.rowmap) is RowMap
+    def grid(self) -> Any:
+        """The grid of whose cells blocks are; None: they are filled."""
+        return getattr(self.rowmap, "grid", None)
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Gram:
         """Return the Gram matrix of blocks. Confidential."""
         return gram(blocks, self.rowmap, self.fingerprint)
 
 
-def gram_over(
-    rows: Any, design: Design, rowmap: LatticeMap, known: int = 0, **chosen: Any
-) -> Gram:
+def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> Gram:
     """Return the Gram matrix of one pass over rows, in this thread or by tasks.
 
     Parameters
@@ -89,23 +80,20 @@ def gram_over(
     rows : Rows, or anything that yields blocks
     design : Design
     rowmap : LatticeMap
-    known : int
-        Public number of rows, 0 where there is none.
     **chosen
         ``windows`` and ``coins``.
 
     Privacy
     -------
-    Confidential; the same integers whoever adds up, and whether dummies are written out or
-    counted (:mod:`dpmodels.exact.counting`). By cell (:mod:`dpmodels.exact.cells`,
-    :mod:`dpmodels.exact.mixed`) rows in a ball have a lattice of their own.
+    Confidential; the same integers whoever adds up. By cell (:mod:`dpmodels.exact.cells`) rows in
+    a ball have a lattice of their own.
     """
     by_cell: Any = cell_gram(design, rowmap) if rows.by_cell else None
-    if by_cell is None and rows.by_cell:
-        by_cell = ball_of_cells(design, rowmap, known)
     if by_cell is not None:
         of_cells: Gram = by_cell.gram(summed(rows, design, by_cell, **chosen))
         return of_cells
-    job: Any = (counted_gram(design, rowmap) if rows.coded else None) or GramOf(rowmap)
-    found: Gram = summed(rows, design, job, **chosen)
+    if rows.by_cell and type(rowmap) is RowMap and rowmap.whitens:
+        grid = grid_of_images(design)
+        rowmap = rowmap if grid is None else OfCells(rowmap, grid)
+    found: Gram = summed(rows, design, GramOf(rowmap), **chosen)
     return found

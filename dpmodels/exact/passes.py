@@ -63,8 +63,6 @@ class Moments:
     average : bool
     through : function or None
         Of the rows: rows seen through a public map of their own.
-    rows : int
-        Public number of rows; 0: it is not known, and the route does not ask for it.
     """
 
     design: Design
@@ -72,7 +70,6 @@ class Moments:
     people: bool = False
     average: bool = False
     through: Callable[[Any], Any] | None = None
-    rows: int = 0
 
     def total(self, rows: Any, reading: dict[str, Any]) -> Any:
         """Return the Gram matrix. Confidential."""
@@ -80,8 +77,7 @@ class Moments:
         if self.people:
             job = PeopleGramOf(self.rowmap, average=self.average)
             return summed(rows, self.design, job, **reading)
-        known = self.rows if self.through is None else 0
-        return gram_over(rows, self.design, self.rowmap, known, **reading)
+        return gram_over(rows, self.design, self.rowmap, **reading)
 
     @property
     def set(self) -> Ball | Box | Trace | Hull:

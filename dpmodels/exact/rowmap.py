@@ -16,23 +16,22 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.end import MOST, SHRINK, STEPS, TOP, Mask, end_of_rows, inside
-from dpmodels.exact.kernel import compiled
-from dpmodels.exact.products import mapped
-from dpmodels.exact.steps import Steps
-from dpmodels.exact.tiles import moments_by_kernel
-from dpmodels.sources.columns import Columns
+from dpmodels.exact.end import SHRINK, STEPS, TOP, Mask, end_of_rows, inside
+from dpmodels.exact.products import looked_up, mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design, TermInfo
+    from dpmodels.formula.grid import Grid
 
 __all__ = [
     "STEPS",
+    "OfCells",
     "OneFirst",
     "RowMap",
     "UnitScale",
     "WithOne",
     "identity_scale",
+    "images_of",
     "unit_rows",
     "unit_scale",
 ]
@@ -176,39 +175,50 @@ class RowMap:
         Coordinates (k, m) are float64 holding exact integers, rounded towards zero, so no bound
         can be exceeded by it; a row that is not there is the zero row.
         """
-        if self._steps is not None:
-            w, square = self._steps.of(block)
-            return end_of_rows(w, self.ball, self.project, square)
         w = self._affine(block, TOP if self.ball else STEPS)
         return end_of_rows(w, self.ball, self.project)
 
-    @functools.cached_property
-    def _steps(self) -> Steps | None:
-        """The map in whole steps, where a row is bound by its length alone."""
-        return None if self.matrix is None else self._in_ball
-
-    @functools.cached_property
-    def _in_ball(self) -> Steps | None:
-        """The map in lattice steps where all coordinates are in the ball, diagonal or not."""
-        k = len(self.box)
-        if self.ball < k:
-            return None
-        M, shift = self._map
-        return Steps(M * TOP, np.zeros(k) if shift is None else shift[:, 0] * TOP, k)
-
     @property
-    def in_tiles(self) -> bool:
-        """Whether the compiled loops map, end and multiply rows in one go: none need be filled."""
-        return self._in_ball is not None and not self.project and compiled()
-
-    def moments(self, columns: Columns) -> npt.NDArray[np.int64]:
-        """Return the Gram matrix of the lattice coordinates of columns. Confidential."""
-        assert self._in_ball is not None
-        return moments_by_kernel(self._in_ball, columns, TOP, MOST)
+    def whitens(self) -> bool:
+        """Whether it is a dense map of all coordinates into the ball."""
+        return self.matrix is not None and self.ball == len(self.box)
 
     def integers(self, block: Array) -> Array:
         """Return the lattice coordinates of a block, (k, m), alone."""
         return self.ended(block)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class OfCells:
+    """A row map into a ball that sees rows as a cell of a grid and a few numbers."""
+
+    rowmap: RowMap
+    grid: Grid
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the coordinates."""
+        return self.rowmap.box
+
+    @functools.cached_property
+    def _images(self) -> tuple[Array, Array]:
+        """Images of the cells, and what each number adds, in lattice steps."""
+        matrix, shift = self.rowmap._map
+        return images_of(matrix * TOP, None if shift is None else shift * TOP, self.grid)
+
+    def integers(self, block: tuple[Array, npt.NDArray[np.intp]]) -> Array:
+        """Return lattice coordinates of rows."""
+        rows = looked_up(*self._images, *block)
+        return end_of_rows(rows, self.rowmap.ball, self.rowmap.project)[0]
+
+
+def images_of(matrix: Array, shift: Array | None, grid: Grid) -> tuple[Array, Array]:
+    """Return the images of cells under a map, NaN in void ones, and the slopes of numbers."""
+    images = mapped(matrix, grid.table)
+    if shift is not None:
+        images += shift
+    images[:, grid.void] = np.nan
+    return images, matrix[:, list(grid.numbers)]
 
 
 @dataclass(frozen=True)

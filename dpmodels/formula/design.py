@@ -14,12 +14,11 @@ import numpy as np
 
 from dpmodels.errors import FormulaError, choice, did_you_mean
 from dpmodels.formula.functions import Interval, magnitude
-from dpmodels.formula.grid import FactorInfo
 from dpmodels.formula.schema import Schema
 from dpmodels.variables import LARGEST, Variable
 
 if TYPE_CHECKING:
-    from dpmodels.formula.program import BareColumn, Program
+    from dpmodels.formula.program import Program
 
 __all__ = ["Column", "Design", "Survival", "TermInfo"]
 
@@ -320,7 +319,7 @@ class Design:
         return replace(self, program=replace(self.program, marks=False))
 
     # -- rows ------------------------------------------------------------------------------
-    def fill(self, chunk: Mapping[str, Any], out: Any, codes: Any = None) -> None:
+    def fill(self, chunk: Mapping[str, Any], out: Any) -> None:
         """Write the design of a block of rows into ``out``.
 
         Parameters
@@ -331,10 +330,6 @@ class Design:
             ``out[j]`` receives column j in the user's units, inside its public range; the response
             last. A row that must become a zero row has NaN in ``out[-1, i]`` (in ``out[0, i]``
             when there is no response).
-        codes : (len(factors), m) intp array, optional
-            The counting path: receives the local column of each factor of ``factors`` (-1: none),
-            and ``out`` has the rows ``dense`` of the buffer only. A row to be zeroed must have its
-            codes set to -1 by the caller.
 
         Notes
         -----
@@ -342,50 +337,13 @@ class Design:
         because of a cell.
         """
         assert self.program is not None
-        clips, finals = self._limits if codes is None else self._dense_limits
-        self.program.fill(chunk, out, clips, finals, codes)
-
-    @functools.cached_property
-    def bare(self) -> tuple[BareColumn, ...] | None:
-        """Each buffer row as (variable, lower, upper end): :attr:`Program.bare`, ranges put in."""
-        bare = None if self.program is None else self.program.bare
-        if bare is None:
-            return None
-        out = list(bare)
-        for row, low, high in self._limits[1]:  # a cell is cut twice: so are the ends
-            name, *ends = out[row]
-            first, last = (min(max(end, low), high) for end in ends)
-            out[row] = (name, first, last)
-        return tuple(out)
-
-    @functools.cached_property
-    def factors(self) -> tuple[FactorInfo, ...]:
-        """Terms coded by dummies, for the counting path; empty where it does not apply."""
-        if self.program is None:
-            return ()
-        found = tuple(
-            FactorInfo(self.columns[p.start].term, slice(p.start, p.start + p.width))
-            for p in self.program.counted
-        )
-        dummies = {name for f in found for name in self.names[f.columns]}
-        return () if any(name in dummies for name, _, _ in self.bought) else found
-
-    @functools.cached_property
-    def dense(self) -> tuple[int, ...]:
-        """Buffer rows that are not dummies of ``factors``."""
-        gone = {j for f in self.factors for j in range(f.columns.start, f.columns.stop)}
-        return tuple(j for j in range(self.q) if j not in gone)
+        self.program.fill(chunk, out, *self._limits)
 
     @functools.cached_property
     def _limits(self) -> tuple[list[Interval], list[tuple[int, float, float]]]:
         """Interval of each buffer row, and the rows that are clipped to a range put in later."""
         row = {c.name: j for j, c in enumerate(self.z)}
         return [c.interval for c in self.z], [(row[n], lo, hi) for n, lo, hi in self.bought]
-
-    @functools.cached_property
-    def _dense_limits(self) -> tuple[list[Interval], list[tuple[int, float, float]]]:
-        """Return the same for the rows of the counting path."""
-        return self.limits(self.dense)
 
     def limits(
         self, rows: Sequence[int]

@@ -23,11 +23,13 @@ from dpmodels.variables import Binary, Levels, Variable
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["MOST_CELLS", "FactorInfo", "Grid", "grid_of"]
+__all__ = ["MOST_CELLS", "Grid", "grid_of", "grid_of_images"]
 
 
 #: Combinations of levels up to which rows are counted by cell.
 MOST_CELLS = 4096
+#: Columns up to which filled rows are mapped sooner than looked up.
+_FEW = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +102,17 @@ def grid_of(design: Design) -> Grid | None:
         kept["grid"] = _grid(design)
     found: Grid | None = kept["grid"]
     return found
+
+
+def grid_of_images(design: Design) -> Grid | None:
+    """Return the grid from whose cells rows are mapped; None: filled rows are, which costs less.
+
+    Notes
+    -----
+    **Privacy.** A function of formula and schema.
+    """
+    grid = grid_of(design)
+    return grid if grid is not None and design.q > max(_FEW, 3 * len(grid.numbers)) else None
 
 
 def _grid(design: Design) -> Grid | None:
@@ -175,27 +188,3 @@ def _cells(
     table = np.zeros((design.q, K))
     table[list(places)] = out
     return table, void
-
-
-# -- Factors with many levels: what the counting path of a Gram matrix needs to know
-
-
-@dataclass(frozen=True)
-class FactorInfo:
-    """The dummies of a main effect or of an interaction.
-
-    Attributes
-    ----------
-    name : str
-        Term.
-    columns : slice
-        Buffer rows it stands for; code c is row ``columns.start + c``, code -1 none of them.
-    """
-
-    name: str
-    columns: slice
-
-    @property
-    def width(self) -> int:
-        """Number of dummies."""
-        return int(self.columns.stop - self.columns.start)

@@ -7,8 +7,7 @@ operation below is elementwise along the last axis. Nothing here raises or warns
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,22 +19,7 @@ from dpmodels.formula.nodes import Array, Basis, Cat, Node
 from dpmodels.formula.schema import Schema
 from dpmodels.variables import Levels
 
-__all__ = ["Atom", "BareColumn", "Block", "Product", "Program", "Writer", "written_by"]
-
-#: Writes columns, cut to their ranges, into rows of a buffer; False: it has done nothing.
-Writer = Callable[[Sequence[Any], Sequence[tuple[float, float]], Sequence[int], Array], bool]
-_WRITERS: list[Writer] = []
-#: A row of the buffer: the variable that stands there (None: a constant), ends of its range.
-BareColumn = tuple[str | None, float, float]
-
-
-def written_by(writer: Writer, *, first: bool = False) -> None:
-    """Have several columns written at once: said by who can, above this room.
-
-    All of them write the same cells; ``first``: it is asked before the others.
-    """
-    if writer not in _WRITERS:
-        _WRITERS.insert(0 if first else len(_WRITERS), writer)
+__all__ = ["Atom", "Block", "Product", "Program"]
 
 
 class Block:
@@ -49,7 +33,6 @@ class Block:
         self.rules = rules
         self.clip = clip
         self.bad: Array | None = None
-        self.answered = False  # whether the response is where it belongs
         self.numbers: dict[str, Array] = {}
         self.coded: dict[int, Array] = {}
 
@@ -71,22 +54,6 @@ class Block:
             out[np.isnan(out)] = rule.fill
         self.numbers[name] = out
         return out
-
-    def fill_numbers(self, names: Sequence[str], out: Array, rows: Sequence[int]) -> bool:
-        """Do the same for several variables at once, where the compiled loops can: say so."""
-        if not self.clip:
-            return False
-        ranges = [self.rules[name].interval for name in names]
-        cells = [self.chunk[name] for name in names]
-        known = [r for r in ranges if r is not None]
-        if len(known) < len(names) or not any(w(cells, known, rows, out) for w in _WRITERS):
-            return False
-        for name, row in zip(names, rows, strict=True):
-            fill, own = self.rules[name].fill, out[row]
-            if fill is not None and np.isnan(own.sum()):
-                own[np.isnan(own)] = fill
-            self.numbers[name] = own
-        return True
 
     def code(self, name: str) -> Array:
         """Return the codes of a factor variable; -1 is missing."""
@@ -246,27 +213,6 @@ class Product:
         """Whether it is one atom as it stands."""
         return len(self.atoms) == 1 and self.scale == 1.0
 
-    @functools.cached_property
-    def dummies(self) -> bool:
-        """Whether it is dummies, of one factor or of an interaction of factors."""
-        return bool(self.atoms) and self.scale == 1.0 and all(
-            a.target is not None for a in self.atoms
-        )
-
-    def local_codes(self, block: Block) -> Array:
-        """Return the column of each row, of :attr:`dummies`; -1: none."""
-        column: Any = None
-        stride = 1
-        for a in self.atoms:
-            assert isinstance(a.source, Cat)
-            local = a.target[block.codes(a.source)]
-            if column is None:
-                column = local
-            else:
-                column = np.where((local < 0) | (column < 0), -1, column + stride * local)
-            stride *= a.width
-        return np.asarray(column)
-
     def fill(self, block: Block, out: Array, store: dict[int, Array], clip: bool) -> None:
         """Write the products into ``out`` of shape (width, m)."""
         if not self.atoms:
@@ -363,16 +309,12 @@ class Program:
         out: Array,
         clips: Sequence[Interval],
         finals: Sequence[tuple[int, float, float]],
-        codes: Array | None = None,
     ) -> None:
-        """Fill ``out`` of shape (q, m), or its dense rows and the codes of the counted factors.
-
-        ``clips`` and ``finals`` refer to the rows of ``out``.
-        """
+        """Fill ``out`` of shape (q, m); ``clips`` and ``finals`` refer to its rows."""
         with np.errstate(all="ignore"):
             block = Block(chunk, out.shape[1], self.rules)
             last = out.shape[0] - 1
-            self._predictors(block, out, True, codes, last)
+            self._predictors(block, out, True)
             if self.response is not None:
                 self._response(block, out[last])
             if self.subset is not None:  # before weights: cells of the block are rows of ``out``
@@ -386,7 +328,7 @@ class Program:
             if self.impute:
                 self._impute(out, clips)
             mark = last if self.response is not None else 0
-            for rows in self.numeric if codes is None else (slice(0, out.shape[0]),):
+            for rows in self.numeric:
                 part = out[rows]
                 if not np.isfinite(part.sum()):
                     block.mark(np.isnan(part).any(axis=0))
@@ -420,104 +362,23 @@ class Program:
             out[:, bad] = np.nan
         return np.ascontiguousarray(out.T)
 
-    @functools.cached_property
-    def counted(self) -> tuple[Product, ...]:
-        """Main effects and interactions coded by dummies: their rows can be given as codes."""
-        if self.weights is not None:
-            return ()
-        return tuple(p for p in self.products if p.dummies)
-
-    def _predictors(
-        self, block: Block, out: Array, clip: bool, codes: Array | None = None, last: int = -1
-    ) -> None:
-        """Write the predictors; and the response into row ``last``, where it comes along."""
+    def _predictors(self, block: Block, out: Array, clip: bool) -> None:
+        """Write the predictors."""
         store: dict[int, Array] = {}
-        if codes is not None:
-            for f, p in enumerate(self.counted):
-                codes[f] = p.local_codes(block)
-        places = self._places if codes is None else self._dense_places
-        names = [raw for _, _, raw in places if raw is not None]
-        at = [rows.start for _, rows, raw in places if raw is not None]
-        response = None if last < 0 else self._plain_response(names)
-        if response is not None:
-            names, at = [*names, response], [*at, last]
-        done = len(names) > 1 and block.fill_numbers(names, out, at)
-        block.answered = done and response is not None
-        for p, rows, raw in places:
-            if done and raw is not None:
-                continue
-            if raw is None:
-                p.fill(block, out[rows], store, clip)
-            else:
-                block.fill_number(raw, out[rows.start])
-
-    @functools.cached_property
-    def _places(self) -> list[tuple[Product, slice, str | None]]:
-        """Products and their rows of the buffer, single atoms first: products reuse their rows.
-
-        The name says that the product is a variable as it stands, and no other product needs it.
-        """
-        alone = all(p.single or not p.atoms for p in self.products)
-        seen: set[str] = set()
-        placed: list[tuple[Product, slice, str | None]] = []
-        for p in sorted(self.products, key=lambda p: not p.single):
-            source = p.atoms[0].source if p.single else None
-            raw = source.raw if isinstance(source, Node) else None
-            plain = alone and raw is not None and raw not in seen
-            seen |= {raw} if raw is not None else set()
-            placed.append((p, slice(p.start, p.start + p.width), raw if plain else None))
-        return placed
-
-    def _plain_response(self, names: Sequence[str]) -> str | None:
-        """Return the response that is a variable as it stands, and no predictor."""
-        r = self.response
-        raw = r.raw if isinstance(r, Node) and self.offset is None else None
-        return None if raw in names else raw
+        for p in self._ordered:
+            p.fill(block, out[p.start : p.start + p.width], store, clip)
 
     @functools.cached_property
     def of_variables(self) -> bool:
         """Whether every predictor but the constant is a variable as it stands, each another."""
-        return all(raw is not None for p, _, raw in self._places if p.atoms)
+        sources = [p.atoms[0].source if p.single else None for p in self.products if p.atoms]
+        raw = [s.raw if isinstance(s, Node) else None for s in sources]
+        return None not in raw and len(set(raw)) == len(raw)
 
     @functools.cached_property
-    def bare(self) -> tuple[BareColumn, ...] | None:
-        """Each row of the buffer as (variable, lower, upper end); None: a row is more than that.
-
-        Where every row is a variable as it stands and every missing cell voids its row, there is
-        nothing to fill. Of the constant the variable is None.
-        """
-        whole = self.subset is None and self.weights is None and not self.aside
-        if not (self.of_variables and whole and self.marks) or self.impute:
-            return None
-        out: list[BareColumn] = []
-        names = [raw for _, _, raw in sorted(self._places, key=lambda place: place[1].start)]
-        if self.response is not None:
-            response = self._plain_response([raw for raw in names if raw is not None])
-            if response is None:
-                return None
-            names.append(response)
-        scales = [p.scale for p in self.products] + [1.0]
-        for name, scale in zip(names, scales, strict=False):
-            if name is None:
-                out.append((None, scale, scale))
-                continue
-            if self.rules[name].fill is not None:
-                return None
-            low, high = self.rules[name].interval or (-math.inf, math.inf)
-            out.append((name, low, high))
-        return tuple(out)
-
-    @functools.cached_property
-    def _dense_places(self) -> list[tuple[Product, slice, str | None]]:
-        """Return the same without the counted factors, whose rows the buffer then lacks."""
-        counted = {id(p) for p in self.counted}
-        places = {}
-        at = 0
-        for p in self.products:
-            if id(p) not in counted:
-                places[id(p)] = slice(at, at + p.width)
-                at += p.width
-        return [(p, places[id(p)], raw) for p, _, raw in self._places if id(p) in places]
+    def _ordered(self) -> list[Product]:
+        """Products, single atoms first: the others reuse their rows of the buffer."""
+        return sorted(self.products, key=lambda p: not p.single)
 
     def _response(self, block: Block, out: Array) -> None:
         r = self.response
@@ -525,8 +386,6 @@ class Program:
             out[...] = block.codes(r)
             return
         assert r is not None
-        if block.answered:
-            return
         if r.raw is not None:
             cached = block.numbers.get(r.raw)
             if cached is None and self.offset is None:

@@ -35,7 +35,6 @@ from dpmodels.scoring.sums import (
     AT_CLIP,
     BINS,
     FACTOR,
-    SEEN,
     PassSums,
     ScorePass,
     beyond_clip,
@@ -203,8 +202,6 @@ class CellPass:
             there, long = usable(squares(z))
             void = grid.void if there is None else grid.void | ~there
             z[:, void if long is None else void | ~long] = 0.0
-            if self.one.in_steps:
-                np.trunc(z, out=z)  # in whole steps, as a dense row is (exact/theory.md, 1.10)
             length = np.sqrt(squares(z))
             seen = np.where(void, np.nan, image[-1])
             kept, ahead = length.copy(), directions(z)[0]
@@ -280,10 +277,6 @@ class CellPass:
         """Return (psi, omega, |w|, |s|, cells, chosen) of the rows that are not missing."""
         t, centre = self.tables, self.one.centre
         seen = seen_by_row(t.seen, t.slopes, block, cells)
-        if self.one.in_steps:
-            seen *= SEEN
-            np.trunc(seen, out=seen)
-            seen *= 1.0 / SEEN
         psi, omega = centre.evaluate(seen, block[-1])
         if centre.weights is not None:
             weight = block[self.grid.numbers.index(centre.weights)]

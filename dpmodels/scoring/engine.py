@@ -17,11 +17,11 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.exact.passes import Moments, moments_query
 from dpmodels.exact.rowmap import RowMap
+from dpmodels.formula.grid import grid_of_images
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
-from dpmodels.scoring.mixed import mixed_passes
 from dpmodels.scoring.newton import Step, newton_step
 from dpmodels.scoring.release import Released, ask_pass
 from dpmodels.scoring.rules import (
@@ -242,7 +242,6 @@ def release_scoring(
     over = Moments(
         design, rowmap,
         through=None if working is None else functools.partial(_Worked, working=working),
-        rows=guide.start(n),
     )  # fmt: skip
     moments = ask(
         "start",
@@ -305,10 +304,9 @@ class ScorePasses:
         if grid is not None:
             by_cell = CellPasses(tuple(CellPass(one, grid) for one in self.passes), grid)
             return by_cell.done(summed(rows, self.design, by_cell, **reading))
-        mixed = mixed_passes(self.passes, self.design) if rows.by_cell else None
-        if mixed is not None:
-            return mixed.done(summed(rows, self.design, mixed, **reading))
-        return tuple(summed(rows, self.design, Passes(self.passes), **reading).sums)
+        images = grid_of_images(self.design) if rows.by_cell else None
+        passes = tuple(replace(one, grid=images) for one in self.passes)
+        return tuple(summed(rows, self.design, Passes(passes), **reading).sums)
 
 
 def final_passes(

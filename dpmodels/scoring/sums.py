@@ -12,38 +12,39 @@ import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.exact.end import (
-    LEAST,
-    LONG,
     SHRINK,
     STEPS,
     TOP,
-    VAST,
     end,
     end_along,
     end_of_numbers,
     integers_of,
     usable,
 )
-from dpmodels.exact.kernel import compiled
-from dpmodels.exact.products import cross_product, filled, mapped, squares, weighted
-from dpmodels.exact.rowmap import UnitScale
-from dpmodels.exact.steps import Steps
-from dpmodels.exact.tiles import Scores, pass_by_kernel, scores_by_kernel
+from dpmodels.exact.products import (
+    cross_product,
+    filled,
+    looked_up,
+    mapped,
+    squares,
+    weighted,
+)
+from dpmodels.exact.rowmap import UnitScale, images_of
 from dpmodels.exact.words import Words
+from dpmodels.formula.grid import Grid
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.score import Evaluate, plain
-from dpmodels.sources.columns import Columns, filled_rows
-from dpmodels.sources.windows import Coins
+from dpmodels.sources.windows import Coins, short
 
 __all__ = [
-    "AT_CLIP", "BINS", "FACTOR", "FIRST", "SEEN", "Adding", "Centre", "PassSums", "Passes",
+    "AT_CLIP", "BINS", "FACTOR", "FIRST", "Adding", "Centre", "PassSums", "Passes",
     "ScorePass", "affine_of", "counted_lengths", "lengths_by_sign", "scaled", "seen_rows",
     "softened", "sums_of_passes",
 ]  # fmt: skip
@@ -52,8 +53,6 @@ Integers = npt.NDArray[np.object_]
 
 #: Scores are kept up to ``KEPT`` C, then grow linearly to C at this part of it.
 _REACHED = 0.8
-#: Steps of a standardised residual.
-SEEN = 2.0**24
 #: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
 BINS, AT_CLIP = 14, 9
 #: A float64: bits of its mantissa, bias of its exponent.
@@ -202,11 +201,14 @@ class ScorePass:
     turned : bool
         Rows are mapped to ``Q'w``, by a triangular matrix: balls, clips and the law of the noise
         know no direction, and half of the multiplications of a row fall away.
+    grid : Grid or None
+        Blocks are numbers and cells; None: filled rows.
     """
 
     plan: PassPlan
     centre: Centre
     turned: bool = False
+    grid: Grid | None = None
 
     def sums(self, blocks: Iterable[Array], coins: Coins | None = None) -> PassSums:
         """Return the exact sums over blocks ``(q, m)``, m <= 8192.
@@ -232,23 +234,10 @@ class ScorePass:
         bins = np.zeros(BINS * (1 + self.plan.manner.signed), dtype=np.int64)
         return Adding(words, np.zeros(k, dtype=object), np.zeros(k, dtype=object), 0, bins)
 
-    def add(self, sums: Adding, block: Array | Columns, chosen: Any) -> None:
+    def add(self, sums: Adding, block: Any, chosen: Any) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
-        plan, bins = self.plan, len(sums.bins)
-        some = chosen if plan.spread else slice(0)
-        if isinstance(block, Columns):
-            assert self._steps is not None
-            k = filled(len(self.centre.theta))
-            found = pass_by_kernel(self._steps, block, k, self._numbers, bins, some)
-            self._add_found(sums, found, block.shape[1])
-            return
-        z, psi, omega, square = self._looked(block)
-        if omega is None and square is not None:
-            scores = scores_by_kernel(z, psi, square, self._numbers, bins, some)
-            if scores is not None:
-                self._add_found(sums, scores, block.shape[1])
-                return
-        z, psi, omega, square, whole = whole_rows(z, psi, omega, square)
+        plan = self.plan
+        z, psi, omega, square, whole = self._rows(block)
         length = np.sqrt(square)
         psi = self.by_leverage(psi, square, omega)
         norm = np.abs(psi)
@@ -280,40 +269,6 @@ class ScorePass:
                 sums.bins += lengths_by_sign(relative, psi[whole])
             else:
                 sums.bins += counted_lengths(relative)
-
-    def _add_found(self, sums: Adding, found: Scores, rows: int) -> None:
-        """Add rows whose numbers the compiled loops worked out: those of :meth:`add`."""
-        plan = self.plan
-        parts = zip(("information", "spread", "meat"), found.grams, strict=True)
-        for (name, gram), used in zip(parts, (True, plan.spread, plan.meat), strict=True):
-            if used:
-                sums.words[name].add_large(gram, rows)
-        sums.score += found.score.astype(object)
-        if plan.mu_far:
-            sums.far += found.far.astype(object)
-        if plan.mu_scale:
-            sums.scale += found.scale
-        if plan.mu_histogram:
-            sums.bins += found.bins
-
-    @property
-    def in_tiles(self) -> bool:
-        """Whether the compiled loops do all of it: rows of least squares need not be filled."""
-        return self.in_steps and self.centre.evaluate is plain and compiled()
-
-    @functools.cached_property
-    def _numbers(self) -> tuple[float, ...]:
-        """What the compiled loops must know of the pass, in the order of ``rows.c``."""
-        plan, most = self.plan, FACTOR * self.plan.clip
-        ordinary = plan.spread * self.step
-        far = (plan.far, FAR * plan.clip, STEPS / plan.far * SHRINK) if plan.mu_far else (0.0,) * 3
-        return (
-            self.step, TOP, LONG, LEAST, VAST, float(plan.manner.by_leverage),
-            float(not plan.unsoftened), KEPT * plan.clip, (1.0 - KEPT) / (_REACHED - KEPT),
-            plan.clip, most, TOP / most, plan.scale_cut if plan.mu_scale else 1.0,
-            FIRST, BINS, float(plan.manner.signed), 1.0 / SEEN, ordinary,
-            plan.meat if ordinary else 0.0, *far,
-        )  # fmt: skip
 
     def by_leverage(self, psi: Array, square: Array, omega: Array | None) -> Array:
         """Return psi with the weight that the ball of the information gives a row (Mallows).
@@ -379,17 +334,21 @@ class ScorePass:
             far=sums.far[:r] if self.plan.mu_far else None,
         )
 
-    def _rows(self, block: Array) -> tuple[Array, Array, Array | None, Array, Any]:
+    def _rows(self, block: Any) -> tuple[Array, Array, Array | None, Array, Any]:
         """Return :func:`seen_rows`, w in lattice steps."""
-        return whole_rows(*self._looked(block))
+        if self.grid is None:
+            return seen_rows(self.centre, self._image(block), block)
+        numbers, cells = block
+        weights = self.centre.weights
+        at = None if weights is None else self.grid.numbers.index(weights)
+        image = looked_up(*self._images, numbers, cells)
+        return seen_rows(replace(self.centre, weights=at), image, numbers)
 
-    def _looked(self, block: Array) -> tuple[Array, Array, Array | None, Array | None]:
-        """Return :func:`looked_at` and ``|w|^2`` where it is known, w in lattice steps."""
-        if self._steps is None:
-            return (*looked_at(self.centre, self._image(block), block), None)
-        image, square = self._steps.of(block)
-        image[-1] *= 1.0 / SEEN
-        return (*looked_at(self.centre, image, block), square)
+    @functools.cached_property
+    def _images(self) -> tuple[Array, Array]:
+        """Images of the cells, and what each number adds."""
+        assert self.grid is not None
+        return images_of(*self.affine, self.grid)
 
     def scored(self, block: Array) -> tuple[Array, Array, Array]:
         """Return (w in lattice steps, its length, psi) of rows: the score is ``w psi``."""
@@ -409,26 +368,6 @@ class ScorePass:
         if shift is not None:
             image += shift
         return image
-
-    @property
-    def in_steps(self) -> bool:
-        """Whether rows are whole steps before anything is made of them: no weight multiplies w."""
-        return self.centre.of_residual and not self.plan.weighted
-
-    @functools.cached_property
-    def _steps(self) -> Steps | None:
-        """The map in whole steps, of residuals in ``1 / SEEN``; None: weights follow.
-
-        Where a weight multiplies a row, one more rounding before it would be multiplied too.
-        """
-        if not self.in_steps:
-            return None
-        matrix, shift = self.affine
-        matrix = matrix.copy()
-        matrix[-1] *= SEEN
-        shift = np.zeros(len(matrix)) if shift is None else shift[:, 0].copy()
-        shift[-1] *= SEEN
-        return Steps(matrix, shift, len(matrix) - 1)
 
     def back(self, released: Any) -> Any:
         """Return what was released in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
@@ -535,15 +474,8 @@ def seen_rows(
     Parameters
     ----------
     image : (k, m) array
-        Of :func:`affine_of`; overwritten.
-    """
-    return whole_rows(*looked_at(centre, image, block), None)
-
-
-def looked_at(centre: Centre, image: Array, block: Array) -> tuple[Array, Array, Array | None]:
-    """Return (w, psi, omega) of mapped rows, missing ones among them.
-
-    w is filled up with rows of zeros to a height whose products are fast.
+        Of :func:`affine_of`; overwritten. w is filled up with rows of zeros to a height whose
+        products are fast.
     """
     z = image[: filled(len(centre.theta))]
     seen = image[-1]
@@ -555,14 +487,7 @@ def looked_at(centre: Centre, image: Array, block: Array) -> tuple[Array, Array,
         weight = block[centre.weights]
         psi = psi * weight
         omega = weight if omega is None else omega * weight
-    return z, psi, omega
-
-
-def whole_rows(
-    z: Array, psi: Array, omega: Array | None, square: Array | None
-) -> tuple[Array, Array, Array | None, Array, Any]:
-    """Return (w, psi, omega, |w|^2, rows not missing); zero where missing. Overwrites w."""
-    square = squares(z) if square is None else square
+    square = squares(z)
     there, long = usable(square, psi, omega)
     for kept in (there, long):
         if kept is not None:
@@ -576,7 +501,7 @@ def whole_rows(
 
 
 def sums_of_passes(
-    passes: Sequence[ScorePass], blocks: Iterable[Array | Columns], coins: Coins | None = None
+    passes: Sequence[ScorePass], blocks: Iterable[Any], coins: Coins | None = None
 ) -> tuple[PassSums, ...]:
     """Return the exact sums of several passes that read the same rows at once.
 
@@ -585,10 +510,10 @@ def sums_of_passes(
     As :meth:`ScorePass.sums`, of each.
     """
     adding = [one.empty() for one in passes]
-    in_tiles = all(one.in_tiles for one in passes)
     with np.errstate(all="ignore"):
-        for block in blocks if in_tiles else filled_rows(blocks):
-            chosen: Any = slice(None) if coins is None else coins.choose(block.shape[1])
+        for block in short(blocks):
+            m = len(block[1]) if isinstance(block, tuple) else block.shape[1]
+            chosen: Any = slice(None) if coins is None else coins.choose(m)
             for one, sums in zip(passes, adding, strict=True):
                 one.add(sums, block, chosen)
     return tuple(one.done(sums) for one, sums in zip(passes, adding, strict=True))
@@ -604,10 +529,13 @@ class Passes:
     """
 
     passes: tuple[ScorePass, ...]
-    #: Whatever is missing voids its row: a block need not be marked, nor filled.
-    reads_columns: ClassVar[bool] = True
 
-    def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> ManySums:
+    @property
+    def grid(self) -> Grid | None:
+        """The grid of whose cells blocks are; None: they are filled."""
+        return self.passes[0].grid
+
+    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> ManySums:
         """Return the sums of each pass. Confidential."""
         return ManySums(sums_of_passes(self.passes, blocks, coins))
 

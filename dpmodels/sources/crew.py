@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 from dpmodels.errors import ClusterError, DPModelsError, RequestError, shown
 from dpmodels.sources.piece import CONNECTED, Crew, Piece, cut, stamp
 from dpmodels.sources.pieces import Partial, Task
-from dpmodels.sources.processes import LIMIT, Processes
 from dpmodels.sources.source import Source
 from dpmodels.sources.worker import on_worker, told
 
@@ -158,11 +157,9 @@ class Connection:
         return f"<connection to {type(self._crew).__name__.lower()}>"
 
     def close(self) -> None:
-        """Read in this process again; processes that were started for it end."""
+        """Read as without the connection again."""
         if self._crew in CONNECTED:
             CONNECTED.remove(self._crew)
-            if isinstance(self._crew, Processes):
-                self._crew.close()
 
     def __enter__(self) -> Connection:
         return self
@@ -174,11 +171,8 @@ class Connection:
         self.close()
 
 
-def connect(
-    client: Any = None, *, threads: int | None = None, processes: int | None = None,
-    limit: float | None = None,
-) -> Connection:  # fmt: skip
-    """Have tables read by the workers of a Dask cluster, or by several threads or processes.
+def connect(client: Any = None, *, threads: int | None = None) -> Connection:
+    """Have tables read by the workers of a Dask cluster, or by a number of threads.
 
     Parameters
     ----------
@@ -189,12 +183,6 @@ def connect(
     threads : int, optional
         Threads of this process that read one file or frame. They share the lock of the
         interpreter: of use where there are many columns.
-    processes : int, optional
-        Processes of this machine that read files (Parquet), started here and ended with the
-        connection. Rows in memory stay in this process.
-    limit : float, optional
-        Of processes: seconds without an answer after which they are given up and the call ends
-        (default: an hour).
 
     Returns
     -------
@@ -224,17 +212,8 @@ def connect(
     >>> with dp.connect(threads=2):
     ...     pass  # fits here read with two threads
     """
-    if sum(given is not None for given in (client, threads, processes)) != 1:
-        raise RequestError(
-            "dp.connect(client), dp.connect(threads=2) or dp.connect(processes=2): give one of them"
-        )
-    if limit is not None and not (
-        processes is not None
-        and isinstance(limit, (int, float))
-        and not isinstance(limit, bool)
-        and 0 < limit < 1e9
-    ):
-        raise RequestError("limit= is a number of seconds, of processes=")
+    if (client is None) == (threads is None):
+        raise RequestError("dp.connect(client) or dp.connect(threads=2): give one of the two")
     if client is not None:
         if not (hasattr(client, "submit") and hasattr(client, "scheduler_info")):
             raise RequestError(
@@ -242,17 +221,15 @@ def connect(
                 "from distributed import Client; dp.connect(Client('tcp://host:8786'))"
             )
         crew: Crew = Cluster(client)
-    elif threads is not None:
-        crew = Threads(_number(threads, "threads"))
     else:
-        crew = Processes(_number(processes, "processes"), LIMIT if limit is None else limit)
+        crew = Threads(_number(threads))
     CONNECTED.append(crew)
     return Connection(crew)
 
 
-def _number(given: Any, name: str) -> int:
+def _number(given: Any) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise RequestError(f"{name}= is a number of {name}, got {shown(given)}")
+        raise RequestError(f"threads= is a number of threads, got {shown(given)}")
     return given
 
 

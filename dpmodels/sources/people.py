@@ -223,7 +223,7 @@ class PeopleRows(OfRows):
         """Refuse: a proof for rows says nothing of people."""
         raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
 
-    raw = coded_blocks = skim = blocks
+    raw = skim = blocks
 
     def people(
         self, design: Design, coins: Coins | None = None, height: int = WINDOW

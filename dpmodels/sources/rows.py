@@ -11,9 +11,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
-from dpmodels.sources.abreast import side_by_side
 from dpmodels.sources.adapt import Source, chosen_chunks
-from dpmodels.sources.columns import MOST_ROWS, Columns, columns_of
 from dpmodels.sources.progress import progress_bar
 from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, Windows
 
@@ -53,16 +51,6 @@ def count_rows(source: Source, name: str) -> int:
 _Ahead = tuple[dict[str, Any], int, list[tuple[int, dict[str, Any]]]]
 
 
-def _taken(columns: Mapping[str, Any], keep: npt.NDArray[np.intp]) -> dict[str, Any]:
-    """Return some rows of a chunk. Of one array of rows a line of the cache holds many columns."""
-    found = side_by_side(list(columns.values()))
-    if found is None:
-        return {c: v[keep] for c, v in columns.items()}
-    table, places = found
-    rows = table[keep]
-    return {c: rows[:, j] for c, j in zip(columns, places, strict=True)}
-
-
 def _filled(
     pieces: Iterator[tuple[Mapping[str, Any], int, bool]],
     fill: Callable[..., None],
@@ -79,13 +67,6 @@ def _filled(
             at = 0
     if at:
         yield tuple(buffer[..., :at] for buffer in buffers)
-
-
-def _cut(chunk: Mapping[str, Any], m: int) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
-    """Yield the blocks of a chunk of m rows, as :func:`_filled` takes them."""
-    for a in range(0, m, BLOCK_ROWS):
-        part = slice(a, min(a + BLOCK_ROWS, m))
-        yield {c: v[part] for c, v in chunk.items()}, part.stop - a, True
 
 
 class Rows(OfRows):
@@ -110,7 +91,7 @@ class Rows(OfRows):
         Place in the table of the first row of the source.
     """
 
-    by_cell = coded = True
+    by_cell = True
 
     def __init__(
         self,
@@ -164,21 +145,6 @@ class Rows(OfRows):
         """Refuse: nobody said whose rows these are."""
         raise PrivacyBugError("this stage reads people, but the unit of the call is a row")
 
-    def coded_blocks(
-        self,
-        design: Design,
-        height: int = BLOCK_ROWS,
-        windows: Windows = ALL_ROWS,
-        coins: Coins | None = None,
-    ) -> Iterator[tuple[Array, npt.NDArray[np.intp]]]:
-        """Yield blocks without the dummies of ``design.factors``, and the codes that replace them.
-
-        Rows of the block are ``design.dense`` of the buffer; both arrays are reused.
-        """
-        buffer = np.empty((len(design.dense), height + ROW_PAD))
-        codes = np.empty((len(design.factors), height), dtype=np.intp)
-        yield from _filled(self._pieces(design, height, windows, coins), design.fill, buffer, codes)
-
     def cell_blocks(
         self,
         design: Design,
@@ -195,32 +161,12 @@ class Rows(OfRows):
         cells = np.empty(height, dtype=np.intp)
         yield from _filled(self._pieces(design, height, windows, coins), grid.fill, buffer, cells)
 
-    def columns(
-        self, design: Design, windows: Windows = ALL_ROWS, coins: Coins | None = None
-    ) -> Iterator[Columns | Array]:
-        """Yield one pass of columns as they lie, of a design of variables as they stand.
-
-        Blocks where they do not lie as doubles do.
-        """
-        bare = design.bare or ()
-        buffer = np.empty((design.q, BLOCK_ROWS + ROW_PAD))
-        for chunk, m, _ in self._pieces(design, MOST_ROWS, windows, coins):
-            lying = columns_of(bare, chunk, m)
-            if lying is not None:
-                yield lying
-                continue
-            for (block,) in _filled(_cut(chunk, m), design.fill, buffer):
-                yield block
-
     def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
-        """Yield one pass of what a job reads: blocks, coded ones, numbers and cells, or columns."""
-        if getattr(job, "reads_columns", False) and design.bare is not None:
-            return self.columns(design, **chosen)
+        """Yield one pass of what a job reads: filled blocks, or numbers and cells."""
         grid = getattr(job, "grid", None)
         if grid is not None:
             return self.cell_blocks(design, grid, **chosen)
-        coded = getattr(job, "coded", False)
-        return (self.coded_blocks if coded else self.blocks)(design, **chosen)
+        return self.blocks(design, **chosen)
 
     def _pieces(
         self, design: Design, height: int, windows: Windows, coins: Coins | None = None
@@ -296,8 +242,12 @@ class Rows(OfRows):
         for columns in self._all_cells(source, kinds):
             passed = len(columns[names[0]])
             for one, (_, _, part) in zip(coins.then, ahead, strict=False):
-                part.append((passed, _taken(columns, one.choose(passed))))
-            yield passed, columns if coins.every == 1 else _taken(columns, coins.choose(passed))
+                keep = one.choose(passed)
+                part.append((passed, {c: v[keep] for c, v in columns.items()}))
+            if coins.every > 1:
+                keep = coins.choose(passed)
+                columns = {c: v[keep] for c, v in columns.items()}
+            yield passed, columns
             del columns
         self._ahead = ahead
 

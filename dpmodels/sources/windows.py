@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ __all__ = [
     "OfRows",
     "Windows",
     "keyed",
+    "short",
 ]
 
 
@@ -121,6 +122,17 @@ class Coins:
 ALL_ROWS = Windows()
 
 
+def short(blocks: Iterable[Any]) -> Iterator[Any]:
+    """Yield blocks, those of numbers and cells in parts of which products are exact."""
+    for block in blocks:
+        if not isinstance(block, tuple):
+            yield block
+            continue
+        numbers, cells = block
+        for a in range(0, len(cells), WINDOW):
+            yield numbers[:, a : a + WINDOW], cells[a : a + WINDOW]
+
+
 class OfRows:
     """What a pass may ask of whatever yields the rows of a call: one answer a kind, all public.
 
@@ -132,8 +144,8 @@ class OfRows:
         Who does the tasks of passes that are sums; None: this thread.
     by_person : bool
         Units are people, and blocks are of whole ones.
-    by_cell, coded : bool
-        Numbers and cells of a grid, or codes, can be had in place of rows of dummies.
+    by_cell : bool
+        Numbers and cells of a grid can be had in place of rows of dummies.
     own_sums : bool
         It adds up in a way of its own, ``summed``: by person, or through a map.
     """
@@ -141,7 +153,6 @@ class OfRows:
     crew: Any = None
     by_person: bool = False
     by_cell: bool = False
-    coded: bool = False
     own_sums: bool = False
 
     def blocks_for(self, job: Any, design: Any, **chosen: Any) -> Iterator[Any]:

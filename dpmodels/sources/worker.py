@@ -1,18 +1,11 @@
-"""What runs where the rows are: a task, on a Dask worker or in a process of this machine.
-
-A process is started by :mod:`dpmodels.sources.processes` (``python -m dpmodels.sources.worker``),
-takes tasks from its standard input, and ends when that does. It prints nothing and logs nothing:
-what goes wrong comes back as a value, or ends the process.
-"""
+"""What runs where the rows are: a task on a Dask worker, or one that another engine calls."""
 
 from __future__ import annotations
 
-import os
 import pickle
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 from dpmodels._guard import guarded
 from dpmodels.errors import DPModelsError, RequestError, shown
@@ -20,10 +13,7 @@ from dpmodels.sources.adapt import as_source
 from dpmodels.sources.pieces import Partial, done_by_bytes
 from dpmodels.sources.source import Source
 
-__all__ = ["Failed", "on_worker", "partial_sums", "received", "sent", "told"]
-
-
-_LENGTH = 8
+__all__ = ["Failed", "on_worker", "partial_sums", "told"]
 
 
 @dataclass(frozen=True)
@@ -58,50 +48,6 @@ def told(found: Any) -> Any:
     if isinstance(found, Failed):
         raise found.kind(*found.said)
     return found
-
-
-def sent(stream: IO[bytes], value: Any) -> None:
-    """Write a value behind its length."""
-    body = pickle.dumps(value)
-    stream.write(len(body).to_bytes(_LENGTH, "big"))
-    stream.write(body)
-    stream.flush()
-
-
-def received(stream: IO[bytes]) -> Any:
-    """Read a value; EOFError where the other side has ended."""
-    return pickle.loads(_exactly(stream, int.from_bytes(_exactly(stream, _LENGTH), "big")))  # noqa: S301
-
-
-def _exactly(stream: IO[bytes], size: int) -> bytes:
-    body = stream.read(size)
-    if len(body) < size:
-        raise EOFError
-    return body
-
-
-def _work(stream: IO[bytes], answers: IO[bytes]) -> None:
-    packed = b""
-    while True:
-        try:
-            kind, *given = received(stream)
-        except EOFError:
-            return
-        if kind == "plan":
-            (packed,) = given
-        else:
-            sent(answers, on_worker(packed, *given))
-
-
-def _main() -> None:
-    # whatever a library prints must not be taken for an answer
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    _work(sys.stdin.buffer, answers)
-
-
-if __name__ == "__main__":
-    _main()
 
 
 # -- What another engine calls for each part of a table
