@@ -30,21 +30,20 @@ GROUPS = (
     (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
-        "exact/ exact/native/rows.c exact/native/rows.h exact/native/passes.h exact/native/cells.h "
-        "formula/program.py formula/cells.py formula/grid.py formula/coerce.py "
+        "exact/ formula/program.py formula/cells.py formula/grid.py formula/coerce.py "
         " formula/functions.py formula/labels.py formula/syntax.py survey.py",
     ),
     (
         "Whose rows these are",
         "A row is read once a pass, by public places or secret coins; a person's rows together.",
-        "sources/rows.py sources/columns.py sources/people.py sources/ordered.py "
+        "sources/rows.py sources/people.py sources/ordered.py "
         "sources/together.py sources/windows.py "
         "sources/summed.py sources/pieces.py sources/piece.py",
     ),
     (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
-        "scoring/sums.py scoring/cells.py scoring/mixed.py scoring/clusters.py "
+        "scoring/sums.py scoring/cells.py scoring/clusters.py "
         "scoring/cluster_people.py models/by_design.py models/table/cells_by_design.py "
         "scoring/deviance.py scoring/scales.py "
         "scoring/expand.py scoring/expand_pass.py scoring/expand_start.py scoring/expand_engine.py "
@@ -92,12 +91,9 @@ def grouped() -> list[tuple[str, str, list[str]]]:
     return out
 
 
-def sentence(name: str, text: str) -> str:
-    """Return the first sentence of a module's docstring, of C the first comment."""
-    if name.endswith(".py"):
-        doc = ast.get_docstring(ast.parse(text)) or ""
-    else:
-        doc = text.split("/*", 1)[1].split("*/", 1)[0]
+def sentence(text: str) -> str:
+    """Return the first sentence of a module's docstring."""
+    doc = ast.get_docstring(ast.parse(text)) or ""
     return " ".join(doc.split("\n\n")[0].split())
 
 
@@ -109,7 +105,7 @@ def written() -> str:
         lines = {f: len(text.splitlines()) for f, text in texts.items()}
         sizes[title], count = sum(lines.values()), count + len(files)
         parts.append(f"\n## {title}: {sizes[title]:,} lines\n\n{why}\n\n")
-        parts += [f"* `{f}` ({lines[f]}): {sentence(f, texts[f])}\n" for f in files]
+        parts += [f"* `{f}` ({lines[f]}): {sentence(texts[f])}\n" for f in files]
     single = sizes["Passes"] + sizes["Proofs of their own"]
     total = sum(sizes.values())
     head = (

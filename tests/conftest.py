@@ -40,26 +40,6 @@ def real_data():
     return read
 
 
-@pytest.fixture
-def by_numpy(monkeypatch):
-    """Rows are added up by numpy, whether the compiled loops are built or not."""
-    from dpmodels.exact import kernel
-
-    off = kernel._Loaded(kernel.Kernel(False, reason="switched off"))
-    monkeypatch.setattr(kernel, "_loaded", lambda: off)
-
-
-@pytest.fixture(params=["numpy", "compiled"])
-def way(request):
-    """Both ways in which rows are added up."""
-    from dpmodels.exact import kernel
-
-    if request.param == "numpy":
-        request.getfixturevalue("by_numpy")
-    elif not kernel.kernel().compiled:
-        pytest.skip("the compiled loops are not built here")
-
-
 def simulate(n, seed=0, beta=(0.5, 1.0, -0.7), sd=0.5):
     """A table with columns a, b in [-1, 1] and a linear response y, mostly within [-4, 4]."""
     rng = np.random.default_rng(seed)

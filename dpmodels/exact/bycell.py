@@ -22,8 +22,8 @@ from dpmodels.exact.end import LEAST, MOST, STEPS, end_along, integers_of
 from dpmodels.exact.products import cross_product, squares
 
 __all__ = [
-    "FINE", "MULTIPLE", "ByCell", "Integers", "Terms", "crossed", "digits", "directions",
-    "gram_of", "in_parts", "products_of", "seen_by_row", "sum_of", "summed", "symmetric", "total",
+    "FINE", "MULTIPLE", "ByCell", "Integers", "Terms", "digits", "directions",
+    "gram_of", "products_of", "seen_by_row", "sum_of", "symmetric", "total",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -174,46 +174,6 @@ def sum_of(zeta: Array, weights: Integers) -> Integers:
     zeta, weights = _occupied(zeta, weights)
     found = digits(weights, zeta.shape[1], 2 * _PART)
     return total([((zeta @ digit).astype(np.int64), at) for digit, at in found], 0)
-
-
-def in_parts(values: Array, bits: int) -> list[Array]:
-    """Return floats that hold integers, cut into parts of so many bits; the last has the sign."""
-    largest = float(np.abs(values).max(initial=1.0))
-    rest, out = values, []
-    for _ in range(max(1, math.ceil(math.log2(largest + 1.0) / bits)) - 1):
-        above = np.floor(rest * 2.0**-bits)
-        out.append(rest - above * 2.0**bits)
-        rest = above
-    return [*out, rest]
-
-
-def summed(parts: list[Array], weights: Integers, bits: int) -> Integers:
-    """Return ``sum_c weights_jc T_c``, (d, r), exactly: T (r, K) in parts, weights (d, K)."""
-    d, r = len(weights), len(parts[0])
-    terms = [
-        ((digit @ part.T).astype(np.int64).ravel(), at + bits * a)
-        for digit, at in digits(weights, weights.shape[1], bits)
-        for a, part in enumerate(parts)
-    ]
-    return total(terms, 0).reshape(d, r)
-
-
-def crossed(parts: list[Array], weights: Integers, bits: int, at: int) -> Terms:
-    """Return terms of ``2^at sum_c weights_c T_c T_c'``, upper triangle: T (r, K) in parts."""
-    some = np.flatnonzero(weights)
-    if len(some) < len(weights):
-        weights, parts = weights[some], [part[:, some] for part in parts]
-    r, stack = len(parts[0]), np.vstack(parts)
-    upper = np.triu_indices(r)
-    terms: Terms = []
-    for digit, place in digits(weights, len(weights), 2 * bits):
-        for a, part in enumerate(parts):
-            found = (part * digit) @ stack[a * r :].T
-            for b in range(a, len(parts)):
-                own = found[:, (b - a) * r : (b - a + 1) * r]
-                whole = own if a == b else own + own.T
-                terms.append((whole[upper].astype(np.int64), at + place + bits * (a + b)))
-    return terms
 
 
 def symmetric(entries: Any, r: int, *, lower: bool = False) -> Integers:

@@ -34,7 +34,6 @@ __all__ = [
     "end_along",
     "end_of_numbers",
     "end_of_rows",
-    "end_within",
     "inside",
     "integers_of",
     "towards_zero",
@@ -180,9 +179,8 @@ def ball_integers(g: Array, radius: float) -> Array:
 
 
 def inside(
-    w: Array, steps: float = STEPS, ball: int = 0, project: bool = False,
-    square: Array | None = None,
-) -> Mask | None:  # fmt: skip
+    w: Array, steps: float = STEPS, ball: int = 0, project: bool = False
+) -> Mask | None:
     """Bring rows (columns of ``w``) into their set, in place; return which are there (None: all).
 
     Parameters
@@ -191,14 +189,12 @@ def inside(
         The first ``ball`` coordinates go into the ball of ``steps SHRINK``, by a factor on the
         *whole* row or, with ``project``, on those alone; then each of the others is clipped to
         ``[-steps, steps]``.
-    square : (m,) array, optional
-        Their squared lengths in the ball, where they are known.
 
     Notes
     -----
     A row with a NaN, or whose squared length overflows, is the zero row.
     """
-    there = _into_ball(w, steps * SHRINK, ball, project, square) if ball else None
+    there = _into_ball(w, steps * SHRINK, ball, project) if ball else None
     rest = w[ball:]
     if len(rest):
         clip_cells(rest, -steps, steps, out=rest)
@@ -211,12 +207,10 @@ def inside(
     return there
 
 
-def _into_ball(
-    w: Array, top: float, ball: int, project: bool, square: Array | None = None
-) -> Mask | None:
+def _into_ball(w: Array, top: float, ball: int, project: bool) -> Mask | None:
     """Scale the rows whose squared length in the ball exceeds ``top^2``; return which have one."""
     part = w[:ball]
-    square = squares(part) if square is None else square
+    square = squares(part)
     if square.max(initial=0.0) <= top * top:  # nothing to scale, nothing missing
         return None
     # Mostly few rows: only those are read and written.
@@ -233,19 +227,15 @@ def _into_ball(
     return there
 
 
-def end_of_rows(
-    w: Array, ball: int = 0, project: bool = False, square: Array | None = None
-) -> tuple[Array, Mask | None]:
+def end_of_rows(w: Array, ball: int = 0, project: bool = False) -> tuple[Array, Mask | None]:
     """Return rows as :func:`inside` leaves them, in integers; and which are there (None: all).
 
     Parameters
     ----------
     w : (k, m) array
         In lattice steps; overwritten.
-    square : (m,) array, optional
-        Squared lengths in the ball, where they are known.
     """
-    there = inside(w, STEPS, ball, project, square)
+    there = inside(w, STEPS, ball, project)
     return np.trunc(w, out=w), there
 
 
@@ -262,20 +252,6 @@ def end_of_numbers(
     if not math.isfinite(float(out.sum())):
         out[~np.isfinite(out)] = 0.0
     return out
-
-
-def end_within(t: Array) -> tuple[Array, Mask | None]:
-    """Return numbers (d, m) in steps of 2^-20 of their half ranges as integers; in place.
-
-    Rounded towards zero. A row (column) with a number that is missing or beyond its range is zero,
-    and not among those that are within (None: all are).
-    """
-    np.trunc(t, out=t)
-    if t.max(initial=0.0) <= STEPS and t.min(initial=0.0) >= -STEPS:
-        return t, None
-    within = np.asarray((np.abs(t) <= STEPS).all(axis=0))
-    t[:, ~within] = 0.0
-    return t, within
 
 
 def towards_zero(w: Array) -> Array:

@@ -15,8 +15,6 @@ __all__ = ["SMALL", "Gram", "LatticeMap", "Words", "joined", "worded"]
 
 #: Blocks whose products, at most 2^53 each, together fit 64 bits.
 _MANY = 512
-#: Rows of a block.
-_ROWS = 1 << 13
 #: Rows up to which a sum of products of at most 2^40 fits 64 bits.
 SMALL = 1 << 22
 
@@ -105,12 +103,6 @@ class Words:
         self._added += 1
         if self._waiting == _MANY:  # at most 2^62
             self._carry()
-
-    def add_large(self, product: npt.NDArray[np.int64], rows: int = _MANY * _ROWS) -> None:
-        """Add the products of so many rows, at most 2^40 each; else any that 64 bits hold."""
-        self._high += product >> 32
-        self._low += product & 0xFFFFFFFF
-        self._added += -(-rows // _ROWS)
 
     def _carry(self) -> None:
         self._high += self._part >> 32

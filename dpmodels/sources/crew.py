@@ -7,6 +7,7 @@ caller. Proofs: ``theory.md``.
 from __future__ import annotations
 
 import contextvars
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,8 +25,10 @@ __all__ = ["Cluster", "Connection", "Serial", "Threads", "connect", "crew_for"]
 
 #: Rows of a part: of many small ones a file is opened, and the head of a row group decoded, often.
 _THREAD_ROWS, _WORKER_ROWS = 1 << 19, 1 << 20
-#: The least that is worth a thread's while.
-_LEAST = 1 << 16
+#: The least that is worth a thread's while; and parts of a table of threads.
+_LEAST, _PARTS = 1 << 16, 16
+#: Rows beyond which the cores of the machine add up without being asked.
+MANY_ROWS = 200_000
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Threads:
 
     def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
         """Return the parts of the table."""
-        share = (source.n or 0) // (2 * self.count)
+        share = (source.n or 0) // _PARTS  # whatever the number of threads
         return cut(source, names, min(self.rows, max(share, _LEAST)), travel=False)
 
     def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
@@ -181,8 +184,8 @@ def connect(client: Any = None, *, threads: int | None = None) -> Connection:
         frames by partitions. Rows in this process stay in it. A Dask frame finds its own client
         without this call.
     threads : int, optional
-        Threads of this process that read one file or frame. They share the lock of the
-        interpreter: of use where there are many columns.
+        Threads of this process that read one file or frame; 1: no other thread adds up. Without
+        this call tables of more than 200 000 rows use as many as there are cores.
 
     Returns
     -------
@@ -241,4 +244,14 @@ def crew_for(source: Source) -> Crew | None:
     client = getattr(source, "client", None)
     if client is not None:
         return Cluster(client)
-    return CONNECTED[-1] if CONNECTED else None
+    if CONNECTED:
+        return CONNECTED[-1]
+    many = (source.n or 0) > MANY_ROWS and hasattr(source, "pieces")
+    return Threads(_cores()) if many else None
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

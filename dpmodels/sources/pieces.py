@@ -94,8 +94,8 @@ class Task:
         if self.types is not None:
             source = TypedPart(source, self.types, WHOLE)
         rows = Rows(source, 0, public_n=False, first=first or 0)
-        coins = None if self.key is None else self.key.coins(index, 0)
-        inner = None if self.inner is None else self.inner.coins(index, 1)
+        coins = None if self.key is None else self.key.coins(index, 0, first)
+        inner = None if self.inner is None else self.inner.coins(index, 1, first)
         placed = getattr(self.job, "placed", None)  # of jobs that go by the places of rows
         job = self.job if placed is None else placed(first or 0)
         with np.errstate(all="ignore"):

@@ -84,6 +84,8 @@ class Coins:
         A power of two, at most 256.
     draw : callable(size) -> uint8 array
         Secret uniform bytes.
+    tossed : int
+        How many are tossed at once.
     then : tuple of Coins
         Of passes after this one, fresh ones each. Whoever reads the rows for this pass may toss
         them too, and keep what they choose.
@@ -97,6 +99,7 @@ class Coins:
     every: int
     draw: Callable[[int], npt.NDArray[np.uint8]]
     then: tuple[Coins, ...] = ()
+    tossed: int = _TOSSED
     #: Tossed and not yet asked for: the coin of a row depends on no chunk.
     _left: list[npt.NDArray[np.bool_]] = field(default_factory=list, repr=False)
 
@@ -105,7 +108,7 @@ class Coins:
         have = sum(map(len, self._left))
         while have < m:
             self._left.append(self._tossed())
-            have += _TOSSED
+            have += self.tossed
         coins = np.concatenate(self._left or [np.ones(0, dtype=bool)])
         self._left[:] = [coins[m:]]
         return np.flatnonzero(coins[:m])
@@ -114,8 +117,8 @@ class Coins:
         """Return the next coins: a row is chosen if log2(every) fair bits of its own are all 0."""
         bits = self.every.bit_length() - 1
         if not bits:
-            return np.ones(_TOSSED, dtype=bool)
-        planes = self.draw(bits * _TOSSED // 8).reshape(bits, -1)
+            return np.ones(self.tossed, dtype=bool)
+        planes = self.draw(bits * self.tossed // 8).reshape(bits, -1)
         return np.unpackbits(~np.bitwise_or.reduce(planes, axis=0)).view(bool)
 
 
@@ -171,8 +174,8 @@ class OfRows:
 KEY_BYTES = 32
 #: The key fills a whole block of SHAKE256: what follows is a function keyed by its state.
 _RATE = 136
-#: Bytes squeezed at once.
-_SEGMENT = 1 << 16
+#: The part that all parts are whose place is known.
+_BY_PLACE = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -190,9 +193,15 @@ class Key:
     every: int
     secret: bytes = field(repr=False)
 
-    def coins(self, part: int, purpose: int) -> Coins:
-        """Return the coins of one part of the table, from its first row on."""
-        return Coins(self.every, _Stream(self.secret, part, purpose).draw)
+    def coins(self, part: int, purpose: int, first: int | None = None) -> Coins:
+        """Return the coins of one part of the table, from its first row on.
+
+        Those of a row go by its place, where that is known: however the table is cut.
+        """
+        if first is None:
+            return Coins(self.every, _Stream(self.secret, part, purpose).draw)
+        own = _Stream(self.secret, _BY_PLACE, purpose, first // WINDOW)
+        return Coins(self.every, own.draw, tossed=WINDOW)
 
 
 def keyed(coins: Coins | None) -> Key | None:
@@ -201,21 +210,14 @@ def keyed(coins: Coins | None) -> Key | None:
 
 
 class _Stream:
-    """Bytes of SHAKE256(key, part, purpose, segment), one after the other."""
+    """Bytes of SHAKE256(key, part, purpose, segment), one segment a draw."""
 
-    def __init__(self, secret: bytes, part: int, purpose: int) -> None:
+    def __init__(self, secret: bytes, part: int, purpose: int, segment: int = 0) -> None:
         self._head = secret.ljust(_RATE, b"\0") + part.to_bytes(8, "big") + bytes([purpose])
-        self._segment = 0
-        self._left = np.empty(0, dtype=np.uint8)
+        self._segment = segment
 
     def draw(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return the next ``size`` bytes."""
-        parts, have = [self._left], len(self._left)
-        while have < size:
-            text = self._head + self._segment.to_bytes(8, "big")
-            parts.append(np.frombuffer(hashlib.shake_256(text).digest(_SEGMENT), dtype=np.uint8))
-            have += _SEGMENT
-            self._segment += 1
-        whole = np.concatenate(parts)
-        self._left = whole[size:]
-        return whole[:size]
+        """Return ``size`` bytes."""
+        text = self._head + self._segment.to_bytes(8, "big")
+        self._segment += 1
+        return np.frombuffer(hashlib.shake_256(text).digest(size), dtype=np.uint8)

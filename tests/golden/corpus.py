@@ -186,7 +186,8 @@ def call_lines(verb, formula, source, arguments):
     out = {key: numbers(v) for key, v in groups.items() if key != "words"}
     out["notes"] = words(*groups["words"])
     out["ledger"] = words(fit.ledger)
-    out["summary"] = words(fit.summary())
+    summary = fit.summary()
+    out["summary"] = words(summary.as_text(96) if hasattr(summary, "as_text") else summary)
     out["warnings"] = words(*(w.message for w in seen))
     out["draws"] = hashlib.sha256("\n".join(noise.drawn).encode()).hexdigest()[:12]
     return out

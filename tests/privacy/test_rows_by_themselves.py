@@ -20,7 +20,7 @@ import pytest
 
 from dpmodels.audit.replay import replay_stage
 from dpmodels.exact.end import ball_integers
-from dpmodels.exact.products import mapped, sparsely, squares
+from dpmodels.exact.products import looked_up, mapped, sparsely, squares
 from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.glm.lattice import LogisticLoss, PoissonLoss
@@ -31,7 +31,6 @@ from dpmodels.scoring.score import Expectile, Huber, Quantile, plain
 from dpmodels.scoring.state import Information, State
 from dpmodels.scoring.sums import Centre, ScorePass, sums_of_passes
 from dpmodels.sources import people, rows
-from dpmodels.sources.columns import Columns
 from tests.privacy.test_replay import CASES, NAMES, tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +70,6 @@ def cut(array, width):
 def other_blocks(monkeypatch, layout, width):
     """Hand blocks of rows to the stages in another layout and cut (people are never cut)."""
     filled, cells_of = rows._filled, people.PeopleRows.people
-    lying = rows.Rows.columns
 
     def blocks(pieces, fill, *buffers):
         for parts in filled(pieces, fill, *buffers):
@@ -84,14 +82,7 @@ def other_blocks(monkeypatch, layout, width):
         for block in cells_of(self, design, *args, **kw):
             yield dataclasses.replace(block, rows=layout(block.rows))
 
-    def columns(self, design, *args, **kw):
-        for part in lying(self, design, *args, **kw):
-            for a in range(0, part.shape[1], width):
-                block = layout(np.array([c[a : a + width] for c in part.cells]))
-                yield Columns(tuple(block), part.ranges)
-
     monkeypatch.setattr(rows, "_filled", blocks)
-    monkeypatch.setattr(rows.Rows, "columns", columns)
     monkeypatch.setattr(people.PeopleRows, "people", whole)
 
 
@@ -197,6 +188,11 @@ def score_pass(evaluate, of_residual, q=Q):
     return ScorePass(plan, Centre(affine(q), np.eye(p), theta, W, 0.3, evaluate, of_residual))
 
 
+def cells_of_rows(b):
+    """A cell of three for every row, by the row alone."""
+    return np.where(b[3] > 0.1, 2, np.where(b[3] > -0.1, 1, 0))
+
+
 def images():
     """Name -> function of a block: floats of every row, rows last."""
     unit = affine(Q)
@@ -211,6 +207,7 @@ def images():
         "mapped, few": lambda b: mapped(matrix(3), b),
         "mapped, many": lambda b: mapped(matrix(40), b),
         "sparsely": lambda b: sparsely(np.tril(matrix()), b),
+        "looked up": lambda b: looked_up(matrix(40, 3), matrix(40, Q), b, cells_of_rows(b)),
         "squares": lambda b: squares(b)[None],
         "ball_integers": lambda b: ball_integers(b.copy(), 3.0),
     }

@@ -737,7 +737,7 @@ PRODUCTS = {"einsum", "norm", "dot", "vdot", "inner", "tensordot", "matmul"}
 #: from a job.
 WITH_ROWS = {
     *(dotted(f).removeprefix("dpmodels.") for f in (PACKAGE / "exact").glob("[a-z]*.py")),
-    *(f"scoring.{name}" for name in ("sums", "cells", "mixed", "expand", "expand_pass", "deviance")),
+    *(f"scoring.{name}" for name in ("sums", "cells", "expand", "expand_pass", "deviance")),
     *(f.removesuffix(".py").replace("/", ".") for f in READ_HERE if not f.startswith("api/")),
     "models.glm.newton", "models.glm.release", "models.custom.eptr", "models.mean.ptr",
 }  # fmt: skip
@@ -748,16 +748,10 @@ _KEPT = "float sums of kept rows: the certificate pays for their rounding (theor
 _CORNERS = "elements of a clip set, of tests: no row is read"
 #: Products that are no arithmetic of a row, each with its reason.
 NOT_OF_A_ROW = {
-    "exact.plain._exactly": _EXACT,
-    "exact.plain.gram_by_numpy": _EXACT,
+    "exact.products._exactly": _EXACT,
+    "exact.products.cross_product": _EXACT,
     "exact.products.weighted": _EXACT,
-    "exact.steps.Steps._by_products": "an image that is kept only where its integers are certain",
-    "exact.steps.Steps._off": "a bound on the error of such an image",
-    "exact.bycell.crossed": _EXACT,
     "exact.bycell.gram_of": _EXACT,
-    "exact.bycell.summed": _EXACT,
-    "exact.mixed.Lattice.gram": "sums by cell, Python integers",
-    "exact.mixed.Lattice.sum": "sums by cell, Python integers",
     "exact.bycell.sum_of": _EXACT,
     "exact.rowmap.RowMap._map": _PUBLIC,
     "exact.symmetric.floored_cholesky": _PUBLIC,
@@ -860,17 +854,7 @@ _WHOLE = "asks whether a cell is a whole number: nothing is rounded"
 _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside exact/end.py, and why.
 NOT_AN_END = {
-    "exact.bykernel._agrees": "a self-test, of made-up numbers",
-    "exact.kernel._agrees_in_steps": "a self-test, of made-up numbers",
-    "exact.steps.Steps._by_products": "an image in whole steps, which `end` then ends",
-    "exact.steps._whole": "an image in whole steps, which `end` then ends",
-    "scoring.cells.CellPass.tables": "images of cells, which are public, as rows have them",
-    "scoring.cells.CellPass._rows": "what a model sees, in the steps of a dense pass",
     "exact.bycell.gram_of": "integers, cut in two parts",
-    "exact.bycell.in_parts": "public integers, cut in parts",
-    "exact.mixed.MixedAdding.add": "integers, cut in two parts",
-    "exact.mixed.MixedAdding._add_whole": "sums of integers, taken apart",
-    "exact.mixed.public_integers": "public tables of a map",
     "models.glm.lattice.lattice_sums": "a gradient on a grain of its own (theory.md 4.4)",
     "models.kernel.kernel._bins": "a weight and what is left of 1: the two add up",
     "scoring.cluster_people.PersonScores.of_rows": "summed over a person's part, which is ended",
@@ -910,7 +894,7 @@ def test_rows_become_integers_in_one_place(closure):
     found = rounded_rows(closure)
     ends = {k for k in found if k.startswith("exact.end.")}
     assert ends == {f"exact.end.{name}" for name in (
-        "end", "end_along", "end_of_rows", "end_of_numbers", "end_within", "towards_zero")}  # fmt: skip
+        "end", "end_along", "end_of_rows", "end_of_numbers", "towards_zero")}  # fmt: skip
     assert set(found) - ends == set(NOT_AN_END)
 
 
