@@ -244,7 +244,6 @@ def mixed(n=1_000_000):
 
 def measured(repeats):
     """Print the ratios of one path, a line each: for a process of its own."""
-    print("path", dp.kernel())
     for n, p in ((1_000_000, 10), (1_000_000, 50), (10_000, 150)):
         frame = table(n, p)
         formula, bounds = call_of(frame)
@@ -268,22 +267,17 @@ def measured(repeats):
 
 
 def paths(repeats):
-    """Fits by numpy and by the compiled kernel, and small ones with BLAS threads unset."""
+    """Fits with one BLAS thread, and with BLAS threads unset."""
     columns = {}
-    for name, env in (
-        ("numpy", {"DPMODELS_KERNEL": "off"}),
-        ("kernel", {}),
-        ("kernel, AVX2", {"DPMODELS_KERNEL": "avx2"}),
-        ("kernel, BLAS threads unset", {"OMP_NUM_THREADS": ""}),
-    ):
+    for name, env in (("one BLAS thread", {}), ("BLAS threads unset", {"OMP_NUM_THREADS": ""})):
         env = {k: v for k, v in {**os.environ, **env}.items() if v}
-        first, *rest = child("--measured", "--repeats", str(repeats), env=env).splitlines()
-        columns[name] = dict(line.split("|") for line in rest)
-        print(name, first, columns[name], flush=True)
-    lines = ["", "## By numpy and by the compiled kernel", "",
+        rows = child("--measured", "--repeats", str(repeats), env=env).splitlines()
+        columns[name] = dict(line.split("|") for line in rows)
+        print(name, columns[name], flush=True)
+    lines = ["", "## Fits over normal equations by hand", "",
              "Least squares, three passes, over the fastest normal equations by hand.", "",
              f"| | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]  # fmt: skip
-    for row in columns["numpy"]:
+    for row in columns["one BLAS thread"]:
         lines.append(f"| {row} | {' | '.join(c[row] for c in columns.values())} |")
     return [*lines, ""]
 
@@ -363,7 +357,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rows", type=int, default=6_000_000, help="rows of the Parquet file")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--paths", action="store_true", help="by numpy and by the kernel alone")
+    parser.add_argument("--paths", action="store_true", help="the fits alone")
     parser.add_argument("--first", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--measured", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()

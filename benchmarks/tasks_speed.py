@@ -1,4 +1,4 @@
-"""What tasks cost: CPU and wall time of one fit on one core, by two threads, processes, a cluster.
+"""What tasks cost: CPU and wall time of one fit on one core, by two threads, a cluster.
 
 Parquet with row groups of 100 000 rows, 5 columns and a response; medians of interleaved repeats.
 CPU is of all processes (workers of the cluster included). Also: coins of the system and of the
@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 
 import dpmodels as dp
-from dpmodels.sources.piece import CONNECTED
 from dpmodels.sources.windows import Key
 
 
@@ -69,27 +68,23 @@ def peak_anonymous(job):
     return most[0] - start
 
 
-def workers_cpu(client, processes=()):
+def workers_cpu(client):
     """Return the CPU seconds of all workers so far."""
-    ticks = 0
-    for process in processes:
-        found = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        ticks += int(found[11]) + int(found[12])
-    return sum(client.run(time.process_time).values()) + ticks / os.sysconf("SC_CLK_TCK")
+    return sum(client.run(time.process_time).values())
 
 
-def measured(title, ways, job, args, client, processes):
+def measured(title, ways, job, args, client):
     """Print CPU and wall time of each way, and over those of the first."""
     for way in ways.values():
         way(job)
     cpu, wall = {k: [] for k in ways}, {k: [] for k in ways}
     for _ in range(args.repeats):
         for name, way in ways.items():
-            before = time.process_time() + workers_cpu(client, processes)
+            before = time.process_time() + workers_cpu(client)
             start = time.perf_counter()
             way(job)
             wall[name].append(time.perf_counter() - start)
-            cpu[name].append(time.process_time() + workers_cpu(client, processes) - before)
+            cpu[name].append(time.process_time() + workers_cpu(client) - before)
     base_c, base_w = (statistics.median(t["one core"]) for t in (cpu, wall))
     print(f"{title}, {args.rows} rows, load {os.getloadavg()[0]:.1f}")
     for name in ways:
@@ -112,11 +107,7 @@ def main():
     with (
         LocalCluster(**options) as cluster,
         Client(cluster, set_as_default=False) as client,
-        dp.connect(processes=2) as pool,  # started once: what is timed are fits
     ):
-        processes = pool._crew._workers
-        CONNECTED.remove(pool._crew)
-
         def pinned(job):
             whole = os.sched_getaffinity(0)
             os.sched_setaffinity(0, {min(whole)})
@@ -127,24 +118,18 @@ def main():
             with dp.connect(threads=2):
                 job()
 
-        def pooled(job):
-            CONNECTED.append(pool._crew)
-            job()
-            CONNECTED.remove(pool._crew)
-
         def workers(job):
             with dp.connect(client):
                 job()
 
         ways = {
-            "one core": pinned, "one thread and its reader": lambda job: job(),
-            "two threads": threads, "two processes": pooled, "cluster, 2 workers": workers,
+            "one core": pinned, "as it comes": lambda job: job(),
+            "two threads": threads, "cluster, 2 workers": workers,
         }  # fmt: skip
         for title, more in (
             ("dp_ols", {}), ("dp_quantreg", {"verb": dp.dp_quantreg, "tau": 0.5}),
         ):  # fmt: skip
-            measured(title, ways, lambda more=more: fit(path, **more), args, client, processes)
-        CONNECTED.append(pool._crew)
+            measured(title, ways, lambda more=more: fit(path, **more), args, client)
 
     def per_row(job, m=2_000_000):
         start = time.process_time()

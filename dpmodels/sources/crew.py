@@ -26,7 +26,7 @@ __all__ = ["Cluster", "Connection", "Serial", "Threads", "connect", "crew_for"]
 #: Rows of a part: of many small ones a file is opened, and the head of a row group decoded, often.
 _THREAD_ROWS, _WORKER_ROWS = 1 << 19, 1 << 20
 #: The least that is worth a thread's while; and parts of a table of threads.
-_LEAST, _PARTS = 1 << 16, 16
+_LEAST, _PARTS = 1 << 17, 8
 #: Rows beyond which the cores of the machine add up without being asked.
 MANY_ROWS = 200_000
 

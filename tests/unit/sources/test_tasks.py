@@ -166,7 +166,7 @@ def test_a_task_done_again_tosses_the_same_coins_and_no_other_task_does():
 
 def test_coins_of_tasks_choose_their_share(quiet):
     task = Task(design(), _Count(), key=Key(8, b"s" * 32))
-    counts = [task.done(i, as_source(make()), 0).sums for i in range(4)]
+    counts = [task.done(i, as_source(make()), i << 20).sums for i in range(4)]
     assert len(set(counts)) > 1
     assert abs(sum(counts) - 4 * N / 8) < 8 * np.sqrt(4 * N / 8)  # 8 sd
 
@@ -480,3 +480,36 @@ def test_methods_that_read_rows_are_refused_elsewhere_before_the_charge(
     with pytest.raises(dp.errors.SourceError, match="whose passes are sums"):
         getattr(dp, verb)(formula, table, **call)
     assert budget.to_frame().empty
+
+
+def test_coins_of_a_row_do_not_depend_on_the_cut_of_the_table():
+    key = Key(8, b"s" * 32)
+    whole = key.coins(0, 0, 0).choose(40_000)
+    parts = [key.coins(i, 0, first).choose(n) + first
+             for i, (first, n) in enumerate([(0, 16_384), (16_384, 8_192), (24_576, 15_424)])]  # fmt: skip
+    assert np.array_equal(np.concatenate(parts), whole)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x", "y ~ g + x", "y ~ g"])
+def test_many_rows_use_threads_and_one_thread_gives_the_same_numbers(formula, quiet, monkeypatch, tmp_path):
+    from dpmodels.sources import crew
+
+    frame, used = make(), []
+    done = Task.done
+    monkeypatch.setattr(Task, "done", lambda self, *a: used.append(1) or done(self, *a))
+    monkeypatch.setattr(crew, "_LEAST", 8192)
+
+    def fit(table):
+        return dp.dp_ols(formula, table, eps=1, delta=1e-8, schema=design().schema, seed=3).tidy()
+
+    monkeypatch.setattr(crew, "MANY_ROWS", 10**9)
+    fit(frame)
+    assert not used
+    monkeypatch.setattr(crew, "MANY_ROWS", N - 1)
+    found = fit(frame)
+    assert used
+    with dp.connect(threads=1):
+        pd.testing.assert_frame_equal(fit(frame), found)
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=9_001, index=False)
+    pd.testing.assert_frame_equal(fit(tmp_path / "t.parquet"), found)
