@@ -290,7 +290,7 @@ class ScorePass:
             return psi
         long = square if omega is None else square * np.maximum(omega, 0.0)
         top = TOP**2
-        if not long.max(initial=0.0) > top:
+        if long.max(initial=0.0) <= top:  # a row that is missing is no other row's affair
             return psi
         return np.asarray(psi * (top / np.maximum(long, top)))
 
