@@ -1,6 +1,7 @@
-"""Audits of privacy claims: sensitivity, release, end to end, structure, and mutants.
+"""Audits of privacy claims: sensitivity, release, end to end, and structure.
 
-``audit("eptr")`` runs everything registered for a method. How to register: README.md here.
+``audit("mymethod")`` runs what follows from a method's queries, and every case registered for it.
+How to register: README.md here.
 
 Privacy
 -------
@@ -16,9 +17,7 @@ from dpmodels.audit.cases import (
     check_sensitivity,
     corner_neighbours,
     register_case,
-    uncovered,
 )
-from dpmodels.audit.mutants import MUTANTS, Mutant, flagged
 from dpmodels.audit.outcomes import (
     EventCheck,
     Finding,
@@ -33,15 +32,12 @@ from dpmodels.audit.structure import (
     check_structure,
     sentinel_search,
 )
-from dpmodels.audit.verbs import backend_release, odd_neighbours, plan_of, verb_case
 
 __all__ = [
-    "MUTANTS",
     "AuditCase",
     "AuditReport",
     "EventCheck",
     "Finding",
-    "Mutant",
     "ReleaseCheck",
     "SensitivityCheck",
     "SentinelCheck",
@@ -49,16 +45,10 @@ __all__ = [
     "audit",
     "audit_events",
     "audit_release",
-    "backend_release",
     "check_sensitivity",
     "check_structure",
     "clopper_pearson",
     "corner_neighbours",
-    "flagged",
-    "odd_neighbours",
-    "plan_of",
     "register_case",
     "sentinel_search",
-    "uncovered",
-    "verb_case",
 ]

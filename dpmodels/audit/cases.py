@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ __all__ = [
     "check_sensitivity",
     "corner_neighbours",
     "register_case",
-    "uncovered",
 ]
 
 
@@ -169,33 +167,14 @@ class AuditReport:
         return "\n".join(lines)
 
 
-#: Modules ``cases_*`` of this room: the cases of the methods that come with the package.
-ROOMS = ("linear", "propose", "posterior", "noised", "tables", "people", "scoring")
 _CASES: dict[tuple[str, str], list[AuditCase]] = {}
 
 
 def register_case(method: str, verb: str, case: AuditCase) -> None:
-    """Add an audit case to a method (in a module ``cases_*`` of this room)."""
+    """Add an audit case to a method."""
     cases = _CASES.setdefault((verb, method), [])
     if case not in cases:
         cases.append(case)
-
-
-def _load() -> list[tuple[str, str]]:
-    """Import the audit cases of every room; return all registered (verb, method)."""
-    from dpmodels.registry import method_names, methods
-
-    for case in ROOMS:
-        importlib.import_module(f"dpmodels.audit.cases_{case}")
-    known = [(str(v), name) for v in dict.fromkeys(methods()["verb"]) for name in method_names(v)]
-    return known
-
-
-def uncovered() -> list[tuple[str, str]]:
-    """Return the registered (verb, method) that have no audit case and ask no query."""
-    from dpmodels.audit.derived import derived
-
-    return [key for key in _load() if key not in _CASES and not derived(*key)]
 
 
 def audit(
@@ -216,8 +195,10 @@ def audit(
     Runs on synthetic data. A passed audit refutes nothing; it is not a proof.
     """
     from dpmodels.audit.derived import derived
+    from dpmodels.registry import method_names, methods
 
-    known = dict.fromkeys([*_load(), *_CASES])
+    verbs = [str(v) for v in dict.fromkeys(methods()["verb"])]
+    known = dict.fromkeys([*((v, name) for v in verbs for name in method_names(v)), *_CASES])
     keys = [k for k in known if k[1] == method and verb in (None, k[0])]
     findings: list[Finding] = []
     for key in keys:

@@ -2,7 +2,7 @@
 
 For each query that the stage asks: what hostile rows lay down is in its clip set, elements far from
 each other are no farther apart than the prover says, and the drawn sd is that of the charge. A
-method with a proof of its own has hand-written cases beside these (``cases_*``).
+method with a proof of its own has hand-written cases beside these (``register_case``).
 """
 
 from __future__ import annotations

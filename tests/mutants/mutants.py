@@ -146,9 +146,9 @@ END = ("tests/unit/exact/test_end.py",)
 TOTAL = ("tests/privacy/test_rows_by_themselves.py", "-k", "leaves or short or finite or ranges")
 _X = "dpmodels/exact/"
 BY_THEMSELVES = (
-    Mutant(f"{_X}plain.py", "return (_EXACT - (q - 1).bit_length()) // 2", "return 29", ALONE),
-    Mutant(f"{_X}plain.py", "    low += second\n    low -= second\n", "", ALONE),
-    Mutant(f"{_X}plain.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
+    Mutant(f"{_X}products.py", "_cut(matrix, (_EXACT - (q - 1).bit_length()) // 2)", "_cut(matrix, 29)", ALONE),
+    Mutant(f"{_X}products.py", "    low += second\n    low -= second\n", "", ALONE),
+    Mutant(f"{_X}products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
     Mutant(f"{_X}end.py", "square = squares(part)", 'square = np.einsum("ij,ij->j", part, part)', ALONE),
     Mutant(f"{_M}glm/newton.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
     Mutant(f"{_X}end.py", "length[~(square <= MOST)] = np.inf", "", END),
@@ -159,7 +159,7 @@ BY_THEMSELVES = (
     Mutant(f"{_X}end.py", "        w[:, ~there] = 0.0\n", "        pass\n", END),
     Mutant(f"{_X}end.py", "out = np.clip(t, low * most, most)", "out = np.clip(t, -most, most)", END),
     Mutant(f"{_X}end.py", "        out[~np.isfinite(out)] = 0.0\n", "        pass\n", END),
-    Mutant(f"{_X}rowmap.py", "np.where(there, 0.0)", "np.full(len(there), STEPS)", END),
+    Mutant(f"{_X}rowmap.py", "np.where(there, STEPS, 0.0)", "np.full(len(there), STEPS)", END),
     Mutant(f"{_X}end.py", "there &= np.abs(factor) <= VAST", "there &= ~np.isnan(factor)", TOTAL),
     Mutant(
         f"{_X}end.py", "else square >= LEAST", "else square > 0.0", TOTAL,
@@ -371,7 +371,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/deviance.py",
-        "steps = towards_zero(own / np.maximum(own[0] / 1.0))",
+        "steps = towards_zero(own / np.maximum(own[0] / STEPS, 1.0))",
         "steps = own",
         _PEOPLE,
     ),
@@ -1503,3 +1503,27 @@ _OF_PREDICTED = tuple(
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_PREDICTED)
+#: The law of place: what a row adds depends on no other row. They die by its property test alone.
+_LAW = ("tests/privacy/test_law_of_place.py", "-k", "wherever_it_is or moves_no_more")
+_E, _P, _SUMS = "dpmodels/exact/end.py", "dpmodels/exact/products.py", "dpmodels/scoring/sums.py"
+LAW = (
+    # a NaN that turns a decision off, and one that spreads
+    Mutant(_SUMS, "if long.max(initial=0.0) <= top:", "if not long.max(initial=0.0) > top:", _LAW),
+    Mutant(_SUMS, "            z[:, ~kept] = 0.0\n", "            z[:] = 0.0\n", _LAW),
+    Mutant(_E, "        factor[gone] = 0.0\n", "        factor[:] = 0.0\n", _LAW),
+    Mutant(_E, "out[~np.isfinite(out)] = 0.0", "out[:] = 0.0", _LAW),
+    # a maximum of the block
+    Mutant(_E, "w[:, beyond] *= TOP / long", "w[:, beyond] *= TOP / long.max()", _LAW),
+    Mutant(_SUMS, "psi * (top / np.maximum(long, top))", "psi * (top / max(float(np.nanmax(long)), top))", _LAW),
+    Mutant(_P, "    exponent = longest.view(np.int64) & _EXPONENT\n", "    longest[:] = longest.max()\n    exponent = longest.view(np.int64) & _EXPONENT\n", _LAW),
+    # a buffer that is shared with the block before
+    Mutant("dpmodels/formula/program.py", "    out[...] = 0.0\n    m = columns.shape[0]", "    m = columns.shape[0]", _LAW),
+    # a weight, a cell from the neighbour; a sorted block
+    Mutant(_SUMS, "weight = block[centre.weights]", "weight = np.roll(block[centre.weights], 1)", _LAW),
+    Mutant(_P, "np.take(row, cells, out=image", "np.take(row, np.sort(cells), out=image", _LAW),
+    Mutant("dpmodels/exact/bycell.py", "    seen: Array = of_cells.take(cells)\n", "    seen: Array = of_cells.take(cells)[::-1].copy()\n", _LAW),
+    # sums of floats
+    Mutant(_E, "    return np.trunc(w, out=w), there", "    return w, there", _LAW),
+    Mutant(_SUMS, "return integers_of(weighted(z, self.factors(psi, norm, length)))", "return weighted(z, self.factors(psi, norm, length) / STEPS) * STEPS", _LAW),
+)  # fmt: skip
+MUTANTS = (*MUTANTS, *LAW)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dpmodels.audit import (
-    MUTANTS,
     AuditCase,
     EventCheck,
     ReleaseCheck,
@@ -23,10 +22,8 @@ from dpmodels.audit import (
     check_structure,
     clopper_pearson,
     corner_neighbours,
-    flagged,
     register_case,
     sentinel_search,
-    uncovered,
 )
 from dpmodels.audit.cases import _CASES
 from dpmodels.audit.derived import derived
@@ -36,6 +33,8 @@ from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 from dpmodels.privacy.run import Run
 from dpmodels.registry import methods
+from tests.privacy.cases import uncovered
+from tests.privacy.cases.mutants import MUTANTS, flagged
 
 MU = mu_gdp(1.0, 1e-6)
 PROMISE = Guarantee((Step("sum", Gaussian(MU)),), 1.0, 1e-6)

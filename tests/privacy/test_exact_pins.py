@@ -298,7 +298,7 @@ def test_curvature_and_reach_of_counts(cap):
 
 def test_the_lower_bound_of_eptr_fails_with_the_charged_probability():
     """noise below -(noisy - lower) at the eigenvalue: delta_f, neither more nor a tenth of it."""
-    from dpmodels.audit.verbs import backend_release
+    from tests.privacy.cases.verbs import backend_release
 
     xy = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Real(-1, 1))
     plan = dp.plan("y ~ a + b", xy, n=400, eps=20.0, delta=1e-5, method="eptr")

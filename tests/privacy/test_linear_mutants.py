@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dpmodels.audit import ReleaseCheck, check_sensitivity, corner_neighbours
-from dpmodels.audit import cases_linear as cases
 from dpmodels.exact import prove
 from dpmodels.exact import prove as sensitivity
 from dpmodels.exact.gram import gram
 from dpmodels.exact.rowmap import RowMap, identity_scale
+from tests.privacy.cases import linear as cases
 
 
 class Louder:

@@ -9,13 +9,13 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.audit import check_sensitivity, corner_neighbours
-from dpmodels.audit.cases_noised import CASE, MUTANTS
 from dpmodels.exact.ask import Ask
 from dpmodels.formula import build_design
 from dpmodels.models.noised.layout import layout_of
 from dpmodels.models.noised.make import noised_rows
 from dpmodels.sources.adapt import as_source
 from dpmodels.sources.rows import Rows
+from tests.privacy.cases.noised import CASE, MUTANTS
 
 
 @pytest.mark.parametrize("check", CASE.release, ids=lambda c: c.name)

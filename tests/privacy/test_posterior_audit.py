@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmodels.audit import SensitivityCheck
-from dpmodels.audit import cases_posterior as cases
+from tests.privacy.cases import posterior as cases
 
 ROOT = math.sqrt(2.0)
 

@@ -9,10 +9,10 @@ from dpmodels.audit import (
     StructureCheck,
     check_sensitivity,
     corner_neighbours,
-    odd_neighbours,
 )
-from dpmodels.audit import cases_propose as cases
 from dpmodels.exact.gram import gram
+from tests.privacy.cases import propose as cases
+from tests.privacy.cases.verbs import odd_neighbours
 
 
 class Louder:

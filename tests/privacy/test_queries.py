@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from dpmodels.audit import queries
-from dpmodels.audit.cases_tables import GROUPS
 from dpmodels.audit.queries import holds, noise_ratio, reach_ratio, recorded
 from dpmodels.audit.replay import rows_for
 from dpmodels.errors import PrivacyBugError
@@ -49,6 +48,7 @@ from dpmodels.quiet import quiet
 from dpmodels.schema import Count, Levels
 from dpmodels.scoring.expand_pass import UnitsJob
 from tests.privacy import test_people, test_people_tables
+from tests.privacy.cases.tables import GROUPS
 from tests.privacy.test_replay import CASES, NAMES, tables
 
 WILD = [5e-324, -5e-324, 1e-160, 3e-9, 1e154, -1e154, 1e308, -1e308, np.inf, -np.inf, np.nan, 1e17]

@@ -13,10 +13,11 @@ import pytest
 
 import dpmodels as dp
 from dpmodels import audit, registry, verbs
-from dpmodels.audit import cases, cases_propose
+from dpmodels.audit import cases
 from dpmodels.exact.sets import Box
 from dpmodels.exact.statistics import Sum
 from dpmodels.models.mean import methods as mean_methods
+from tests.privacy.cases import propose, uncovered
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -32,7 +33,7 @@ def block(file):
 @pytest.fixture
 def registries(monkeypatch):
     """Let a test add methods, verbs and cases for its own time."""
-    dp.methods(), audit.uncovered()  # the registries are full before they are copied
+    dp.methods(), uncovered()  # the registries are full before they are copied
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     monkeypatch.setattr(verbs, "_VERBS", dict(verbs._VERBS))
     monkeypatch.setattr(cases, "_CASES", {k: list(v) for k, v in cases._CASES.items()})
@@ -52,7 +53,7 @@ def added(monkeypatch, registries):
 
 def test_the_method_of_the_page_is_a_method(added):
     shown = str(dp.methods())
-    assert "Mean of clipped values, pure DP" in shown and audit.uncovered() == []
+    assert "Mean of clipped values, pure DP" in shown and uncovered() == []
     data = pd.DataFrame({"a": np.linspace(0.0, 1.0, 1001)})
     call = {"eps": 1, "delta": 0, "method": "laplace"}
     with pytest.warns(dp.errors.NotPrivateWarning):
@@ -69,17 +70,17 @@ def added_verb(monkeypatch, registries):
     """Put the example of a verb where the page says, for the time of a test."""
     verbs.register_verb(eval(block("dpmodels/verbs.py"), dict(vars(verbs))))
     exec(block("dpmodels/models/mean/methods.py (dp_share)"), dict(vars(mean_methods)))
-    assert audit.uncovered() == [("dp_share", "sums")], "a method without a case is found"
+    assert uncovered() == [("dp_share", "sums")], "a method without a case is found"
     name, _, module = re.search(r'`"(dp_share)": "((?:\w+\.)+\w+)"`', PAGE).group(1, 2, 2)
     shared = types.ModuleType(module)
     exec(block("dpmodels/api/share.py"), vars(shared))
     monkeypatch.setitem(sys.modules, module, shared)
     monkeypatch.setitem(dp._EXPORTS, name, module)
-    exec(block("dpmodels/audit/cases_propose.py (dp_share)"), dict(vars(cases_propose)))
+    exec(block("tests/privacy/cases/propose.py (dp_share)"), dict(vars(propose)))
 
 
 def test_the_verb_of_the_page_is_a_verb(added_verb):
-    assert audit.uncovered() == [] and "Shares of rows" in str(dp.methods())
+    assert uncovered() == [] and "Shares of rows" in str(dp.methods())
     data = pd.DataFrame({"a": np.linspace(0.0, 1.0, 10_001)})
     with pytest.warns(dp.errors.NotPrivateWarning):
         fit = dp.dp_share("{a > 0.25} ~ 1", data, eps=1, delta=1e-6, seed=1)

@@ -10,7 +10,6 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.audit.replay import ReplayRun, replay_stage
-from dpmodels.audit.verbs import backend_release
 from dpmodels.exact.rowmap import identity_scale
 from dpmodels.exact.symmetric import float_allowance, ls_bound
 from dpmodels.models.linear.dominated import allowance, attenuation, dominated
@@ -19,6 +18,7 @@ from dpmodels.models.linear.eptr_release import OlsReleased, auto_noise, residua
 from dpmodels.models.linear.facts import Scores
 from dpmodels.models.linear.inference import Report, Stage, errors, last_fit, report
 from dpmodels.models.linear.solve import isotropic, solve
+from tests.privacy.cases.verbs import backend_release
 
 XY = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
 

@@ -16,11 +16,8 @@ from dpmodels.audit import (
     EventCheck,
     ReleaseCheck,
     SensitivityCheck,
-    backend_release,
     corner_neighbours,
-    plan_of,
     register_case,
-    verb_case,
 )
 from dpmodels.exact.ask import Added, Ask, Query
 from dpmodels.exact.gram import gram
@@ -35,6 +32,7 @@ from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Levels, Real, Schema
 from dpmodels.sources.windows import OfRows
+from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
 
 __all__: list[str] = []
 

@@ -15,13 +15,9 @@ from dpmodels.audit import (
     AuditCase,
     ReleaseCheck,
     SensitivityCheck,
-    backend_release,
     corner_neighbours,
-    plan_of,
     register_case,
-    verb_case,
 )
-from dpmodels.audit.cases_scoring import BY_CELL, FAR, PASSES
 from dpmodels.exact.ask import Ask
 from dpmodels.exact.passes import Moments, ball_map, moments_query
 from dpmodels.exact.rowmap import identity_scale
@@ -33,6 +29,8 @@ from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Real, Schema
 from dpmodels.sources.windows import OfRows
+from tests.privacy.cases.scoring import BY_CELL, FAR, PASSES
+from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
 
 __all__: list[str] = []
 

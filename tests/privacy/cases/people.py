@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from dpmodels.audit.cases import register_case
-from dpmodels.audit.verbs import verb_case
 from dpmodels.schema import Binary, Real
+from tests.privacy.cases.verbs import verb_case
 
 __all__: list[str] = []
 

@@ -10,7 +10,6 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.audit import ReleaseCheck
 from dpmodels.audit.cases import AuditCase, register_case
-from dpmodels.audit.verbs import verb_case
 from dpmodels.exact.ask import Ask
 from dpmodels.exact.passes import Kept
 from dpmodels.exact.rowmap import UnitScale
@@ -28,6 +27,7 @@ from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, Manner, PassPlan,
 from dpmodels.scoring.score import Expectile, LeastSquares, Score
 from dpmodels.scoring.state import State
 from dpmodels.scoring.sums import Centre, PassSums, ScorePass
+from tests.privacy.cases.verbs import verb_case
 
 __all__ = ["BY_CELL", "FAR", "PASSES", "WEIGHTED", "release_of"]
 

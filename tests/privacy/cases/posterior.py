@@ -18,11 +18,8 @@ from dpmodels.audit import (
     AuditCase,
     EventCheck,
     SensitivityCheck,
-    backend_release,
     corner_neighbours,
-    plan_of,
     register_case,
-    verb_case,
 )
 from dpmodels.exact.features import column_sums
 from dpmodels.exact.gram import gram
@@ -53,6 +50,7 @@ from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.schema import Binary, Real, Schema
+from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
 
 __all__: list[str] = []
 
