@@ -5,7 +5,7 @@
 
 import importlib
 
-from dpmodels.audit.cases import _CASES
+from dpmodels.audit import cases
 from dpmodels.audit.derived import derived
 
 ROOMS = ("linear", "propose", "posterior", "noised", "tables", "people", "scoring")
@@ -22,4 +22,4 @@ def load():
 
 def uncovered():
     """Return the registered (verb, method) that have no audit case and ask no query."""
-    return [key for key in load() if key not in _CASES and not derived(*key)]
+    return [key for key in load() if key not in cases._CASES and not derived(*key)]
