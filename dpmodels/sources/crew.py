@@ -64,7 +64,9 @@ class Threads:
 
     def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
         """Return the parts of the table."""
-        share = (source.n or 0) // _PARTS  # whatever the number of threads
+        if self.count == 1:
+            return []  # the caller's own thread
+        share = (source.n or 0) // _PARTS
         return cut(source, names, min(self.rows, max(share, _LEAST)), travel=False)
 
     def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
@@ -247,7 +249,10 @@ def crew_for(source: Source) -> Crew | None:
     if CONNECTED:
         return CONNECTED[-1]
     many = (source.n or 0) > MANY_ROWS and hasattr(source, "pieces")
-    return Threads(_cores()) if many else None
+    if not many:
+        return None
+    # what is decoded has a thread of its own for that
+    return Threads(max(_cores() - bool(getattr(source, "decoded", False)), 1))
 
 
 def _cores() -> int:

@@ -61,7 +61,11 @@ def summed(
     names = list(design.kinds)
     pieces = crew.pieces(rows.source, names)
     if not pieces and not crew.knows_parts:
-        return job.over(rows.blocks_for(job, design, **chosen), inner)
+        read, own = keyed(coins), keyed(inner)  # the coins that tasks would toss
+        if read is not None:
+            chosen["coins"] = read.coins(0, 0, 0)
+        own_coins = None if own is None else own.coins(0, 1, 0)
+        return job.over(rows.blocks_for(job, design, **chosen), own_coins)
     if windows.every > 1:
         pieces = _in_order(rows, pieces)
     types = getattr(rows.source, "types", None)
