@@ -35,6 +35,11 @@ def one_thread() -> Any:
     return found[1].limit(limits=1)
 
 
+def _interrupted(error: BaseException) -> bool:
+    """Tell if this is DuckDB's word for Ctrl-C, which it takes for itself while a query runs."""
+    return type(error) is RuntimeError and error.args == ("Query interrupted",)
+
+
 def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
     """Run a private stage: no warning gets out, and an exception says nothing about the rows.
 
@@ -65,8 +70,10 @@ def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
                 for kind in (KeyboardInterrupt, SystemExit, GeneratorExit)
                 if isinstance(error, kind)
             )
-        except BaseException:  # a panic of a library written in Rust is no Exception
-            if _testing.RERAISE.get():
+        except BaseException as error:  # a panic of a library written in Rust is no Exception
+            if _interrupted(error):
+                interrupt = KeyboardInterrupt
+            elif _testing.RERAISE.get():
                 raise
     if ours is not None:
         raise ours

@@ -15,47 +15,34 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from typing import Any
 
-__all__ = ["Lock", "bars_are_secret", "hold_memory", "holding_memory", "no_bars", "quiet", "tell"]
+__all__ = ["bars_are_secret", "hold_memory", "holding_memory", "lock", "no_bars", "quiet", "tell"]
 
 
 # -- Locks that a forked child finds open: the thread that held one is not in the child
 
 
-_ALL: weakref.WeakSet[Lock] = weakref.WeakSet()
+_ALL: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class Lock:
-    """A lock for ``with``, new in every forked child.
+def lock() -> AbstractContextManager[Any]:
+    """Return a lock for ``with``, open in a forked child unless the thread that forked holds it.
 
-    Parameters
-    ----------
-    again : bool
-        The thread that holds it may take it again.
+    Python's own: an interrupt cannot come between taking it and the block that gives it back. A
+    class with ``__enter__`` in Python could be left locked for good.
     """
-
-    def __init__(self, *, again: bool = False) -> None:
-        self._make = threading.RLock if again else threading.Lock
-        self.renew()
-        _ALL.add(self)
-
-    def renew(self) -> None:
-        """Forget who holds it."""
-        self._lock = self._make()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(RuntimeError):  # forked inside the block: it is open already
-            self._lock.release()
+    made = threading.RLock()
+    _ALL.add(made)
+    return made
 
 
 def _renew() -> None:
-    for lock in list(_ALL):
-        lock.renew()
+    for one in list(_ALL):
+        if not one._is_owned():
+            one._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):
@@ -64,28 +51,43 @@ if hasattr(os, "register_at_fork"):
 
 _SECRET: ContextVar[bool] = ContextVar("dpmodels_no_bars", default=False)
 
-_LOCK = Lock()
-_OPEN: list[warnings.catch_warnings] = []  # type: ignore[type-arg, unused-ignore]
-_COUNT = [0]
+_LOCK = lock()
+#: The filters to be restored, while any block is open.
+_SAVED: list[warnings.catch_warnings] = []  # type: ignore[type-arg, unused-ignore]
+
+
+class _Block:
+    """A block that is open; gone with its frame, however that ends."""
+
+
+_BLOCKS: weakref.WeakSet[_Block] = weakref.WeakSet()
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Let no warning out while the block runs, in this thread or another."""
-    with _LOCK:
-        if _COUNT[0] == 0:
-            saved = warnings.catch_warnings()
-            saved.__enter__()
-            warnings.simplefilter("ignore")
-            _OPEN.append(saved)
-        _COUNT[0] += 1
-    try:
+    block = _Block()
+    try:  # from the first step on: an interrupt may come after any
+        with _LOCK:
+            _restore()  # what an interrupt kept the last block from
+            _BLOCKS.add(block)
+            if not _SAVED:
+                saved = warnings.catch_warnings()
+                saved.__enter__()  # changes nothing that shows
+                _SAVED.append(saved)
+                warnings.simplefilter("ignore")
         yield
     finally:
         with _LOCK:
-            _COUNT[0] -= 1
-            if _COUNT[0] == 0:
-                _OPEN.pop().__exit__(None, None, None)
+            _BLOCKS.discard(block)
+            _restore()
+
+
+def _restore() -> None:
+    """Restore the filters if no block is open; done twice it is done once."""
+    if _SAVED and not _BLOCKS:
+        _SAVED[0].__exit__(None, None, None)
+        _SAVED.clear()
 
 
 @contextmanager

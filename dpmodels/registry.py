@@ -19,7 +19,7 @@ from dpmodels.errors import (
     did_you_mean,
     shown,
 )
-from dpmodels.quiet import Lock
+from dpmodels.quiet import lock
 from dpmodels.verbs import function_of
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ _ROOMS: tuple[str, ...] = (
     "dpmodels.models.custom.methods",
 )
 _loaded = False
-_LOADING = Lock(again=True)
+_LOADING = lock()
 
 
 def register_method(method: Method) -> Method:

@@ -92,8 +92,9 @@ def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> G
     if by_cell is not None:
         of_cells: Gram = by_cell.gram(summed(rows, design, by_cell, **chosen))
         return of_cells
+    job = GramOf(rowmap)
     if rows.by_cell and type(rowmap) is RowMap and rowmap.whitens:
         grid = grid_of_images(design)
-        rowmap = rowmap if grid is None else OfCells(rowmap, grid)
-    found: Gram = summed(rows, design, GramOf(rowmap), **chosen)
+        job = GramOf(rowmap if grid is None else OfCells(rowmap, grid))
+    found: Gram = summed(rows, design, job, **chosen)
     return found

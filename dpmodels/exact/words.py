@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ class LatticeMap(Protocol):
         """Bounds of the k coordinates."""
         ...
 
-    def integers(self, block: Array) -> Array:
+    def integers(self, block: Any) -> Array:
         """Return lattice coordinates (k, m), |k| <= 2^20; zero rows for missing ones."""
         ...
 

@@ -18,7 +18,7 @@ from dpmodels.errors import BudgetError, RequestError, choice
 from dpmodels.privacy.account import Account, Remaining
 from dpmodels.privacy.guarantee import Guarantee, joint
 from dpmodels.privacy.store import Charge, checked_number, checked_unit, new_account
-from dpmodels.quiet import Lock
+from dpmodels.quiet import lock
 from dpmodels.tables import Shown
 from dpmodels.tables.table import FORMATS
 
@@ -374,7 +374,7 @@ class Budget(Shown):
 _BLOCKS: ContextVar[tuple[Any, ...]] = ContextVar("dpmodels_budgets", default=())
 #: Budgets whose blocks are open, in any thread.
 _OPEN: list[Budget] = []
-_LOCK = Lock()
+_LOCK = lock()
 
 
 def _of_this_thread() -> None:

@@ -37,7 +37,7 @@ from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Step
 from dpmodels.privacy.store import Charge, Witness, admit_all, check_name, new_account
-from dpmodels.quiet import Lock, tell
+from dpmodels.quiet import lock, tell
 
 __all__ = ["FORMAT", "FileStore"]
 
@@ -130,7 +130,7 @@ class FileStore:
         #: Number -> mark of the charges that this object made.
         self._made: dict[int, str] = {}
         self._witness = Witness(path)
-        self._lock = Lock()
+        self._lock = lock()
 
     # -- opening ---------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from dpmodels.errors import BudgetError, RequestError, choice, shown
 from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.quiet import Lock
+from dpmodels.quiet import lock
 from dpmodels.units.person import LEVELS, column_of, unit_of
 
 __all__ = [
@@ -152,7 +152,7 @@ class MemoryStore:
     def __init__(self, account: Account) -> None:
         self._account = account
         self._charges: list[Charge] = []
-        self._lock = Lock()
+        self._lock = lock()
         self._process = os.getpid()
 
     def account(self) -> Account:

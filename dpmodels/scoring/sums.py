@@ -289,10 +289,8 @@ class ScorePass:
         if not self.plan.manner.by_leverage:
             return psi
         long = square if omega is None else square * np.maximum(omega, 0.0)
-        top = TOP**2
-        if long.max(initial=0.0) <= top:  # a row that is missing is no other row's affair
-            return psi
-        return np.asarray(psi * (top / np.maximum(long, top)))
+        # every row by itself: no look at the block decides whether it is weighted
+        return np.asarray(psi * (TOP**2 / np.maximum(long, TOP**2)))
 
     def _add_some(
         self, sums: Adding, v: tuple[Array, Array], z: tuple[Array, Array], norm: Array, chosen: Any

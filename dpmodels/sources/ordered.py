@@ -2,7 +2,7 @@
 
 DuckDB sorts the cells of the design by person, within a limit of memory and in a directory that
 only this user can open; what comes of it are plain files without a name, a column each, that every
-pass reads from first to last. They end with the call, or with the process (``scratch.py``).
+pass reads from first to last. They end with the call, or with the process.
 Whether a table comes sorted by person is as private as its rows, so it is never trusted: it is
 sorted whatever its order.
 """
@@ -10,17 +10,20 @@ sorted whatever its order.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from dpmodels.errors import SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.people import Cut, Index, PeopleRows
 from dpmodels.sources.source import READ_ROWS, need
@@ -40,6 +43,8 @@ __all__ = ["Scratch", "SortedPeople", "check_sorter", "count_distinct"]
 
 _MADE, _HELD = "dpmodels-new-", "dpmodels-cells-"
 _LOCK = "lock"
+#: Seconds that a folder may take from its making to its name: then its process is dead.
+_YOUNG = 60.0
 
 
 class Scratch:
@@ -90,11 +95,14 @@ def _locked(file: int) -> bool:
 
 def _sweep(place: Path) -> None:
     """Remove the folders of this user whose processes are dead."""
-    for path in place.glob(_HELD + "*"):
+    for path in (*place.glob(_HELD + "*"), *place.glob(_MADE + "*")):
         with contextlib.suppress(OSError):  # another user's, or gone since
-            if path.is_symlink() or path.stat().st_uid != os.getuid():
+            found = path.lstat()
+            if path.is_symlink() or found.st_uid != os.getuid():
                 continue
-            lock = os.open(path / _LOCK, os.O_RDWR)
+            if path.name.startswith(_MADE) and time.time() - found.st_mtime < _YOUNG:
+                continue  # its maker may not have locked it yet
+            lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 if _locked(lock):
                     shutil.rmtree(path, ignore_errors=True)
@@ -111,9 +119,10 @@ _KEY = ("head", "number")
 
 
 def check_sorter() -> None:
-    """Refuse ``sort="duckdb"`` without its packages."""
+    """Refuse ``sort="duckdb"`` without its packages, or where a sort could not spill to disk."""
     for module in ("duckdb", "pyarrow"):
         need(module, 'for sort="duckdb"')
+    _way_to_spill()
 
 
 def count_distinct(source: Source, person: Person) -> int:
@@ -138,7 +147,10 @@ class SortedPeople(PeopleRows):
     **Privacy.** The files hold the cells of the table. They stand where temporary files stand
     (``TMPDIR``), in a directory of this user alone, and have no name once they are open: nothing
     of them outlives the process, however it ends. What DuckDB spills while it sorts is encrypted,
-    where DuckDB can (1.4), and removed by the next call if the process is killed meanwhile. In
+    where DuckDB can (1.4), and removed by the next call if the process is killed meanwhile. From
+    DuckDB 2.0 on without its ``httpfs`` extension the cipher is that of its own mbedtls ("unsafe"
+    in DuckDB's words: keys are not drawn by a cryptographic library): cells are not in plain
+    text, and whoever must withstand an attack on the disk wants an encrypted ``TMPDIR``. In
     memory are the rows of a block, or of one person who has more.
     """
 
@@ -284,17 +296,15 @@ class _Sorter:
         The last file gets the numbers of their rows.
         """
         self._flush()
-        target = self._place / "sorted.parquet"
         wanted = ", ".join([*_KEY, *self._names])
-        self._do(
-            f"COPY (SELECT {wanted} FROM cells ORDER BY head, number, place) TO "  # noqa: S608
-            + _quoted(target)
-            + f" (FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {READ_ROWS})"
+        found = self._connection.sql(
+            f"SELECT {wanted} FROM cells ORDER BY head, number, place"  # noqa: S608
         )
-        self._connection.close()  # what it spilled is removed
+        # in batches, straight into files without a name: no sorted copy stands on disk
+        batches = (getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader)(READ_ROWS)
         *out, counts = files
         people = _Counts(counts.write)
-        for batch in _batches(target):
+        for batch in batches:
             people.add(batch.column(0), batch.column(1).to_numpy())
             for i, (file, dtype) in enumerate(zip(out, self._types, strict=True)):
                 file.write(_cells(batch.column(2 + i).to_numpy(), dtype).tobytes())
@@ -343,32 +353,59 @@ class _Counts:
         self._open = 0
 
 
-def _connected(spill: Path) -> Any:
+#: Ways to spill, best first: settings, and what is said to DuckDB. From 2.0 on DuckDB encrypts with
+#: its own library only where it is told that this will do.
+_ENCRYPTED = {"temp_file_encryption": "true"}
+_WAYS = tuple(
+    (_ENCRYPTED, words)
+    for words in ((), ("LOAD httpfs",), ("SET force_mbedtls_unsafe = 'true'",))
+)
+
+
+@functools.cache
+def _way_to_spill() -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the first way in which this DuckDB spills, tried on numbers of no table.
+
+    Raises
+    ------
+    SourceError
+        There is none. Before anything is read or charged.
+    """
+    import duckdb
+
+    known = duckdb.sql(
+        "SELECT count(*) FROM duckdb_settings() WHERE name = 'temp_file_encryption'"
+    ).fetchall()
+    for way in _WAYS if known[0][0] else (({}, ()),):  # none before 1.4
+        with closing(Scratch()) as scratch, contextlib.suppress(duckdb.Error):
+            with closing(_connected(scratch.path / "trial", way, "2MB")) as trial:
+                trial.execute("CREATE TABLE t AS SELECT hash(range) AS h FROM range(50000)")
+                trial.execute("SELECT h FROM t ORDER BY h").fetchmany(1)
+            return way
+    raise SourceError(
+        f"DuckDB {duckdb.__version__} cannot write encrypted temporary files here, which "
+        'sort="duckdb" needs for tables that memory does not hold: install its extension httpfs '
+        "(duckdb.sql('INSTALL httpfs')) or another version, or leave sort= out. Nothing was read "
+        "or charged"
+    )
+
+
+def _connected(
+    spill: Path, way: tuple[dict[str, str], tuple[str, ...]] | None = None, memory: str = ""
+) -> Any:
     """Return DuckDB in memory, which spills beyond its limit: nothing has to outlive the call."""
     import duckdb
 
+    settings, words = _way_to_spill() if way is None else way
     config = {
-        "memory_limit": _MEMORY, "temp_directory": str(spill), "threads": "1",
+        "memory_limit": memory or _MEMORY, "temp_directory": str(spill), "threads": "1",
         "preserve_insertion_order": "false", "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
+        "autoload_known_extensions": "false", **settings,
     }  # fmt: skip
-    try:  # with a key that ends with the process
-        return duckdb.connect(":memory:", config={**config, "temp_file_encryption": "true"})
-    except duckdb.Error:  # before 1.4
-        return duckdb.connect(":memory:", config=config)
-
-
-def _batches(path: Path) -> Iterator[Any]:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
-        with suppress(OSError):  # Windows: it is removed with the folder
-            path.unlink()
-        yield from file.iter_batches(READ_ROWS, use_threads=False)
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
+    connection = duckdb.connect(":memory:", config=config)
+    for word in words:
+        connection.execute(word)
+    return connection
 
 
 def _bits(column: Any) -> Any:

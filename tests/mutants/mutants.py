@@ -54,7 +54,7 @@ MODELS_PEOPLE_FIT = (
     Mutant(f"{_S}sums.py", "size = np.minimum(norm, FAR * plan.clip)", "size = np.minimum(norm, 2.0 * FAR * plan.clip)", _PASS),
     Mutant(f"{_S}cells.py", "np.copysign(_multiples(beyond_clip(norm[some], plan), plan.far), psi[some])",
            "np.copysign(_multiples(beyond_clip(norm[some], plan), plan.clip), psi[some])", ("tests/unit/scoring/test_cells.py",)),
-    Mutant(f"{_S}sums.py", "return np.asarray(psi * (top / np.maximum(long, top)))", "return np.asarray(psi)", _PASS),
+    Mutant(f"{_S}sums.py", "return np.asarray(psi * (TOP**2 / np.maximum(long, TOP**2)))", "return np.asarray(psi)", _PASS),
     Mutant(f"{_S}release.py", "bins = bins[:BINS] + bins[BINS:]", "bins = bins[:BINS]", _MANNER),
     Mutant(f"{_S}rules.py", "math.sqrt(2.0) if self.manner.signed else 1.0", "1.0", _MANNER),
     Mutant(f"{_S}rules.py", "return max(least, min(free, factor * x / math.sqrt(p)))", "return max(least, free)", _MANNER),
@@ -1508,13 +1508,13 @@ _LAW = ("tests/privacy/test_law_of_place.py", "-k", "wherever_it_is or moves_no_
 _E, _P, _SUMS = "dpmodels/exact/end.py", "dpmodels/exact/products.py", "dpmodels/scoring/sums.py"
 LAW = (
     # a NaN that turns a decision off, and one that spreads
-    Mutant(_SUMS, "if long.max(initial=0.0) <= top:", "if not long.max(initial=0.0) > top:", _LAW),
+    Mutant(_SUMS, "        # every row by itself: no look at the block decides whether it is weighted\n", "        if not long.max(initial=0.0) > TOP**2:\n            return psi\n", _LAW),
     Mutant(_SUMS, "            z[:, ~kept] = 0.0\n", "            z[:] = 0.0\n", _LAW),
     Mutant(_E, "        factor[gone] = 0.0\n", "        factor[:] = 0.0\n", _LAW),
     Mutant(_E, "out[~np.isfinite(out)] = 0.0", "out[:] = 0.0", _LAW),
     # a maximum of the block
     Mutant(_E, "w[:, beyond] *= TOP / long", "w[:, beyond] *= TOP / long.max()", _LAW),
-    Mutant(_SUMS, "psi * (top / np.maximum(long, top))", "psi * (top / max(float(np.nanmax(long)), top))", _LAW),
+    Mutant(_SUMS, "psi * (TOP**2 / np.maximum(long, TOP**2))", "psi * (TOP**2 / max(float(np.nanmax(long)), TOP**2))", _LAW),
     Mutant(_P, "    exponent = longest.view(np.int64) & _EXPONENT\n", "    longest[:] = longest.max()\n    exponent = longest.view(np.int64) & _EXPONENT\n", _LAW),
     # a buffer that is shared with the block before
     Mutant("dpmodels/formula/program.py", "    out[...] = 0.0\n    m = columns.shape[0]", "    m = columns.shape[0]", _LAW),

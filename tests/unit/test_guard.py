@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -203,3 +205,53 @@ def test_estimates_run_on_one_thread_too(monkeypatch, kind):
         with threadpoolctl.threadpool_limits(2):
             dp.dp_ols("mdvis ~ physlm", data, **given)
     assert seen and set(seen) == {1}
+
+
+_INTERRUPTED = """
+import _thread, threading, time, warnings
+from dpmodels.quiet import lock, quiet
+
+before, found, own = list(warnings.filters), 0, lock()
+left = [400]
+
+def press():
+    while left[0]:
+        time.sleep(2e-4)
+        if left[0]:
+            _thread.interrupt_main()
+
+hand = threading.Thread(target=press, daemon=True)
+hand.start()
+while left[0]:
+    try:
+        while True:
+            with quiet():
+                with own:
+                    pass
+    except KeyboardInterrupt:
+        left[0] -= 1
+for _ in range(2):  # the last press may still come
+    try:
+        time.sleep(0.2)
+        with quiet():  # closes what an interrupted exit left open
+            pass
+    except KeyboardInterrupt:
+        pass
+
+def another():
+    with quiet(), own:
+        print("open")
+
+thread = threading.Thread(target=another, daemon=True)
+thread.start()
+thread.join(20)
+assert not thread.is_alive(), "a lock was left closed"
+assert warnings.filters == before, "the filters were left changed"
+"""
+
+
+def test_an_interrupt_leaves_no_lock_closed_and_no_warning_off():
+    """A lock whose ``__enter__`` is Python code was left closed by half of such interrupts."""
+    given = [sys.executable, "-c", _INTERRUPTED]
+    done = subprocess.run(given, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0 and done.stdout == "open\n", done.stderr

@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -170,13 +172,12 @@ tempfile.tempdir, when = sys.argv[1], sys.argv[3]
 frame = pd.DataFrame({"pid": np.arange(20_000) % 7000, "x": 0.123456789012345, "y": 0.5})
 design = build_design("y ~ x", schema_for(as_source(frame).kinds, None, {}, ("x", "y")))
 die = lambda: os.kill(os.getpid(), getattr(signal, sys.argv[2]))
-whole = ordered._batches
+whole = ordered._Counts.add
 if when == "sorted":  # while the sorted table is read
-    def _batches(path):
-        for batch in whole(path):
-            yield batch
-            die()
-    ordered._batches = _batches
+    def add(self, head, number):
+        whole(self, head, number)
+        die()
+    ordered._Counts.add = add
 rows = ordered.SortedPeople(as_source(frame), 7000, Person("pid", sort="duckdb"))
 for block in rows.people(design):  # while a pass reads
     die()
@@ -198,6 +199,59 @@ def test_a_killed_process_leaves_no_cell_and_its_folder_is_swept(tmp_path, name,
     ours = Scratch()
     assert [f.name for f in place.iterdir()] == [ours.path.name]
     ours.close()
+
+
+def test_a_sort_that_spills_is_that_of_memory_and_leaves_no_cell_in_plain(monkeypatch):
+    """DuckDB 2.0 refused to encrypt, so the sort failed exactly where it is for: beyond memory."""
+    monkeypatch.setattr(ordered, "_MEMORY", "16MB")
+    cell, seen, plain = 0.123456789012345, [], []
+    whole = ordered._Counts.add
+
+    def add(self, head, number):
+        for file in Path(tempfile.tempdir).rglob("*"):
+            found = file.read_bytes() if file.is_file() else b""
+            seen.append(len(found))
+            plain.append(np.float64(cell).tobytes() in found)
+        whole(self, head, number)
+
+    monkeypatch.setattr(ordered._Counts, "add", add)
+    n = 400_000
+    who = np.random.default_rng(3).integers(0, 70_000, n)
+    frame = pd.DataFrame({"pid": who, "x": cell, "y": np.arange(n) / n})
+    memory, disk = passes(frame)
+    assert max(seen) > 1 << 20 and not any(plain)
+    assert memory == disk
+
+
+def test_a_sort_that_could_not_spill_is_refused_before_anything_is_read(monkeypatch):
+    ordered._way_to_spill.cache_clear()
+    monkeypatch.setattr(ordered, "_WAYS", ((ordered._ENCRYPTED, ("SET no_such_setting = 1",)),))
+    monkeypatch.setattr("dpmodels.private.opened", None)  # nothing is charged
+    with pytest.raises(SourceError, match="cannot write encrypted temporary files"):
+        fit(panel(), sort="duckdb")
+    ordered._way_to_spill.cache_clear()
+
+
+def test_an_interrupt_inside_duckdb_is_an_interrupt(monkeypatch):
+    """DuckDB takes Ctrl-C for itself and raises a RuntimeError, which was a failed stage."""
+    query = "SELECT count(*) FROM range(1000000000) a, range(1000000) b"
+
+    def slow(self, files):
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return self._do(query)
+
+    monkeypatch.setattr(ordered._Sorter, "write", slow)
+    with pytest.raises(KeyboardInterrupt):
+        fit(panel(), sort="duckdb", units=400)
+
+
+def test_a_folder_that_was_never_named_is_swept_when_it_is_old():
+    made = Path(tempfile.mkdtemp(prefix="dpmodels-new-"))
+    Scratch().close()
+    assert made.is_dir()  # its maker may be about to lock it
+    os.utime(made, (0, 0))
+    Scratch().close()
+    assert not made.exists()
 
 
 def test_a_folder_in_use_is_not_swept():
