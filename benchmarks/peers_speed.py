@@ -7,7 +7,6 @@ Memory: a Parquet file of 5e6 rows, above what the imports take, in a process of
 """
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,9 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from tasks_speed import peak_anonymous
 
 TEN = " + ".join(f"x{j}" for j in range(10))
 NINE = " + ".join(f"x{j}" for j in range(9))
@@ -88,9 +90,7 @@ def memory(path):
     tiny, schema = table(1000, 5, (), False)
     fit = lambda data: dp.dp_ols("y ~ x0 + x1 + x2 + x3 + x4", data, eps=1, delta=1e-8, schema=schema)  # noqa: E731
     fit(tiny)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    fit(path)
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+    print(round(peak_anonymous(lambda: fit(path))))
 
 
 def main():

@@ -27,8 +27,9 @@ __all__ = ["Cluster", "Connection", "Serial", "Threads", "connect", "crew_for"]
 _THREAD_ROWS, _WORKER_ROWS = 1 << 19, 1 << 20
 #: The least that is worth a thread's while; and parts of a table of threads.
 _LEAST, _PARTS = 1 << 17, 8
-#: Rows beyond which the cores of the machine add up without being asked.
-MANY_ROWS = 200_000
+#: Rows beyond which the cores of the machine add up without being asked, and columns of a design
+#: from which that is faster (benchmarks/results/peers_speed.md): the integers are the same.
+MANY_ROWS, WIDE = 200_000, 40
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,14 @@ class Threads:
     count : int
     rows : int
         Of a part, about.
+    wide : int
+        Columns of a design up to which one thread reads.
     """
 
     count: int
     knows_parts: ClassVar[bool] = False
     rows: int = _THREAD_ROWS
+    wide: int = 0
 
     def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
         """Return the parts of the table."""
@@ -187,7 +191,7 @@ def connect(client: Any = None, *, threads: int | None = None) -> Connection:
         without this call.
     threads : int, optional
         Threads of this process that read one file or frame; 1: no other thread adds up. Without
-        this call tables of more than 200 000 rows use as many as there are cores.
+        this call wide designs of more than 200 000 rows use as many as there are cores.
 
     Returns
     -------
@@ -252,7 +256,7 @@ def crew_for(source: Source) -> Crew | None:
     if not many:
         return None
     # what is decoded has a thread of its own for that
-    return Threads(max(_cores() - bool(getattr(source, "decoded", False)), 1))
+    return Threads(max(_cores() - bool(getattr(source, "decoded", False)), 1), wide=WIDE)
 
 
 def _cores() -> int:

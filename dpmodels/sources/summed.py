@@ -59,7 +59,7 @@ def summed(
     if crew is None:
         return job.over(rows.blocks_for(job, design, **chosen), inner)
     names = list(design.kinds)
-    pieces = crew.pieces(rows.source, names)
+    pieces = crew.pieces(rows.source, names) if design.q > getattr(crew, "wide", 0) else []
     if not pieces and not crew.knows_parts:
         read, own = keyed(coins), keyed(inner)  # the coins that tasks would toss
         if read is not None:

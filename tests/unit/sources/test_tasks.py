@@ -506,8 +506,12 @@ def test_many_rows_use_threads_and_one_thread_gives_the_same_numbers(formula, qu
     fit(frame)
     assert not used
     monkeypatch.setattr(crew, "MANY_ROWS", N - 1)
+    narrow = fit(frame)
+    assert not used  # threads do not pay
+    monkeypatch.setattr(crew, "WIDE", 0)
     found = fit(frame)
     assert used
+    pd.testing.assert_frame_equal(found, narrow)
     with dp.connect(threads=1):
         pd.testing.assert_frame_equal(fit(frame), found)
     pytest.importorskip("pyarrow")
