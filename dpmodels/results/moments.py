@@ -147,9 +147,11 @@ def _free(record: Record, facts: MomentFacts, listed: list[str]) -> list[str]:
         cells[design.response.name] = response_column(design, rows, design.schema)
     kept, basis = [], np.ones((len(X), 1))
     for name in listed:
-        if outside_span(cells[name][:, None], basis)[1][0] > 1e-8:
+        column = cells[name] - cells[name].mean()
+        column = column / (np.abs(column).max() or 1.0)  # years lie within 1 % of each other
+        if outside_span(column[:, None], basis)[1][0] > 1e-8:
             kept.append(name)
-            basis = np.column_stack([basis, cells[name]])
+            basis = np.column_stack([basis, column])
     return kept
 
 
