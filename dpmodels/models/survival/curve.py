@@ -149,8 +149,11 @@ class Curve:
         return band(self.log_S, self.greenwood, self.privacy, level, conf_type)
 
     # -- what is linear in S ---------------------------------------------------------------
-    def at(self, t: float) -> Array:
-        """Return the weights of S at the ends of the intervals for time t; straight between."""
+    def at(self, t: float, *, after: bool = False) -> Array:
+        """Return the weights of S at the ends of the intervals for the last break until t.
+
+        ``after``: for the first one from t on. Survival at t lies between the two.
+        """
         edges = np.array(self.layout.edges)
         end = edges[-1]
         if not edges[0] <= t <= end:
@@ -158,19 +161,16 @@ class Curve:
                 f"time {t:g} is outside of the table, [{edges[0]:g}, {end:g}]: the call's times= "
                 "or breaks= say how far it goes"
             )
-        k = min(int(np.searchsorted(edges, t, side="left")), self.layout.K)
-        w = np.zeros(self.layout.K + 1)  # S = 1 at the first end
-        if k == 0:
-            w[0] = 1.0
-        else:
-            share = (t - edges[k - 1]) / (edges[k] - edges[k - 1])
-            w[k - 1], w[k] = 1.0 - share, share
-        return w
+        k = np.searchsorted(edges, t, side="left" if after else "right") - (not after)
+        return np.asarray(np.arange(self.layout.K + 1) == k, dtype=float)  # S = 1 at the first end
 
     def up_to(self, tau: float) -> Array:
-        """Return the weights of S whose sum is its integral from the first end to tau."""
+        """Return the weights of S whose sum is its integral to tau: straight between breaks."""
         edges = np.array(self.layout.edges)
-        last = self.at(tau)  # checks tau
+        before, after = self.at(tau), self.at(tau, after=True)  # checks tau
+        gap = (after - before) @ edges
+        share = (tau - before @ edges) / gap if gap else 0.0
+        last = (1.0 - share) * before + share * after
         w = np.zeros(self.layout.K + 1)
         for k in range(self.layout.K):
             width = min(edges[k + 1], tau) - edges[k]

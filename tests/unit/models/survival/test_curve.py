@@ -147,7 +147,7 @@ def test_times_on_the_breaks_are_those_of_kaplan_and_meier(K, late):
     for t in edges[1:]:
         here = (at < t) & (end >= t)
         died, n1, n = here & (end == t) & (event == 1), (here & (arm == 1)).sum(), here.sum()
-        if n > 1 and 0 < n1:
+        if n > 1 and n1 > 0:
             observed += died[arm == 1].sum()
             expected += died.sum() * n1 / n
             V += died.sum() * n1 / n * (1 - n1 / n) * (n - died.sum()) / (n - 1)
