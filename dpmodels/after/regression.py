@@ -186,8 +186,14 @@ class RSquared:
 
 
 def r_squared(m: SecondMoments, fit: Regression, constant: Array) -> RSquared:
-    """Return R-squared beside the intercept alone, with errors by the envelope theorem."""
-    zero = regress(m, constant[None], fit.a)
+    """Return R-squared beside the intercept alone, with errors by the envelope theorem.
+
+    The constant as the design of ``fit`` has it, which holds an intercept: beside a factor, whose
+    levels add up to it, other functionals are 1 in every row too, but the noise of a large mean
+    does not cancel in them.
+    """
+    basis = orthonormal(fit.B)[0]
+    zero = regress(m, (constant @ basis.T @ basis)[None], fit.a)
     one, whole = np.outer(fit.r, fit.r), np.outer(zero.r, zero.r)
     noise = (m.form_variance(one), m.form_covariance(one, whole), m.form_variance(whole))
     n, tss = m.n_eff, max(zero.rss, math.sqrt(noise[2]))

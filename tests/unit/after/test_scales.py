@@ -90,3 +90,18 @@ def test_a_square_of_years():
     fit = dp.dp_ols("y ~ year + I(year**2)", m)
     assert fit.params["I(year ** 2)"] == pytest.approx(0.00107, rel=0.1)
     assert set(m.best_subset("y").terms) >= {"year + I(year ** 2)", "1"}
+
+
+@pytest.mark.parametrize("ends", [(985, 1015), (950, 1050)])
+def test_r_squared_beside_a_factor_and_a_mean_far_from_zero(ends):
+    rng = np.random.default_rng(5)
+    d = pd.DataFrame({"a": rng.uniform(-1, 1, N), "g": rng.choice(list("abc"), N)})
+    d["y"] = 1000 + 4 * d.a + d.g.map({"a": 0, "b": 1, "c": -1}) + rng.normal(0, 2.4, N)
+    schema = {"y": dp.Real(*ends), "a": dp.Real(-1, 1), "g": dp.Levels(list("abc"))}
+    X = np.column_stack([np.ones(N), d.a, d.g == "b", d.g == "c"]).astype(float)
+    b = np.linalg.lstsq(X, d.y, rcond=None)[0]
+    exact = 1 - ((d.y - X @ b) ** 2).sum() / ((d.y - d.y.mean()) ** 2).sum()
+    m = dp.dp_moments("y + a + C(g)", d, eps=2e3, delta=1e-6, schema=schema, method="joint")
+    stats = dp.dp_ols("y ~ a + C(g)", m)._record.estimate.stats
+    assert stats["r_squared_se"] < 0.05
+    assert stats["r_squared"] == pytest.approx(exact, abs=1.5 * stats["r_squared_se"])
