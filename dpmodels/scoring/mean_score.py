@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.families import Family, Link
 from dpmodels.scoring import mean_score as rare
+from dpmodels.scoring.coordinates import RESPONSE
 from dpmodels.scoring.rules import COUNT, EVENT, Rules
 from dpmodels.scoring.score import Beginning, Curved, Evaluate, Score, Start, Values
 from dpmodels.scoring.state import State, roots, scaled_up
@@ -200,8 +201,9 @@ class MeanScore(Score):
         if start.constant is None:
             slope = float(self.link.slope(np.zeros(1))[0])
             return start.theta / (2.0 * slope), 0.5, 0.0
-        centre = start.M @ start.constant
-        mean = min(max((1.0 + float(start.theta @ centre)) / 2.0, _EVENT_MEAN[0]), _EVENT_MEAN[1])
+        centre = rare.mean_row(start.M, start.constant)
+        least = _least_mean(start)
+        mean = min(max((1.0 + float(start.theta @ centre)) / 2.0, least), 1.0 - least)
         eta = self.link.forward(mean)
         slopes = start.theta / (2.0 * float(self.link.slope(np.array([eta]))[0]))
         return slopes + start.constant * (eta - float(slopes @ centre)), mean, 0.0
@@ -218,7 +220,7 @@ class MeanScore(Score):
         if few is not None:
             return few
         theta = theta + (w.middle + 0.5 * min(variance, 5.0)) * start.constant
-        centre = start.M @ start.constant
+        centre = rare.mean_row(start.M, start.constant)
         most = w.middle + w.half
         return theta, math.exp(min(max(float(theta @ centre), most - 12.0), most)), spread
 
@@ -232,7 +234,7 @@ class MeanScore(Score):
         assert w is not None and family is not None and start.constant is not None
         if not family.counts:
             return None
-        centre = start.M @ start.constant
+        centre = rare.mean_row(start.M, start.constant)
         level = w.half * float(start.theta @ centre) + w.middle + w.exposure
         mean = rare.mean_of_log(level, w.small)
         if mean >= rare.RARE:
@@ -319,12 +321,33 @@ class MeanScore(Score):
         assert self.working is not None
         if state.constant is None:
             return 1.0
-        eta = float(state.theta @ state.M @ state.constant) + self.working.exposure
+        eta = float(state.theta @ rare.mean_row(state.M, state.constant)) + self.working.exposure
         return math.exp(min(max(eta, -5.0), 12.0))
 
     def unit(self, state: State) -> float:
         """Return 1: the linear predictor has no unit."""
         return 1.0
+
+
+def _least_mean(start: Start) -> float:
+    """Return the smallest mean of an event that a start believes: two noise sds, .001 to .01."""
+    assert start.constant is not None
+    a = start.constant
+    length = float(np.linalg.norm(a))
+    # of theta'M a = h'a and of a'Ma in svec coordinates: entries off the diagonal over sqrt 2
+    sd = 0.5 * start.raw.noise * length * (math.sqrt(0.5) / RESPONSE + length)
+    sd /= max(float(a @ start.M @ a), LEAST_MASS)
+    return min(max(2.0 * sd, _LEAST), _EVENT_MEAN[0])
+
+
+#: Least part of a row that the ball of the start is taken to leave on average.
+LEAST_MASS = 0.1
+
+
+def mean_row(M: Array, constant: Array) -> Array:
+    """Return the mean of u over the rows of a start; the ball shortens rows, so also their 1."""
+    centre = M @ constant
+    return np.asarray(centre / max(float(constant @ centre), LEAST_MASS))
 
 
 # -- Rare events and rare counts: how long their scores are, and how fast their information mov
@@ -359,7 +382,7 @@ def _event_share(link: Link, state: State) -> float:
         omega = min(_weight(state), 0.25)
         return max(0.5 * (1.0 - math.sqrt(1.0 - 4.0 * omega)), _LEAST_LOGIT)
     assert state.constant is not None
-    eta = float(state.theta @ state.M @ state.constant)
+    eta = float(state.theta @ mean_row(state.M, state.constant))
     mean = float(link.inverse(np.array([eta]))[0])
     return max(min(mean, 1.0 - mean), _LEAST)
 

@@ -241,11 +241,14 @@ def _looking_from(
     names : sequence of str
         Predictors: each as if uniform, with this centre and sd.
     half : float
-        Half the range of the response, about its centre.
+        Half the range of the response, about its centre; 0 is its centre without a constant.
     """
     unit = coordinates.unit
     scale, shift = np.array(unit.scale), np.array(unit.shift)
-    scale[-1], shift[-1] = 1.0 / half, -centre[-1] / half
+    if unit.intercept:
+        scale[-1], shift[-1] = 1.0 / half, -centre[-1] / half
+    else:  # nothing gives a centre back: about 0
+        scale[-1] = max(scale[-1], 1.0 / (abs(centre[-1]) + half))
     box: Mapping[str, tuple[float, float]] = {
         name: (c - math.sqrt(3.0) * s, c + math.sqrt(3.0) * s)
         for name, c, s in zip(names, centre.tolist(), sd.tolist(), strict=False)
