@@ -23,6 +23,7 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.newton import Step, newton_step
+from dpmodels.scoring.public_rows import public_rows, reaching_events
 from dpmodels.scoring.release import Released, ask_pass
 from dpmodels.scoring.rules import (
     STATISTICS_SHARE,
@@ -150,6 +151,8 @@ class ScoringRelease:
         Deviance and its kin, with errors; empty unless asked for.
     clusters : ClusterRelease or None
         Of a pass by cluster.
+    seen : (k, r) array or None
+        Public rows in u, of models of events and counts.
     """
 
     coordinates: Coordinates
@@ -157,6 +160,7 @@ class ScoringRelease:
     chains: tuple[ChainRelease, ...]
     statistics: dict[str, float] = field(default_factory=dict)
     clusters: ClusterRelease | None = None
+    seen: Array | None = None
 
 
 def plan_scoring(
@@ -251,6 +255,8 @@ def release_scoring(
     Q, s = moments.values, float(moments.sd[0, 0])
     start = Start.of(Q, s, guide.start(n), coordinates)
     states = [chain.score.start(start) for chain in plan.chains]
+    places = public_rows(design) if plan.chains[0].score.can_be_rare else None
+    seen = None if places is None else places.seen(coordinates, start.M)
     befores = states
     released: list[list[Released]] = [[] for _ in plan.chains]
     plans: list[list[PassPlan]] = [[] for _ in plan.chains]
@@ -259,7 +265,9 @@ def release_scoring(
         befores = states
         passes = [
             ScorePass(
-                within(one, chain.score, state, coordinates, design),
+                reaching_events(
+                    within(one, chain.score, state, coordinates, design), seen, state, chain.score
+                ),
                 _centre(chain.score, state, k, coordinates, design),
                 turned=True,
             )
@@ -288,6 +296,7 @@ def release_scoring(
             for ran, out, before, step in zip(plans, released, befores, taken, strict=True)
         ),
         statistics,
+        seen=seen,
     )
 
 

@@ -18,6 +18,7 @@ from dpmodels.arrays import Array
 from dpmodels.scoring.expand_rules import LOUD
 from dpmodels.scoring.fitted import Common, estimated, if_determined
 from dpmodels.scoring.intervals import Inference, infer_units
+from dpmodels.scoring.public_rows import effects_beyond
 from dpmodels.scoring.state import State, roots
 from dpmodels.scoring.words import EMPTY, SEEN, named, no_ranges_note
 
@@ -118,7 +119,7 @@ def estimate_units(
         return no_ranges_note([name for label in labels for name in named(own, label)])
     found: UnitRelease = release.detail
     coordinates, clusters = found.coordinates, found.clusters
-    parts = []
+    parts, beyond = [], []
     for i, chain in enumerate(found.chains):
         A, a = coordinates.back() if back is None else back(found, chain)
         own_meat = None if clusters is None else functools.partial(found.meat, i)
@@ -129,6 +130,12 @@ def estimate_units(
                 A @ chain.before.W.T, float(coordinates.unit.scale[-1]),
             )
         )  # fmt: skip
+        score = getattr(chain.expansion, "score", None)
+        of_response = back is None and names is None and score is not None and score.of_residual
+        beyond.append(
+            effects_beyond(release.design, parts[-1].params) if of_response
+            else np.zeros(len(own), dtype=bool)
+        )  # fmt: skip
     return estimated(
         plan, parts, labels, own, stats,
         lost=~coordinates.identified if lost is None else lost, common=common,
@@ -137,6 +144,7 @@ def estimate_units(
             "information": found.chains[0].released[-1].information,
             **({} if arrays is None else arrays(parts[0])),
         },
+        beyond=np.concatenate(beyond),
     )  # fmt: skip
 
 

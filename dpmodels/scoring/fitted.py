@@ -63,6 +63,16 @@ class Fitted(Protocol):
 
 F = TypeVar("F", bound=Fitted)
 
+STOPPED = (
+    "Not arrived: the last step still moved the linear predictor by more than .3 where these "
+    "coefficients count, so they are not tested, and the truth may lie outside the interval (a "
+    "larger eps, or levels with more events, would help): "
+)
+BEYOND = (
+    "Effects beyond what the declared ranges allow (more than three ranges of the response), so "
+    "they are noise and not tested: "
+)
+
 
 def if_determined(
     inference: Inference, clusters: ClusterRelease | None, chain: int
@@ -77,7 +87,7 @@ def estimated(
     plan: Plan[Any], parts: Sequence[F], labels: Sequence[str], names: Sequence[str],
     stats: Callable[[F], Mapping[str, float]], *, lost: Mask, common: Common | None,
     clusters: ClusterRelease | None, statistics: Mapping[str, float], notes: Sequence[str],
-    arrays: Mapping[str, Array],
+    arrays: Mapping[str, Array], stopped: Mask | None = None, beyond: Mask | None = None,
 ) -> Estimate:  # fmt: skip
     """Return the estimate of all models together.
 
@@ -101,6 +111,9 @@ def estimated(
         Of the caller, after those of any fit.
     arrays : mapping
         Of the estimate.
+    stopped, beyond : bool arrays, optional
+        Coefficients of all models whose last step had not arrived; with an effect that the
+        declared ranges do not allow. They are marked and not tested.
     """
     every = tuple(name for label in labels for name in named(names, label))
     sampling, privacy = covariances(parts, lost, common, by_cluster=clusters is not None)
@@ -110,6 +123,10 @@ def estimated(
     few = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~gone
     open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
     said = fit_notes(plan, every, bias, few & ~open_, open_, gone)
+    for which, text in ((stopped, STOPPED), (beyond, BEYOND)):
+        if which is not None and (which & ~gone).any():
+            open_ = open_ | (which & ~gone)
+            said.append(text + ", ".join(n for n, w in zip(every, which & ~gone, strict=True) if w))
     said += cluster_notes(plan, clusters, len(parts))
     reported: dict[str, float] = {}
     for label, part in zip(labels, parts, strict=True):

@@ -254,6 +254,20 @@ class MeanScore(Score):
         """Whether the response is an event."""
         return self.family is not None and self.family.is_event
 
+    @property
+    def can_be_rare(self) -> bool:
+        """Whether rare responses have long scores: logits, and whole counts."""
+        assert self.family is not None and self.link is not None
+        return self.link.name == "logit" or self.family.counts == "whole"
+
+    def rarer(self, eta: Array) -> Array:
+        """Return ``|psi|`` of the rarer outcome: of an event; of a count of 1, about 1."""
+        assert self.link is not None
+        if not self.is_event:
+            return np.ones_like(eta)
+        mean = self.link.inverse(eta)
+        return np.asarray(np.maximum(mean, 1.0 - mean))
+
     def farthest(self, eta: float) -> float:
         """Return ``|psi|`` of the rarer outcome at a linear predictor (phi = 1)."""
         assert self.family is not None and self.link is not None

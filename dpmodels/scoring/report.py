@@ -15,6 +15,7 @@ from dpmodels.arrays import Array
 from dpmodels.scoring.fitted import estimated, if_determined
 from dpmodels.scoring.fitting import ScoredDetail
 from dpmodels.scoring.intervals import Inference, infer
+from dpmodels.scoring.public_rows import effects_beyond, still_moving
 from dpmodels.scoring.words import SEEN, empty_rows, no_ranges_note
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def estimate_fit(
     A, a = coordinates.back()
     unit = float(coordinates.unit.scale[-1])
     parts: list[Part] = []
+    stopped, beyond = [], []
     for i, (chain, one) in enumerate(zip(chains, found.chains, strict=True)):
         inference = infer(
             one.released[-1], one.plans[-1], one.before, one.last, chain.score,
@@ -109,12 +111,20 @@ def estimate_fit(
         params, T = A @ one.last.state.theta + a, A @ one.before.W
         inference = if_determined(inference, clusters, i)
         parts.append(Part(one, inference, params, T, constant, unit))
+        none = np.zeros(len(params), dtype=bool)
+        seen = None if found.seen is None else found.seen @ one.before.W
+        stopped.append(
+            none if seen is None
+            else still_moving(design, seen, one.last.d, inference.privacy)
+        )  # fmt: skip
+        beyond.append(effects_beyond(design, params) if chain.score.of_residual else none)
     return estimated(
         plan, parts, [chain.label for chain in chains], design.names, stats,
         lost=~coordinates.identified, common=lambda i, j: chains[i].score.common(chains[j].score),
         clusters=clusters, statistics=found.statistics,
         notes=_void_rows(plan, design, parts[0]),
         arrays={"start": found.Q, "information": found.chains[0].released[-1].information},
+        stopped=np.concatenate(stopped), beyond=np.concatenate(beyond),
     )  # fmt: skip
 
 

@@ -338,6 +338,15 @@ class Score:
         """Whether the response is an event."""
         return False
 
+    @property
+    def can_be_rare(self) -> bool:
+        """Whether rare responses have long scores: events and counts."""
+        return False
+
+    def rarer(self, eta: Array) -> Array:
+        """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
+        return np.zeros_like(eta)
+
     def farthest(self, eta: float) -> float:
         """Return the largest ``|psi|`` of an outcome at a linear predictor (phi = 1)."""
         return 0.0

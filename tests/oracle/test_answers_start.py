@@ -73,3 +73,38 @@ def test_rare_events_of_two_groups_start_at_the_mean(rate, ratio, n):
     p = frame.groupby("h")["y"].mean()
     exact = np.log(p["high"] / (1 - p["high"])) - np.log(p["low"] / (1 - p["low"]))
     assert abs(fit.params.iloc[1] - exact) < 1.5 * fit.bse.iloc[1]
+
+
+def test_an_effect_that_no_range_allows_is_marked_and_not_tested():
+    """Persons' estimates of 100 and more for a response in (-2, 4) were "significant"."""
+    from dpmodels.formula.build import build_design
+    from dpmodels.scoring.public_rows import effects_beyond
+
+    ranges = {"x": (0, 1), "z": (1990, 2020), "y": (-2, 4)}
+    schema = dp.Schema(g=dp.Levels(["u", "v", "w"]), **{k: dp.Real(*v) for k, v in ranges.items()})
+    design = build_design("y ~ x + g + z + I(z ** 2)", schema)
+    names = ["Intercept", "x", "g[T.v]", "g[T.w]", "z", "I(z ** 2)"]
+    assert list(design.names) == names
+    fine = np.array([40.0, 17.9, 17.9, -0.1, -40.1, 0.01])  # the year's two columns cancel
+    assert not effects_beyond(design, fine).any()
+    for place, marked in ((1, ["x"]), (2, names[2:4]), (4, names[4:])):
+        wild = fine.copy()
+        wild[place] += 1.0
+        found = effects_beyond(design, wild)
+        assert [n for n, w in zip(names, found, strict=True) if w] == marked
+
+
+def test_a_step_that_has_not_arrived_at_a_public_row_is_marked():
+    from dpmodels.formula.build import build_design
+    from dpmodels.scoring.public_rows import public_rows, still_moving
+
+    design = build_design(
+        "y ~ g + x", dp.Schema(y=dp.Real(0, 1), x=dp.Real(-1, 1), g=dp.Levels(["u", "v", "w"]))
+    )
+    found = public_rows(design)
+    rows = np.where(found.moved, found.rows, 0.0)  # means of 0, whitened by nothing
+    d = np.array([0.0, 0.4, 0.0, 0.0])
+    quiet, loud = 1e-4 * np.eye(4), 0.05 * np.eye(4)
+    assert still_moving(design, rows, d, quiet).tolist() == [False, True, True, False]
+    assert not still_moving(design, rows, d, loud).any()
+    assert not still_moving(design, rows, 0.7 * d, quiet).any()

@@ -1,0 +1,205 @@
+"""Public rows of a design: where a fit is looked at without looking at any row of the data.
+
+Each level of each factor, both ends and the middle of each number; of variables that share a
+column (products, powers) every combination, at most ``MOST``. All else is at its middle.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.variables import Levels
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.scoring.rules import PassPlan
+    from dpmodels.scoring.score import Score
+    from dpmodels.scoring.state import State
+
+__all__ = ["PublicRows", "effects_beyond", "public_rows", "reaching_events", "still_moving"]
+
+Mask = npt.NDArray[np.bool_]
+
+#: Rows of a set of variables, at most.
+MOST = 400
+#: An estimated effect over the declared range of its variables is no more than so many ranges of
+#: the response.
+RANGES = 3.0
+#: Events cut at a public row move its score by at most so many noise sds ...
+LOST = 1.0
+#: ... as long as C is at most so many lengths of the typical long score (``mean_score.long_score``
+#: has 1.75 of a typical event; 3 of it were as good on tame models and reach rarer groups).
+LONGEST = 3.0 / 1.75
+#: A last step that moves the linear predictor of a public row by more than this, and by more than
+#: so many of its noise sds, has not arrived.
+ARRIVED, NOISE_SDS = 0.3, 3.0
+#: Ends of a number lie at most so many released sds from its released mean.
+FAR_ENDS = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRows:
+    """Rows of no data.
+
+    Attributes
+    ----------
+    rows : (k, p) array
+        In the user's units.
+    moved : (k, p) bool array
+        The columns that the variables of a row's set move.
+    group : (k,) int array
+        Number of the set of variables that a row varies.
+    """
+
+    rows: Array
+    moved: Mask
+    group: npt.NDArray[np.intp]
+
+    def seen(self, coordinates: Coordinates, M: Array) -> Array:
+        """Return the rows in u, (k, r), other columns at their means.
+
+        Parameters
+        ----------
+        coordinates : Coordinates
+        M : (r, r) array
+            Released second moments of u.
+        """
+        p, unit, a = self.rows.shape[1], coordinates.unit, coordinates.constant
+        z = self.rows * unit.scale[:p] + unit.shift[:p]
+        if a is None:
+            mean = z.mean(axis=0)
+        else:
+            back = np.linalg.pinv(coordinates.W0)
+            mass = max(float(a @ M @ a), 0.1)
+            mean = back @ (M @ a) / mass
+            square = np.diag(back @ M @ back.T) / mass - mean**2
+            far = FAR_ENDS * np.sqrt(np.maximum(square, 1e-4))
+            levels = np.isin(self.rows, (0.0, 1.0)).all(axis=0)
+            z = np.where(levels, z, np.clip(z, mean - far, mean + far))
+        return np.asarray(np.where(self.moved, z, mean) @ coordinates.W0.T)
+
+
+def public_rows(design: Design) -> PublicRows | None:
+    """Return the public rows of a design; None: a variable has no declared range, or none moves."""
+    kept = design.worked_out
+    if "public rows" not in kept:
+        kept["public rows"] = _rows(design)
+    found: PublicRows | None = kept["public rows"]
+    return found
+
+
+def _rows(design: Design) -> PublicRows | None:
+    kinds = dict(design.kinds)
+    if not kinds or any(not isinstance(v, Levels) and v.interval is None for v in kinds.values()):
+        return None
+
+    def points(variable: Any) -> Array:
+        if isinstance(variable, Levels):
+            return np.arange(len(variable.codes), dtype=np.int32)
+        low, high = variable.interval
+        ends = (low, high) if variable.kind == "binary" else (low, (low + high) / 2.0, high)
+        return np.array(ends, dtype=float)
+
+    def filled(table: dict[str, Array]) -> Array:
+        block = np.zeros((design.q, len(next(iter(table.values())))))
+        design.fill(table, block)
+        return np.asarray(block[: design.p].T)
+
+    at = {name: points(v) for name, v in kinds.items()}
+    moves: dict[str, Mask] = {}
+    for name, own in at.items():
+        moves[name] = np.zeros(design.p, dtype=bool)
+        for place in (len, lambda one: (len(one) + 1) // 2):  # two bases: products with a zero
+            table = {k: np.repeat(v[place(v) - 1], len(own)) for k, v in at.items()} | {name: own}
+            moves[name] |= np.ptp(filled(table), axis=0) > 0.0
+    sets = {tuple(n for n in at if moves[n][j]) for j in range(design.p)}
+    sets = {one for one in sets if one and not any(set(one) < set(o) for o in sets)}
+    rows, moved, group = [], [], []
+    for number, names in enumerate(sorted(sets)):
+        chosen = list(itertools.islice(itertools.product(*(at[n] for n in names)), MOST))
+        table = {k: np.repeat(v[(len(v) - 1) // 2], len(chosen)) for k, v in at.items()}
+        table |= {n: np.array([c[i] for c in chosen], at[n].dtype) for i, n in enumerate(names)}
+        own = filled(table)
+        own = own[np.isfinite(own).all(axis=1)]
+        rows.append(own)
+        moved.append(np.repeat([np.any([moves[n] for n in names], axis=0)], len(own), axis=0))
+        group.append(np.full(len(own), number, dtype=np.intp))
+    if not rows or not sum(map(len, rows)):
+        return None
+    return PublicRows(np.concatenate(rows), np.concatenate(moved), np.concatenate(group))
+
+
+def reaching_events(
+    one: PassPlan, seen: Array | None, state: State, score: Score
+) -> PassPlan:
+    """Return the pass with a clip that events at public rows hardly reach.
+
+    Parameters
+    ----------
+    seen : (k, r) array or None
+        Public rows in u.
+
+    Notes
+    -----
+    At most ``n/|w|^2`` events lie at a row x, each cut by ``|w||psi| - C``: C is the least one at
+    which none of these sums is above ``LOST`` noise sds. A function of public rows and released
+    numbers; noise is in proportion to C, so the ledger stays as it is (:meth:`PassPlan.reaching`).
+    """
+    typical = score.typical_long(state)
+    if seen is None or not typical or one.whole or not (score.is_event or one.humped):
+        return one
+    w = np.linalg.norm(seen @ state.W, axis=1)
+    length = w * score.rarer(seen @ state.theta) / math.sqrt(min(state.phi, 1.0))
+    noise = one.noise.score / one.clip
+    reach = float(np.max(length / (1.0 + LOST * noise * w * w / one.rows), initial=0.0))
+    clip = min(reach, LONGEST * typical)
+    if clip <= one.clip:
+        return one
+    scale = clip / one.clip
+    louder = replace(one.noise, score=one.noise.score * scale, far=one.noise.far * scale)
+    return replace(one, clip=clip, noise=louder, plain=True, humped=True)
+
+
+def effects_beyond(design: Design, params: Array) -> Mask:
+    """Say which columns belong to variables with an effect that no declared range allows.
+
+    The largest difference of ``x'b`` over what a set of variables may be, all else fixed, against
+    ``RANGES`` ranges of the response. Of models of the response itself (no link).
+    """
+    beyond = np.zeros(design.p, dtype=bool)
+    rows = public_rows(design)
+    interval = None if design.response is None else design.response.interval
+    if rows is None or interval is None or not math.isfinite(interval[1] - interval[0]):
+        return beyond
+    for number in range(int(rows.group.max()) + 1):
+        own = rows.group == number
+        moved = rows.moved[own][0]
+        found = rows.rows[own][:, moved] @ params[moved]
+        if float(np.ptp(found)) > RANGES * (interval[1] - interval[0]):
+            beyond |= moved
+    return beyond
+
+
+def still_moving(design: Design, seen: Array, d: Array, privacy: Array) -> Mask:
+    """Say which columns belong to public rows at which a last step has not arrived.
+
+    Parameters
+    ----------
+    seen : (k, r) array
+        Public rows in w.
+    d, privacy : (r,), (r, r) arrays
+        The step, and the covariance of its noise.
+    """
+    rows = public_rows(design)
+    assert rows is not None
+    noise = np.sqrt(np.maximum(np.sum((seen @ privacy) * seen, axis=1), 0.0))
+    far = np.abs(seen @ d) > np.maximum(ARRIVED, NOISE_SDS * noise)
+    return np.asarray(rows.moved[far].any(axis=0))
