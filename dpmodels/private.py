@@ -162,8 +162,9 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
         from dpmodels.privacy.ledger import current_budget
 
         budget = current_budget()
+    run = Run(guarantee.inner or guarantee.steps, noise)
     ledger = None if budget is None else (budget, budget.charge(label, guarantee))
-    return Opened(plan, guarantee, [Run(guarantee.inner or guarantee.steps, noise)], ledger)
+    return Opened(plan, guarantee, [run], ledger)
 
 
 def people_count(source: Source, person: Person, *, public_n: bool) -> int:

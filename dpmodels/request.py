@@ -61,6 +61,8 @@ def check_seed(seed: Any) -> None:
     """Raise ``RequestError`` unless this is a seed, or None."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
+    if seed is not None and seed < 0:
+        raise RequestError(f"seed must not be negative, got {seed}. For example seed={-seed}")
 
 
 def check_n(n: Any) -> None:

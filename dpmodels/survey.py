@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -66,7 +67,9 @@ class Survey:
         Column that says in which primary sampling unit (village, school, class) a row is. Its
         cells are compared for equality only, and never shown. Nested in strata. None: every row is
         its own. Declared as ``dp.Count(k)`` (labels 1 to k in each stratum) or ``dp.Levels`` the
-        units are compared in pairs, which takes stratum means out.
+        units are compared in pairs within strata, which takes stratum means out. Who is compared
+        with whom is drawn once for all by a public hash of the number, so that the order in which
+        units are numbered (region by region, say) takes out nothing that strata do not.
     fpc : number or mapping, optional
         Finite population correction: the number of units in the population of each stratum
         (``{"E": 4421}``), or the rate (a number up to 1).
@@ -196,6 +199,12 @@ class Survey:
         return math.fsum(v for _, v in self.psus) if isinstance(self.psus, tuple) else self.psus
 
 
+def _mixed(label: Array, at: Array) -> npt.NDArray[np.uint64]:
+    """Return a public hash of (stratum, number) of units."""
+    mixed = (label.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) + at.astype(np.uint64)
+    return (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+
+
 #: Labels of pairs lie below this many a stratum.
 _APART = 2.0**26
 
@@ -293,22 +302,28 @@ class Frame:
         if self.strata == 1:
             return label, factor
         # the pair (stratum, id) is the unit: mixed, one label of 52 bits, the stratum the last
-        mixed = (label.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) + at.astype(np.uint64)
-        mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-        own = (mixed >> np.uint64(12 + self._bits)).astype(np.float64) + 1.0
+        own = (_mixed(label, at) >> np.uint64(12 + self._bits)).astype(np.float64) + 1.0
         own = own * 2.0**self._bits + at
         return np.where(label > 0.0, own, 0.0), factor
+
+    @functools.cached_property
+    def _places(self) -> npt.NDArray[np.intp]:
+        """Return the places that the units of all strata take in their own, stratum by stratum."""
+        own = (np.arange(1, k + 1) for k in self.pairs)
+        return np.concatenate([np.argsort(np.argsort(_mixed(v, np.zeros(1)))) for v in own])
 
     def _paired(
         self, label: Array, at: npt.NDArray[np.intp], factor: Array
     ) -> tuple[Array, Array]:
         """Return clusters of two units each, the second with the opposite sign.
 
-        Units 2j - 1 and 2j of a stratum; the odd one left over with that of the next stratum.
+        Units at places 2j - 1 and 2j of a stratum, by a hash of their numbers; the odd one left
+        over with that of the next stratum.
         """
         counts = np.array(self.pairs)
         left = np.cumsum(counts % 2) - 1  # which of the odd ones a stratum's is
-        j = np.minimum(label - 1.0, counts[at] - 1.0)
+        number = np.clip(label - 1.0, 0.0, counts[at] - 1.0).astype(np.intp)
+        j = self._places[(np.cumsum(counts) - counts)[at] + number]
         odd = (counts[at] % 2 == 1) & (j == counts[at] - 1.0)
         own = np.floor(j / 2.0) + 1.0 + (at + 1.0) * _APART
         cluster = np.where(odd, np.floor(left[at] / 2.0) + 1.0, own)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.after.explained import SecondMoments
-from dpmodels.after.regression import regress, score
+from dpmodels.after.regression import orthonormal, regress, score
 from dpmodels.arrays import Array
 
 __all__ = ["Correlation", "TwoStage", "anderson_rubin", "correlation", "two_stage"]
@@ -86,24 +86,25 @@ def two_stage(
     """
     from dpmodels.after.wald import wald
 
-    Mz = Bz @ m.Q @ Bz.T
-    Pi = np.linalg.solve(Mz, Bz @ m.Q @ Bx.T)
-    inverse = np.linalg.inv(Pi.T @ Bz @ m.Q @ Bx.T)
-    b = inverse @ Pi.T @ Bz @ m.Q @ a
-    r = a - Bx.T @ b
-    Cn = m.score_noise(Bz, r)
+    (X, back), (Z, _) = orthonormal(Bx), orthonormal(Bz)
+    Mz = Z @ m.Q @ Z.T
+    Pi = np.linalg.solve(Mz, Z @ m.Q @ X.T)
+    inverse = np.linalg.inv(Pi.T @ Z @ m.Q @ X.T)
+    c = inverse @ Pi.T @ Z @ m.Q @ a
+    r = a - X.T @ c
+    Cn = m.score_noise(Z, r)
     free = max(m.n_eff - len(Bx), 1.0)
     # no trace term: at the instrumental fit r'Qr is not a minimum, its noise has mean zero
     rss = max(float(r @ m.Q @ r), math.sqrt(m.form_variance(np.outer(r, r))))
     v = rss / free
-    side = inverse @ Pi.T
+    side = back @ inverse @ Pi.T
     first = []
     for j in endogenous:
         stage = regress(m, Bz, Bx[j])
         L = np.eye(len(Bz))[excluded]
         found = wald(L, stage.b, stage.V)
         first.append((found.statistic / found.df, found.df, found.pvalue))
-    return TwoStage(b, v * side @ Mz @ side.T, side @ Cn @ side.T, v, free, tuple(first))
+    return TwoStage(back @ c, v * side @ Mz @ side.T, side @ Cn @ side.T, v, free, tuple(first))
 
 
 def anderson_rubin(

@@ -11,7 +11,10 @@ import numpy as np
 from dpmodels.after.explained import Explained, SecondMoments, explained
 from dpmodels.arrays import Array
 
-__all__ = ["RSquared", "Regression", "change", "chi2_upper_tail", "r_squared", "regress", "score"]
+__all__ = [
+    "RSquared", "Regression", "change", "chi2_upper_tail", "inverse_and_rank", "orthonormal",
+    "r_squared", "regress", "score",
+]  # fmt: skip
 
 #: ``lambda_min(M) / (s sqrt(2p))`` below which only score tests are reported, and from which Wald
 #: intervals are as good as without noise.
@@ -31,8 +34,6 @@ class Regression:
         ``M^{-1}``, ``M = B Q B'``.
     r : (k,) array
         Residual functional ``a - B'b``.
-    Cn : (p, p) array
-        Noise of the score at b.
     rss : float
         Corrected: ``r'Qr + tr(M^{-1} Cn)``.
     v, free : float
@@ -48,7 +49,6 @@ class Regression:
     b: Array
     inverse: Array
     r: Array
-    Cn: Array
     rss: float
     v: float
     free: float
@@ -67,32 +67,56 @@ class Regression:
         return self.sampling + self.privacy
 
 
+def orthonormal(B: Array) -> tuple[Array, Array]:
+    """Return a basis (r, k) of the rows of B, orthonormal, and ``back`` (p, r): ``b = back @ c``.
+
+    Rows are scaled first, so neither units nor a mean far from zero decide what counts as rank.
+    """
+    size = np.linalg.norm(B, axis=1, keepdims=True)
+    size = np.where(size > 0.0, size, 1.0)
+    U, s, basis = np.linalg.svd(B / size, full_matrices=False)
+    kept = s > 1e-13 * s.max(initial=0.0)
+    return basis[kept], U[:, kept] / s[kept] / size
+
+
+def inverse_and_rank(V: Array) -> tuple[Array, int]:
+    """Return a generalised inverse of a covariance and its rank, whatever the units of its rows."""
+    size = np.sqrt(np.abs(np.diag(V)))
+    size = np.where(size > 0.0, size, 1.0)
+    scaled = V / np.outer(size, size)
+    values, vectors = np.linalg.eigh((scaled + scaled.T) / 2.0)
+    kept = np.abs(values) > 1e-13 * np.abs(values).max(initial=0.0)
+    half = vectors[:, kept] / size[:, None]
+    return (half / values[kept]) @ half.T, int(kept.sum())
+
+
 def trust_of(m: SecondMoments, B: Array) -> float:
     """Return the smallest eigenvalue of M over ``s sqrt(2p)``, in coordinates of isotropic noise.
 
     Invariant to the basis of the design: M is taken relative to B B'.
     """
-    values, vectors = np.linalg.eigh(B @ B.T)
-    root = vectors / np.sqrt(np.maximum(values, 1e-300))
-    least = float(np.linalg.eigvalsh(root.T @ (B @ m.Q @ B.T) @ root)[0])
+    basis = orthonormal(B)[0]
+    least = float(np.linalg.eigvalsh(basis @ m.Q @ basis.T)[0])
     noise = m.s * math.sqrt(2.0 * len(B))
     return least / noise if noise > 0 else math.copysign(math.inf, least)
 
 
 def regress(m: SecondMoments, B: Array, a: Array) -> Regression:
     """Return the regression of ``a'w`` on ``B w``: equations (1) and (2)."""
-    M, h = B @ m.Q @ B.T, B @ m.Q @ a
-    inverse = np.linalg.pinv((M + M.T) / 2.0, hermitian=True, rcond=1e-14)
-    b = inverse @ h
-    r = a - B.T @ b
-    Cn = m.score_noise(B, r)
-    rss = float(r @ m.Q @ r) + float(np.sum(inverse * Cn))
+    basis, back = orthonormal(B)
+    core = basis @ m.Q @ basis.T
+    inner = np.linalg.pinv((core + core.T) / 2.0, hermitian=True, rcond=1e-14)
+    c = inner @ (basis @ m.Q @ a)
+    r = a - basis.T @ c
+    Cn = m.score_noise(basis, r)
+    rss = float(r @ m.Q @ r) + float(np.sum(inner * Cn))
     free = max(m.n_eff - len(B), 1.0)
     least = math.sqrt(m.form_variance(np.outer(r, r)))
     v = max(rss, least) / free
+    half = back @ inner
     return Regression(
-        B, a, b, inverse, r, Cn, rss, v, free, v * inverse @ M @ inverse, inverse @ Cn @ inverse,
-        m,
+        B, a, back @ c, half @ back.T, r, rss, v, free, v * half @ core @ half.T,
+        half @ Cn @ half.T, m,
     )  # fmt: skip
 
 
@@ -134,7 +158,7 @@ def score(m: SecondMoments, B1: Array, B2: Array, a: Array) -> Score:
     values, vectors = np.linalg.eigh((spread + spread.T) / 2.0)
     spread = (vectors * np.maximum(values, 0.0)) @ vectors.T
     variance = zero.v * spread + m.score_noise(Bt, zero.r)
-    statistic = float(u @ np.linalg.pinv(variance, hermitian=True) @ u)
+    statistic = float(u @ inverse_and_rank(variance)[0] @ u)
     df = len(B2)
     return Score(u, variance, statistic, df, chi2_upper_tail(statistic, df))
 
@@ -162,8 +186,14 @@ class RSquared:
 
 
 def r_squared(m: SecondMoments, fit: Regression, constant: Array) -> RSquared:
-    """Return R-squared beside the intercept alone, with errors by the envelope theorem."""
-    zero = regress(m, constant[None], fit.a)
+    """Return R-squared beside the intercept alone, with errors by the envelope theorem.
+
+    The constant as the design of ``fit`` has it, which holds an intercept: beside a factor, whose
+    levels add up to it, other functionals are 1 in every row too, but the noise of a large mean
+    does not cancel in them.
+    """
+    basis = orthonormal(fit.B)[0]
+    zero = regress(m, (constant @ basis.T @ basis)[None], fit.a)
     one, whole = np.outer(fit.r, fit.r), np.outer(zero.r, zero.r)
     noise = (m.form_variance(one), m.form_covariance(one, whole), m.form_variance(whole))
     n, tss = m.n_eff, max(zero.rss, math.sqrt(noise[2]))

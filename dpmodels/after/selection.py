@@ -59,9 +59,7 @@ def slopes(m: SecondMoments, B: Array, a: Array, constant: Array) -> Slopes:
     cell = float(constant @ m.Q @ constant)
     means, mean = (B @ m.Q @ constant) / cell, float(a @ m.Q @ constant) / cell
     C, y = B - np.outer(means, constant), a - mean * constant
-    variances = np.einsum("ij,jk,ik->i", C, m.Q, C) / n
-    noises = np.array([math.sqrt(m.form_variance(np.outer(c, c))) for c in C]) / n
-    scale = np.sqrt(np.maximum(variances, np.maximum(noises, 1e-300)))
+    scale, noises = _spreads(m, C)
     C = C / scale[:, None]
     M = C @ m.Q @ C.T / n
     noise = float(np.max(noises / scale**2))
@@ -73,6 +71,14 @@ def slopes(m: SecondMoments, B: Array, a: Array, constant: Array) -> Slopes:
     z = _upper_quantile(0.05 / len(C))
     penalty = 1.1 * z * math.sqrt(float(np.max(full.v * np.diag(M) * n + Cn))) / n
     return Slopes(M, h, scale, noise, penalty, means, mean)
+
+
+def _spreads(m: SecondMoments, C: Array) -> tuple[Array, Array]:
+    """Return the standard deviations of centred columns, and the noise of their squares."""
+    n = m.n_eff
+    variances = np.einsum("ij,jk,ik->i", C, m.Q, C) / n
+    noises = np.array([math.sqrt(m.form_variance(np.outer(c, c))) for c in C]) / n
+    return np.sqrt(np.maximum(variances, np.maximum(noises, 1e-300))), noises
 
 
 def _upper_quantile(p: float) -> float:
@@ -133,9 +139,7 @@ def components(m: SecondMoments, B: Array, constant: Array, *, standardised: boo
     means = (B @ m.Q @ constant) / float(constant @ m.Q @ constant)
     C = B - np.outer(means, constant)
     if standardised:
-        variances = np.einsum("ij,jk,ik->i", C, m.Q, C) / n
-        least = max(float(variances.max()), 1e-300) * 1e-12
-        C = C / np.sqrt(np.maximum(variances, least))[:, None]
+        C = C / _spreads(m, C)[0][:, None]
     values, vectors = np.linalg.eigh(C @ m.Q @ C.T / n)
-    largest = max(math.sqrt(m.form_variance(np.outer(c, c))) for c in C) / n
+    largest = float(_spreads(m, C)[1].max())
     return Components(values[::-1], vectors[:, ::-1], largest * math.sqrt(2.0 * len(B)))

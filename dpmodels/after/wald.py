@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.after.regression import chi2_upper_tail
+from dpmodels.after.regression import chi2_upper_tail, inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 
@@ -89,8 +89,7 @@ def wald(
 
     d = L @ b - (0.0 if q is None else q)
     spread = L @ V @ L.T
-    inverse = np.linalg.pinv((spread + spread.T) / 2.0, hermitian=True)
-    df = int(np.linalg.matrix_rank(spread, hermitian=True))
+    inverse, df = inverse_and_rank(spread)
     statistic = float(d @ inverse @ d)
     moved = 0.0 if bias is None else noncentrality(L, inverse, bias)
     if moved > 0.0 and bias_of is not None:
@@ -107,9 +106,11 @@ def _along(L: Array, spread: Array, bias_of: Callable[[Array], Array | None]) ->
 
     ``sum_i (v_i'd)^2/lambda_i`` over the eigenvectors of the covariance, each at its own bound.
     """
-    values, vectors = np.linalg.eigh((spread + spread.T) / 2.0)
+    size = np.sqrt(np.maximum(np.diag(spread), 0.0))
+    size = np.where(size > 0.0, size, 1.0)
+    values, vectors = np.linalg.eigh(spread / np.outer(size, size))
     some = values > values.max(initial=0.0) * 1e-12
-    along = bias_of(vectors[:, some].T @ L)
+    along = bias_of((vectors[:, some] / size[:, None]).T @ L)
     return math.inf if along is None else float(np.sum(along**2 / values[some]))
 
 

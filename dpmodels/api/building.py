@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpmodels.api.sampling import check_sample, labels_declared, named_by, sample_of, survey_of
-from dpmodels.errors import RequestError, SchemaError, choice, did_you_mean, shown
+from dpmodels.errors import FormulaError, RequestError, SchemaError, choice, did_you_mean, shown
 from dpmodels.registry import Method, method_names, resolve
 from dpmodels.request import Request, check_eps_delta, check_n, check_seed
 from dpmodels.units.person import LEVELS, Person, identifier_among, person_of
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema
 
-__all__ = ["COMMON_OPTIONS", "Choice", "Designed", "build_request", "check_split", "choose_method"]
+__all__ = [
+    "COMMON_OPTIONS", "Choice", "Designed", "build_request", "check_columns", "check_level",
+    "check_split", "choose_method",
+]  # fmt: skip
 
 
 # -- Which method serves a call that names none: a rule on public quantities
@@ -179,11 +184,7 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
         choice(name, common[name], _CHOICES[name], more=more)
     if common["relation"] is not None:
         choice("relation", common["relation"], _CHOICES["relation"])
-    level = common["level"]
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise RequestError(
-            f"level must lie between 0 and 1, got {shown(level)}. For example level=0.95"
-        )
+    check_level(common["level"])
     common["split"] = check_split(common["split"])
     _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
     _text("weights", common["weights"], 'weights="w", a column with a declared range')
@@ -342,6 +343,37 @@ def check_declared(
                 f"{name!r} is a date, and would enter as seconds since 1970. Make a number with a "
                 f"unit and a range first, for example days since a public date: {name}_days"
             )
+
+
+def check_level(level: Any) -> None:
+    """Raise ``RequestError`` unless this is the level of an interval."""
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise RequestError(
+            f"level must lie between 0 and 1, got {shown(level)}. For example level=0.95"
+        )
+
+
+#: Kinds of columns that may be 0 in every row.
+_MADE = ("numeric", "product")
+
+
+def check_columns(design: Design, formula: str) -> None:
+    """Refuse a formula that names no column of the table, or its response twice."""
+    if not design.kinds:
+        raise FormulaError(f"{formula!r} names no column of the table. For example 'y ~ x'")
+    if design.response is not None and design.response.name in design.names:
+        raise FormulaError(
+            f"{formula!r}: the response {design.response.name!r} is a predictor of itself. Leave "
+            "it out on the right"
+        )
+    vary = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
+    listed = [design.columns[j] for j in vary]
+    if vary and all(c.name not in design.schema and c.kind in _MADE for c in listed):
+        from dpmodels.formula.span import public_points
+
+        X = np.asarray(design.matrix(public_points(design, 16, (1.0, 2.0))), dtype=float)
+        if not np.nan_to_num(X[:, vary]).any():
+            raise FormulaError(f"{formula!r}: every column is 0 in every row. For example 'y ~ x'")
 
 
 def check_first(formula: Any) -> None:
@@ -513,6 +545,7 @@ def build_request(
         **{**record.design_options, **(design_options or {})},
         **({"aside": True} if entry.aside else {}),
     )
+    check_columns(design, formula)
     if survey is not None:
         request = replace(request, sample=sample_of(survey, design, labels))
     if request.buy == "all":

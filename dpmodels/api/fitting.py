@@ -82,7 +82,7 @@ def fit_formula(
     check_first(formula)
     require(verb, eps, delta, call.get("options"))
     not_the_private_data(call["public"], data)
-    chosen = Choice(method or default) if isinstance(default, str) else default()
+    chosen = default() if callable(default) else Choice(method or default)
     source = as_source(data)
     request = build_chosen(
         verb,

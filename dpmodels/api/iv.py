@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpmodels.api.on_release import REQUIRED, require
 from dpmodels.errors import FormulaError, RequestError
+from dpmodels.formula.span import independent, public_points
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -82,10 +85,12 @@ def dp_iv(
     >>> list(fit.params.index)
     ['Intercept', 'physlm']
     """
+    from dpmodels.api.building import check_level
     from dpmodels.api.multivariate import dp_moments
     from dpmodels.api.on_moments import holds_moments
 
     main, instruments = _parts(formula)
+    check_level(level)
     if holds_moments(data):
         given = {"eps": eps, "delta": delta}
         refused = [k for k, v in given.items() if v is not REQUIRED]
@@ -160,6 +165,15 @@ def _places(design: Design, instruments: Design) -> tuple[list[int], list[int]]:
             f"instrument{'' if len(excluded) == 1 else 's'}. List exogenous regressors on both "
             f"sides of the bar, as in {_EXAMPLE}"
         )
+    for one in (design, instruments):
+        rows = public_points(one, 64 * (one.p + 1), (1.0, 2.0))
+        X = dict(zip(one.names, np.asarray(one.matrix(rows), dtype=float).T, strict=True))
+        del X["Intercept"]
+        if lost := [name for name in X if name not in independent(X)]:
+            raise RequestError(
+                f"{lost[0]!r} is a linear function of the columns before it in every row, so the "
+                "coefficients are not identified: leave it out"
+            )
     return endogenous, excluded
 
 
@@ -172,6 +186,9 @@ def _on(
     from dpmodels.models.moments.regression import Instruments
     from dpmodels.results.moments import moments_of
 
+    if paid and not m._record.estimate.released:  # as every fit that was paid for
+        design = build_design(main, m.design.schema, na=m.design.na)
+        return made("dp_iv", formula, m, None, design, None, level=level, paid=True)
     facts = moments_of(m._record)
     design = design_on(main, m, "dp_iv")
     response = main.partition("~")[0].strip()

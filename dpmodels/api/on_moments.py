@@ -73,11 +73,12 @@ def fit_on_moments(
 
 
 def made(
-    verb: str, formula: str, m: Fit, facts: MomentFacts, design: Design, rows: Array,
+    verb: str, formula: str, m: Fit, facts: MomentFacts | None, design: Design, rows: Array | None,
     *, level: float = 0.95, title: str = "least squares on released second moments",
     instruments: Any = None, paid: bool = False,
 ) -> Fit:  # fmt: skip
-    """Return the fit of functionals ``rows`` (response last) of a release."""
+    """Return the fit of functionals ``rows`` (response last) of a release; None: no reply."""
+    from dpmodels.models.linear.inference import no_reply
     from dpmodels.models.moments.regression import OnMoments, estimate
     from dpmodels.planning import Plan
     from dpmodels.registry import Method
@@ -94,15 +95,15 @@ def made(
         level=level, relation=promise.relation, na=design.na,
         reasons=() if paid else (_BEFORE,), identifier=m._record.call.identifier,
     )  # fmt: skip
-    detail = OnMoments(
+    detail = facts is not None and rows is not None and OnMoments(
         facts.moments, rows[:-1], rows[-1], facts.weighted, paid, instruments, facts.people
     )
     plan: Plan[None] = Plan(
         request, design, m.nobs, promise.steps, promise, reasons=request.reasons
     )
-    release = Release({}, promise, design, detail=detail)
+    release = Release({}, promise, design, bool(detail), "" if detail else "ranges", detail)
     with one_thread():
-        found = estimate(plan, release)
+        found = estimate(plan, release) if release.reply else no_reply(release)
     for text in found.warnings:
         warnings.warn(UtilityWarning(text), stacklevel=4)
     return Fit(plan, release, found)

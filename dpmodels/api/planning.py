@@ -36,7 +36,7 @@ _OTHER_PLANS = {
 def _no_plan(verb: Any) -> str:
     """Say why a verb has no plan."""
     known = list(dict.fromkeys(methods()["verb"]))
-    if verb in _OTHER_PLANS:
+    if isinstance(verb, str) and verb in _OTHER_PLANS:
         return f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}"
     return (
         f"verb={shown(verb)} is no verb with a plan.{did_you_mean(str(verb), known)} "

@@ -64,6 +64,7 @@ def _plan(
     options: Mapping[str, Any],
     n: int | None,
 ) -> TablePlan:
+    from dpmodels.api.building import check_columns
     from dpmodels.formula import build_design, needed_variables
     from dpmodels.models.noised.stage import Settings, plan_table
     from dpmodels.schema import declared_schema, schema_for
@@ -93,6 +94,7 @@ def _plan(
     design = build_design(formula, full, na="impute-midpoint", one_sided_ok=True)
     if bounds == "private":
         design = design.without_bounds()
+    check_columns(design, formula)
     rows = row_count(source, n, next(iter(design.kinds)))
     if rows < 1:
         raise RequestError("the table has no rows")

@@ -13,6 +13,7 @@ from dpmodels.errors import (
     DPModelsError,
     NoReplyError,
     NoReplyWarning,
+    PrivacyBugError,
     RequestError,
     SourceError,
     UtilityWarning,
@@ -84,9 +85,10 @@ def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
         request: Request = getattr(given, "request", given)
         try:
             return step(given, *rest)
-        except DPModelsError:
-            raise
-        except (ArithmeticError, ValueError, IndexError) as error:
+        except (ArithmeticError, ValueError, IndexError, PrivacyBugError) as error:
+            ours = isinstance(error, DPModelsError)
+            if ours and not (isinstance(error, PrivacyBugError) and _extreme(request)):
+                raise
             numeric = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
             if not (numeric or _extreme(request)):
                 raise

@@ -66,7 +66,7 @@ def dp_survfit(
 
     Notes
     -----
-    Events are counted in (a, b], censorings in [a, b), those censored within an interval by half.
+    Events are counted in (a, b]; who is censored at a break is at risk up to it, within by half.
     Who is followed to the last break is at risk throughout. A row with a missing or negative time,
     another event code, or ``start >= stop`` counts as nothing, silently.
 

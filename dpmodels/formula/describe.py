@@ -11,7 +11,7 @@ from dpmodels.errors import SchemaNeededError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.design import Design
 from dpmodels.formula.nodes import Cat
-from dpmodels.formula.schema import Schema, schema_for
+from dpmodels.formula.schema import Schema, declared_schema, schema_for
 from dpmodels.formula.walk import needed_variables
 from dpmodels.tables import Column, Layout, Row, Shown, Table
 from dpmodels.variables import Levels
@@ -72,6 +72,7 @@ def describe(
     >>> print(describe("y ~ x", Schema(y=Real(0, 10), x=Real(8, 15))))  # doctest: +ELLIPSIS
     Design of "y ~ x"...
     """
+    schema = declared_schema(schema, None)
     declared = dict(schema.variables) if schema is not None else {}
     names = [*declared, *(n for n in (bounds or ()) if n not in declared)]
     if isinstance(bounds, str):

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.variables import Variable
 
-__all__ = ["outside_span", "public_corners", "public_points", "response_column", "span", "terms_at"]
+__all__ = [
+    "independent", "outside_span", "public_corners", "public_points", "response_column", "span",
+    "terms_at",
+]  # fmt: skip
 
 #: Points: at least so many, and so many a column.
 _POINTS = (512, 32)
@@ -91,6 +94,19 @@ def response_column(design: Design, table: dict[str, Any], schema: Schema) -> Ar
     quoted = f"`{name}`" if name in schema and not name.isidentifier() else text
     one = build_design(f"~ 0 + {quoted}", schema, na=design.na, one_sided_ok=True)
     return np.asarray(one.matrix(table), dtype=float)[:, 0]
+
+
+def independent(columns: dict[str, Array]) -> list[str]:
+    """Return the columns that do not follow from the constant and those before them."""
+    kept: list[str] = []
+    basis = np.ones((len(next(iter(columns.values()))), 1))
+    for name, cells in columns.items():
+        column = cells - cells.mean()
+        column = column / (np.abs(column).max() or 1.0)  # years lie within 1 % of each other
+        if outside_span(column[:, None], basis)[1][0] > _NEAR:
+            kept.append(name)
+            basis = np.column_stack([basis, column])
+    return kept
 
 
 def outside_span(columns: Array, basis: Array) -> tuple[Array, Array]:

@@ -375,7 +375,9 @@ def emmeans(
     notes = ["Means over a public grid, equal weights to the levels of other factors."]
     if middles:
         notes.append(
-            f"Held at the middle of its public range, or as at= says: {', '.join(middles)}."
+            f"Held at the middle of its declared range, or as at= says: {', '.join(middles)}. A "
+            "marginal mean of R is taken at means of the rows, which may lie far from it: "
+            "emmeans(..., over=<released means>) is that."
         )
     at_means = [f"{k} = {v:.4g}" for k, v in held.items() if k in rest and k not in dict(at or {})]
     if at_means:

@@ -650,7 +650,11 @@ class SurvivalCurves(Numbers, Fit):
         return self._read_off("quantile", q, level=level)
 
     def at(self, times: Any, *, level: float | None = None) -> pd.DataFrame:
-        """Return survival at public times, on straight lines between the breaks.
+        """Return survival at public times.
+
+        A released curve is known at its breaks. Between two of them the estimate is that of the
+        last one (a step function, as Kaplan and Meier's), and the interval reaches from the lower
+        end at the next break to the upper end at the last one.
 
         Parameters
         ----------

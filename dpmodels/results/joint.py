@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.after.regression import inverse_and_rank
 from dpmodels.after.wald import Hypothesis, Wald, read_hypothesis, wald
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice
@@ -298,7 +299,7 @@ def anova_table(record: Record, kind: int = 3) -> AnovaTable:
             continue
         if later:
             K = np.eye(p)[later]
-            L = L - (L @ V @ K.T) @ np.linalg.pinv(K @ V @ K.T, hermitian=True) @ K
+            L = L - (L @ V @ K.T) @ inverse_and_rank(K @ V @ K.T)[0] @ K
         one = _joint(record, L, np.zeros(len(L)))
         rows.append((name, one.statistic, one.df, one.pvalue))
     roman = {1: "I", 2: "II", 3: "III"}[kind]

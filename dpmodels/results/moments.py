@@ -17,7 +17,7 @@ from dpmodels.after.explained import LEAST_ROWS, SecondMoments
 from dpmodels.after.selection import best_subset, components, lasso, slopes
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
-from dpmodels.formula.span import outside_span, public_points, response_column
+from dpmodels.formula.span import independent, public_points, response_column
 from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
@@ -145,12 +145,7 @@ def _free(record: Record, facts: MomentFacts, listed: list[str]) -> list[str]:
     cells = dict(zip(design.names, X.T, strict=True))
     if design.response is not None:
         cells[design.response.name] = response_column(design, rows, design.schema)
-    kept, basis = [], np.ones((len(X), 1))
-    for name in listed:
-        if outside_span(cells[name][:, None], basis)[1][0] > 1e-8:
-            kept.append(name)
-            basis = np.column_stack([basis, cells[name]])
-    return kept
+    return independent({name: cells[name] for name in listed})
 
 
 def _chosen(given: Any, record: Record, facts: MomentFacts) -> list[str]:

@@ -246,8 +246,10 @@ def test_quantiles_have_errors_by_psu():
     up = np.cumsum(w[order]) / w.sum()
     x = y[order][np.searchsorted(up, q)]
     assert fit.params["q0.5(y)"] == pytest.approx(x, abs=0.01)
-    S = np.bincount(of, weights=w * ((y <= x) - q)) / w.sum()
-    se = math.sqrt(((S[::2] - S[1::2]) ** 2).sum())
+    frame = Frame(survey, ("0.1", "1.1"), labelled=True)
+    pair, sign = frame.placed(data.p.to_numpy(float), 1.0 + (data.h == "1.1").to_numpy())
+    S = np.bincount(np.unique(pair, return_inverse=True)[1], w * sign * ((y <= x) - q)) / w.sum()
+    se = math.sqrt((S**2).sum())
     low, high = y[order][np.searchsorted(up, [q - 1.966 * se, q + 1.966 * se])]
     rows = math.sqrt(((w * ((y <= x) - q)) ** 2).sum()) / w.sum()
     assert se > 1.5 * rows
@@ -346,3 +348,37 @@ def test_icc_is_a_public_guess():
     assert many.bound > few.bound
     with pytest.raises(RequestError, match="between 0 and 1"):
         dp.Survey(psu="p", icc=3.0)
+
+
+def test_the_order_of_the_numbers_of_units_takes_nothing_out(noiseless):
+    """Units numbered region by region, no strata: errors as if numbered at random, to a tenth.
+
+    Neighbours by number had been compared, whose regions are the same: half of the truth. Seed 4;
+    the larger of two relative errors of .05 (200 pairs) passes .2 in one of 1e4 seeds.
+    """
+    rng = np.random.default_rng(4)
+    regions, units, rows = 8, 400, 50
+    unit = np.repeat(np.arange(units), rows)
+    effect = rng.normal(size=regions)[unit * regions // units] + 0.2 * rng.normal(size=units)[unit]
+    y = np.clip(effect + rng.normal(size=len(unit)), -6, 6)
+    design = dp.Survey(psu="v")
+    errors = []
+    for number in (np.arange(units), rng.permutation(units)):
+        d = pd.DataFrame({"y": y, "v": number[unit] + 1})
+        schema = {"v": dp.Count(units), "y": dp.Real(-6, 6)}
+        fit = dp.dp_ols("y ~ 1", d, eps=4, delta=1e-6, schema=schema, design=design)
+        errors.append(float(fit.bse["Intercept"]))
+    sums = np.bincount(unit, y) / rows
+    truth = sums.std(ddof=1) / np.sqrt(units)
+    assert errors[0] == pytest.approx(truth, rel=0.2)
+    assert errors[1] == pytest.approx(truth, rel=0.2)
+
+
+def test_every_unit_has_a_place_of_its_own_in_its_stratum():
+    frame = Frame(dp.Survey(psu="v", strata="s", psus={"a": 5, "b": 4}), ("a", "b"), labelled=True)
+    label, stratum = np.r_[1:6, 1:5].astype(float), np.repeat([1.0, 2.0], [5, 4])
+    cluster, sign = frame.placed(label, stratum)
+    for c in np.unique(cluster):  # two units of opposite sign, in one stratum; one odd one alone
+        own = cluster == c
+        assert own.sum() == 1 or (sign[own].sum() == 0 and len(set(stratum[own])) == 1)
+    assert len(np.unique(cluster)) == 5

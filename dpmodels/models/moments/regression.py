@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.after.association import anderson_rubin, two_stage
-from dpmodels.after.regression import TRUSTED, UNUSABLE, regress
+from dpmodels.after.regression import TRUSTED, UNUSABLE, regress, trust_of
 from dpmodels.after.statistics import fit_statistics, kept_moments
 from dpmodels.release import Estimate
 
@@ -29,6 +29,11 @@ __all__ = ["Instruments", "OnMoments", "estimate"]
 _OF_ROWS = (
     "sigma_se", "r_squared_se", "r_squared_low", "r_squared_high", "adj_r_squared",
 )  # fmt: skip
+_LOST = (
+    "the noise of the release exceeds the information on some direction of this design: "
+    "coefficients have no errors here. Fewer terms, or a release with a larger eps; "
+    "fit.anova() on a smaller model still tests terms"
+)
 _NO_ERRORS = (
     "Rows of one person may depend on each other, and the release does not hold how much: there "
     "are no sampling errors, tests or intervals, only the errors of the noise (bse_privacy). "
@@ -93,11 +98,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     notes = list(_notes(detail))
     warnings = []
     if lost:
-        warnings.append(
-            "the noise of the release exceeds the information on some direction of this design: "
-            "coefficients have no errors here. Fewer terms, or a release with a larger eps; "
-            "fit.anova() on a smaller model still tests terms"
-        )
+        warnings.append(_LOST)
     elif fit.trust < TRUSTED:
         notes.append(
             f"The information of the weakest direction is {fit.trust:.1f} times the noise "
@@ -159,10 +160,12 @@ def _instrumented(
     fit = two_stage(m, detail.B, given.B, detail.a, inside, excluded)
     stats: dict[str, float] = {"sigma": math.sqrt(fit.v), "effective_rows": m.n_eff}
     notes = [*_notes(detail)]
+    lost = min(trust_of(m, detail.B), trust_of(m, given.B)) < UNUSABLE
+    nan = np.full_like(fit.privacy, math.nan)
     if detail.people:
         return Estimate(
-            names, fit.b, vcov_sampling=np.full_like(fit.privacy, math.nan),
-            vcov_privacy=fit.privacy, stats=stats, notes=tuple(notes), arrays=_arrays(detail),
+            names, fit.b, vcov_sampling=nan, vcov_privacy=nan if lost else fit.privacy,
+            stats=stats, notes=tuple(notes), arrays=_arrays(detail),
         )  # fmt: skip
     for j, (F, df, p) in zip(inside, fit.first, strict=True):
         stats[f"first_stage_F[{names[j]}]"] = F
@@ -174,7 +177,8 @@ def _instrumented(
     if len(inside) == 1:
         j, level = inside[0], plan.request.level
         kept = [i for i in range(len(names)) if i != j]
-        se = math.sqrt(float(fit.sampling[j, j] + fit.privacy[j, j]))
+        V = float(fit.sampling[j, j] + fit.privacy[j, j])
+        se = math.sqrt(V) if V > 0.0 else 1.0  # where the line is searched, no error
         found = anderson_rubin(
             m, detail.B[kept], given.B[excluded], detail.B[j], detail.a, level, float(fit.b[j]), se
         )
@@ -187,8 +191,9 @@ def _instrumented(
     else:
         notes.append("Anderson-Rubin sets are given for one endogenous regressor only.")
     return Estimate(
-        names, fit.b, vcov_sampling=fit.sampling, vcov_privacy=fit.privacy, stats=stats,
-        notes=tuple(notes), arrays=arrays,
+        names, fit.b, vcov_sampling=nan if lost else fit.sampling,
+        vcov_privacy=nan if lost else fit.privacy, stats=stats, notes=tuple(notes),
+        warnings=(_LOST,) if lost else (), arrays=arrays,
     )  # fmt: skip
 
 

@@ -104,8 +104,9 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
         groups = range(s * G, (s + 1) * G)
         events = np.array([cells[layout.run(g, 0)] for g in groups])  # (G, K)
         censored = np.array([cells[layout.run(g, 1)] for g in groups])
+        at_break = np.array([cells[layout.run(g, 2)] for g in groups])
         beyond = cells[[layout.beyond(g) for g in groups]]
-        leave = events + censored
+        leave = events + censored + at_break
         later = np.cumsum(leave[:, ::-1], axis=1)[:, ::-1] - leave
         later += beyond[:, None] + 0.5 * censored
         together = events.sum(axis=0)  # in one cell: (K,)
@@ -116,6 +117,7 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
             for i, g in enumerate(groups):
                 to[layout.run(g, 0)] += by_event[i] + before[i] + part * (together - 0.5)
                 to[layout.run(g, 1)] += before[i] + 0.5 * by_later[i]
+                to[layout.run(g, 2)] += before[i]
                 to[layout.beyond(g)] += by_later[i].sum()
         A += float(np.sum(events * (ranks @ later)) + np.sum(square) / 4.0)
         P += float(np.sum(together * later.sum(axis=0)) + np.sum(square) / 2.0)

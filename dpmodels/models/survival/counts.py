@@ -103,15 +103,13 @@ def episodes(block: Array, where: Survival, layout: Layout) -> tuple[Any, Codes,
     event = np.where(there, event, 0.0)
     end = layout.ended(np.where(there, time, layout.edges[0]), event)
     runs = layout.kinds * layout.K
-    inside = group * runs + np.where(event == 1.0, 0, layout.K) + end
-    beyond = layout.G * runs + group * layout.extras
-    ends = np.where(end < layout.K, inside, beyond)
+    ends = np.where(end < 0, layout.G * runs + group, group * runs + end)
     entry = np.zeros(len(time), dtype=np.int64)
     if layout.entries:
         assert where.start is not None
         begun = layout.entered(np.where(there, block[where.start], layout.edges[0]))
-        there &= begun < layout.K
-        entry = np.where(begun < 0, beyond + 1, group * runs + 2 * layout.K + begun)
+        there &= begun >= 0
+        entry = group * runs + np.maximum(begun, 0)
     return there, group, entry, ends
 
 

@@ -175,7 +175,7 @@ def baseline(found: UnitRelease, part: UnitPart) -> dict[str, Array]:
     line, theta = model.timeline, chain.last.state.theta
     A, a = found.coordinates.back()
     p, first = A.shape
-    hazards = line.hazards(theta, first) * math.exp(float(A[0] @ theta[:first] + a[0]))
+    hazards = line.hazards(theta, first) * math.exp(min(float(A[0] @ theta[:first] + a[0]), 700.0))
     hazards *= 1.0 if line.factors is None else line.factors
     whole = np.zeros((p + len(theta) - first, len(theta)))
     whole[:p, :first] = A

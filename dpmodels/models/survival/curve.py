@@ -48,19 +48,16 @@ class Curve:
         """Return d, c and Y as weights of the cells: three (K, M) arrays."""
         lay, g = self.layout, self.group
         d, c, Y = (np.zeros((lay.K, lay.M)) for _ in range(3))
-        d[:, lay.run(g, 0)] = np.eye(lay.K)
-        c[:, lay.run(g, 1)] = np.eye(lay.K)
-        if lay.entries:  # entered before (those within it by half) less gone before
-            before = np.tril(np.ones((lay.K, lay.K)), -1)
-            Y[:, lay.run(g, 2)] = before + 0.5 * np.eye(lay.K)
-            Y[:, lay.run(g, 0)] = -before
-            Y[:, lay.run(g, 1)] = -before
-            Y[:, lay.first(g)] = 1.0
-        else:  # all that leave in the interval or later
-            later = np.triu(np.ones((lay.K, lay.K)))
-            Y[:, lay.run(g, 0)] = Y[:, lay.run(g, 1)] = later
+        one, before = np.eye(lay.K), np.tril(np.ones((lay.K, lay.K)), -1)
+        event, within, at, *entry = (lay.run(g, kind) for kind in range(lay.kinds))
+        d[:, event] = c[:, within] = c[:, at] = one
+        if entry:  # entered before less gone before, those within by half
+            Y[:, entry[0]], Y[:, entry[1]] = before + 0.5 * one, before + one
+            Y[:, event], Y[:, within], Y[:, at] = -before, -before - 0.5 * one, -before - one
+        else:  # all that leave later, of those within half
+            Y[:, event], Y[:, within], Y[:, at] = 1 - before, 1 - before - 0.5 * one, before.T
             Y[:, lay.beyond(g)] = 1.0
-        return d, c, Y - 0.5 * c
+        return d, c, Y
 
     @functools.cached_property
     def d(self) -> Array:
@@ -69,8 +66,8 @@ class Curve:
 
     @functools.cached_property
     def c(self) -> Array:
-        """Censorings by interval, (K,)."""
-        return self.cells[self.layout.run(self.group, 1)]
+        """Censorings by interval, its first break included, (K,)."""
+        return np.asarray(self.weights[1] @ self.cells)
 
     @functools.cached_property
     def Y(self) -> Array:
@@ -81,17 +78,18 @@ class Curve:
     def entering(self) -> Array:
         """Numbers at risk at the beginning of the intervals, and at the end of the last, (K+1,)."""
         lay = self.layout
-        e = self.cells[lay.run(self.group, 2)] if lay.entries else 0.0
-        start = self.Y + 0.5 * self.c - 0.5 * e
+        start = self.Y + 0.5 * self.cells[lay.run(self.group, 1)]
+        if lay.entries:
+            start -= 0.5 * self.cells[lay.run(self.group, 3)]
         return np.append(start, self.cells[lay.beyond(self.group)])
 
     @property
     def followed(self) -> float:
         """How many are followed at all: from the first, or from an entry."""
         lay, g = self.layout, self.group
-        if not lay.entries:
-            return float(self.entering[0])
-        return float(self.cells[lay.first(g)] + self.cells[lay.run(g, 2)].sum())
+        if not lay.entries:  # those censored at the first break are at risk of nothing
+            return float(self.entering[0] + self.cells[lay.run(g, 2).start])
+        return float(self.cells[lay.run(g, 3).start : lay.run(g, 4).stop].sum())
 
     @functools.cached_property
     def known(self) -> int:
@@ -151,8 +149,11 @@ class Curve:
         return band(self.log_S, self.greenwood, self.privacy, level, conf_type)
 
     # -- what is linear in S ---------------------------------------------------------------
-    def at(self, t: float) -> Array:
-        """Return the weights of S at the ends of the intervals for time t; straight between."""
+    def at(self, t: float, *, after: bool = False) -> Array:
+        """Return the weights of S at the ends of the intervals for the last break until t.
+
+        ``after``: for the first one from t on. Survival at t lies between the two.
+        """
         edges = np.array(self.layout.edges)
         end = edges[-1]
         if not edges[0] <= t <= end:
@@ -160,19 +161,16 @@ class Curve:
                 f"time {t:g} is outside of the table, [{edges[0]:g}, {end:g}]: the call's times= "
                 "or breaks= say how far it goes"
             )
-        k = min(int(np.searchsorted(edges, t, side="left")), self.layout.K)
-        w = np.zeros(self.layout.K + 1)  # S = 1 at the first end
-        if k == 0:
-            w[0] = 1.0
-        else:
-            share = (t - edges[k - 1]) / (edges[k] - edges[k - 1])
-            w[k - 1], w[k] = 1.0 - share, share
-        return w
+        k = np.searchsorted(edges, t, side="left" if after else "right") - (not after)
+        return np.asarray(np.arange(self.layout.K + 1) == k, dtype=float)  # S = 1 at the first end
 
     def up_to(self, tau: float) -> Array:
-        """Return the weights of S whose sum is its integral from the first end to tau."""
+        """Return the weights of S whose sum is its integral to tau: straight between breaks."""
         edges = np.array(self.layout.edges)
-        last = self.at(tau)  # checks tau
+        before, after = self.at(tau), self.at(tau, after=True)  # checks tau
+        gap = (after - before) @ edges
+        share = (tau - before @ edges) / gap if gap else 0.0
+        last = (1.0 - share) * before + share * after
         w = np.zeros(self.layout.K + 1)
         for k in range(self.layout.K):
             width = min(edges[k + 1], tau) - edges[k]

@@ -1,6 +1,7 @@
 """What a survival table releases, from its formula and options alone: all of it public.
 
-Cells are (group, event | censored | entered, interval), and "beyond" for each group; see
+Cells are (group, event | censored | entered, interval), at its first break apart from within it,
+and "beyond" for each group; see
 ``theory.md``, 1. More than 32 intervals are released as a binary tree.
 """
 
@@ -33,9 +34,8 @@ _MOST, _MOST_ENTRIES = 1024, 5_000_000
 class Layout:
     """The cells of a survival table.
 
-    A table is flat: for each group events, censorings (and entries) by interval, then for each
-    group "beyond" (and those who were there from the first), then "missing" where everybody is in
-    one cell.
+    A table is flat: for each group events, censorings (and entries) by interval, then "beyond" for
+    each group, then "missing" where everybody is in one cell.
 
     Attributes
     ----------
@@ -67,18 +67,13 @@ class Layout:
 
     @property
     def kinds(self) -> int:
-        """Events, censorings, and entries where there are any."""
-        return 3 if self.entries else 2
-
-    @property
-    def extras(self) -> int:
-        """Cells of a group that are of no interval: beyond, and there from the first."""
-        return 2 if self.entries else 1
+        """Events, censorings within and at the first break, and entries where there are any."""
+        return 5 if self.entries else 3
 
     @property
     def M(self) -> int:
         """Cells of the table."""
-        return self.G * (self.kinds * self.K + self.extras) + (not self.entries)
+        return self.G * (self.kinds * self.K + 1) + (not self.entries)
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
@@ -87,17 +82,20 @@ class Layout:
 
     # -- places ----------------------------------------------------------------------------
     def run(self, group: int, kind: int) -> slice:
-        """Return where the intervals of a group stand: 0 events, 1 censorings, 2 entries."""
+        """Return where the intervals of a group stand.
+
+        0 events; 1 censorings within, 2 at the first break of an interval; 3, 4 entries likewise.
+        """
         first = (group * self.kinds + kind) * self.K
         return slice(first, first + self.K)
 
     def beyond(self, group: int) -> int:
         """Return the cell of those who are followed to the end."""
-        return self.G * self.kinds * self.K + group * self.extras
+        return self.G * self.kinds * self.K + group
 
     def first(self, group: int) -> int:
         """Return the cell of those who were there from the first."""
-        return self.beyond(group) + 1
+        return self.run(group, 4).start
 
     # -- the tree --------------------------------------------------------------------------
     @property
@@ -141,20 +139,26 @@ class Layout:
 
     # -- rows ------------------------------------------------------------------------------
     def ended(self, time: Array, event: Array) -> npt.NDArray[np.int64]:
-        """Return the interval in which a follow-up ends; K: it goes beyond the last.
+        """Return where follow-up ends among the runs of its group; -1: beyond the last break.
 
-        Events in (a, b], censorings in [a, b): who is censored at the last break was at risk
-        throughout.
+        Events in (a, b], censorings in (a, b) or at a: who is censored at a break is at risk up to
+        it, and not after it.
         """
         edges = np.array(self.edges)
         died = np.maximum(np.searchsorted(edges, time, side="left") - 1, 0)
         left = np.maximum(np.searchsorted(edges, time, side="right") - 1, 0)
-        return np.where(event == 1.0, died, left)
+        left = np.where(left < self.K, left + np.where(edges[left] == time, 2, 1) * self.K, -1)
+        return np.where(event == 1.0, np.where(died < self.K, died, -1), left)
 
     def entered(self, start: Array) -> npt.NDArray[np.int64]:
-        """Return the interval (a, b] of an entry; -1: there from the first, K: too late."""
-        found = np.searchsorted(np.array(self.edges), start, side="left") - 1
-        return np.where(start >= self.edges[-1], self.K, found)
+        """Return where follow-up begins among the runs of its group; -1: too late.
+
+        In (a, b), or at a; the first break and all before are one.
+        """
+        edges = np.array(self.edges)
+        start = np.maximum(start, edges[0])
+        k = np.searchsorted(edges, start, side="right") - 1
+        return np.where(k < self.K, k + np.where(edges[k] == start, 4, 3) * self.K, -1)
 
 
 def layout_of(design: Design, options: Mapping[str, Any]) -> Layout:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpmodels.after.regression import inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.models.survival.curve import Curve
 from dpmodels.models.survival.layout import Layout
@@ -48,7 +49,7 @@ class LogRank:
         """``U' (V + W)^{-1} U`` without the last group, whose part follows from the others."""
         total = (self.V + self.W)[:-1, :-1]
         U = self.U[:-1]
-        return float(U @ np.linalg.pinv(total, hermitian=True) @ U)
+        return float(U @ inverse_and_rank(total)[0] @ U)
 
     @property
     def p_value(self) -> float:

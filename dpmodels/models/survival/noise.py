@@ -46,8 +46,8 @@ class CellNoise:
             return np.ones((1, lay.M))
         C = np.zeros((lay.G, lay.M))  # whoever enters a group leaves it
         for g in range(lay.G):
-            C[g, lay.run(g, 0)] = C[g, lay.run(g, 1)] = C[g, lay.beyond(g)] = -1.0
-            C[g, lay.run(g, 2)] = C[g, lay.first(g)] = 1.0
+            C[g, lay.run(g, 0).start : lay.run(g, 2).stop] = C[g, lay.beyond(g)] = -1.0
+            C[g, lay.run(g, 3).start : lay.run(g, 4).stop] = 1.0
         return C
 
     def free(self, J: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean
-from dpmodels.models.survival.curve import Curve, band, covariance_of, curves, level_at
+from dpmodels.models.survival.curve import Curve, covariance_of, curves, level_at
 from dpmodels.models.survival.layout import layout_of
 from dpmodels.models.survival.noise import CellNoise
 from dpmodels.tables import Column, Row, Table
@@ -186,7 +186,7 @@ def quantile(fit: Any, q: Any = 0.5, *, level: float | None = None) -> pd.DataFr
 
 
 def at(fit: Any, times: Any, *, level: float | None = None) -> pd.DataFrame:
-    """Return survival at public times, on straight lines between the breaks."""
+    """Return survival at public times; between breaks that of the last one, intervals hold both."""
     import pandas as pd
 
     record, level = fit._record, fit._level(level)
@@ -194,13 +194,10 @@ def at(fit: Any, times: Any, *, level: float | None = None) -> pd.DataFrame:
     for curve in curves_from(record):
         for t in _listed(times, "times", "[6, 12]"):
             w = curve.at(t)
-            S = curve.value(w)
             sampling, privacy = covariance_of([(curve, w)])
-            with np.errstate(all="ignore"):
-                log_S, V, W = np.log([S]), np.array([sampling / S**2]), np.array([privacy / S**2])
-                ends = band(log_S, V, W, level, _conf_type(record))
-            low, high = (float(v[0]) for v in ends)
-            rows.append((_label(curve), t, S, math.sqrt(sampling + privacy), low, high))
+            low, high = (np.append(1.0, v) for v in curve.band(level, _conf_type(record)))
+            ends = float(curve.at(t, after=True) @ low), float(w @ high)
+            rows.append((_label(curve), t, curve.value(w), math.sqrt(sampling + privacy), *ends))
     return pd.DataFrame(
         rows, columns=["strata", "time", "estimate", "std_error", "conf_low", "conf_high"]
     )
@@ -252,8 +249,12 @@ def difference(
         for i, a in enumerate(found):
             for b in found[i + 1 :]:
                 w = a.at(point) if tau is None else a.up_to(point)
+                v = a.at(point, after=True) if tau is None else w
                 pair = f"{_label(a)} - {_label(b)}"
-                rows.append((pair, point, *_errors([(a, w), (b, -w)], level)))
+                *errors, _, _ = _errors([(a, w), (b, -w)], level)
+                low = _errors([(a, v), (b, -w)], level)[3]
+                high = _errors([(a, w), (b, -v)], level)[4]
+                rows.append((pair, point, *errors, low, high))
     return pd.DataFrame(rows, columns=["contrast", word, *_ERRORS])
 
 

@@ -53,7 +53,12 @@ def kind_of(request: Request, design: Design) -> str:
         (1, 0): "mean", (1, 1): "groups", (0, 1): "fit", (0, 2): "independence",
         (2, 0): "correlation",
     }.get(shape)  # fmt: skip
-    if found is None:
+    left = program_of(design).left
+    if (
+        found is None
+        or len({*numbers, *categories}) < sum(shape)
+        or (found == "groups" and [t[0] for t in left] != numbers)
+    ):
         raise RequestError(
             f'"{design.formula}" has {len(numbers)} numbers and {len(categories)} categories: a '
             'test takes "y ~ g" (means), "y ~ 1" (one mean), "~ g" (shares), "~ a * b" '

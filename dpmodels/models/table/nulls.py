@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpmodels.after.regression import inverse_and_rank
 from dpmodels.arrays import Array
 
 __all__ = [
@@ -131,7 +132,7 @@ def score(Q: Array, s: float, known: Array, x: Array, y: Array) -> tuple[float, 
     ``Var u = v0 Bt Q Bt' + (s^2/2)(|r0|^2 |Bt|^2 + (Bt r0)^2)``.
     """
     M = known @ Q @ known.T
-    inverse = np.linalg.pinv(M)
+    inverse = inverse_and_rank(M)[0]
     r0 = y - known.T @ (inverse @ (known @ Q @ y))
     Bt = x - (x @ Q @ known.T) @ inverse @ known
     u = float(Bt @ Q @ r0)
@@ -147,7 +148,7 @@ def residual(Q: Array, s: float, known: Array, y: Array, r: Array) -> float:
     M = known @ Q @ known.T
     B_r = known @ r
     Cn = 0.5 * s * s * (float(r @ r) * known @ known.T + np.outer(B_r, B_r))
-    return float(r @ Q @ r + np.trace(np.linalg.pinv(M) @ Cn))
+    return float(r @ Q @ r + np.trace(inverse_and_rank(M)[0] @ Cn))
 
 
 def uncorrelated(sums: Array, V: Array, alike: float = 1.0) -> Null:

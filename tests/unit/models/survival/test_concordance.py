@@ -29,9 +29,8 @@ def cohort(rng, n, beta=0.8):
 def table(layout, time, event, risk):
     """The cells of rows, counted one by one."""
     cells = np.zeros(layout.M)
-    for k, e, g in zip(layout.ended(time, event), event, risk, strict=True):
-        run = layout.run(g, 0 if e else 1)
-        cells[layout.beyond(g) if k == layout.K else run.start + k] += 1
+    for k, g in zip(layout.ended(time, event), risk, strict=True):
+        cells[layout.beyond(g) if k < 0 else layout.run(g, 0).start + k] += 1
     return cells
 
 

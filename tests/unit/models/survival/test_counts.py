@@ -52,16 +52,17 @@ def laid(rows, lay, where):
 @pytest.mark.parametrize(
     ("time", "event", "cell"),
     [
-        (0.5, 1, "d0"), (4.0, 1, "d0"), (4.0, 0, "c1"), (4.1, 1, "d1"), (3.9, 0, "c0"),
+        (0.5, 1, "d0"), (4.0, 1, "d0"), (4.0, 0, "a1"), (0.0, 0, "a0"), (4.1, 1, "d1"), (3.9, 0, "c0"),
         (12.0, 1, "d2"), (12.0, 0, "beyond"), (np.nan, 1, "missing"),
     ],
 )  # fmt: skip
-def test_events_in_a_b_censorings_from_a_on(time, event, cell):
+def test_events_in_a_b_censorings_within_or_at_a(time, event, cell):
     lay = layout()
     got = table([[0, time, event, 1]], lay)
     want = {
         "d": lambda k: lay.run(1, 0).start + k,
         "c": lambda k: lay.run(1, 1).start + k,
+        "a": lambda k: lay.run(1, 2).start + k,
     }
     at = {"beyond": lay.beyond(1), "missing": lay.M - 1}.get(cell)
     at = want[cell[0]](int(cell[1])) if at is None else at
@@ -91,8 +92,8 @@ def test_a_tree_is_the_sums_of_its_leaves():
     ends = np.cumsum(lay.sizes)[:-1]
     levels = np.split(got, ends)
     for level, values in enumerate(levels):
-        runs = values[: 4 * lay.nodes(level)].reshape(4, -1)
-        np.testing.assert_array_equal(runs.sum(axis=1), levels[-1].reshape(4, -1).sum(axis=1))
+        runs = values[: 6 * lay.nodes(level)].reshape(6, -1)
+        np.testing.assert_array_equal(runs.sum(axis=1), levels[-1].reshape(6, -1).sum(axis=1))
     assert levels[0].sum() == 500
     assert flat.sum() == 500
 
@@ -102,7 +103,9 @@ def test_an_entry_and_an_end_are_two_cells():
     got = table([[0, 5.0, 1, 0]], lay, SPELLS)
     assert got[lay.first(0)] == got[lay.run(0, 0).start + 1] == STEPS
     got = table([[4.5, 12.0, 0, 1]], lay, SPELLS)
-    assert got[lay.run(1, 2).start + 1] == got[lay.beyond(1)] == STEPS
+    assert got[lay.run(1, 3).start + 1] == got[lay.beyond(1)] == STEPS
+    got = table([[4.0, 8.0, 0, 1]], lay, SPELLS)  # at breaks: apart from those within
+    assert got[lay.run(1, 4).start + 1] == got[lay.run(1, 2).start + 2] == STEPS
     assert not table([[np.nan, np.nan, np.nan, 1]], lay, SPELLS).any()
     assert not table([[12.0, 13.0, 0, 1]], lay, SPELLS).any()
 
@@ -143,6 +146,8 @@ def people(where, rng):
     yield [[0, 1.0, 1, 0]]
     yield [[0, 11.9, 1, 1]]
     yield [[5.0, 11.9, 1, 1]]
+    yield [[4.0, 8.0, 0, 0]]  # enters and leaves at breaks
+    yield [[0, 4.0, 0, 1]]
     yield [[np.nan, np.nan, np.nan, 0]]
     for m in (1, 2, 5, 1000):
         for g in (0, 1):

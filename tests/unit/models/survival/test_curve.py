@@ -119,6 +119,43 @@ def test_delayed_entry_is_near_the_exact_curve():
     assert np.max(np.abs(naive - S) / (S * np.sqrt(G))) > 2.0
 
 
+@pytest.mark.parametrize("K", [12, 48], ids=["cells", "tree"])
+@pytest.mark.parametrize("late", [False, True], ids=["from the first", "delayed entry"])
+def test_times_on_the_breaks_are_those_of_kaplan_and_meier(K, late):
+    """Whole years and breaks on them: no approximation is left, in curve, errors and test."""
+    rng = np.random.default_rng(11)
+    m = 4000
+    dies, leaves = np.ceil(rng.exponential(9, m)), np.floor(rng.uniform(0, 1.2 * K, m))
+    end, event = np.minimum(np.minimum(dies, leaves), K), (dies <= np.minimum(leaves, K)) * 1.0
+    start = np.floor(rng.uniform(0, 5, m)) if late else None
+    arm = rng.integers(0, 2, m)
+    if late:
+        seen = start < end
+        end, event, start, arm = end[seen], event[seen], start[seen], arm[seen]
+    edges = np.arange(K + 1.0)
+    (curve,) = cells_of(end, event, start=start, edges=edges)[1]
+    S, G = kaplan_meier(end, event, edges[1:], start)
+    k = curve.known
+    assert k > 10
+    np.testing.assert_allclose(curve.S[:k], S[:k], rtol=1e-9)
+    np.testing.assert_allclose(curve.greenwood[:k], G[:k], rtol=1e-7)
+    at = np.zeros(len(end)) if start is None else start
+    risk = [(at <= t) & (end > t) for t in edges[:-1]]
+    np.testing.assert_allclose(curve.entering[:-1], np.sum(risk, axis=1), atol=1e-5)
+    lay, both = cells_of(end, event, arm, start=start, edges=edges, groups=("0", "1"))
+    observed = expected = V = 0.0
+    for t in edges[1:]:
+        here = (at < t) & (end >= t)
+        died, n1, n = here & (end == t) & (event == 1), (here & (arm == 1)).sum(), here.sum()
+        if n > 1 and n1 > 0:
+            observed += died[arm == 1].sum()
+            expected += died.sum() * n1 / n
+            V += died.sum() * n1 / n * (1 - n1 / n) * (n - died.sum()) / (n - 1)
+    test = logrank(lay, both)
+    assert test.U[1] == pytest.approx(observed - expected, rel=1e-6)
+    assert test.statistic == pytest.approx((observed - expected) ** 2 / V, rel=1e-6)
+
+
 def test_derivatives_of_log_survival():
     end, event = cohort(np.random.default_rng(3), 900)
     for start in (None, np.random.default_rng(4).uniform(0, 1, 900) * np.minimum(end, 6)):

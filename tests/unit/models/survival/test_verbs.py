@@ -336,3 +336,18 @@ def test_colon_cancer(real_data):
                               **call["schema"], "etype": dp.Levels([1, 2])}})  # fmt: skip
     assert loud.nobs == 929
     assert loud.pvalue < 0.2
+
+
+def test_between_breaks_the_interval_holds_what_a_step_cannot_know(noiseless):
+    """Survival that falls to nothing within one interval: both ends are in the interval."""
+    d = pd.DataFrame({"t": np.repeat([2.0, 6.5, 9.0], [100, 700, 200]), "d": 1.0})
+    d["g"] = np.tile(["a", "b"], 500)
+    schema = {"g": dp.Levels(["a", "b"]), "t": dp.Real(0, 12), "d": dp.Real(0, 1)}
+    fit = dp.dp_survfit("Surv(t, d) ~ g", d, eps=1, delta=1e-6, schema=schema, times=[4, 8, 12])
+    ends = fit.at([4, 8]).set_index(["strata", "time"])
+    for strata, one in fit.at([6]).groupby("strata"):
+        first, last = ends.loc[(strata, 4.0)], ends.loc[(strata, 8.0)]
+        assert one.estimate.iloc[0] == pytest.approx(0.9) == first.estimate
+        assert one.conf_low.iloc[0] == last.conf_low and one.conf_high.iloc[0] == first.conf_high
+    at_8, at_6 = (fit.difference([t]).iloc[0] for t in (8, 6))
+    assert at_6.conf_high - at_6.conf_low > 1.0 > at_8.conf_high - at_8.conf_low
