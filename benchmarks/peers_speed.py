@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/peers_speed.py --out benchmarks/results/peers_speed.md
 
-Each call is made three times, in turns; the fastest counts. statsmodels: a formula, errors HC1.
+Each call is made several times, in turns; the fastest counts. statsmodels: a formula, errors HC1.
 Memory: a Parquet file of 5e6 rows, above what the imports take, in a process of its own.
 """
 
@@ -105,7 +105,7 @@ def main():
         return
     lines = ["# Beside peers", "",
              "`OMP_NUM_THREADS=1 python benchmarks/peers_speed.py`: seconds of a call, one thread "
-             "(`dp.connect(threads=1)`), the fastest of three in turns, in one run. Asked: on a quiet "
+             "(`dp.connect(threads=1)`), the fastest of several in turns, in one run. Asked: on a quiet "
              "machine. Ratios to peers depend least on the machine.", "",
              "| n = 1e6 unless said | dpmodels | asked | statsmodels | pyfixest | statsmodels / dpmodels | all cores |",
              "|---|---|---|---|---|---|---|"]  # fmt: skip
