@@ -224,11 +224,14 @@ class ClusterPlan:
     def advice(self, p: int) -> tuple[str, ...]:
         """Warn where the noise will be too large for errors by cluster."""
         ratio = self.printed(p).get("noise of errors by cluster", 0.0)
-        if ratio <= LOUD * self.loose:
+        # over the size of J where rows of one cluster have nothing in common: its smallest
+        alone = ratio * self.radii(p).guess if ratio else 0.0
+        if ratio <= LOUD * self.loose and alone <= TOO_LOUD:
             return ()
         return (
             f"the noise of the errors by cluster will be about {ratio:.2g} of their size (above "
-            f"{LOUD * self.loose:.2g}): they may not be determined at this budget. Fewer "
+            f"{LOUD * self.loose:.2g}), {alone:.2g} of it where rows of one cluster have little in "
+            f"common (above {TOO_LOUD:g}): they may not be determined at this budget. Fewer "
             f"coefficients or a larger eps help: {self._enough(p)}. Without the clusters errors "
             "would be too small",
         )
@@ -236,7 +239,8 @@ class ClusterPlan:
     def _enough(self, p: int) -> str:
         """Say how much more eps would bring the noise down to where it does not rule. Public."""
         for more in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
-            if replace(self, mu=self.mu * more).radii(p).ratio <= LOUD * self.loose:
+            then = replace(self, mu=self.mu * more).radii(p)
+            if then.ratio <= LOUD * self.loose and then.noise * self.frame.correction <= TOO_LOUD:
                 return f"about {more:g} times as much would do"
         return "no budget that is usual would do: there are too few clusters"
 

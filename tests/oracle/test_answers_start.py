@@ -108,3 +108,25 @@ def test_a_step_that_has_not_arrived_at_a_public_row_is_marked():
     assert still_moving(design, rows, d, quiet).tolist() == [False, True, True, False]
     assert not still_moving(design, rows, d, loud).any()
     assert not still_moving(design, rows, 0.7 * d, quiet).any()
+
+
+def test_errors_by_cluster_that_may_be_missing_are_announced_by_the_plan():
+    """300 clusters of 20 rows at eps = 1: 6 of 8 fits had no errors, and the plan was content."""
+    from dpmodels.scoring.cluster_rules import LOUD, TOO_LOUD
+
+    ranges = {**{c: (-1, 1) for c in "abcd"}, "y": (-4, 4)}
+
+    def planned(clusters, rows):
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            return dp.plan(
+                "y ~ a + b + c + d", n=clusters * rows, eps=1, delta=1e-6, bounds=ranges,
+                vcov={"CRV1": "v"}, psus=clusters,
+            )  # fmt: skip
+
+    few, many = planned(300, 20), planned(1020, 10)
+    own = few.detail.clusters
+    assert own.radii(4).ratio < LOUD  # by the guess that rows of a cluster go together: fine
+    assert own.radii(4).noise > TOO_LOUD  # but not if they do not
+    assert any("errors by cluster" in one for one in few.advice)
+    assert not any("errors by cluster" in one for one in many.advice)
