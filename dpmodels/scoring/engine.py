@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.exact.ask import Read
 from dpmodels.exact.passes import Moments, moments_query
 from dpmodels.exact.rowmap import RowMap
 from dpmodels.formula.grid import grid_of_images
@@ -274,8 +275,12 @@ def release_scoring(
             for chain, state in zip(plan.chains, states, strict=True)
         ]
         taken = []
-        together = ScorePasses(tuple(passes), design)
         read = guide.read_last() if one.last else guide.read_early()
+        if not one.last and any(own.plan.humped for own in passes):
+            # events are few where rows are many: of one row in k their noise were k times larger
+            passes = [replace(own, plan=replace(own.plan, rows=n)) for own in passes]
+            read = Read()
+        together = ScorePasses(tuple(passes), design)
         for i, chain in enumerate(plan.chains):
             own = passes[i].plan
             plans[i].append(own)

@@ -226,7 +226,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
     shares = _shares(request, model.rules, mu, rows, design.p)
     x = noise_ratio(mu, design.p, rows)
     detail = ScoredDetail(
-        model, mu, design, shares, rows, _guide(request, design, n, x, model),
+        model, mu, design, shares, rows, _guide(request, design, n, x),
         weighted=design.place_aside("weights") is not None, scales=scales, clusters=clusters,
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
@@ -324,10 +324,8 @@ def _advice(noise: float) -> tuple[str, ...]:
     )
 
 
-def _guide(request: Request, design: Design, n: int, x: float, model: Model) -> Guide:
+def _guide(request: Request, design: Design, n: int, x: float) -> Guide:
     """Return which rows the early passes read, by public numbers."""
-    if not model.chains[0].score.of_residual:
-        return Guide()  # events are few where rows are many: their noise would grow with k
     # In a table sorted by a private column one row replaced moves the others between windows.
     ordered = request.relation == "replace" and bool(request.options.get("public_order"))
     windows = guide_windows(design, n, x) if ordered else ALL_ROWS

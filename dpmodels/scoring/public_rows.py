@@ -175,15 +175,21 @@ def effects_beyond(design: Design, params: Array) -> Mask:
     ``RANGES`` ranges of the response. Of models of the response itself (no link).
     """
     beyond = np.zeros(design.p, dtype=bool)
-    rows = public_rows(design)
     interval = None if design.response is None else design.response.interval
-    if rows is None or interval is None or not math.isfinite(interval[1] - interval[0]):
+    if interval is None:
+        return beyond
+    most = RANGES * (interval[1] - interval[0])
+    ends = design.intervals()[: design.p]
+    if float(np.abs(params) @ (ends[:, 1] - ends[:, 0])) <= most:  # all columns together
+        return beyond
+    rows = public_rows(design)
+    if rows is None:
         return beyond
     for number in range(int(rows.group.max()) + 1):
         own = rows.group == number
         moved = rows.moved[own][0]
         found = rows.rows[own][:, moved] @ params[moved]
-        if float(np.ptp(found)) > RANGES * (interval[1] - interval[0]):
+        if float(np.ptp(found)) > most:
             beyond |= moved
     return beyond
 
