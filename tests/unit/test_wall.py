@@ -771,6 +771,8 @@ NOT_OF_A_ROW = {
     "scoring.mean_score.MeanScore._logs": _PUBLIC,
     "scoring.mean_score.MeanScore._few_counts": _PUBLIC,
     "scoring.mean_score._mean_log": _PUBLIC,
+    "scoring.mean_score._least_mean": _PUBLIC,
+    "scoring.mean_score.mean_row": _PUBLIC,
     "scoring.score.Start.heard": _PUBLIC,
     "scoring.state.State.length": _PUBLIC,
     "scoring.state.roots": _PUBLIC,
