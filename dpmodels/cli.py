@@ -39,7 +39,7 @@ DEMO = {
     "eps": 1.0,
     "delta": 1e-6,
 }
-_FORMATS = ("text", "md", "html", "tex", "typst", "json")
+_FORMATS = ("text", "md", "html", "tex", "json")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

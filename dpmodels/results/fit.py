@@ -285,11 +285,11 @@ class Fit(Written, Held, MaketablesPlugin):
         level: float | None = None,
         exponentiate: bool = False,
     ) -> Summary:
-        """Summary table; ``print`` it, or ask it for HTML, LaTeX, markdown or typst.
+        """Summary table; ``print`` it, or ask it for HTML, LaTeX or markdown.
 
         Parameters
         ----------
-        fmt : {"text", "md", "html", "tex", "typst"}, optional
+        fmt : {"text", "md", "html", "tex"}, optional
             Format of ``str()``.
         digits : int
             Decimals of estimates and standard errors.

@@ -44,7 +44,7 @@ __all__ = [
 #: Other names of the types, as in ``summary(fmt)``.
 _ALSO = {"markdown": "md", "latex": "tex"}
 _LAYOUT = Layout(width=0, grows=True, outer="-", mark="", wrap=True, notes=76)
-TYPES = ("text", "md", "html", "tex", "typst", "df")
+TYPES = ("text", "md", "html", "tex", "df")
 _DEFAULT_STATS = ("nobs", "eps_delta", "relation", "reply")
 _LABELS = {
     "nobs": "Observations",
@@ -143,7 +143,7 @@ def etable(
     ----------
     *fits : Fit, or a list of them
         ``etable(m1, m2)`` and ``etable([m1, m2])`` are the same; a text behind them is ``type``.
-    type : {"text", "md", "html", "tex", "typst", "df"}, optional
+    type : {"text", "md", "html", "tex", "df"}, optional
         None: an object that prints as text and shows as HTML in a notebook. Else a string, or
         a DataFrame for ``"df"``.
     se : {"total", "split"}

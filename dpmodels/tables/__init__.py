@@ -1,4 +1,4 @@
-"""One table, five renderers. Knows nothing of fits, plans or privacy; computes no number."""
+"""One table, four renderers. Knows nothing of fits, plans or privacy; computes no number."""
 
 from dpmodels.tables.table import (
     RULE,

@@ -24,7 +24,6 @@ SUFFIXES = {
     ".tex": "tex",
     ".html": "html",
     ".md": "md",
-    ".typ": "typst",
     ".txt": "text",
     ".docx": "docx",
 }

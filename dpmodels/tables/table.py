@@ -30,7 +30,6 @@ FORMATS = {
     "html": "html",
     "tex": "latex",
     "latex": "latex",
-    "typst": "typst",
 }
 
 
@@ -184,7 +183,7 @@ def own_names(one: object) -> list[str]:
 
 
 class Written:
-    """What is written to a file or into a text, in the formats of the five renderers."""
+    """What is written to a file or into a text, in the formats of the four renderers."""
 
     __slots__ = ()
 
@@ -239,12 +238,8 @@ class Shown(Written):
 
     as_html, as_latex, as_markdown = also("to_html"), also("to_latex"), also("to_markdown")
 
-    def as_typst(self) -> str:
-        """Return a typst table."""
-        return self.render("typst")
-
     def render(self, fmt: str) -> str:
-        """Return one of the formats text, md, html, tex, typst."""
+        """Return one of the formats text, md, html, tex."""
         return str(_of(FORMATS[check_format(fmt)], "render")(self.table()))
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ CASES = {
     "seeded": {"seeded": True},
     "bought": {"bought": ("alcohol", "pH")},
 }
-FORMATS = ("text", "html", "tex", "md", "typst")
+FORMATS = ("text", "html", "tex", "md")
 
 
 @pytest.mark.parametrize("fmt", FORMATS)

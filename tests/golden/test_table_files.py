@@ -31,7 +31,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("fmt", ["text", "html", "tex", "md", "typst"])
+@pytest.mark.parametrize("fmt", ["text", "html", "tex", "md"])
 @pytest.mark.parametrize("case", CASES)
 def test_table(golden, case, fmt):
     shown = CASES[case]()
@@ -41,7 +41,7 @@ def test_table(golden, case, fmt):
 
 def test_a_budget_reports_in_every_format():
     budget = _budget()
-    for fmt in ("text", "html", "latex", "markdown", "typst"):
+    for fmt in ("text", "html", "latex", "markdown"):
         assert budget.report(fmt) == budget.render(fmt) == getattr(budget, f"as_{fmt}")()
     assert budget._repr_latex_() == budget.as_latex()
 

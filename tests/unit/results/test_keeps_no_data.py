@@ -93,7 +93,7 @@ def test_json_round_trip_is_exact(make_fit, tmp_path, kwargs):
     assert again.vcov().equals(fit.vcov())
     assert again.privacy == fit.privacy
     assert repr(again) == repr(fit)
-    for fmt in ("text", "html", "tex", "md", "typst"):
+    for fmt in ("text", "html", "tex", "md"):
         assert str(again.summary(fmt)) == str(fit.summary(fmt))
     assert again.to_json() == text
     assert Fit.from_dict(fit.to_dict()).to_json() == text

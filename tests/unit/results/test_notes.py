@@ -74,7 +74,7 @@ def test_at_most_three_notes_and_all_of_them_when_asked():
     assert "[3]" in short and "[4]" not in short and f"[{len(every)}]" in full
     assert f"({len(every) - 3} more notes: summary(full=True).)" in " ".join(short.split())
     assert "more notes" not in full
-    for fmt in ("html", "tex", "md", "typst"):
+    for fmt in ("html", "tex", "md"):
         assert "more notes" in " ".join(str(fit.summary(fmt)).split())
 
 

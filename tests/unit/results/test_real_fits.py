@@ -12,7 +12,7 @@ import dpmodels as dp
 from dpmodels.results import Fit
 
 BOUNDS = {"y": (-1.0, 4.0), "x1": (0.0, 1.0), "x2": (0.0, 1.0)}
-FORMATS = ("text", "html", "tex", "md", "typst")
+FORMATS = ("text", "html", "tex", "md")
 pytestmark = pytest.mark.filterwarnings("ignore::dpmodels.errors.DPModelsWarning")
 
 

@@ -21,7 +21,7 @@ def test_text_is_ascii_and_other_formats_have_signs(make_fit):
 
 def test_not_private_stands_in_the_header_of_every_format(make_fit):
     fit = make_fit(seeded=True)
-    for fmt in ("text", "html", "tex", "md", "typst"):
+    for fmt in ("text", "html", "tex", "md"):
         assert "NOT PRIVATE: the noise was seeded" in str(fit.summary(fmt)), fmt
         assert "1e-06)-DP" not in str(fit.summary(fmt)), fmt
 
@@ -67,7 +67,6 @@ def test_hostile_names_are_escaped(parts):
         line for line in summary.as_markdown().splitlines() if line.startswith("| \\<script")
     )
     assert len(re.findall(r"(?<!\\)\|", row)) == 10
-    assert r"\#d" in summary.as_typst()
 
 
 def test_long_names_get_a_line_of_their_own(parts):

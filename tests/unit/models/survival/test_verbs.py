@@ -158,7 +158,7 @@ def test_saved_and_read_again(fit, tmp_path):
 
 def test_it_prints_in_every_format(fit):
     for one in (fit, fit.survdiff()):
-        for fmt in ("text", "md", "html", "tex", "typst"):
+        for fmt in ("text", "md", "html", "tex"):
             assert "arm=a" in str(one.summary(fmt=fmt)).replace("\\", "")
     text = str(fit.summary())
     assert "Events (noisy)" in text

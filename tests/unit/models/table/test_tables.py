@@ -137,7 +137,7 @@ def test_a_group_too_small_to_divide_by(people):
 
 def test_it_prints_saves_and_loads(people):
     found = fit("wage ~ region", people, eps=2, quantiles=[0.5])
-    for fmt in ("text", "html", "tex", "md", "typst"):
+    for fmt in ("text", "html", "tex", "md"):
         assert "region" in str(found.summary(fmt))
     again = type(found).from_json(found.to_json())
     assert str(again.summary()) == str(found.summary())
