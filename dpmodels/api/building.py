@@ -366,6 +366,8 @@ def check_columns(design: Design, formula: str) -> None:
             f"{formula!r}: the response {design.response.name!r} is a predictor of itself. Leave "
             "it out on the right"
         )
+    if not hasattr(design.program, "products"):  # cells of a table, not columns of numbers
+        return
     vary = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
     listed = [design.columns[j] for j in vary]
     if vary and all(c.name not in design.schema and c.kind in _MADE for c in listed):

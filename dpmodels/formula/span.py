@@ -99,8 +99,9 @@ def response_column(design: Design, table: dict[str, Any], schema: Schema) -> Ar
 def independent(columns: dict[str, Array]) -> list[str]:
     """Return the columns that do not follow from the constant and those before them."""
     kept: list[str] = []
-    basis = np.ones((len(next(iter(columns.values()))), 1))
+    basis = np.ones((0, 1))
     for name, cells in columns.items():
+        basis = basis if len(basis) else np.ones((len(cells), 1))
         column = cells - cells.mean()
         column = column / (np.abs(column).max() or 1.0)  # years lie within 1 % of each other
         if outside_span(column[:, None], basis)[1][0] > _NEAR:
