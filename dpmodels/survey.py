@@ -199,7 +199,7 @@ class Survey:
         return math.fsum(v for _, v in self.psus) if isinstance(self.psus, tuple) else self.psus
 
 
-def _mixed(label: Array, at: Array) -> npt.NDArray[np.uint64]:
+def _mixed(label: npt.NDArray[Any], at: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     """Return a public hash of (stratum, number) of units."""
     mixed = (label.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) + at.astype(np.uint64)
     return (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
