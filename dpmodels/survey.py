@@ -296,7 +296,7 @@ class Frame:
         inside = h >= 0.0
         at = np.where(inside, h, 0.0).astype(np.intp)
         factor = np.where(inside, self.factors()[at], 1.0)
-        label = np.where(inside, label, 0.0)
+        label = np.where(inside & (label > 0.0), label, 0.0)  # a missing one is none
         if self.pairs:
             return self._paired(label, at, factor)
         if self.strata == 1:
