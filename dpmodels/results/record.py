@@ -21,6 +21,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, whole
 from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.release import Estimate
+from dpmodels.tables.files import check_seal, sealed
 from dpmodels.units.person import column_of
 
 if TYPE_CHECKING:
@@ -362,7 +363,8 @@ def _checked(record: Record) -> Record:
 
 def dumps(record: Record) -> str:
     """Return a record as JSON text, floats to the last bit, NaN and infinity as text."""
-    return json.dumps(_strict(to_dict(record)), allow_nan=False, indent=1, ensure_ascii=False)
+    saved = sealed(_strict(to_dict(record)))
+    return json.dumps(saved, allow_nan=False, indent=1, ensure_ascii=False)
 
 
 def loads(text: str) -> Record:
@@ -370,6 +372,8 @@ def loads(text: str) -> Record:
     saved: Any = None
     with contextlib.suppress(json.JSONDecodeError, RecursionError):
         saved = json.loads(text)
+    if isinstance(saved, Mapping) and saved.get("format") == FORMAT:
+        check_seal(saved, WHAT, AGAIN)
     return from_dict(saved)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -12,12 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import RequestError, did_you_mean, shown, whole
+from dpmodels.errors import (
+    DamagedError,
+    RequestError,
+    UtilityWarning,
+    did_you_mean,
+    shown,
+    whole,
+)
+from dpmodels.quiet import tell
 
 if TYPE_CHECKING:
     from dpmodels.tables.table import Shown
 
-__all__ = ["SUFFIXES", "check_file", "load", "save", "write_as", "write_file"]
+__all__ = [
+    "SUFFIXES", "check_file", "check_seal", "load", "save", "sealed", "write_as", "write_file",
+]  # fmt: skip
 
 #: Suffix -> format.
 SUFFIXES = {
@@ -105,10 +117,39 @@ def check_saved(path: Any) -> Path:
     return found
 
 
+def _checksum(saved: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the canonical text: keys in order, nothing between, as JSON has it."""
+    read = json.loads(json.dumps({k: v for k, v in saved.items() if k != "checksum"}, default=str))
+    text = json.dumps(read, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sealed(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is saved with the checksum of all of it."""
+    return {**saved, "checksum": _checksum(saved)}
+
+
+def check_seal(saved: Any, what: str, again: str) -> None:
+    """Refuse what was changed after it was saved; warn where a file has no checksum.
+
+    A check of files, no signature: who means to deceive can work the checksum out again.
+    """
+    held = saved.get("checksum") if isinstance(saved, Mapping) else ""
+    if held is None:
+        tell(
+            UtilityWarning(
+                f"{what} has no checksum (it was written before 0.2.1), so a change would not "
+                f"show. {again}"
+            )
+        )
+    elif held and held != _checksum(saved):
+        raise DamagedError(f"{what} is damaged: its checksum does not hold. {again}")
+
+
 def save(result: Any, path: Any) -> None:
     """Write a result as JSON text."""
     found = check_saved(path)
-    saved = {"format": FORMAT, "version": VERSION, "result": _out(result)}
+    saved = sealed({"format": FORMAT, "version": VERSION, "result": _out(result)})
     found.write_text(json.dumps(saved, allow_nan=False, indent=1) + "\n", encoding="utf-8")
 
 
@@ -119,6 +160,7 @@ def load(saved: Any) -> Any:
             f"this result was saved in format {shown(saved.get('version'))}; this version of "
             f"dpmodels reads format {VERSION}"
         )
+    check_seal(saved, _WHAT, _AGAIN)
     with whole(_WHAT, _AGAIN):
         return _in(saved["result"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import math
@@ -13,6 +14,7 @@ import numpy as np
 from dpmodels.errors import RequestError, choice, whole
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.layout import Group, Layout
+from dpmodels.tables.files import check_seal, sealed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +49,9 @@ def save(rel: NoisyTable, path: str | Path, table: str | None) -> Path:
     else:
         frame.to_csv(cells, index=False)
     facts.write_text(
-        json.dumps(_facts(rel, cells.name, __version__), indent=1, allow_nan=False, default=str),
+        json.dumps(
+            sealed(_facts(rel, cells.name, __version__)), indent=1, allow_nan=False, default=str
+        ),
         encoding="utf-8",
     )
     return facts
@@ -63,6 +67,11 @@ def _cells(rel: NoisyTable) -> pd.DataFrame:
     return frame
 
 
+def _hash(values: Any) -> str:
+    """Return the checksum of the noised cells, bit for bit."""
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
 def _plain(value: Any) -> Any:
     return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
@@ -74,6 +83,7 @@ def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
         "version": VERSION,
         "dpmodels": version,
         "cells": cells,
+        "values": _hash(rel.values),
         "n": rel.n,
         "batches": list(rel.batches),
         "design": rel.design.to_dict(),
@@ -129,7 +139,9 @@ def load(kind: type[NoisyTable], path: str | Path) -> NoisyTable:
             f"this release was saved in format {saved.get('version')!r}; this version of dpmodels "
             f"reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
         )
-    with whole(f"the release {facts.name}", "Write it again with rel.save(path), or use a copy"):
+    what, again = f"the release {facts.name}", "Write it again with rel.save(path), or use a copy"
+    check_seal(saved, what, again)
+    with whole(what, again):
         return _read(kind, facts, saved)
 
 
@@ -158,6 +170,10 @@ def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTa
     guarantee = Guarantee.from_dict(saved["guarantee"])
     values = np.ascontiguousarray(frame[names].to_numpy(dtype=object).astype(float).T)
     values.setflags(write=False)
+    if saved.get("values", _hash(values)) != _hash(values):
+        raise ValueError("cells")
+    if not len(names) == len(saved["lower"]) == len(saved["scale"]) == len(lay["kinds"]):
+        raise ValueError("lengths")
     return kind(
         design=design_from(saved["design"]),
         layout=layout,

@@ -59,10 +59,12 @@ def changed(value, path, new, *, drop=False):
     return out
 
 
+@pytest.mark.filterwarnings("ignore:this saved fit has no checksum")
 def test_a_changed_fit_is_read_or_refused_by_an_error_of_the_package(saved):
     """Half of 1344 changes had raised KeyError, TypeError, RecursionError and others."""
     rng = np.random.default_rng(3)
     text = json.loads(Fit.from_dict(saved).to_json())
+    del text["checksum"]  # as in files before 0.2.1: with it every change is refused
     every = [(path, odd, False) for path in places(text) for odd in ODD]
     every += [(path, None, True) for path in places(text) if path]
     refused = read = 0

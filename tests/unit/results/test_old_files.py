@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.errors import UtilityWarning
 
 FILES = Path(__file__).parent / "files"
 
@@ -20,7 +21,8 @@ FILES = Path(__file__).parent / "files"
     ],
 )
 def test_a_fit_of_0_1_0_loads(name, params):
-    fit = dp.load(FILES / f"{name}-0.1.0.json")
+    with pytest.warns(UtilityWarning, match="no checksum"):
+        fit = dp.load(FILES / f"{name}-0.1.0.json")
     assert fit.params.to_numpy()[: len(params)] == pytest.approx(params, rel=1e-12)
     assert (fit.bias_bound == 0).all()
     assert "Differentially private" in str(fit.summary())
@@ -31,6 +33,7 @@ def test_a_fit_of_0_1_0_loads(name, params):
 
 
 def test_its_intervals_are_those_it_had():
-    fit = dp.load(FILES / "ols-0.1.0.json")
+    with pytest.warns(UtilityWarning, match="no checksum"):
+        fit = dp.load(FILES / "ols-0.1.0.json")
     half = np.diff(fit.conf_int().to_numpy(), axis=1)[:, 0] / 2
     assert half == pytest.approx(1.959963984540054 * fit.bse.to_numpy(), rel=1e-12)

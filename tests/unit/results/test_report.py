@@ -45,7 +45,7 @@ def test_one_payment_is_counted_once(fits):
     assert "Privacy of the table" in joint_line(same) and "add up" not in joint_line(same)
 
 
-@pytest.mark.parametrize("suffix", ["tex", "html", "md", "typ", "txt"])
+@pytest.mark.parametrize("suffix", ["tex", "html", "md", "txt"])
 def test_a_file_of_each_format(fits, tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"
     dp.etable(
@@ -58,7 +58,6 @@ def test_a_file_of_each_format(fits, tmp_path, suffix):
         "html": "<!doctype html>",
         "tex": "\\toprule",
         "md": "|",
-        "typ": "table(",
         "txt": "===",
     }
     assert marks[suffix] in text or suffix == "txt"
