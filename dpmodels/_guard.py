@@ -10,8 +10,6 @@ from dpmodels import _testing
 from dpmodels.errors import DPModelsError, PrivateStageError
 from dpmodels.quiet import hold_memory, quiet
 
-__all__ = ["guarded", "one_thread"]
-
 T = TypeVar("T")
 
 

@@ -5,6 +5,4 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array"]
-
 Array = npt.NDArray[np.float64]

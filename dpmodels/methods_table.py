@@ -10,8 +10,6 @@ import pandas as pd
 
 from dpmodels.tables import Column, Layout, Page, Row, Shown, Table, plain
 
-__all__ = ["MethodTable", "OptionTable"]
-
 #: Columns of a printed page.
 WIDTH = 100
 _LAYOUT = Layout(width=WIDTH, outer="", closed=False, indent=2, span="{}{}", mark="")

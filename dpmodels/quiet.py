@@ -19,9 +19,6 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["bars_are_secret", "hold_memory", "holding_memory", "lock", "no_bars", "quiet", "tell"]
-
-
 # -- Locks that a forked child finds open: the thread that held one is not in the child
 
 

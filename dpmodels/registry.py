@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
 
-__all__ = [
-    "Backend",
-    "Ending",
-    "Method",
-    "Option",
-    "backend_of",
-    "method_names",
-    "methods",
-    "register_method",
-    "resolve",
-]
-
 
 class Backend(Protocol):
     """The three functions a method supplies. Module-level functions will do."""

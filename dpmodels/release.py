@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.privacy.guarantee import Guarantee
 
-__all__ = ["Estimate", "Release"]
-
 
 @dataclass(frozen=True)
 class Release:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dpmodels.registry import Method
     from dpmodels.schema import Schema
 
-__all__ = ["Request", "check_eps_delta", "check_n", "check_seed"]
-
 
 def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[float, float]:
     """Return (eps, delta) as floats or raise ``RequestError`` naming the argument."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["brent"]
-
 #: Four units in the last place: nothing nearer can be told apart.
 _RTOL = 4.0 * 2.0**-52
 

@@ -14,8 +14,6 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 
-__all__ = ["ICC", "LEAST", "Frame", "Survey"]
-
 #: Guessed correlation of the scores of one cluster.
 ICC = 0.15
 #: Fewer clusters than this determine no variance.

@@ -9,10 +9,6 @@ from typing import Any, ClassVar
 
 from dpmodels.errors import SchemaError, did_you_mean, shown
 
-__all__ = [
-    "LARGEST", "Binary", "Count", "Levels", "Ordered", "Real", "Text", "Variable", "as_variable",
-]  # fmt: skip
-
 #: Narrowest declared range: rows are divided by its half, and what follows is squared.
 NARROWEST = 1e-100
 

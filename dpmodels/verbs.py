@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Verb", "function_of", "new_release", "register_verb", "verb_of"]
-
 #: What a result asks of the top floor, by name: new releases about a fit. As with the functions of
 #: a verb, the path stands here as text, where the check of the wall follows it.
 _NEW_RELEASES = {

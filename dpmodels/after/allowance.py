@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 
-__all__ = ["Allowance", "BiasBound", "Carried", "Tail"]
-
 #: Bias allowance in score-noise sds: ``min(BASE + c l_j, MOST)``, c of the model.
 BASE, MOST = 0.35, 2.0
 #: Share of t, what rows just beyond C may have moved, in the allowance.

@@ -11,8 +11,6 @@ from dpmodels.after.explained import SecondMoments
 from dpmodels.after.regression import orthonormal, regress, score
 from dpmodels.arrays import Array
 
-__all__ = ["Correlation", "TwoStage", "anderson_rubin", "correlation", "two_stage"]
-
 
 @dataclass(frozen=True)
 class Correlation:

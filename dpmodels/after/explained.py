@@ -9,8 +9,6 @@ import numpy as np
 
 from dpmodels.arrays import Array
 
-__all__ = ["LEAST_ROWS", "Explained", "SecondMoments", "explained", "isotropic_noise"]
-
 
 @dataclass(frozen=True)
 class Explained:

@@ -9,9 +9,6 @@ import numpy as np
 
 from dpmodels.arrays import Array
 
-__all__ = ["Auc", "NoisyMean", "auc", "auc_set", "noisy_mean", "roc"]
-
-
 #: Areas that an interval is searched on; its ends lie a step outside.
 _AREAS = 4001
 

@@ -11,11 +11,6 @@ import numpy as np
 from dpmodels.after.explained import Explained, SecondMoments, explained
 from dpmodels.arrays import Array
 
-__all__ = [
-    "RSquared", "Regression", "change", "chi2_upper_tail", "inverse_and_rank", "orthonormal",
-    "r_squared", "regress", "score",
-]  # fmt: skip
-
 #: ``lambda_min(M) / (s sqrt(2p))`` below which only score tests are reported, and from which Wald
 #: intervals are as good as without noise.
 UNUSABLE, TRUSTED = 1.0, 5.0

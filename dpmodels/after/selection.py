@@ -12,8 +12,6 @@ from dpmodels.after.explained import SecondMoments
 from dpmodels.after.regression import Regression, regress
 from dpmodels.arrays import Array
 
-__all__ = ["Components", "Slopes", "best_subset", "components", "lasso", "slopes"]
-
 _SWEEPS, _SMALL = 10_000, 1e-12
 
 

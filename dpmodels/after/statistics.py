@@ -11,8 +11,6 @@ from dpmodels.after.explained import SecondMoments
 from dpmodels.after.regression import UNUSABLE, r_squared, regress
 from dpmodels.arrays import Array
 
-__all__ = ["fit_statistics", "kept_moments"]
-
 
 def kept_moments(m: SecondMoments, back: Array) -> dict[str, Array]:
     """Return the arrays that later analyses read: the release, its noise, its map, its rows."""

@@ -16,9 +16,6 @@ from dpmodels.after.regression import chi2_upper_tail, inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 
-__all__ = ["Hypothesis", "Wald", "critical_value", "noncentrality", "read_hypothesis", "wald"]
-
-
 #: Corners of the bias box are counted up to so many coefficients; beyond, a bound stands for them.
 _CORNERS = 12
 

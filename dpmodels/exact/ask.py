@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from dpmodels.privacy.own_proofs import OwnProof
     from dpmodels.privacy.run import Run
 
-__all__ = ["ALL", "Added", "Ask", "Noisy", "Pass", "Query", "Raw", "Read", "as_is"]
-
 
 @dataclass(frozen=True)
 class Read:

@@ -21,11 +21,6 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.end import LEAST, MOST, STEPS, end_along, integers_of
 from dpmodels.exact.products import cross_product, squares
 
-__all__ = [
-    "FINE", "MULTIPLE", "ByCell", "Integers", "Terms", "digits", "directions",
-    "gram_of", "products_of", "seen_by_row", "sum_of", "symmetric", "total",
-]  # fmt: skip
-
 Integers = npt.NDArray[np.object_]
 #: Integers of at most 2^62 each, and the place in bits at which they are added.
 Terms = list[tuple[npt.NDArray[np.int64], int]]

@@ -39,8 +39,6 @@ from dpmodels.formula.grid import Grid, grid_of
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["BallCells", "BoxCells", "CellSums", "cell_gram"]
-
 Blocks = Iterable[tuple[Array, npt.NDArray[np.intp]]]
 
 #: Beside the largest, a slope that is no more than the rounding of an inverse.

@@ -20,26 +20,6 @@ from dpmodels.arrays import Array
 from dpmodels.exact.products import squares
 from dpmodels.formula.coerce import clip_cells
 
-__all__ = [
-    "LEAST",
-    "LONG",
-    "MOST",
-    "SHRINK",
-    "STEPS",
-    "TOP",
-    "VAST",
-    "Mask",
-    "ball_integers",
-    "end",
-    "end_along",
-    "end_of_numbers",
-    "end_of_rows",
-    "inside",
-    "integers_of",
-    "towards_zero",
-    "usable",
-]  # fmt: skip
-
 Mask = npt.NDArray[np.bool_]
 
 #: Lattice steps per bound: |k| <= 2^20, so products are at most 2^40 and 2^13 of them are exact.

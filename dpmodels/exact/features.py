@@ -18,8 +18,6 @@ from dpmodels.exact.sets import Blocks, Mass
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["FeatureScale", "column_sums", "feature_scale", "rescaling"]
-
 
 @dataclass(frozen=True)
 class FeatureScale:

@@ -26,8 +26,6 @@ from dpmodels.sources.windows import short
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["GramOf", "gram", "gram_over"]
-
 
 def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> Gram:
     """Accumulate the Gram matrix of the mapped rows of ``blocks``.

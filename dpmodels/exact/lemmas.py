@@ -17,8 +17,6 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.symmetric import float_allowance
 
-__all__ = ["GRID", "LEMMAS", "Lemma", "Of"]
-
 #: Pays for the rounding to a public grid, where nothing else is a float.
 GRID = 1.0 + 2.0**-20
 

@@ -35,20 +35,6 @@ from dpmodels.sources.summed import counted, summed
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = [
-    "Counts",
-    "Kept",
-    "Moments",
-    "Sums",
-    "ball_map",
-    "ball_sd",
-    "first_array",
-    "moments_query",
-    "set_of",
-    "split_query",
-    "whole_matrix",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Moments:

@@ -17,9 +17,6 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.sources.windows import ROW_PAD
 
-__all__ = ["cross_product", "filled", "looked_up", "mapped", "sparsely", "squares", "weighted"]
-
-
 #: Rows of a symmetric product are worked off so many at a time.
 _AT_ONCE = 4
 #: Columns for which a product with itself is cut up: for fewer it does not pay, more are many

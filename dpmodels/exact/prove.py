@@ -50,23 +50,6 @@ from dpmodels.exact.statistics import (
 )
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 
-__all__ = [
-    "INTERCEPT_WEIGHTS",
-    "add_remove_sensitivity",
-    "cluster_move",
-    "count_weight",
-    "gram_l1",
-    "gram_sensitivity",
-    "intercept_sensitivity",
-    "joint_reach",
-    "noise_of",
-    "rank_reach",
-    "reach",
-    "separate_sensitivity",
-    "separate_weights",
-]
-
-
 # -- Sensitivities of second-moment queries (statements and proofs: ``theory.md``, section 1)
 
 

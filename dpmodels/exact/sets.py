@@ -17,11 +17,6 @@ import numpy.typing as npt
 from dpmodels.errors import PrivacyBugError
 from dpmodels.exact.rowmap import STEPS
 
-__all__ = [
-    "Ball", "Blocks", "Box", "Hull", "Interval", "Mark", "Mass", "Orthant", "PairMeans", "Product",
-    "Set", "Trace",
-]  # fmt: skip
-
 Integers = npt.NDArray[np.object_]
 Rng = np.random.Generator
 _ONE = int(STEPS)

@@ -37,11 +37,6 @@ from dpmodels.exact.sets import (
 )
 from dpmodels.exact.symmetric import above_diagonal
 
-__all__ = [
-    "Along", "ByClass", "Cells", "ClusterGram", "ClusterTotals", "Clusters", "Gram", "Norm",
-    "Objective", "Pair", "Powers", "Split", "Stack", "Statistic", "Sum", "Tree", "Vectors",
-]  # fmt: skip
-
 Norm: TypeAlias = Literal["l2", "l1"]
 Integers = npt.NDArray[np.object_]
 _ROOT2 = math.sqrt(2.0)

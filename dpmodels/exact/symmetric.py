@@ -15,18 +15,6 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 
-__all__ = [
-    "above_diagonal",
-    "chi2_upper",
-    "f_upper",
-    "float_allowance",
-    "floored_cholesky",
-    "ls_bound",
-    "svec",
-    "turned",
-    "unsvec",
-]
-
 
 @functools.lru_cache(maxsize=32)
 def above_diagonal(k: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

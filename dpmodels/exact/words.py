@@ -11,8 +11,6 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.exact.end import integers_of
 
-__all__ = ["SMALL", "Gram", "LatticeMap", "Words", "joined", "worded"]
-
 #: Blocks whose products, at most 2^53 each, together fit 64 bits.
 _MANY = 512
 #: Rows up to which a sum of products of at most 2^40 fits 64 bits.

@@ -11,8 +11,6 @@ from dpmodels.formula.design import Design
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.survival import build_survival_cells, build_survival_design
 
-__all__ = ["design_from"]
-
 
 def design_from(data: Mapping[str, Any]) -> Design:
     """Compile the design again from its text and schema."""

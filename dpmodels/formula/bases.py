@@ -20,8 +20,6 @@ from dpmodels.formula.nodes import Array, Basis, Env, Factor, Node, constant
 from dpmodels.formula.refuse import need_range, refused_private, refused_state
 from dpmodels.formula.syntax import Context, literal, overflow, pretty, word
 
-__all__ = ["arguments", "bspline"]
-
 
 def arguments(node: ast.Call, names: str, ctx: Context) -> dict[str, ast.expr]:
     """Bind a call to parameter names; unknown or repeated ones are errors."""

@@ -32,8 +32,6 @@ from dpmodels.formula.schema import Schema
 from dpmodels.formula.syntax import Context, parse_expression
 from dpmodels.formula.walk import needed_variables
 
-__all__ = ["Builder", "build_cell_design", "build_design", "build_mean_design"]
-
 _NA = ("zero-row", "declared", "impute-midpoint")
 
 

@@ -16,8 +16,6 @@ from dpmodels.formula.nodes import Array, Env, Factor, Node, constant
 from dpmodels.formula.refuse import refused_call
 from dpmodels.formula.syntax import CALLS, Context, call_name, overflow, pretty, word
 
-__all__ = ["compile_call", "elementwise", "registered"]
-
 
 def only_positional(node: ast.Call, name: str, count: int, ctx: Context) -> list[ast.expr]:
     """Return the arguments of a call that takes exactly ``count`` positional ones."""

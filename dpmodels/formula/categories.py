@@ -25,8 +25,6 @@ from dpmodels.formula.refuse import need_levels, need_range, refused_name
 from dpmodels.formula.syntax import Context, call_name, literal, pretty, word
 from dpmodels.variables import Binary, Levels, Real, Text
 
-__all__: list[str] = []
-
 _PATSY = {
     "Diff": "diff",
     "Treatment": "treatment",

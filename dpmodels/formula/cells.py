@@ -24,8 +24,6 @@ from dpmodels.variables import Levels
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["CellProgram", "CellSource", "as_cell", "matrix", "odd_cells"]
-
 
 @dataclass(frozen=True)
 class CellSource:

@@ -18,9 +18,6 @@ import numpy as np
 from dpmodels.quiet import quiet
 from dpmodels.variables import Binary, Levels, Text, Variable
 
-__all__ = ["clip_cells", "coerce", "coerce_all", "hash_text"]
-
-
 _TRUE = {"true": 1.0, "false": 0.0}
 
 

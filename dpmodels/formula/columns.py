@@ -15,18 +15,6 @@ from dpmodels.formula.nodes import Basis, Cat, Factor, Node
 from dpmodels.formula.program import Atom, Product
 from dpmodels.variables import LARGEST
 
-__all__ = [
-    "atom_of",
-    "check_event",
-    "class_response",
-    "column_of",
-    "columns_of",
-    "numeric_rows",
-    "part_norms",
-    "weighted",
-    "weighted_term",
-]
-
 
 def column_of(name: str, interval: iv.Interval, term: str, kind: str) -> Column:
     """Return a column from its interval."""

@@ -25,15 +25,6 @@ from dpmodels.formula.schema import Schema
 from dpmodels.formula.syntax import Context, literal, overflow, pretty
 from dpmodels.variables import Levels, Text
 
-__all__ = [
-    "combine",
-    "compile_factor",
-    "compile_scalar",
-    "remembered",
-    "variable_cat",
-    "variable_name",
-]
-
 
 def variable_name(node: ast.expr, ctx: Context) -> str | None:
     """Return the schema variable a bare name stands for, or ``None`` if it is not a bare name."""

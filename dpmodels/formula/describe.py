@@ -19,8 +19,6 @@ from dpmodels.variables import Levels
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Description", "advice", "describe"]
-
 _NA = {
     "zero-row": "the whole row becomes zero, intercept included; n is unchanged",
     "declared": "na= of the schema where declared; otherwise the whole row becomes zero",

@@ -20,8 +20,6 @@ from dpmodels.variables import LARGEST, Variable
 if TYPE_CHECKING:
     from dpmodels.formula.program import Program
 
-__all__ = ["Column", "Design", "Survival", "TermInfo"]
-
 _NORMS = ("l2", "l1", "linf")
 
 

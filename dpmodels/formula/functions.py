@@ -16,29 +16,6 @@ import numpy as np
 from dpmodels.errors import FormulaError, shown
 from dpmodels.variables import LARGEST
 
-__all__ = [
-    "FUNCTIONS",
-    "REGISTERED",
-    "RESERVED",
-    "Elementwise",
-    "Interval",
-    "Rowwise",
-    "add",
-    "divide",
-    "even_power",
-    "finite",
-    "hull",
-    "magnitude",
-    "monotone",
-    "multiply",
-    "negate",
-    "power",
-    "register_rowwise",
-    "scale",
-    "subtract",
-]
-
-
 # -- Interval arithmetic: from the declared range of a variable to the range of a design column
 
 

@@ -23,9 +23,6 @@ from dpmodels.variables import Binary, Levels, Variable
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["MOST_CELLS", "Grid", "grid_of", "grid_of_images"]
-
-
 #: Combinations of levels up to which rows are counted by cell.
 MOST_CELLS = 4096
 #: Columns up to which filled rows are mapped sooner than looked up.

@@ -12,8 +12,6 @@ import numpy as np
 
 from dpmodels.formula.nodes import Node
 
-__all__ = ["ALONE", "MOST", "label", "labels_of"]
-
 #: Labels are whole numbers from 1 to 2^52, exact as floats; a row without one is in no cluster.
 MOST, ALONE = 2.0**52, 0.0
 _BITS = np.uint64((1 << 52) - 1)

@@ -15,8 +15,6 @@ import numpy as np
 
 from dpmodels.formula.functions import Interval
 
-__all__ = ["Array", "Basis", "Cat", "Env", "Factor", "Node"]
-
 Array = Any  # numpy.ndarray of float64 or int
 
 

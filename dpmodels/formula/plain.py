@@ -26,8 +26,6 @@ from typing import Any
 
 from dpmodels.formula.nodes import Factor, Node
 
-__all__ = ["Parsed", "Part", "TermLayout", "TermText", "plain_layout", "plain_terms"]
-
 #: (text, is a number) of each factor of a term
 TermText = tuple[tuple[str, bool], ...]
 #: The terms of a part of a formula by what makes terms equal: their factors, in any order.

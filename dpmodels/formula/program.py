@@ -19,8 +19,6 @@ from dpmodels.formula.nodes import Array, Basis, Cat, Node
 from dpmodels.formula.schema import Schema
 from dpmodels.variables import Levels
 
-__all__ = ["Atom", "Block", "Product", "Program"]
-
 
 class Block:
     """The cells of one block, prepared on demand: clipped numbers, codes, and missing rows."""

@@ -12,18 +12,6 @@ from dpmodels.errors import FormulaError, did_you_mean
 from dpmodels.formula.functions import FUNCTIONS, REGISTERED, Interval
 from dpmodels.formula.syntax import CALLS, Context, pretty
 
-__all__ = [
-    "need_levels",
-    "need_range",
-    "refuse_r",
-    "refused_call",
-    "refused_name",
-    "refused_node",
-    "refused_private",
-    "refused_state",
-]
-
-
 #: words for what can only be computed from other rows
 _STATEFUL: frozenset[str] = frozenset(
     {"mean", "median", "std", "var", "min", "max", "sum", "rank", "sort", "argsort", "quantile"}

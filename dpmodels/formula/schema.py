@@ -19,8 +19,6 @@ from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, shown
 from dpmodels.formula.walk import category_names, inline_variables, needed_variables
 from dpmodels.variables import Binary, Count, Real, Variable, as_variable
 
-__all__ = ["Schema", "declared_schema", "schema_for"]
-
 _ATTRS_KEY = "dpmodels_schema"
 
 

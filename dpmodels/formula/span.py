@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.variables import Variable
 
-__all__ = [
-    "independent", "outside_span", "public_corners", "public_points", "response_column", "span",
-    "terms_at",
-]  # fmt: skip
-
 #: Points: at least so many, and so many a column.
 _POINTS = (512, 32)
 #: Largest distance from the span, over the largest cell of a column.

@@ -35,8 +35,6 @@ from dpmodels.formula.syntax import Context, parse_expression, pretty, word
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["FollowUp", "build_survival_cells", "build_survival_design", "strata_codes"]
-
 _FORM = '"Surv(time, event) ~ group", or "Surv(start, stop, event) ~ group" for delayed entry'
 
 

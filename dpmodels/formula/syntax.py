@@ -20,20 +20,6 @@ from dpmodels.variables import LARGEST
 if TYPE_CHECKING:
     from dpmodels.variables import Variable
 
-__all__ = [
-    "CALLS",
-    "Compiler",
-    "Context",
-    "call_name",
-    "capped_powers",
-    "literal",
-    "overflow",
-    "parse_expression",
-    "pretty",
-    "word",
-]
-
-
 _BACKTICK = re.compile(r"`([^`]*)`")
 
 

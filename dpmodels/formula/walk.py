@@ -15,8 +15,6 @@ from dpmodels.formula.refuse import refuse_r
 from dpmodels.formula.syntax import literal, parse_expression
 from dpmodels.variables import Levels, Text, Variable
 
-__all__ = ["expressions", "inline_variables", "names_in", "needed_variables"]
-
 #: names that stand for functions or modules when they are called or dotted, or for contrasts
 _BINDING = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
 _WORDS = frozenset({"Treatment", "Sum", "Helmert", "Poly", "Diff"})

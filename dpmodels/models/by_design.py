@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.cluster_rules import ClusterPlan
     from dpmodels.scoring.clusters import ClusterRelease
 
-__all__ = ["DesignErrors", "clipped", "said", "scale_for"]
-
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
 DIFFER = 0.5
 #: Noise of the average design effect over it, above which none is given.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
 
-__all__ = ["SHARE", "STEP", "Trim", "WeightPass", "trim_of", "trimmed", "weights_query"]
-
 #: Share of mu^2 of the histogram of weights, and its step.
 SHARE, STEP = 0.05, "weights"
 #: Half octaves of w/W: the first begins at W, the last holds everything below and nothing.

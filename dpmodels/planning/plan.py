@@ -25,22 +25,6 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.tables import Table
 
-__all__ = [
-    "Plan",
-    "Purchase",
-    "Size",
-    "capped_plan",
-    "check_size",
-    "enough_rows",
-    "guessed_rows",
-    "memory_of_machine",
-    "planning_rows",
-    "power",
-    "reach",
-    "size_of",
-]
-
-
 #: What a method decided before the first row, in a record of its own.
 D = TypeVar("D")
 

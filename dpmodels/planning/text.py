@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from dpmodels.planning.plan import Plan
 
-__all__ = ["plan_frame", "plan_table"]
-
 
 def _head(plan: Plan[Any]) -> list[tuple[str, str]]:
     request, guarantee = plan.request, plan.guarantee

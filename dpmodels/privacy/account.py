@@ -34,8 +34,6 @@ from dpmodels.units.person import column_of, named
 if TYPE_CHECKING:
     from dpmodels.privacy.guarantee import Guarantee
 
-__all__ = ["Account", "Entry", "Remaining", "entries_of"]
-
 #: Slack of the comparisons of mu. The noise is rounded up by one part in 1e9, which pays for it.
 _SLACK = 1.0 + 1e-9
 #: Slack of sums of eps and of delta: the last digits of shares. The caps are set with room for it.

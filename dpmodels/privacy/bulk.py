@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LARGEST", "exact_below_exp", "gaussians", "laplaces"]
-
 Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Index = npt.NDArray[np.intp]

@@ -31,19 +31,6 @@ from dpmodels.privacy.gdp import CLOSE, delta_gdp, legendre
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, Step, rdp_delta
 from dpmodels.roots import brent
 
-__all__ = [
-    "Parts",
-    "delta_of_parts",
-    "deltas_gdp",
-    "eps_of_parts",
-    "gdp_bounds",
-    "gdp_curve",
-    "interval_mass",
-    "parts_of",
-    "smallest_eps",
-]
-
-
 # -- Gaussian curves on arrays: the same functions as ``privacy.gdp``, for grids of eps
 
 

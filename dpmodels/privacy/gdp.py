@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = [
-    "agm",
-    "delta_gdp",
-    "eps_gdp",
-    "eps_of_rho",
-    "eps_of_rho_classic",
-    "gaussian_cover",
-    "log_delta_gdp",
-    "mu_gdp",
-    "mu_of_pure",
-    "rho_classic",
-    "tradeoff_gdp",
-    "upper_quantile",
-]
-
-
 #: Cells of the cover of a curve.
 _CELLS = 600
 #: Below this difference of logarithms the curve is integrated instead.

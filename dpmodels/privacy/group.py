@@ -16,22 +16,6 @@ from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step
 if TYPE_CHECKING:
     from dpmodels.privacy.mechanisms import Step
 
-__all__ = [
-    "add_remove_request",
-    "charged",
-    "gaussian_form",
-    "gaussian_replace",
-    "gaussian_rows",
-    "is_gaussian",
-    "pair_of_people",
-    "pair_of_rows",
-    "pair_replace",
-    "profile_of_people",
-    "replace_delta",
-    "rho_of_people",
-]
-
-
 #: What root finders may lose.
 _SHORT = 1.0 - 1e-10
 

@@ -14,8 +14,6 @@ from dpmodels.privacy.group import charged
 from dpmodels.privacy.mechanisms import Approximate, Step, mechanism_from_dict, mechanism_to_dict
 from dpmodels.units.person import column_of, named
 
-__all__ = ["RELATIONS", "Guarantee", "joint", "neighbours_of"]
-
 #: Relative error of sums of shares of eps.
 _DIGITS = 1e-12
 #: Relations as printed.

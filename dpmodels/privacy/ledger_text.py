@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dpmodels.privacy.ledger import Budget, Ledger
     from dpmodels.privacy.store import Charge
 
-__all__ = ["frame", "kind_of", "of_budget", "of_call"]
-
 _LAYOUT = Layout(outer="-", closed=False, grows=True, span="    {:<50} {}", mark="")
 
 

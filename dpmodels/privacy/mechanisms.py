@@ -16,20 +16,6 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.privacy.gdp import delta_gdp
 
-__all__ = [
-    "RDP",
-    "Approximate",
-    "Gaussian",
-    "Mechanism",
-    "Profile",
-    "Pure",
-    "Step",
-    "mechanism_from_dict",
-    "mechanism_to_dict",
-    "rdp_delta",
-    "register_curve",
-]
-
 
 def _not_negative(name: str, value: float) -> None:
     if not (value >= 0 and math.isfinite(value)):

@@ -22,17 +22,6 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy import bulk
 from dpmodels.privacy.propose import Chance
 
-__all__ = [
-    "ExactNoise",
-    "NoiseSource",
-    "SeededNoise",
-    "Weights",
-    "drawn_from",
-    "exponential_weights",
-    "make_noise",
-]
-
-
 #: So many draws are made at once; fewer one by one.
 _MANY = 12
 

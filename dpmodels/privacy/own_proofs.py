@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from dpmodels.privacy.run import FLOAT_NOTE, RUNS_NOTE, SMOOTH_NOTE, TABLE_NOTE
 
-__all__ = ["OF_ITS_OWN", "OWN_PROOFS", "OwnProof", "own_proof", "own_proof_of"]
-
 #: Begins what a guarantee says of such a proof.
 OF_ITS_OWN = "proof of its own"
 

@@ -12,17 +12,6 @@ from typing import Any
 
 from dpmodels.privacy.gdp import agm
 
-__all__ = [
-    "Chance",
-    "integer_coin",
-    "laplace_test_probability",
-    "paper_midpoint",
-    "paper_sigma",
-    "reply_probability",
-    "split_midpoint",
-]
-
-
 # -- A probability that knows its complement
 
 

@@ -22,11 +22,6 @@ from dpmodels.privacy.gdp import upper_quantile
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Profile, Pure, Step
 from dpmodels.privacy.noise import NoiseSource, drawn_from, exponential_weights
 
-__all__ = [
-    "FLOAT_NOTE", "FLOAT_NOTES", "ROUND_UP", "RUNS_NOTE", "SMOOTH_NOTE", "TABLE_NOTE", "Run",
-    "tail_margin",
-]  # fmt: skip
-
 #: Every noise scale is rounded up by this factor: it pays for root finders and for the lattice.
 ROUND_UP = 1.0 + 1e-9
 #: int64, or Python integers where these do not hold them.

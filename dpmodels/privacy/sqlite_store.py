@@ -39,8 +39,6 @@ from dpmodels.privacy.mechanisms import Approximate, Step
 from dpmodels.privacy.store import Charge, Witness, admit_all, check_name, new_account
 from dpmodels.quiet import lock, tell
 
-__all__ = ["FORMAT", "FileStore"]
-
 #: Marks the file as ours ("dpml").
 _APPLICATION = 0x64706D6C
 #: Number of the file format.

@@ -17,19 +17,6 @@ from dpmodels.privacy.guarantee import Guarantee
 from dpmodels.quiet import lock
 from dpmodels.units.person import LEVELS, column_of, unit_of
 
-__all__ = [
-    "Charge",
-    "MemoryStore",
-    "Store",
-    "Witness",
-    "admit_all",
-    "check_name",
-    "checked_number",
-    "checked_unit",
-    "new_account",
-]
-
-
 # -- One call as a budget keeps it, and the arguments of a budget, checked
 
 

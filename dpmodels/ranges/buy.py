@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
 
-__all__ = ["SAMPLE_ROWS", "buy_ranges", "plan_purchase", "threshold"]
-
-
 #: Above this many rows a uniformly random subset feeds the histograms (a public rule).
 SAMPLE_ROWS = 1 << 20
 #: From so many times as many rows on the subset is drawn without a permutation of all rows.

@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Purchase
     from dpmodels.request import Request
 
-__all__ = [
-    "FAILURE_SHARE",
-    "RANGES_SHARE",
-    "Part",
-    "bounds_share",
-    "expected_reply",
-    "gaussian_part",
-    "no_ranges",
-    "pair_part",
-    "purchase_advice",
-    "ranged_design",
-    "reaching",
-    "to_be_bought",
-]
-
-
 #: Share of a budget that buys ranges, where ``bounds_share=`` does not say another.
 RANGES_SHARE = 0.15
 #: Part of delta that pays for the failure of bought ranges; methods with a test of their own

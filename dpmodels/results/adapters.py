@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from dpmodels.results.fit import Fit
     from dpmodels.results.record import Record
 
-__all__ = ["MaketablesPlugin", "StatsmodelsLike", "register"]
-
-
 _STATS = ("N", "method", "eps", "delta")
 _LABELS = {
     "N": "Observations",

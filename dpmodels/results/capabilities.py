@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.results.contrasts import Combinations
 
-__all__ = ["Means", "MomentAnalyses", "NewReleases", "Predictions", "Updates"]
-
 
 class Means(Held):
     """Adjusted means, average slopes and averaged predictions of a regression.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.results.fit import Fit
     from dpmodels.results.record import Record
 
-__all__ = ["Combinations", "combine", "contrast", "emmeans", "predictors", "t_tests"]
-
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
 

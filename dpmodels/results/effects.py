@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.families import Link
     from dpmodels.results.fit import Fit
 
-__all__ = ["avg_comparisons", "avg_predictions", "avg_slopes", "charged_means"]
-
 #: Half a step of a slope, over the range of the variable.
 _STEP = 1e-4
 #: Rows of ``newdata`` beyond these are refused: an average over so many is a job for a release.

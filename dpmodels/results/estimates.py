@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from dpmodels.results.joint import AnovaTable, JointTest
     from dpmodels.results.record import Record
 
-__all__ = ["Held", "Intervals", "JointTests", "Numbers"]
-
 
 class Held:
     """Whatever has the record of a fit; the base of every capability."""

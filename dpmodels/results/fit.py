@@ -40,12 +40,6 @@ if TYPE_CHECKING:
     from dpmodels.results.contrasts import Combinations
     from dpmodels.results.summary import Summary
 
-__all__ = [
-    "Averages", "Classifier", "Components", "Curve", "Estimates", "Facts", "Fit",
-    "LinearRegression", "Moments", "Predictor", "QuantileRegression", "Quantiles", "Regression",
-    "SurvivalCurves", "Tabulation", "TestResult", "load",
-]  # fmt: skip
-
 _MOMENTS = (
     "R-squared is a function of released second moments, which linear models with an intercept "
     "hold by method='ssp' or 'pmt', or on m = dp_moments('y + x1 + x2', ...): dp_ols(formula, m)."

@@ -9,20 +9,6 @@ from typing import Any
 
 from dpmodels.errors import RequestError, did_you_mean, shown
 
-__all__ = [
-    "chosen",
-    "column",
-    "greek",
-    "interval",
-    "labelled",
-    "number",
-    "p_value",
-    "pair",
-    "percent",
-    "share",
-]
-
-
 MISSING = "n/a"
 
 

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
     from dpmodels.results.record import Record
 
-__all__ = [
-    "conf_int", "covariance", "deciding", "errors", "glance", "quantile", "series",
-    "standard_errors", "styled", "tidy", "tidy_style", "widened",
-]  # fmt: skip
-
 KINDS = ("total", "sampling", "privacy")
 #: Level of the interval whose half width the printed error is of.
 DECIDES = 0.95

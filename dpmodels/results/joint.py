@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from dpmodels.results.record import Record
 
-__all__ = ["AnovaTable", "JointTest", "anova_table", "hypothesis_of", "joint_test", "terms_of"]
-
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 _GONE = (
     "No statistic and p: a coefficient of the hypothesis is not determined at this budget. More "

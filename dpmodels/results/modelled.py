@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from dpmodels.results.joint import JointTest
 
-__all__ = ["Choice", "Effects", "Hazards", "OrderedChoice"]
-
 
 def _ratios(fit: Fit, level: float | None, some: slice = slice(None)) -> pd.DataFrame:
     """Return exp of coefficients and of ends of intervals; tests are those of coefficients."""

@@ -25,16 +25,6 @@ if TYPE_CHECKING:
 
     from dpmodels.results.record import Record
 
-__all__ = [
-    "MomentFacts",
-    "correlations",
-    "has_moments",
-    "moments_of",
-    "path",
-    "principal",
-    "subsets",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class MomentFacts:

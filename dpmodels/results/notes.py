@@ -21,8 +21,6 @@ from dpmodels.verbs import verb_of
 if TYPE_CHECKING:
     from dpmodels.results.record import Record
 
-__all__ = ["STARS", "few_rows", "marks_of", "no_reply_page", "notes_of", "shown_notes"]
-
 _NA = {
     "zero-row": "rows with missing\nvalues were replaced by zero rows",
     "impute-midpoint": "missing values\nby the middle of the range",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from dpmodels.results.fit import Fit
 
-__all__ = ["coefplot"]
-
 #: Rows between the marks of two fits in one plot.
 _APART = 0.2
 #: Signs of a line of a label, and of a title.

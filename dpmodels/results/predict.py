@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Estimate
     from dpmodels.results.fit import Fit
 
-__all__ = [
-    "balanced_error",
-    "confusion_table",
-    "linear_predictor",
-    "predict_class",
-    "predict_quantiles",
-    "regression",
-    "spread",
-]
-
 
 def linear_predictor(fit: Fit, new: Any, outside: str) -> tuple[Array, Array, Any]:
     """Return (eta, X, index): X is (k, p), NaN in the rows with a missing cell.

@@ -32,25 +32,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Release
     from dpmodels.request import Request
 
-__all__ = [
-    "AGAIN",
-    "WHAT",
-    "Call",
-    "Record",
-    "dumps",
-    "event",
-    "from_dict",
-    "interval_of",
-    "ledger_of",
-    "loads",
-    "outcomes",
-    "ranged",
-    "response",
-    "row_norm",
-    "rows_used",
-    "to_dict",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Call:

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
 
     from dpmodels.privacy.guarantee import Guarantee
 
-__all__ = [
-    "Etable",
-    "anova",
-    "coef_plot",
-    "etable",
-    "joint_line",
-    "modelsummary",
-]
-
-
 #: Other names of the types, as in ``summary(fmt)``.
 _ALSO = {"markdown": "md", "latex": "tex"}
 _LAYOUT = Layout(width=0, grows=True, outer="-", mark="", wrap=True, notes=76)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from dpmodels.results.fit import Fit
 
-__all__ = ["baseline", "concordance", "hazards", "within"]
-
 
 def _cumulated(fit: Fit) -> tuple[Array, Array]:
     """Return (edges (K + 1,), cumulative baseline hazard at each (S, K + 1))."""

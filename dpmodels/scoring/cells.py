@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 #: Lengths below this part of C are in the first bin.
 _LOWEST = 2.0 ** (0.5 * (1 - AT_CLIP))
 
-__all__ = ["CellPass", "CellPasses", "CellTally", "Tallies", "scoring_grid", "seen_of_cells"]
-
 
 def scoring_grid(design: Design) -> Grid | None:
     """Return the grid by whose cells scoring passes of a design add up; None: by dense rows.

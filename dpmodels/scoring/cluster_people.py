@@ -26,8 +26,6 @@ from dpmodels.sources.people import BlockOfPeople
 if TYPE_CHECKING:
     from dpmodels.scoring.expand import Local
 
-__all__ = ["PeopleByCluster", "PersonScores", "parts_of", "within"]
-
 Index = npt.NDArray[np.intp]
 #: A score longer than this, in these steps, voids its person.
 _LONGEST = 1e140

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.survey import Frame
 
-__all__ = [
-    "FLOOR", "SHARE", "ClusterPlan", "Radii", "SampleDesign", "clip_of", "plan_clusters", "radii",
-    "statistic", "totals_statistic",
-]  # fmt: skip
-
 #: Shares of mu^2: the products of sums; the number of clusters, where it is bought.
 SHARE, COUNT_SHARE = 0.10, 0.01
 #: C of a row's score over sqrt p: least, and factor of (mu n)^.45, as of any clip of scores.

@@ -45,18 +45,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.windows import Coins
     from dpmodels.survey import Frame
 
-__all__ = [
-    "ClusterPasses",
-    "ClusterRelease",
-    "ClusterSums",
-    "Scored",
-    "Scorer",
-    "coded",
-    "of_means",
-    "release_clusters",
-    "together",
-]  # fmt: skip
-
 Integers = npt.NDArray[np.object_]
 Places = tuple[int | None, int | None]
 

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.schema import Variable
 
-__all__ = [
-    "RESPONSE", "Coordinates", "constant_direction", "inverse_root", "longest_row", "narrowed",
-    "public_coordinates",
-]  # fmt: skip
-
-
 #: The response enters a start as sqrt(3) t, t in [-1, 1]: of unit variance if uniform.
 RESPONSE = math.sqrt(3.0)
 #: Points of the box: at least, a column, at most.

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.sums import Centre
     from dpmodels.sources.people import BlockOfPeople
 
-__all__ = ["COUNT", "Deviance", "FitStatistics"]
-
 #: A unit deviance counts up to this many dispersions.
 LONGEST = 12.0
 #: Weight of the count of whole rows beside three sums of numbers in [-1/2, 1/2] over them: the

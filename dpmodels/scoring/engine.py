@@ -49,12 +49,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.mean_score import Working
     from dpmodels.sources.pieces import Job
 
-__all__ = [
-    "Chain", "ChainRelease", "ScoringPlan", "ScoringRelease", "ask_statistics", "final_passes",
-    "plan_scoring",
-    "release_scoring", "steps", "within",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Chain:

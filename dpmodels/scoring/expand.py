@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sources.people import BlockOfPeople
 
-__all__ = [
-    "Expanded", "Expansion", "Likelihood", "Local", "Regression", "RegressionRows", "in_u",
-    "own_mean", "own_sum", "predictor",
-]  # fmt: skip
-
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 

@@ -43,10 +43,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.coordinates import Coordinates
 
-__all__ = [
-    "Begun", "UnitChain", "UnitModel", "UnitPlan", "UnitRelease", "release_units", "unit_steps",
-]  # fmt: skip
-
 #: Floor of eigenvalues, over their mean.
 FLOOR = 0.02
 #: Part of a step's length in units of events by which it is damped.

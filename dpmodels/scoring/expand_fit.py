@@ -59,10 +59,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = [
-    "Closing", "FitStatistics", "RowModel", "UnitDetail", "plan_units", "release_units_fit",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False)
 class RowModel:

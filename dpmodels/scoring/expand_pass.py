@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.rules import PassPlan
     from dpmodels.sources.windows import Coins
 
-__all__ = [
-    "CELLS", "OCTAVES", "OCTAVE_ZERO", "LengthsJob", "PlacesJob", "ScalesJob", "UnitSums",
-    "UnitsJob",
-]  # fmt: skip
-
 Mask = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
 

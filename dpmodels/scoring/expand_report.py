@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.expand_engine import UnitChain, UnitRelease
     from dpmodels.scoring.expand_fit import UnitDetail
 
-__all__ = ["UnitPart", "estimate_units"]
-
 
 @dataclass(frozen=True, eq=False)
 class UnitPart:

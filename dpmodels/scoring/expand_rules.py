@@ -22,11 +22,6 @@ from dpmodels.scoring.overflow import tail_curve
 from dpmodels.scoring.rules import Manner, Noise, PassPlan
 from dpmodels.scoring.sums import softened
 
-__all__ = [
-    "FINE", "LINEAR_UNITS", "LOUD", "NONLINEAR_UNITS", "Lengths", "UnitRules", "UnitShares",
-    "chosen_clip", "first_clip", "forecast", "kept", "mean_square", "needed", "unit_pass",
-]  # fmt: skip
-
 #: Share of a bin's own octave: its mean over its lower end, uniform in the logarithm.
 _MIDDLE = 1.0 / math.log(2.0)
 #: Runs of three bins that are clear of the noise, and such beside them, in noise sds of a bin.

@@ -35,11 +35,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.scoring.expand import Local
 
-__all__ = [
-    "Number", "Spread", "ask_lengths", "ask_places", "ask_scales", "located", "numbers",
-    "scales_of",
-]  # fmt: skip
-
 #: Names of the steps.
 PLACES, SCALES = "places of values", "scales of the information"
 #: Quantiles of a number that say its spread, and their distance in normal sds.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.intervals import Inference
 
-__all__ = ["Common", "Fitted", "estimated", "if_determined"]
-
 Mask = npt.NDArray[np.bool_]
 #: Correlation of the scores of two models, by their places.
 Common = Callable[[int, int], float]

@@ -56,11 +56,6 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.scoring.rules import Rules
 
-__all__ = [
-    "LOUD", "Model", "ScoredDetail", "figure", "pass_names", "plan_fit", "release_fit",
-]  # fmt: skip
-
-
 #: Public noise of the information, ``nu sqrt(2 p)``: up to here intervals are narrow; above the
 #: second number they are wide and a plan warns.
 FINE, LOUD = 0.25, 0.5

@@ -26,9 +26,6 @@ from dpmodels.scoring.sums import AT_CLIP
 if TYPE_CHECKING:
     from dpmodels.scoring.expand_engine import UnitChain
 
-__all__ = ["Inference", "infer", "infer_units"]
-
-
 #: How far the noise of the meat of units pulls it towards round.
 SHRUNK = 0.3
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,

@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.scoring.state import State
 
-__all__ = [
-    "RARE",
-    "MeanScore",
-    "Working",
-    "curved",
-    "few_counts",
-    "long_score",
-    "mean_of_log",
-    "slope_of_log",
-]
-
 
 @dataclass(frozen=True)
 class Working:

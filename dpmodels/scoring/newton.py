@@ -13,9 +13,6 @@ from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.score import Score
 from dpmodels.scoring.state import Information, State, axes, floored, kept_apart
 
-__all__ = ["Step", "far_heard", "newton_step", "score_noise"]
-
-
 #: Eigenvalues of an information are floored at this multiple of its spectral noise, and at this.
 FLOOR_NOISE, FLOOR = 0.7, 0.1
 #: The same where it was shrunk first.

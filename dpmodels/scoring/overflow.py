@@ -19,8 +19,6 @@ from dpmodels.scoring.release import Released
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.sums import AT_CLIP, BINS
 
-__all__ = ["Overflow", "overflow", "tail_curve", "tail_of", "tail_weight"]
-
 #: Slopes and bends, each as ``np.linspace`` takes them.
 Grid = tuple[tuple[float, float, int], tuple[float, float, int]]
 

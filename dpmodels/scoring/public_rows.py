@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.score import Score
     from dpmodels.scoring.state import State
 
-__all__ = ["PublicRows", "effects_beyond", "public_rows", "reaching_events", "still_moving"]
-
 Mask = npt.NDArray[np.bool_]
 
 #: Rows of a set of variables, at most.

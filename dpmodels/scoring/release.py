@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.rules import PassPlan
     from dpmodels.scoring.sums import PassSums
 
-__all__ = ["Released", "along", "ask_pass", "by_name"]
-
 #: Parts of a pass that are matrices, in the order of their draw.
 MATRICES = ("information", "meat", "spread")
 

@@ -19,34 +19,6 @@ from dpmodels.sources.windows import ALL_ROWS, WINDOW, Windows
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = [
-    "BOUNDED",
-    "COUNT",
-    "EVENT",
-    "FEW",
-    "KEPT",
-    "LEAST_SQUARES",
-    "LINEAR",
-    "MANY",
-    "TAME",
-    "WIDE",
-    "WIDE_LEAST_SQUARES",
-    "Guide",
-    "Manner",
-    "Noise",
-    "PassPlan",
-    "Rules",
-    "columns_noise",
-    "first_share",
-    "guide_share",
-    "guide_windows",
-    "manner_of",
-    "noise_ratio",
-    "passes_of",
-    "plan_pass",
-]
-
-
 # -- How the passes of a model treat rows: one record a kind of model, chosen by public numbers
 
 

@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
 
-__all__ = [
-    "SHARE", "ScalePlan", "located", "numbers_of", "scale_of", "scale_steps", "shares_of_tree",
-]  # fmt: skip
-
 #: Shares of mu^2 of the two histograms, together ``SHARE``.
 SHARES = (0.02, 0.03)
 SHARE = sum(SHARES)

@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.scoring.mean_score import Working
 
-__all__ = [
-    "Beginning", "Curved", "Evaluate", "Expectile", "Huber", "LeastSquares", "Quantile", "Score",
-    "Start", "plain",
-]  # fmt: skip
-
 #: (standardised residual or linear predictor, response) -> (psi, omega), each (m,); omega None: 1.
 Evaluate = Callable[[Array, Array], tuple[Array, Array | None]]
 

@@ -9,11 +9,6 @@ import numpy as np
 
 from dpmodels.arrays import Array
 
-__all__ = [
-    "SCALE_UP", "Information", "State", "axes", "floored", "kept_apart", "roots", "scaled_up",
-    "shrunk",
-]  # fmt: skip
-
 #: The new scale is the old one times 1.1 q / (n p), which may move within these bounds.
 SCALE_UP, SCALE_LEAST, SCALE_MOST = 1.1, 0.05, 5.0
 

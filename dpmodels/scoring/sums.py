@@ -43,12 +43,6 @@ from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.score import Evaluate, plain
 from dpmodels.sources.windows import Coins, short
 
-__all__ = [
-    "AT_CLIP", "BINS", "FACTOR", "FIRST", "Adding", "Centre", "PassSums", "Passes",
-    "ScorePass", "affine_of", "counted_lengths", "lengths_by_sign", "scaled", "seen_rows",
-    "softened", "sums_of_passes",
-]  # fmt: skip
-
 Integers = npt.NDArray[np.object_]
 
 #: Scores are kept up to ``KEPT`` C, then grow linearly to C at this part of it.

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.scoring.clusters import ClusterRelease
 
-__all__ = [
-    "EMPTY", "SEEN", "cluster_notes", "empty_rows", "expected_intervals", "fit_notes",
-    "named", "no_ranges_note",
-]  # fmt: skip
-
-
 #: So many bounds of a bias are printed under a summary.
 SHOWN = 8
 #: A share of empty rows below this is not worth a note; one within so many noise sds is none.

@@ -20,9 +20,6 @@ from dpmodels.sources.pieces import Partial, Task
 from dpmodels.sources.source import Source
 from dpmodels.sources.worker import on_worker, told
 
-__all__ = ["Cluster", "Connection", "Serial", "Threads", "connect", "crew_for"]
-
-
 #: Rows of a part: of many small ones a file is opened, and the head of a row group decoded, often.
 _THREAD_ROWS, _WORKER_ROWS = 1 << 19, 1 << 20
 #: The least that is worth a thread's while; and parts of a table of threads.

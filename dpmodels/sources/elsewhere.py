@@ -15,9 +15,6 @@ from dpmodels.sources.source import Chunk, Source, check_names, numpy_kind
 from dpmodels.sources.typed import TypedPart, types_of
 from dpmodels.units.ids import id_type
 
-__all__ = ["DaskSource", "Elsewhere", "need_rows"]
-
-
 _KINDS = ("numeric", "bool", "category", "text", "datetime")
 
 

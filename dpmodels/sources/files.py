@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.schema import Variable
     from dpmodels.sources.windows import Windows
 
-__all__ = ["CsvSource", "DatasetSource", "ParquetSource", "path_source"]
-
-
 #: File, number of a row group, its first row in the table and the one after its last.
 _Group = tuple[Path, int, int, int]
 #: Rows decoded at once where most of a row group is left out.

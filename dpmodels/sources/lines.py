@@ -23,8 +23,6 @@ import numpy.typing as npt
 
 from dpmodels.errors import SourceError
 
-__all__ = ["MISSING", "chosen_lines", "count_lines", "opened_bytes", "parts_of_file", "read_header"]
-
 #: No column is taken for an index because of the first row, no cell stops the reader.
 _CSV: dict[str, Any] = {"index_col": False, "encoding_errors": "replace"}
 #: Bytes that are read at once.

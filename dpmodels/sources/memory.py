@@ -26,23 +26,6 @@ from dpmodels.sources.source import (
 if TYPE_CHECKING:
     from dpmodels.variables import Variable
 
-__all__ = [
-    "ArrowSource",
-    "DictSource",
-    "FrameSource",
-    "LazyPolarsSource",
-    "batch_chunks",
-    "cells_of",
-    "columns_of",
-    "feature_columns",
-    "kind_of_column",
-    "listed_numbers",
-    "own_column",
-    "target_column",
-    "whole_numbers",
-]
-
-
 #: Cells of a frame of numbers whose columns are looked up at once.
 _SMALL = 1 << 16
 

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.windows import Coins
     from dpmodels.units.person import Person
 
-__all__ = ["Scratch", "SortedPeople", "check_sorter", "count_distinct"]
-
-
 # -- A folder for private cells that memory does not hold: gone when its process is, however it
 
 

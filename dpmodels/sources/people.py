@@ -33,20 +33,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.piece import Crew, Piece
     from dpmodels.units.person import Person
 
-__all__ = [
-    "BlockOfPeople",
-    "CappedRows",
-    "Columns",
-    "Index",
-    "PeopleRows",
-    "PeopleTask",
-    "by_person",
-    "count_people",
-    "row_hashes",
-    "runs",
-]
-
-
 # -- Columns put in the order of people, and runs of whole people
 
 

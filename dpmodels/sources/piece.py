@@ -11,8 +11,6 @@ from typing import Any, Protocol
 from dpmodels.sources.source import Source
 from dpmodels.sources.windows import WINDOW
 
-__all__ = ["CONNECTED", "Crew", "Piece", "aligned", "connected_client", "cut", "stamp"]
-
 
 @dataclass(frozen=True, eq=False)
 class Piece:

@@ -27,8 +27,6 @@ from dpmodels.sources.windows import ALL_ROWS, Coins, Key, Windows
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["Job", "Partial", "Task", "added", "alike", "done_by_bytes"]
-
 
 class Job(Protocol):
     """The public map of one pass."""

@@ -11,9 +11,6 @@ from typing import Any, TypeVar
 
 from dpmodels.quiet import bars_are_secret
 
-__all__ = ["BATCHES", "progress_bar", "read_ahead"]
-
-
 #: Cells of all passes above which a bar is shown unasked (about two seconds).
 LONG = 200_000_000
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.piece import Crew
 
-__all__ = ["BLOCK_ROWS", "READ_ONCE", "Rows", "count_rows"]
-
 #: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
 BLOCK_ROWS = WINDOW
 #: Rows of a block of numbers and cells: no product is formed of it, and it is a few arrays only.

@@ -11,18 +11,6 @@ from dpmodels.errors import DPModelsError, SourceError, shown
 if TYPE_CHECKING:
     from dpmodels.sources.windows import Windows
 
-__all__ = [
-    "READ_ROWS",
-    "Chunk",
-    "Source",
-    "arrow_kind",
-    "check_names",
-    "chosen_chunks",
-    "need",
-    "numpy_kind",
-    "withheld",
-]
-
 #: Rows asked from a reader at once; block height is another number (see ``rows.py``).
 READ_ROWS = 65_536
 

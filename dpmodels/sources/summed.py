@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.sources.piece import Piece
 
-__all__ = ["Cells", "Integers", "Sampled", "counted", "sampled", "skimmed", "summed"]
-
 Counts = tuple[npt.NDArray[Any], ...]
 
 

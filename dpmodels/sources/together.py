@@ -22,8 +22,6 @@ from dpmodels.sources.typed import TypedPart, types_of
 from dpmodels.units.ids import OneType, id_type, sort_keys
 from dpmodels.units.person import Person
 
-__all__ = ["MOVED", "added_people", "counted", "moved", "people_of", "whole_part"]
-
 #: Name of the column of ids in a frame whose people are whole.
 MOVED = Person(" person")
 _PLACE = " place"

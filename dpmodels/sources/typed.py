@@ -20,8 +20,6 @@ from dpmodels.sources.source import Chunk, Source
 from dpmodels.units.ids import OneType
 from dpmodels.variables import Real
 
-__all__ = ["WHOLE", "TypedPart", "check_type", "one_type", "type_of", "types_of"]
-
 #: What has the types, where they were declared or are those of a lazy frame.
 WHOLE = "the whole table"
 #: What a cell may come as, where the table says numbers (or truth values).

@@ -10,20 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "ALL_ROWS",
-    "KEY_BYTES",
-    "ROW_PAD",
-    "WINDOW",
-    "Coins",
-    "Key",
-    "OfRows",
-    "Windows",
-    "keyed",
-    "short",
-]
-
-
 #: Rows of a window: one block, whose products of integers up to 2^20 are exact in float64.
 WINDOW = 8192
 #: Coins tossed at once.

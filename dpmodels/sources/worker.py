@@ -13,8 +13,6 @@ from dpmodels.sources.adapt import as_source
 from dpmodels.sources.pieces import Partial, done_by_bytes
 from dpmodels.sources.source import Source
 
-__all__ = ["Failed", "on_worker", "partial_sums", "told"]
-
 
 @dataclass(frozen=True)
 class Failed:

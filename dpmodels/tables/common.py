@@ -6,10 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from dpmodels.tables.table import Column, Row, Table
 
-__all__ = [
-    "facts_of", "grids_of", "groups_of", "heads_of", "joined", "notes_of", "signs", "spanned",
-]  # fmt: skip
-
 
 def signs(text: str) -> str:
     """Write a no-reply with its sign."""

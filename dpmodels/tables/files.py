@@ -27,10 +27,6 @@ from dpmodels.quiet import tell
 if TYPE_CHECKING:
     from dpmodels.tables.table import Shown
 
-__all__ = [
-    "SUFFIXES", "check_file", "check_seal", "load", "save", "sealed", "write_as", "write_file",
-]  # fmt: skip
-
 #: Suffix -> format.
 SUFFIXES = {
     ".tex": "tex",

@@ -8,8 +8,6 @@ from html import escape
 from dpmodels.tables.common import facts_of, grids_of, groups_of, heads_of, notes_of, signs, spanned
 from dpmodels.tables.table import Column, Page, Row, Table
 
-__all__ = ["render"]
-
 _BARE = "border-collapse:collapse"
 _TABLE = f"{_BARE};margin:0.5em 0"
 _CELL = "padding:0.1em 0.6em;text-align:right;border:0"

@@ -16,8 +16,6 @@ from dpmodels.tables.common import (
 )
 from dpmodels.tables.table import Column, Row, Table
 
-__all__ = ["escape", "number", "render"]
-
 _ESCAPES = {
     "\\": r"\textbackslash{}",
     "{": r"\{",

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dpmodels.tables.common import facts_of, grids_of, joined, notes_of, spanned
 from dpmodels.tables.table import Column, Row, Table
 
-__all__ = ["escape", "render"]
-
 _SPECIAL = "\\`*_{}[]<>|~#$"
 
 

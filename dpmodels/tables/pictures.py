@@ -11,8 +11,6 @@ from dpmodels.errors import DPModelsError, NotReleasedError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["forest", "new_axes"]
-
 
 def new_axes(ax: Axes | None, size: tuple[float, float]) -> Any:
     """Return the axes that are given, or new ones of a size in inches."""

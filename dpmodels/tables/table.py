@@ -17,11 +17,6 @@ from typing import Any
 
 from dpmodels.errors import choice
 
-__all__ = [
-    "FORMATS", "RULE", "Column", "Layout", "Page", "Result", "Row", "Shown", "Table", "Written",
-    "also", "check_format", "own_names", "plain",
-]  # fmt: skip
-
 #: Names of the formats -> module of the renderer.
 FORMATS = {
     "text": "text",

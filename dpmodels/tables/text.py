@@ -10,8 +10,6 @@ from itertools import zip_longest
 from dpmodels.tables.common import groups_of, heads_of
 from dpmodels.tables.table import Column, Layout, Page, Table
 
-__all__ = ["ascii_text", "render"]
-
 _NARROWEST = 50
 _LABEL = 14  # width of labels where facts stand on both sides
 _RIGHT = 32  # columns given to the facts on the right

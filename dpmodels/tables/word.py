@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from dpmodels.tables.table import Column, Row, Table
 
-__all__ = ["write"]
-
 _SMALL = 9
 
 

@@ -14,8 +14,6 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
 
-__all__ = ["Ids", "OneType", "id_type", "other_ids", "sort_keys"]
-
 Codes = npt.NDArray[np.int64]
 #: Floats at or above this do not tell neighbouring integers apart.
 _EXACT = 2.0**53

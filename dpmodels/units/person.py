@@ -10,11 +10,6 @@ from typing import Any
 
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
 
-__all__ = [
-    "LEVELS", "NO_PEOPLE", "SORTERS", "Person", "column_of", "identifier_among", "named",
-    "people_or_rows", "person_of", "unit_of",
-]  # fmt: skip
-
 #: Units that are no column: a row, or one variable of a row.
 LEVELS = ("record", "attribute")
 #: Who can put rows in the order of people on disk (``sort=``).

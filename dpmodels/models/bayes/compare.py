@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release", "smooth_sensitivity"]
-
 #: Released means of ``dpnbss`` are whole multiples of this.
 _GRID = 2.0**-30
 

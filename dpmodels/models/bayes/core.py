@@ -20,8 +20,6 @@ from dpmodels.exact.features import FeatureScale
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["ByClass", "ClassSums", "class_sums", "features_of", "parameter_names"]
-
 
 def features_of(design: Design) -> tuple[str, ...]:
     """Return the names of the features; refuse a design without any."""

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["BayesDetail", "estimate", "pair_constants", "plan", "release"]
-
 VARIANCE_SHARE = 0.15
 COUNT_SHARE = 0.15
 

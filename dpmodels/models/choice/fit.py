@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.scoring.coordinates import Coordinates
 
-__all__ = ["ChoiceModel", "estimate", "names_of", "plan", "release"]
-
 #: Noise sds of the first pass, in rows, that a class is to have.
 SEEN = 1.5
 #: Least share of a class in the start, where it is not below the noise.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sources.people import BlockOfPeople
 
-__all__ = ["LINKS", "CategoryModel", "Classes", "Multinomial", "ProportionalOdds", "probabilities"]
-
 #: Least probability of a class that a score believes.
 LEAST = 1e-4
 #: Thresholds stay this part of their first distance apart.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dpmodels.results.capabilities import Predictions
     from dpmodels.results.fit import Fit
 
-__all__ = ["ordered", "unordered"]
-
 #: Least probability whose log odds are looked at.
 _LEAST = 1e-9
 

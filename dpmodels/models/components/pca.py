@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = [
-    "eigengap", "estimate", "plan", "projector", "projector_sensitivity", "release", "working_map",
-]  # fmt: skip
-
 CENTRE_STEP, GAP_STEP, COEF_STEP = "centres and scales", "eigengap", "projector"
 _SHARES = {CENTRE_STEP: 0.10, GAP_STEP: 0.10, COEF_STEP: 0.80}
 _MAX_SCALE = 50.0

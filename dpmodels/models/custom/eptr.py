@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
-__all__ = ["estimate", "plan", "release", "safe_number", "safe_vector"]
-
 BOUND_SHARE = 0.15
 #: Relative allowance for the public grid of a release.
 GRID = 1.0 + 2.0**-20

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
-__all__ = ["estimate", "plan", "release"]
-
 TEST_STEP, OUT_STEP = "privacy loss", "mechanism"
 
 

@@ -31,19 +31,6 @@ from dpmodels.request import check_eps_delta
 if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
 
-__all__ = [
-    "SafetyReport",
-    "check_safety",
-    "geometric_rdp",
-    "liu_talwar",
-    "pair_per_candidate",
-    "poisson_rdp",
-    "select",
-    "select_tested",
-    "strength_per_candidate",
-]
-
-
 BEST_STEP = "best candidate"
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Release
 
-__all__ = ["covariances", "estimate", "ridge_bias"]
-
 _NO_RANGES = (
     "The ranges could not be found within the budget. Declare them, for example "
     "bounds={'x': (0, 10)}: declared ranges cost nothing."

@@ -24,20 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.models.glm.newton import WorkingRows
 
-__all__ = [
-    "At",
-    "LogisticLoss",
-    "Loss",
-    "Places",
-    "PoissonLoss",
-    "Sums",
-    "grain",
-    "lattice_sums",
-    "passes_over",
-    "real_sums",
-]
-
-
 # -- Losses of generalised linear models with a bounded score: what the privacy proofs need of
 
 

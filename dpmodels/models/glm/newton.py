@@ -21,8 +21,6 @@ from dpmodels.exact.products import squares
 from dpmodels.models.glm.lattice import At, Loss, Places, Sums, lattice_sums, real_sums
 from dpmodels.sources.rows import BLOCK_ROWS
 
-__all__ = ["Minimum", "WorkingRows", "minimise", "planned_passes"]
-
 Mapped = tuple[Array, Array, Array]
 
 #: Pays for the float rounding of norm, factor and product: mapped rows have norm at most B.

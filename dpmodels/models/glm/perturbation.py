@@ -26,31 +26,6 @@ from dpmodels.privacy.gdp import delta_gdp, mu_gdp
 from dpmodels.privacy.mechanisms import Profile
 from dpmodels.roots import brent
 
-__all__ = [
-    "add_remove_curve",
-    "add_remove_curves",
-    "curvature_sensitivity",
-    "displacement",
-    "hessian_change",
-    "hessian_gamma",
-    "hessian_rdp",
-    "largest_rho",
-    "largest_rho_shift",
-    "logistic_profile",
-    "psi",
-    "removal_delta",
-    "removal_deltas",
-    "removal_loss",
-    "replace_curve",
-    "replace_curves",
-    "shift_curve",
-    "two_sided_add_remove",
-    "two_sided_add_removes",
-    "two_sided_replace",
-    "two_sided_replaces",
-]
-
-
 _EDGE = 12.0
 _CELLS = 2400
 _HALVINGS = 32

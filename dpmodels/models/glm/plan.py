@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-
-__all__ = ["GlmDetail", "check_common", "glm_loss", "plan"]
-
 #: mu of the output noise over rho: it costs 1/800 of rho, and pays for an inexact optimum.
 OUT_RATIO = 0.05
 #: Default shares of mu^2: centres and scales of the columns; noisy information matrix.

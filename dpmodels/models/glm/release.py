@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from dpmodels.models.glm.lattice import Loss
     from dpmodels.planning import Plan
 
-__all__ = ["GlmReleased", "information_sums", "is_the_centre", "release"]
-
 #: Rescaling never magnifies a unit half-range column (a dummy) more than this.
 _MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
 #: Released coefficients within this many sds of the output noise of 0: not certified.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release", "score_of"]
-
 #: Public guesses of a plan: share of events, and the mean count as a part of the largest.
 _EVENTS, _MEAN = 0.25, 1.0 / 16.0
 

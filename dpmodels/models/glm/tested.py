@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release"]
-
 TEST_STEP, COEF_STEP = "smallest curvature", "coefficients"
 _TEST_SHARE = 0.1
 _TOL = 1e-9

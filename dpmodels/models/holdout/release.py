@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
 
-__all__ = [
-    "AtBounds",
-    "BinnedResiduals",
-    "ClassCounts",
-    "HoldoutPlan",
-    "LossSums",
-    "Predictor",
-    "added_up",
-    "noise_sd",
-    "plan_holdout",
-    "release",
-]
-
-
 # -- What one row gives to the sums of a score or a diagnosis: integers, bounded row by row
 
 

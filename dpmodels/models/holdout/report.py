@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from dpmodels.privacy.guarantee import Guarantee
 
-__all__ = ["Diagnosis", "Score", "auc_score", "diagnosis", "loss_score"]
-
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
 

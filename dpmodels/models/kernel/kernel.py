@@ -24,24 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.results.fit import Fit
 
-__all__ = [
-    "CELLS",
-    "KernelSums",
-    "UnitRows",
-    "binned_sums",
-    "curve",
-    "default_bandwidth",
-    "direct_sums",
-    "gaussian",
-    "grid_sums",
-    "joint_norm",
-    "lattice_error",
-    "lattice_sums",
-    "plot_curve",
-    "predict_curve",
-]
-
-
 #: Cells of the binning grid by dimension.
 CELLS = {1: 4096, 2: 256}
 _WEIGHT = 2.0**12

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release"]
-
 TEST_SHARE = 0.15
 _GRID = {1: 41, 2: 15}
 _JITTER = 1e-8

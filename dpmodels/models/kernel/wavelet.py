@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["default_level", "estimate", "plan", "release"]
-
 _LABEL = 2.0**15
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release"]
-
 _STEPS = ("smallest eigenvalue", "second moments", "cross moments")
 
 

@@ -17,9 +17,6 @@ from dpmodels.models.linear.solve import Moments, positive_part
 if TYPE_CHECKING:
     from dpmodels.models.linear.facts import Errors, Report
 
-__all__ = ["PRIOR_SD", "allowance", "attenuation", "dominated", "dominated_notes", "posterior"]
-
-
 #: Prior sd of a coefficient in unit rows: half ranges of the response per half range of a column.
 PRIOR_SD = 1.0
 #: Mean information of pure noise, this many times, is taken off the information of M.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.request import Request
 
-__all__ = ["clipped_gradients", "estimate", "plan", "release"]
-
 
 @dataclass(frozen=True, eq=False)
 class GdDetail:

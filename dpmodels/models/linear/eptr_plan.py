@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["OlsDetail", "column_radius", "plan"]
-
 #: Shares of mu^2 (of what the ranges leave) by (needs the scale matrix, needs the variance).
 _SHARES = {
     (True, True): {"scale": 0.20, "bound": 0.12, "coef": 0.60, "variance": 0.08},

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
 
-__all__ = ["OlsReleased", "release"]
-
 
 @dataclass(frozen=True)
 class OlsReleased:

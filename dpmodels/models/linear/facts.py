@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["Errors", "Report", "Scores", "Stage"]
-
 
 @dataclass(frozen=True)
 class Stage:

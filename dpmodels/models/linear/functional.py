@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release"]
-
 _STEP = "objective"
 
 

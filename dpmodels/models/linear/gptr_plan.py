@@ -26,22 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = [
-    "EIGEN_STEP",
-    "RESIDUAL_STEP",
-    "LinearDetail",
-    "choose_ridge",
-    "draw_name",
-    "efficiency",
-    "failure_part",
-    "half_leverage",
-    "largest_m",
-    "loss_bound",
-    "plan",
-    "ridge_floor",
-]
-
-
 EIGEN_STEP, RESIDUAL_STEP = "smallest eigenvalue", "residual bound"
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from dpmodels.exact.ask import Ask
     from dpmodels.planning import Plan
 
-__all__ = ["LinearReleased", "release", "sample"]
-
 #: Float allowance of sensitivities of eigenvalues and norms of exactly accumulated moments.
 _ALLOW = 1.0 + 2.0**-20
 

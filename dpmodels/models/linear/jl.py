@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.request import Request
 
-__all__ = ["estimate", "jl_curve", "jl_width", "plan", "release"]
-
 _STEP = "sketch"
 
 

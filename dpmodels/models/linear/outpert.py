@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.request import Request
 
-__all__ = ["estimate", "output_sensitivity", "plan", "release"]
-
 _STEP = "coefficients"
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "published_mu", "published_query", "published_roots", "release"]
-
 #: Published sensitivity of ``sum x x'``, over R^2.
 PUBLISHED = 2.0
 

@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from dpmodels.privacy.mechanisms import Gaussian, Pure
     from dpmodels.request import Request
 
-__all__ = [
-    "PHI",
-    "STAGE_ONE",
-    "StageBudget",
-    "currency",
-    "expected_se",
-    "purchase",
-    "second_radius",
-    "stage_shares",
-]
-
-
 #: Tolerated ratio of privacy to sampling variance in the radius rules.
 PHI = 0.1
 #: Share of the budget (mu^2; eps when delta = 0) of the first of two stages.

@@ -53,20 +53,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Estimate
     from dpmodels.request import Request
 
-__all__ = [
-    "PmtDetail",
-    "beside",
-    "diagnostics",
-    "estimate",
-    "plan",
-    "release",
-    "two_stages",
-    "whitened_plan",
-    "whitening_of",
-    "with_public",
-]
-
-
 #: Two stages while the first release's relative noise is at most this (``theory.md`` 3.3).
 TWO_STAGE_NOISE = 0.15
 FLOOR = 2.0

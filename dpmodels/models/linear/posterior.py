@@ -17,16 +17,6 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.privacy.composition import gdp_curve
 
-__all__ = [
-    "d_add",
-    "d_rem",
-    "eps_grid",
-    "largest_s",
-    "largest_s_pair",
-    "rdp_add",
-    "rdp_rem",
-]
-
 
 def _log_outside(root: Array, m: float, v: float) -> Array:
     """Return log P(|u| > root), u ~ N(m, v)."""

@@ -19,19 +19,6 @@ from dpmodels.exact.symmetric import chi2_upper, f_upper
 if TYPE_CHECKING:
     from dpmodels.release import Estimate
 
-__all__ = [
-    "PublicFit",
-    "PublicMoments",
-    "PublicWhitening",
-    "combined",
-    "constant_first",
-    "hotelling",
-    "public_fit",
-    "public_radius",
-    "public_whitening",
-]
-
-
 #: Shrink the public moments below this many rows beyond q = p + 1.
 SHRINK_BELOW = 8
 _SINGULAR = 1e-12

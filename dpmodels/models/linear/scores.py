@@ -38,18 +38,6 @@ if TYPE_CHECKING:
     from dpmodels.privacy.mechanisms import Gaussian, Pure
     from dpmodels.request import Request
 
-__all__ = [
-    "SCORES",
-    "ScoreMap",
-    "finished",
-    "noise_figure",
-    "release_scores",
-    "score_advice",
-    "score_scales",
-    "score_share",
-]
-
-
 #: Share of the budget (mu^2; eps when delta = 0) of the scores.
 SHARE = 0.1
 #: Squared radius of the scores over their mean square ``p v``, at least.

@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.privacy.mechanisms import Step
     from dpmodels.request import Request
 
-__all__ = [
-    "Released",
-    "UnitRows",
-    "budget_of",
-    "declared_only",
-    "make_plan",
-    "unit_estimate",
-    "unit_moments",
-]
-
 
 @dataclass(frozen=True)
 class UnitRows:

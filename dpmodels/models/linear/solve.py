@@ -15,17 +15,6 @@ import numpy as np
 
 from dpmodels.arrays import Array
 
-__all__ = [
-    "Moments",
-    "Solution",
-    "floor_ridge",
-    "isotropic",
-    "positive_part",
-    "solve",
-    "stein_ridge",
-]
-
-
 _GRID = 60
 
 

@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Estimate
     from dpmodels.request import Request
 
-__all__ = ["SspDetail", "estimate", "plan", "release"]
-
-
 #: Two stages up to this public noise ratio (``theory.md`` 3.3).
 TWO_STAGE_RATIO = 0.06
 #: Part of the slopes' largest squared norm that the ball of the first release covers at least.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dpmodels.models.linear.facts import Scores
     from dpmodels.privacy.mechanisms import Gaussian, Pure
 
-__all__ = ["Passes", "Stages", "ball_stage", "whitened_stage"]
-
 
 @dataclass(frozen=True)
 class Passes:

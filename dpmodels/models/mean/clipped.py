@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["estimate", "mean_scale", "plan", "release"]
-
 VARIANCE_SHARE = 0.2
 
 

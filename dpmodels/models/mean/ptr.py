@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["best_interval", "distance", "estimate", "plan", "release"]
-
 
 @dataclass(frozen=True)
 class PtrMeanDetail:

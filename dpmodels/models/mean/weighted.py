@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["WeightedPass", "estimate", "plan", "release", "why_not"]
-
 #: Share of what is left for the products, of which errors are made.
 VARIANCE_SHARE = 0.2
 #: Of the trimmed part of the weight, how far beyond its own difference means may be moved.

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Estimate
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release"]
-
 _STEP = "second moments"
 
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.release import Release
 
-__all__ = ["Instruments", "OnMoments", "estimate"]
-
-
 #: Statistics whose errors take rows for independent.
 _OF_ROWS = (
     "sigma_se", "r_squared_se", "r_squared_low", "r_squared_high", "adj_r_squared",

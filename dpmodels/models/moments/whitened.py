@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Estimate
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release"]
-
 WEIGHTS = "row weights"
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.models.noised.model import Model
     from dpmodels.request import Request
 
-__all__ = ["fit_function"]
-
 Function = Callable[[Array, Array, Array], Array]
 
 

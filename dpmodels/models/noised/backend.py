@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dpmodels.models.noised.table import NoisyTable
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "plan_on_release", "release"]
-
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a release of the design's own columns, and the fit on it."""

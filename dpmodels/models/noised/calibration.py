@@ -17,22 +17,6 @@ from dpmodels.models.noised.layout import Group, Layout
 from dpmodels.privacy.gdp import eps_gdp, mu_gdp
 from dpmodels.privacy.mechanisms import Gaussian, Profile, Pure, Step
 
-__all__ = [
-    "NOISES",
-    "UNITS",
-    "Filtered",
-    "Kernel",
-    "NoisePlan",
-    "box",
-    "by_nodes",
-    "logistic_filter",
-    "plan_noise",
-    "point",
-    "polynomials",
-    "relative_sds",
-]
-
-
 NOISES = ("auto", "sl", "laplace", "gaussian")
 UNITS = ("record", "attribute")
 

@@ -11,17 +11,6 @@ import math
 from dpmodels.errors import RequestError
 from dpmodels.roots import brent
 
-__all__ = [
-    "beta_inf",
-    "beta_one",
-    "c_inf",
-    "c_one",
-    "delta_inf",
-    "delta_one",
-    "eps_inf",
-    "with_clear",
-]
-
 
 def delta_inf(eps: float, c: float) -> float:
     """Return delta_c(eps) of the limit d = inf: 1 - exp(-c^2 / (eps + sqrt(eps^2 + 2 c^2)))."""

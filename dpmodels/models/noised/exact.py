@@ -34,8 +34,6 @@ from dpmodels.models.noised.curves import (
 )
 from dpmodels.roots import brent
 
-__all__ = ["calibrate", "delta_exact", "delta_hull", "sl_curve", "sl_hull_curve", "tradeoff"]
-
 _LO, _HI = -60.0, 4.6
 _SAFETY = 1.0 - 1e-6
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dpmodels.models.noised.stage import TablePlan
     from dpmodels.request import Request
 
-__all__ = ["Expected", "expected_of"]
-
 
 @dataclass(frozen=True)
 class Expected:

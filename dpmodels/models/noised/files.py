@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from dpmodels.models.noised.table import NoisyTable
 
-__all__ = ["FORMAT", "VERSION", "load", "save"]
-
 FORMAT = "dpmodels.release"
 VERSION = 1
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from dpmodels.models.noised.model import Model
     from dpmodels.request import Request
 
-__all__ = ["at_the_edge", "column_scales", "fit_least_squares", "signal_warnings", "split_errors"]
-
-
 #: Signal of the smallest eigenvalue, in standard errors: below these a warning, no errors.
 WEAK, TOO_WEAK = 5.0, 2.0
 

@@ -52,9 +52,6 @@ if TYPE_CHECKING:
     from dpmodels.models.noised.table import NoisyTable
     from dpmodels.request import Request
 
-__all__ = ["LOSSES", "NotOffered", "box_of", "check_loss", "fit_loss", "fit_model", "loss_of"]
-
-
 LOSSES = ("squared", "logistic", "poisson", "geometric", "quantile", "median", "huber", "hinge")
 
 

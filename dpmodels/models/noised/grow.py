@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dpmodels.models.noised.table import NoisyTable
     from dpmodels.privacy.guarantee import Guarantee
 
-__all__ = ["Origin", "appended", "batch_guarantee"]
-
 
 class Origin:
     """Which object or file a batch came from, without holding it. Never saved or pickled."""

@@ -19,8 +19,6 @@ from dpmodels.formula.nodes import Basis, Cat, Node
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["Group", "Layout", "layout_of"]
-
 
 @dataclass(frozen=True)
 class Group:

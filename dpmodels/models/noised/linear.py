@@ -17,8 +17,6 @@ from dpmodels.arrays import Array
 if TYPE_CHECKING:
     from dpmodels.models.noised.model import Model
 
-__all__ = ["LinearFit", "asymptotic_variance", "fit_linear", "fit_linear_one_draw", "weak_signal"]
-
 _ROWS = 65_536
 
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from dpmodels.models.noised.layout import Layout
     from dpmodels.sources.rows import Rows
 
-__all__ = ["GRID", "Noised", "noised_rows"]
-
-
 #: Released cells lie on lo + k (hi - lo) 2^-20.
 GRID = 2.0**-20
 

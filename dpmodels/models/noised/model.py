@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.models.noised.table import NoisyTable
 
-__all__ = ["Model", "model_of", "schema_of"]
-
 _MANY_LEVELS = 1000
 
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from dpmodels.models.noised.losses import Loss, Terms
     from dpmodels.models.noised.model import Model
 
-__all__ = ["RADIUS", "Objective", "Piece", "Solution", "minimise", "objective_of"]
-
-
 ROWS = 16_384
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.schema import Schema
 
-__all__ = ["Settings", "TablePlan", "make_table", "plan_table"]
-
 #: Shares of (eps, delta) that buy undeclared ranges: (eps, delta of the Gaussian part, failure).
 RANGE_EPS, RANGE_DELTA, RANGE_FAILURE = RANGES_SHARE, 0.05, 0.05
 

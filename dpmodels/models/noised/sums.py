@@ -15,8 +15,6 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.noised.model import Model
 
-__all__ = ["Sums", "Terms", "second_model", "sums_of"]
-
 
 @dataclass(frozen=True)
 class Terms:

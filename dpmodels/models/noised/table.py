@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from dpmodels.privacy.guarantee import Guarantee
     from dpmodels.schema import Schema
 
-__all__ = ["NoisyTable", "notes_of_table", "table_of"]
-
-
 Names = tuple[str, ...]
 
 

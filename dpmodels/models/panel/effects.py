@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sources.people import BlockOfPeople
 
-__all__ = ["EffectModel", "FixedPoisson", "without_constant"]
-
 #: Part of a column's spread below which another coordinate does not see it.
 LEAK = 0.05
 #: Largest difference of linear predictors within a person.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release"]
-
 #: The release of the passes.
 release = release_units_fit
 

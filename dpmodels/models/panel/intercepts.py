@@ -50,11 +50,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.windows import Coins
 
-__all__ = [
-    "AVERAGES", "RULES", "AveragesJob", "InterceptModel", "Intercepts", "Variances", "coefficients",
-    "dimension",
-]  # fmt: skip
-
 #: Shares of mu^2 of least squares by person and of the averages; the rest is of the last stage.
 FIRST, OF_AVERAGES = 0.20, 0.05
 #: Names of the steps: of the first stage, and of the averages.

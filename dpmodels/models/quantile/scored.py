@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release", "taus_of"]
-
 #: Asymptotic sd of a quantile over the spread of the response, in half ranges, that a plan assumes.
 _GUESS = 0.625
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dpmodels.release import Estimate, Release
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release", "score_of"]
-
 #: Losses by name; families of the same loss beside them.
 _NAMES = (
     "squared", "huber", "expectile", "quantile", "median", "logistic", "poisson", "geometric",

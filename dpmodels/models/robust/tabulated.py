@@ -22,8 +22,6 @@ from dpmodels.scoring.state import State, roots, scaled_up
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["Tabulated"]
-
 #: Points of the grid; it covers so many ranges of the response on either side.
 _POINTS, _WIDE = (1 << 15) + 1, 2.0
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.scoring.expand_engine import UnitPlan, UnitRelease
 
-__all__ = ["Concordance", "Risk", "by_risk", "concordance_of"]
-
 #: Groups of risk.
 TENTHS = 10
 #: Comparable pairs below so many of their noise sds: not determined.

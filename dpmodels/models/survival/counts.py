@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design, Survival
     from dpmodels.sources.people import BlockOfPeople
 
-__all__ = ["SurvivalPass", "added", "apart", "statistic_of"]
-
 Codes = npt.NDArray[np.int64]
 _ONE = int(STEPS)
 #: Pays for the rounding of a factor and its product, so that no square grows.

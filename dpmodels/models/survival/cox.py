@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.scoring.coordinates import Coordinates
 
-__all__ = ["CoxModel", "estimate", "plan", "release"]
-
 #: Cells of time where the call does not say.
 CELLS = 13
 #: Share of mu^2 of the table; and the name of its step.

@@ -17,8 +17,6 @@ from dpmodels.errors import RequestError
 from dpmodels.models.survival.layout import Layout
 from dpmodels.models.survival.noise import CellNoise
 
-__all__ = ["CONF_TYPES", "Curve", "band", "covariance_of", "curves", "level_at"]
-
 CONF_TYPES = ("log-log", "log", "plain")
 #: A number at risk below so many of its noise sds ends the curve: a quotient by it says nothing.
 _DETERMINED = 4.0

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sources.people import BlockOfPeople
 
-__all__ = ["Hazard", "Timeline", "q_terms"]
-
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 

@@ -22,8 +22,6 @@ from dpmodels.errors import RequestError, shown
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["FLAT", "INTERVALS", "Layout", "layout_of"]
-
 #: Intervals where the call does not say, and most of which each has noise of its own.
 INTERVALS, FLAT = 16, 32
 #: Most intervals, and most intervals times cells: errors are matrices of that size.

@@ -12,8 +12,6 @@ from dpmodels.arrays import Array
 from dpmodels.models.survival.curve import Curve
 from dpmodels.models.survival.layout import Layout
 
-__all__ = ["LogRank", "logrank"]
-
 #: As of a curve: fewer at risk than so many noise sds end the test.
 _DETERMINED = 4.0
 

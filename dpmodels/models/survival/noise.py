@@ -14,8 +14,6 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.models.survival.layout import Layout
 
-__all__ = ["CellNoise"]
-
 
 @dataclass(frozen=True)
 class CellNoise:

@@ -17,8 +17,6 @@ from dpmodels.models.survival.hazard import Timeline
 from dpmodels.models.survival.layout import Layout
 from dpmodels.models.survival.noise import CellNoise
 
-__all__ = ["ENOUGH", "WITHIN", "hazards_of", "in_halves", "offset_of", "residual"]
-
 #: Cells of time that need no halves.
 ENOUGH = 24
 #: Hazards of cells, over their mean: at least, at most.

@@ -13,8 +13,6 @@ from dpmodels.tables.pictures import new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_curves"]
-
 #: Times at which numbers at risk stand under the axis.
 _RISK = 6
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["SurvivalDetail", "curves_of", "plan", "release"]
-
 _STEP = "survival table"
 #: Noise over sampling error of a curve beyond which a plan says that the noise decides.
 _WIDE = 1.5

@@ -19,11 +19,6 @@ from dpmodels.tables import Layout as Look
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "at", "body", "cumulative_hazard", "curves_from", "difference", "quantile", "risk_table",
-    "rmst", "tidy", "verdict_body", "verdict_tidy",
-]  # fmt: skip
-
 _LOOK = Look(gap=2)
 #: Rows of a life table that a summary shows.
 _SHOWN = 20

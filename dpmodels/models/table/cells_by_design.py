@@ -20,8 +20,6 @@ from dpmodels.models.table.layout import Layout, Section
 from dpmodels.models.table.sums import codes_of
 from dpmodels.models.weighted import shares_of_weight
 
-__all__ = ["CellScores", "Laid", "laid_of"]
-
 #: More coordinates than this have more noise than errors.
 MOST = 60
 #: Least sd of a number in a group, in half ranges, that is believed.

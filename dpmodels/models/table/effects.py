@@ -18,9 +18,6 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.roots import brent
 
-__all__ = ["Effects", "Measured", "Spread", "critical", "fieller", "share_interval", "subsets"]
-
-
 Axes = tuple[int, ...]
 
 

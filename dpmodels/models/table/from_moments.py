@@ -23,8 +23,6 @@ from dpmodels.release import Estimate
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["Moments", "table_of"]
-
 
 @dataclass(frozen=True)
 class Moments:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["Facts", "check_name", "kind_of", "null_of"]
-
-
 #: What ``test=`` may say.
 NAMES = (
     "t", "mean", "paired", "welch", "anova", "proportion", "fit", "chi2", "independence",

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.cells import CellProgram
     from dpmodels.formula.design import Design
 
-__all__ = ["MISSING", "Axis", "Block", "Item", "Layout", "Section", "layout_of", "program_of"]
-
 #: What the last cell of every axis is called: a missing or undeclared level, a row left out.
 MISSING = "(missing)"
 #: Above this many cells a table is refused; above as many as there are rows the plan warns.

@@ -17,8 +17,6 @@ from dpmodels.models.table.layout import Block, Layout
 from dpmodels.models.table.sums import TOTAL
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 
-__all__ = ["TableNoise", "table_noise"]
-
 
 @dataclass(frozen=True)
 class TableNoise:

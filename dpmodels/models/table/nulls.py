@@ -14,11 +14,6 @@ import numpy as np
 from dpmodels.after.regression import inverse_and_rank
 from dpmodels.arrays import Array
 
-__all__ = [
-    "Null", "contrasts", "correlation", "fit", "groups", "independence", "one_mean", "score",
-    "uncorrelated",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Null:

@@ -14,8 +14,6 @@ from dpmodels.models.table.layout import Layout, Section
 from dpmodels.models.table.noise import TableNoise
 from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL
 
-__all__ = ["COLUMNS", "Numbers", "shown_numbers"]
-
 #: What is kept of every item of a table.
 COLUMNS = (
     "estimate", "se_sampling", "se_privacy", "low", "high",

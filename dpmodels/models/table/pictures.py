@@ -14,8 +14,6 @@ from dpmodels.tables.pictures import new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_quantiles", "plot_table"]
-
 
 def _title(fit: Any) -> str:
     return f"{fit.formula}\n{fit.privacy.statement().partition(';')[0]}"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from dpmodels.models.table.hypotheses import Facts
     from dpmodels.request import Request
 
-__all__ = ["expected_sums", "power_of"]
-
 Solver = Callable[[Any, Any, Array, int], Any]
 
 #: Public guess of a standard deviation: this part of the range.

@@ -38,25 +38,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = [
-    "Cells",
-    "LeavesPass",
-    "QuantileDetail",
-    "cells_for",
-    "checked",
-    "estimate",
-    "estimate_of",
-    "is_bought",
-    "names_of",
-    "numbers_of",
-    "outward",
-    "plan",
-    "probabilities",
-    "release",
-    "steps_text",
-]
-
-
 # -- Ends of intervals of quantiles on a public grid (``theory.md``, 2.3)
 
 

@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = [
-    "TreeDetail", "estimate", "leaves_for", "plan", "rank_sd", "read_off", "release", "tree_step",
-]  # fmt: skip
-
 #: Fewest and most leaves where the call does not say: noise is drawn for every one of them.
 LEAVES, MOST_LEAVES = 4096, 65_536
 #: What a leaf of ten times the mean mass may hold, over the error of a rank.

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["WeightedLeaves", "estimate", "plan", "release", "why_not"]
-
 #: Part of the weight beyond T by which a rank may be off.
 ALLOWED = 0.75
 

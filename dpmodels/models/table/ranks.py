@@ -30,22 +30,6 @@ if TYPE_CHECKING:
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.rows import Rows
 
-__all__ = [
-    "GRID",
-    "HistogramOfPeople",
-    "QuantilePart",
-    "cells_of",
-    "fraction",
-    "grid_for",
-    "grid_of",
-    "histogram",
-    "histograms",
-    "penalties",
-    "people_histogram",
-    "quantile_part",
-    "release_quantiles",
-]  # fmt: skip
-
 #: Steps of a person's mass, where its ranks are asked for.
 STEPS_OF_RANKS = 256
 #: Points of the grid.

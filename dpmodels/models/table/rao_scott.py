@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release", "why_not"]
-
 _STEP = "sums of the test"
 #: Least share of a level that is believed, in steps of its noise and absolutely.
 _LEAST = 1e-3

@@ -17,11 +17,6 @@ from dpmodels.tables import Layout as Look
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "body", "crosstab", "layout_from", "number", "parts", "quantile_body", "quantile_tidy", "tidy",
-    "verdict_body", "verdict_tidy",
-]  # fmt: skip
-
 _LOOK = Look(gap=2)
 #: What a released number that is none is printed as.
 _NONE = "."

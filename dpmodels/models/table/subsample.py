@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
     from dpmodels.sources.rows import Rows
 
-__all__ = [
-    "best_split", "critical_count", "estimate", "noise_cdf", "p_value", "plan", "power", "release",
-]  # fmt: skip
-
 _STEP = "rejections"
 #: Noncentrality of the z test that plans take the public test to be.
 SHIFT = 5.0

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.sources.people import BlockOfPeople
 
-__all__ = [
-    "COUNT", "SQUARE", "TOTAL", "TableOfPeople", "TablePass", "codes_of", "masses", "placed",
-    "spread_out", "statistics", "table_of_people",
-]  # fmt: skip
-
 #: N, T and Q of the four cells of a number's axis.
 COUNT = np.array([1.0, 1.0, 1.0, 0.0])
 TOTAL = np.array([-1.0, 0.0, 1.0, 0.0])

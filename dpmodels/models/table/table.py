@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["estimate", "half_ranges", "layout_for", "plan", "release"]
-
 _STEP = "table"
 #: Share of a call that its quantiles get.
 QUANTILE_SHARE = 0.5

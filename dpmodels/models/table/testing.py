@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["estimate", "plan", "release", "solve"]
-
 _STEP = "sums of the test"
 #: Where they stand in the Gram matrix of (x, y, 1).
 _PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))

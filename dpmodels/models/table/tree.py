@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 
-__all__ = ["WAYS", "Tree", "isotonic", "levels_for", "tree_counts"]
-
 WAYS = 4
 
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.request import Request
 
-__all__ = ["WeightedTables", "estimate", "plan", "release", "why_not"]
-
 #: Share of what is left for the tables of squares.
 SQUARES = 0.15
 

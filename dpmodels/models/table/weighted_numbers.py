@@ -22,8 +22,6 @@ from dpmodels.models.table.numbers import COLUMNS
 from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL
 from dpmodels.models.weighted import Trim
 
-__all__ = ["SMALL", "Context", "counts", "effects_of", "means", "sums"]
-
 #: Of the trimmed part of the weight, how far beyond its own difference a share may be moved.
 MOVED, ALLOWED = 1.5, 0.75
 #: Below so many sds of its noise a sum of squares says nothing of heavy rows, and a group has no

@@ -20,8 +20,6 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 
-__all__ = ["CurveTable", "cells_of", "curve_table", "gaussian_order", "renyi_of_q", "smooth"]
-
 #: Cells for the largest move of one vote.
 _CELLS = 40
 

@@ -24,22 +24,6 @@ from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.tables import Result, Table
 from dpmodels.tables.pictures import forest
 
-__all__ = [
-    "PatePlan",
-    "PateResult",
-    "VotePlan",
-    "VoteResult",
-    "answer_queries",
-    "answer_untested",
-    "count_votes",
-    "data_independent_eps",
-    "majority",
-    "pate_plan",
-    "release_labels",
-    "release_winner",
-    "vote_plan",
-]
-
 Labels = npt.NDArray[np.intp]
 MARGIN_STEP, VOTE_STEP, PATE_STEP = "margin of the vote", "votes", "labels and their test"
 
