@@ -34,7 +34,7 @@ HOLDOUT = ("tests/privacy/test_queries.py", "-k", "held_out")
 ORACLE = ("tests/unit/after/test_oracle.py",)
 AFTER = (
     Mutant(f"{_M}holdout/release.py", "end_of_numbers((y - seen)[whole], self.clip)", "np.trunc((y - seen)[whole] / self.clip * STEPS)", HOLDOUT),
-    Mutant("dpmodels/after/regression.py", "+ float(np.sum(inverse * Cn))", "", ORACLE),
+    Mutant("dpmodels/after/regression.py", "+ float(np.sum(inner * Cn))", "", ORACLE),
     Mutant("dpmodels/after/explained.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
     Mutant("dpmodels/after/regression.py", "m.form_covariance(one, whole), m.form", "0.0, m.form", ORACLE),
     Mutant("dpmodels/after/wald.py", "ncx2.sf(statistic, df, moved)", "ncx2.sf(statistic, df, 0.0)", ORACLE),
@@ -1369,8 +1369,8 @@ _OF_SURVIVAL = tuple(
         (_M + "survival/counts.py", "keep = apart(who, start, stop)", "keep = np.ones(len(who), dtype=bool)", (_SURV + "test_counts.py",)),
         (_M + "survival/counts.py", "np.lexsort((group, event, stop, start, person))", "np.lexsort((start, person))", (_SURV + "test_counts.py",)),
         (_M + "survival/counts.py", "(rows.n - found.people) * _ONE", "0", (_SURV + "test_verbs.py",)),
-        (_M + "survival/counts.py", "ends = np.where(end < layout.K, inside, beyond)", "ends = np.where(end < layout.K, inside, inside - 1)", (_SURV + "test_counts.py",)),
-        (_M + "survival/curve.py", "return d, c, Y - 0.5 * c", "return d, c, Y", (_SURV + "test_curve.py",)),
+        (_M + "survival/counts.py", "ends = np.where(end < 0, layout.G * runs + group, group * runs + end)", "ends = group * runs + np.maximum(end, 0)", (_SURV + "test_counts.py",)),
+        (_M + "survival/curve.py", "1 - before, 1 - before - 0.5 * one, before.T", "1 - before, 1 - before, before.T", (_SURV + "test_curve.py",)),
         (_M + "survival/curve.py", "return self.greenwood + self.privacy", "return self.greenwood", (_SURV + "test_verbs.py",)),
         (_M + "survival/curve.py", "noise = z * np.sqrt(privacy)", "noise = 0.0 * privacy", (_SURV + "test_curve.py",)),
         (_M + "survival/logrank.py", "all_d * (all_Y - all_d) / (all_Y - 1.0)", "all_d * 1.0", (_SURV + "test_curve.py",)),
@@ -1423,7 +1423,7 @@ _OF_DESIGNS = tuple(
         (_X + "prove.py", "return C * (2.0 * B - C)", "return min(C * (2.0 * B - C), B * B / 2.0)", CLUSTERS),
         (_C, "np.divide(most, length, out=factor, where=length > most)", "pass", CLUSTERS),
         ("dpmodels/scoring/cluster_rules.py", "B = max(B, C)\n", "B = C / 2.0\n", CLUSTERS),
-        ("dpmodels/survey.py", "label = np.where(inside, label, 0.0)", "label = np.sort(np.where(inside, label, 0.0))", CLUSTERS),
+        ("dpmodels/survey.py", "label = np.where(inside & (label > 0.0), label, 0.0)  # a missing one is none", "label = np.sort(np.where(inside, label, 0.0))", CLUSTERS),
         ("dpmodels/models/weighted.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / np.nanmean(np.abs(weight))", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
         ("dpmodels/models/weighted.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / top", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
         (_M + "table/weighted.py", "total[-1] += int((STEPS - whole).sum())", "total[-1] += 2 * int((STEPS - whole).sum())", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
