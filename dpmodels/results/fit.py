@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from dpmodels.errors import NotReleasedError, whole
-from dpmodels.quiet import quiet
+from dpmodels.quiet import quiet, tell
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
 from dpmodels.results.capabilities import (
@@ -790,6 +790,7 @@ def load(path: str | Path) -> Any:
 
     found = table_files.read(path)
     if isinstance(found, dict) and found.get("format") == table_files.FORMAT:
+        tell(*table_files.check_seal(found, table_files.WHAT, table_files.AGAIN))
         return table_files.load(found)
     if isinstance(found, dict) and str(found.get("format", "")).startswith("dpmodels.release"):
         noised: Any = function_of("dpmodels.models.noised.table:NoisyTable")

@@ -20,6 +20,7 @@ from dpmodels.after.allowance import Allowance, BiasBound, Carried, Tail
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, whole
 from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.quiet import tell
 from dpmodels.release import Estimate
 from dpmodels.tables.files import check_seal, sealed
 from dpmodels.units.person import column_of
@@ -354,7 +355,7 @@ def loads(text: str) -> Record:
     with contextlib.suppress(json.JSONDecodeError, RecursionError):
         saved = json.loads(text)
     if isinstance(saved, Mapping) and saved.get("format") == FORMAT:
-        check_seal(saved, WHAT, AGAIN)
+        tell(*check_seal(saved, WHAT, AGAIN))
     return from_dict(saved)
 
 

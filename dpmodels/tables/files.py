@@ -22,7 +22,6 @@ from dpmodels.errors import (
     shown,
     whole,
 )
-from dpmodels.quiet import tell
 
 if TYPE_CHECKING:
     from dpmodels.tables.table import Shown
@@ -95,7 +94,7 @@ _KINDS = {
     "guarantee": "dpmodels.privacy.guarantee:Guarantee",
 }
 _NAMES = {place: name for name, place in _KINDS.items()}
-_WHAT, _AGAIN = "this saved result", "Write it again with save(path), or use a copy"
+WHAT, AGAIN = "this saved result", "Write it again with save(path), or use a copy"
 
 
 def check_saved(path: Any) -> Path:
@@ -125,21 +124,18 @@ def sealed(saved: Mapping[str, Any]) -> dict[str, Any]:
     return {**saved, "checksum": _checksum(saved)}
 
 
-def check_seal(saved: Any, what: str, again: str) -> None:
-    """Refuse what was changed after it was saved; warn where a file has no checksum.
+def check_seal(saved: Any, what: str, again: str) -> list[UtilityWarning]:
+    """Refuse what was changed after it was saved; return a warning where a file has no checksum.
 
     A check of files, no signature: who means to deceive can work the checksum out again.
     """
     held = saved.get("checksum") if isinstance(saved, Mapping) else ""
     if held is None:
-        tell(
-            UtilityWarning(
-                f"{what} has no checksum (it was written before 0.2.1), so a change would not "
-                f"show. {again}"
-            )
-        )
-    elif held and held != _checksum(saved):
+        text = f"{what} has no checksum (it was written before 0.2.1): a change would not show"
+        return [UtilityWarning(f"{text}. {again}")]
+    if held and held != _checksum(saved):
         raise DamagedError(f"{what} is damaged: its checksum does not hold. {again}")
+    return []
 
 
 def save(result: Any, path: Any) -> None:
@@ -156,8 +152,7 @@ def load(saved: Any) -> Any:
             f"this result was saved in format {shown(saved.get('version'))}; this version of "
             f"dpmodels reads format {VERSION}"
         )
-    check_seal(saved, _WHAT, _AGAIN)
-    with whole(_WHAT, _AGAIN):
+    with whole(WHAT, AGAIN):
         return _in(saved["result"])
 
 

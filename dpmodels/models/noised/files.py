@@ -14,6 +14,7 @@ import numpy as np
 from dpmodels.errors import RequestError, choice, whole
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.layout import Group, Layout
+from dpmodels.quiet import tell
 from dpmodels.tables.files import check_seal, sealed
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def load(kind: type[NoisyTable], path: str | Path) -> NoisyTable:
             f"reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
         )
     what, again = f"the release {facts.name}", "Write it again with rel.save(path), or use a copy"
-    check_seal(saved, what, again)
+    tell(*check_seal(saved, what, again))
     with whole(what, again):
         return _read(kind, facts, saved)
 
