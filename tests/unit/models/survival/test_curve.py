@@ -83,7 +83,8 @@ def test_rossi_ends_too_low_if_beyond_were_mid_interval(rossi, monkeypatch):
     right = Layout.ended
 
     def mid(self, time, event):
-        return np.minimum(right(self, time, event), self.K - 1)
+        found = right(self, time, event)
+        return np.where(found < 0, 2 * self.K - 1, found)  # censored within the last interval
 
     monkeypatch.setattr(layouts.Layout, "ended", mid)
     (curve,) = cells_of(week, arrest, edges=np.linspace(0, 52, 14))[1]
