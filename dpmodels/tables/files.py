@@ -124,16 +124,16 @@ def sealed(saved: Mapping[str, Any]) -> dict[str, Any]:
     return {**saved, "checksum": _checksum(saved)}
 
 
-def check_seal(saved: Any, what: str, again: str) -> list[UtilityWarning]:
+def check_seal(saved: Mapping[str, Any], what: str, again: str) -> list[UtilityWarning]:
     """Refuse what was changed after it was saved; return a warning where a file has no checksum.
 
     A check of files, no signature: who means to deceive can work the checksum out again.
     """
-    held = saved.get("checksum") if isinstance(saved, Mapping) else ""
+    held = saved.get("checksum")
     if held is None:
         text = f"{what} has no checksum (it was written before 0.2.1): a change would not show"
         return [UtilityWarning(f"{text}. {again}")]
-    if held and held != _checksum(saved):
+    if held != _checksum(saved):
         raise DamagedError(f"{what} is damaged: its checksum does not hold. {again}")
     return []
 

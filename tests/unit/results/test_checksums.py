@@ -51,6 +51,16 @@ def test_no_digit_of_a_saved_fit_can_change_unseen(tmp_path):
     assert dp.load(path).params.equals(fit.params)
 
 
+@pytest.mark.parametrize("held", ["", 0, False, [], "x"])
+def test_a_checksum_that_is_none_does_not_hold(tmp_path, held):
+    """An empty one passed, and without the note of a file that has none."""
+    _, fit = _fit()
+    saved = json.loads(fit.to_json()) | {"checksum": held}
+    (tmp_path / "fit.json").write_text(json.dumps(saved), encoding="utf-8")
+    with pytest.raises(DPModelsError, match="checksum does not hold"):
+        dp.load(tmp_path / "fit.json")
+
+
 def test_files_without_a_checksum_are_read_with_a_note(tmp_path):
     _, fit = _fit()
     saved = json.loads(fit.to_json())
