@@ -76,13 +76,19 @@ def orthonormal(B: Array) -> tuple[Array, Array]:
 
 def inverse_and_rank(V: Array) -> tuple[Array, int]:
     """Return a generalised inverse of a covariance and its rank, whatever the units of its rows."""
+    values, axes = scaled_axes(V)
+    kept = np.abs(values) > 1e-13 * np.abs(values).max(initial=0.0)
+    half = axes[:, kept]
+    return (half / values[kept]) @ half.T, int(kept.sum())
+
+
+def scaled_axes(V: Array) -> tuple[Array, Array]:
+    """Return (eigenvalues, axes) of a covariance in units of its own: ``axes' V axes`` diagonal."""
     size = np.sqrt(np.abs(np.diag(V)))
     size = np.where(size > 0.0, size, 1.0)
     scaled = V / np.outer(size, size)
     values, vectors = np.linalg.eigh((scaled + scaled.T) / 2.0)
-    kept = np.abs(values) > 1e-13 * np.abs(values).max(initial=0.0)
-    half = vectors[:, kept] / size[:, None]
-    return (half / values[kept]) @ half.T, int(kept.sum())
+    return values, vectors / size[:, None]
 
 
 def trust_of(m: SecondMoments, B: Array) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.after.regression import chi2_upper_tail, inverse_and_rank
+from dpmodels.after.regression import chi2_upper_tail, inverse_and_rank, scaled_axes
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 
@@ -103,11 +103,9 @@ def _along(L: Array, spread: Array, bias_of: Callable[[Array], Array | None]) ->
 
     ``sum_i (v_i'd)^2/lambda_i`` over the eigenvectors of the covariance, each at its own bound.
     """
-    size = np.sqrt(np.maximum(np.diag(spread), 0.0))
-    size = np.where(size > 0.0, size, 1.0)
-    values, vectors = np.linalg.eigh(spread / np.outer(size, size))
+    values, axes = scaled_axes(spread)
     some = values > values.max(initial=0.0) * 1e-12
-    along = bias_of((vectors[:, some] / size[:, None]).T @ L)
+    along = bias_of(axes[:, some].T @ L)
     return math.inf if along is None else float(np.sum(along**2 / values[some]))
 
 

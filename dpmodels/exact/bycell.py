@@ -171,12 +171,12 @@ def sum_of(zeta: Array, weights: Integers) -> Integers:
     return total([((zeta @ digit).astype(np.int64), at) for digit, at in found], 0)
 
 
-def symmetric(entries: Any, r: int, *, lower: bool = False) -> Integers:
-    """Return the (r, r) matrix with this triangle, row by row: the upper, or the lower one."""
-    places = np.tril_indices(r) if lower else np.triu_indices(r)
+def symmetric(entries: Integers, r: int) -> Integers:
+    """Return the (r, r) matrix with this upper triangle."""
+    upper = np.triu_indices(r)
     out: Integers = np.empty((r, r), dtype=object)
-    out[places] = entries
-    out.T[places] = entries
+    out[upper] = entries
+    out.T[upper] = entries
     return out
 
 

@@ -18,7 +18,7 @@ from dpmodels.after.allowance import BiasBound
 from dpmodels.arrays import Array
 from dpmodels.release import Estimate
 from dpmodels.scoring.state import roots
-from dpmodels.scoring.words import cluster_notes, fit_notes, named
+from dpmodels.scoring.words import cluster_notes, fit_notes, named, those
 
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
@@ -124,7 +124,7 @@ def estimated(
     for which, text in ((stopped, STOPPED), (beyond, BEYOND)):
         if which is not None and (which & ~gone).any():
             open_ = open_ | (which & ~gone)
-            said.append(text + ", ".join(n for n, w in zip(every, which & ~gone, strict=True) if w))
+            said.append(text + those(every, which & ~gone))
     said += cluster_notes(plan, clusters, len(parts))
     reported: dict[str, float] = {}
     for label, part in zip(labels, parts, strict=True):

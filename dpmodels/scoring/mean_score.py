@@ -19,7 +19,7 @@ from dpmodels.scoring import mean_score as rare
 from dpmodels.scoring.coordinates import RESPONSE
 from dpmodels.scoring.rules import COUNT, EVENT, Rules
 from dpmodels.scoring.score import Beginning, Curved, Evaluate, Score, Start, Values
-from dpmodels.scoring.state import State, roots, scaled_up
+from dpmodels.scoring.state import State, mass_of, mean_row, roots, scaled_up
 
 if TYPE_CHECKING:
     from dpmodels.families import Family, Link
@@ -190,7 +190,7 @@ class MeanScore(Score):
         if start.constant is None:
             slope = float(self.link.slope(np.zeros(1))[0])
             return start.theta / (2.0 * slope), 0.5, 0.0
-        centre = rare.mean_row(start.M, start.constant)
+        centre = mean_row(start.M, start.constant)
         least = _least_mean(start)
         mean = min(max((1.0 + float(start.theta @ centre)) / 2.0, least), 1.0 - least)
         eta = self.link.forward(mean)
@@ -209,7 +209,7 @@ class MeanScore(Score):
         if few is not None:
             return few
         theta = theta + (w.middle + 0.5 * min(variance, 5.0)) * start.constant
-        centre = rare.mean_row(start.M, start.constant)
+        centre = mean_row(start.M, start.constant)
         most = w.middle + w.half
         return theta, math.exp(min(max(float(theta @ centre), most - 12.0), most)), spread
 
@@ -223,7 +223,7 @@ class MeanScore(Score):
         assert w is not None and family is not None and start.constant is not None
         if not family.counts:
             return None
-        centre = rare.mean_row(start.M, start.constant)
+        centre = mean_row(start.M, start.constant)
         level = w.half * float(start.theta @ centre) + w.middle + w.exposure
         mean = rare.mean_of_log(level, w.small)
         if mean >= rare.RARE:
@@ -324,7 +324,7 @@ class MeanScore(Score):
         assert self.working is not None
         if state.constant is None:
             return 1.0
-        eta = float(state.theta @ rare.mean_row(state.M, state.constant)) + self.working.exposure
+        eta = float(state.theta @ mean_row(state.M, state.constant)) + self.working.exposure
         return math.exp(min(max(eta, -5.0), 12.0))
 
     def unit(self, state: State) -> float:
@@ -339,18 +339,8 @@ def _least_mean(start: Start) -> float:
     length = float(np.linalg.norm(a))
     # of theta'M a = h'a and of a'Ma in svec coordinates: entries off the diagonal over sqrt 2
     sd = 0.5 * start.raw.noise * length * (math.sqrt(0.5) / RESPONSE + length)
-    sd /= max(float(a @ start.M @ a), LEAST_MASS)
+    sd /= mass_of(start.M, a)
     return min(max(2.0 * sd, _LEAST), _EVENT_MEAN[0])
-
-
-#: Least part of a row that the ball of the start is taken to leave on average.
-LEAST_MASS = 0.1
-
-
-def mean_row(M: Array, constant: Array) -> Array:
-    """Return the mean of u over the rows of a start; the ball shortens rows, so also their 1."""
-    centre = M @ constant
-    return np.asarray(centre / max(float(constant @ centre), LEAST_MASS))
 
 
 # -- Rare events and rare counts: how long their scores are, and how fast their information mov

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.scoring.state import mass_of, mean_row
 from dpmodels.variables import Levels
 
 if TYPE_CHECKING:
@@ -76,9 +77,8 @@ class PublicRows:
             mean = z.mean(axis=0)
         else:
             back = np.linalg.pinv(coordinates.W0)
-            mass = max(float(a @ M @ a), 0.1)
-            mean = back @ (M @ a) / mass
-            square = np.diag(back @ M @ back.T) / mass - mean**2
+            mean = back @ mean_row(M, a)
+            square = np.diag(back @ M @ back.T) / mass_of(M, a) - mean**2
             far = FAR_ENDS * np.sqrt(np.maximum(square, 1e-4))
             levels = np.isin(self.rows, (0.0, 1.0)).all(axis=0)
             z = np.where(levels, z, np.clip(z, mean - far, mean + far))
@@ -159,11 +159,7 @@ def reaching_events(
     noise = one.noise.score / one.clip
     reach = float(np.max(length / (1.0 + LOST * noise * w * w / one.rows), initial=0.0))
     clip = min(reach, LONGEST * typical)
-    if clip <= one.clip:
-        return one
-    scale = clip / one.clip
-    louder = replace(one.noise, score=one.noise.score * scale, far=one.noise.far * scale)
-    return replace(one, clip=clip, noise=louder, plain=True, humped=True)
+    return one if clip <= one.clip else one.clipped_at(clip, humped=True)
 
 
 def effects_beyond(design: Design, params: Array) -> Mask:

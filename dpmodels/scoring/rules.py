@@ -295,6 +295,10 @@ class PassPlan:
         if not length or not (humped or bounded):
             return self
         clip = max(length, LEAST_CLIP * self.clip) if bounded else length
+        return self.clipped_at(clip, humped=humped)
+
+    def clipped_at(self, clip: float, *, humped: bool) -> PassPlan:
+        """Return the pass with scores cut at ``clip``; noise is in proportion to it."""
         scale = clip / self.clip
         noise = replace(self.noise, score=self.noise.score * scale, far=self.noise.far * scale)
         return replace(self, clip=clip, noise=noise, plain=True, humped=humped)

@@ -128,3 +128,17 @@ def kept_apart(H: Array, noise: float) -> tuple[Array, float]:
     size = np.maximum((1.0 - lam) * np.abs(away), beyond)
     out = (vectors * (tau + np.copysign(size, away))) @ vectors.T
     return np.asarray(out), noise * math.sqrt(max(1.0 - lam, LEAST_LEFT))
+
+
+#: Least part of a row that the ball of the start is taken to leave on average.
+_LEAST_MASS = 0.1
+
+
+def mass_of(M: Array, constant: Array) -> float:
+    """Return what the ball of the start leaves of the 1 of a row on average, ``a'M a``."""
+    return max(float(constant @ M @ constant), _LEAST_MASS)
+
+
+def mean_row(M: Array, constant: Array) -> Array:
+    """Return the mean of u over the rows of a start; the ball shortens rows, so also their 1."""
+    return np.asarray(M @ constant / mass_of(M, constant))

@@ -113,6 +113,11 @@ def _errors(plan: Plan[Any]) -> str:
     return "Errors are model-based (vcov='iid': one residual variance)."
 
 
+def those(names: Sequence[str], which: npt.NDArray[np.bool_]) -> str:
+    """Return the names that are marked, as a list in words."""
+    return ", ".join(n for n, w in zip(names, which, strict=True) if w)
+
+
 def fit_notes(
     plan: Plan[Any],
     names: tuple[str, ...],
@@ -122,10 +127,6 @@ def fit_notes(
     lost: npt.NDArray[np.bool_],
 ) -> list[str]:
     """Say what the errors cover, and which coefficients deserve care."""
-
-    def those(which: npt.NDArray[np.bool_]) -> str:
-        return ", ".join(n for n, w in zip(names, which, strict=True) if w)
-
     notes = plan.sentences
     if 2 * int(undetermined.sum()) > len(names):
         notes.insert(
@@ -143,18 +144,18 @@ def fit_notes(
     notes.append(_errors(plan))
     if few.any():
         notes.append(
-            f"Rests on {counted(plan)} of high leverage: {those(few)}. The interval allows for a "
-            "bias of bias_bound; more is possible."
+            f"Rests on {counted(plan)} of high leverage: {those(names, few)}. The interval allows "
+            "for a bias of bias_bound; more is possible."
         )
     if undetermined.any():
         notes.append(
             f"Not determined at this budget, so the interval is wide and no z and p are given: "
-            f"{those(undetermined)}. More {counted(plan)}, a larger eps, narrower ranges or fewer "
-            "terms would help."
+            f"{those(names, undetermined)}. More {counted(plan)}, a larger eps, narrower ranges or "
+            "fewer terms would help."
         )
     if lost.any():
         notes.append(
-            f"Not determined by the design, whatever the rows: {those(lost)} (a column is a "
+            f"Not determined by the design, whatever the rows: {those(names, lost)} (a column is a "
             "combination of others). Drop a term."
         )
     return notes

@@ -235,7 +235,7 @@ class _Sorter:
         self._names = [f"c{i}" for i in range(len(types))]
         self._rows = self._waiting = 0
         self._parts: list[Any] = []
-        self._connection = _connected(self._place / "sort")
+        self._connection = _connected(self._place / "sort", _way_to_spill(), _MEMORY)
         cells = "".join(f", {name} BIGINT" for name in self._names)
         self._one = one
         self._do(f"CREATE TABLE cells (head BLOB, number BIGINT, place BIGINT{cells})")
@@ -387,15 +387,13 @@ def _way_to_spill() -> tuple[dict[str, str], tuple[str, ...]]:
     )
 
 
-def _connected(
-    spill: Path, way: tuple[dict[str, str], tuple[str, ...]] | None = None, memory: str = ""
-) -> Any:
+def _connected(spill: Path, way: tuple[dict[str, str], tuple[str, ...]], memory: str) -> Any:
     """Return DuckDB in memory, which spills beyond its limit: nothing has to outlive the call."""
     import duckdb
 
-    settings, words = _way_to_spill() if way is None else way
+    settings, words = way
     config = {
-        "memory_limit": memory or _MEMORY, "temp_directory": str(spill), "threads": "1",
+        "memory_limit": memory, "temp_directory": str(spill), "threads": "1",
         "preserve_insertion_order": "false", "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false", **settings,
     }  # fmt: skip

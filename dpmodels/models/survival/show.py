@@ -187,10 +187,10 @@ def at(fit: Any, times: Any, *, level: float | None = None) -> pd.DataFrame:
     record, level = fit._record, fit._level(level)
     rows = []
     for curve in curves_from(record):
+        low, high = (np.append(1.0, v) for v in curve.band(level, _conf_type(record)))
         for t in _listed(times, "times", "[6, 12]"):
             w = curve.at(t)
             sampling, privacy = covariance_of([(curve, w)])
-            low, high = (np.append(1.0, v) for v in curve.band(level, _conf_type(record)))
             ends = float(curve.at(t, after=True) @ low), float(w @ high)
             rows.append((_label(curve), t, curve.value(w), math.sqrt(sampling + privacy), *ends))
     return pd.DataFrame(
