@@ -71,6 +71,7 @@ _EXPORTS = {
     "etable": "dpmodels.results",
     "modelsummary": "dpmodels.results",
     "tidy_style": "dpmodels.results",
+    "Study": "dpmodels.study",
     "Survey": "dpmodels.survey",
     "describe": "dpmodels.formula",
     "register_rowwise": "dpmodels.formula",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -107,10 +108,11 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _fit(arguments: argparse.Namespace) -> int:
     import dpmodels as dp
+    from dpmodels.study.calls import call, source_of
 
     options = dict(_option(text) for text in arguments.option)
     bounds = _all_bounds(arguments.bounds)
-    if not Path(arguments.data).exists():
+    if not (arguments.data.startswith("duckdb:") or Path(arguments.data).exists()):
         raise FileNotFoundError(2, "no such file", arguments.data)
     budget = None
     if arguments.ledger is not None:
@@ -123,17 +125,18 @@ def _fit(arguments: argparse.Namespace) -> int:
         budget = dp.Budget.open(
             arguments.ledger, eps=arguments.budget_eps, delta=arguments.budget_delta
         )
-    fit = dp.dp_ols(
+    given = {"method": arguments.method, "bounds": bounds, "budget": budget}
+    if arguments.no_inference:
+        given["inference"] = False
+    fit = call(
+        arguments.verb,
         arguments.formula,
-        arguments.data,
+        source_of(arguments.data, {}),
+        options,
         eps=arguments.eps,
         delta=arguments.delta,
-        method=arguments.method,
         schema=_schema(arguments.schema),
-        bounds=bounds,
-        inference=not arguments.no_inference,
-        budget=budget,
-        **options,
+        **{name: value for name, value in given.items() if value is not None},
     )
     return _show(fit, arguments)
 
@@ -153,6 +156,7 @@ def _show(fit: Fit, arguments: argparse.Namespace, *, ledger: bool = False) -> i
 
 def _plan(arguments: argparse.Namespace) -> int:
     import dpmodels as dp
+    from dpmodels.study.calls import verb_named
 
     planned = dp.plan(
         arguments.formula,
@@ -161,6 +165,7 @@ def _plan(arguments: argparse.Namespace) -> int:
         eps=arguments.eps,
         delta=arguments.delta,
         method=arguments.method,
+        verb=verb_named(arguments.verb),
         bounds=_all_bounds(arguments.bounds),
         **dict(_option(text) for text in arguments.option),
     )
@@ -240,14 +245,14 @@ def _bounds(text: str) -> tuple[str, Any]:
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """Read ``whiten=false``, ``c0=0.2``, ``clip=project``."""
+    """Read ``whiten=false``, ``c0=0.2``, ``clip=project``, ``times=[0, 1, 2]`` (JSON)."""
     name, given, value = text.partition("=")
     if not given or not name.isidentifier():
         raise RequestError(f"--option {text!r}: write NAME=VALUE, for example on_fail=ridge")
     words = {"true": True, "false": False, "none": None}
     if value.lower() in words:
         return name, words[value.lower()]
-    for kind in (int, float):
+    for kind in (int, float, *([json.loads] if value[:1] in ("[", "{") else [])):
         try:
             return name, kind(value)
         except ValueError:
@@ -260,6 +265,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 def _parser() -> argparse.ArgumentParser:
     from dpmodels._version import __version__
+    from dpmodels.study.commands import add as add_study
 
     parser = argparse.ArgumentParser(
         prog="dpmodels",
@@ -284,14 +290,14 @@ def _parser() -> argparse.ArgumentParser:
     fit = command(
         "fit",
         _fit,
-        "Fit a linear regression with differential privacy.",
+        "Fit a model, a table or a test with differential privacy: any verb.",
         'dpmodels fit "quality ~ alcohol + pH" --data wine.csv --bounds quality=0:10 '
         "alcohol=8:15 pH=2.5:4.5 --eps 1 --delta 1e-6",
     )
     for sub in (demo, fit):
         sub.add_argument("--format", choices=_FORMATS, default="text")
         sub.add_argument("--out", metavar="FILE", help="also write the fit as JSON")
-    fit.add_argument("--data", required=True, metavar="FILE", help="CSV or Parquet")
+    fit.add_argument("--data", required=True, metavar="FILE", help="CSV, Parquet, duckdb:///file?table=")
     fit.add_argument("--ledger", metavar="FILE", help="charge this budget file")
     fit.add_argument("--budget-eps", type=float, metavar="EPS", help="total of a new --ledger")
     fit.add_argument("--budget-delta", type=float, metavar="DELTA", help="total of a new --ledger")
@@ -305,6 +311,7 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--n", type=int, required=True, help="number of rows of the study")
     for sub in (fit, plan):
         sub.add_argument("formula")
+        sub.add_argument("--verb", default="ols", help="ols, glm, coxph, table, test, ...")
         sub.add_argument("--eps", type=float, required=True)
         sub.add_argument("--delta", type=float, required=True)
         sub.add_argument("--method", metavar="NAME", help="see: dpmodels methods")
@@ -342,4 +349,5 @@ def _parser() -> argparse.ArgumentParser:
     )
     schema.add_argument("action", choices=("new",))
     schema.add_argument("name", nargs="+")
+    add_study(commands)
     return parser

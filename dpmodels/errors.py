@@ -32,6 +32,7 @@ __all__ = [
     "SchemaError",
     "SchemaNeededError",
     "SourceError",
+    "StudyError",
     "UnknownMethodError",
     "UnknownOptionError",
     "UtilityWarning",
@@ -84,6 +85,23 @@ class BudgetError(DPModelsError, ValueError):
 
 class BudgetExceededError(BudgetError):
     """A charge would overrun the budget. Nothing was read and nothing was charged."""
+
+
+class StudyError(RequestError):
+    """A study in a file cannot be run as it stands; ``problems`` has one line a fault, with place.
+
+    Parameters
+    ----------
+    problems : list of str
+        ``"study.toml:12:3: what is wrong, and what to type"``.
+    """
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        super().__init__("\n".join(self.problems))
+
+    def __reduce__(self) -> Any:
+        return StudyError, (self.problems,)
 
 
 class UnknownOptionError(DPModelsError, ValueError, KeyError):

@@ -220,6 +220,11 @@ class Budget(Shown):
         return self._store.account()
 
     @property
+    def token(self) -> str:
+        """Random identity of the ledger file; empty of a budget in memory."""
+        return str(getattr(self._store, "identity", ""))
+
+    @property
     def charges(self) -> tuple[Charge, ...]:
         """The calls charged so far."""
         return self._store.charges()

@@ -193,6 +193,11 @@ class FileStore:
 
     # -- the same file ---------------------------------------------------------------------
 
+    @property
+    def identity(self) -> str:
+        """Random identity of the file, as it was when it was opened."""
+        return "" if self._identity is None else str(self._identity[0])
+
     def _remember(self, saved: Mapping[str, Any], last: tuple[int, str | None]) -> None:
         self.label = str(saved["label"])
         self._identity = tuple(saved.get(key) for key in _IDENTITY)

@@ -19,6 +19,7 @@ from dpmodels.errors import SourceError
 from dpmodels.sources.elsewhere import DaskSource, Elsewhere
 from dpmodels.sources.files import DatasetSource, path_source
 from dpmodels.sources.memory import ArrowSource, DictSource, FrameSource, LazyPolarsSource
+from dpmodels.sources.renamed import Renamed
 from dpmodels.sources.source import READ_ROWS, Chunk, Source, chosen_chunks, withheld
 from dpmodels.sources.typed import TypedPart, check_type, type_of, types_of
 
@@ -134,7 +135,7 @@ def as_source(data: Any) -> Source:
     a table in parts are those of its first part; a pandas reader, which guesses them part by part,
     is refused.
     """
-    if isinstance(data, Elsewhere):
+    if isinstance(data, (Elsewhere, Renamed)):
         return data
     module = type(data).__module__.split(".")[0]
     if any(

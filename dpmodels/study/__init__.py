@@ -1,0 +1,131 @@
+"""A study in a file: the analyst writes it without data, the custodian runs it once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.study.asked import Paper, read
+
+if TYPE_CHECKING:
+    from dpmodels.study.checking import Checked
+    from dpmodels.study.record import Verified
+    from dpmodels.study.running import Ran
+
+__all__ = ["Study"]
+
+
+class Study:
+    """A study in a file: releases of models and tables, what is computed from them, a report.
+
+    The same as ``dpmodels study`` on the command line. Made by :meth:`read`.
+
+    Notes
+    -----
+    **Privacy.** Only :meth:`run` reads data; what it charges is in the ledger before any row is
+    read, once a release, whatever interrupts it.
+    """
+
+    def __init__(self, paper: Paper) -> None:
+        self._paper = paper
+
+    @classmethod
+    def read(cls, path: str | Path) -> Study:
+        """Read the file of a study; what is wrong with it, :meth:`check` says.
+
+        Parameters
+        ----------
+        path : path
+            TOML.
+
+        Raises
+        ------
+        StudyError
+            The file is no TOML; line and column are in the message.
+        """
+        return cls(read(path))
+
+    @staticmethod
+    def new(formula: str, verb: str = "ols", unit: str | None = None) -> str:
+        """Return the text of a study to complete, every choice explained in comments.
+
+        Parameters
+        ----------
+        formula : str
+        verb : str
+            ``"ols"``, ``"glm"``, ``"coxph"``, ...
+        unit : str, optional
+            Column that says whose row it is.
+        """
+        from dpmodels.study.template import text
+
+        return text(formula, verb, unit)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical text: layout and comments are no part of it, the schema is."""
+        return self._paper.hash
+
+    def check(self, ledger: Any = None) -> Checked:
+        """Find every fault, and plan the releases; reads no data and charges nothing.
+
+        Parameters
+        ----------
+        ledger : path, optional
+            Of the project: whether the releases fit what is left there.
+        """
+        from dpmodels.study.checking import check
+
+        return check(self._paper, ledger)
+
+    def rehearse(self, out: str | Path) -> Ran:
+        """Run the study on rows made from the schema alone; every page says REHEARSAL.
+
+        Parameters
+        ----------
+        out : path
+            A new folder.
+        """
+        from dpmodels.study.running import rehearse
+
+        return rehearse(self._paper, Path(out))
+
+    def run(self, data: Any, *, ledger: str | Path, out: str | Path, again: bool = False) -> Ran:
+        """Make the releases, the report and the record; go on where a killed run stopped.
+
+        Parameters
+        ----------
+        data : path, ``"duckdb:///file?table=name"``, or whatever ``data=`` of a verb takes
+        ledger : path
+            Of the project. One that is not there begins with the budget of the study.
+        out : path
+            A new folder, or that of the run to go on with.
+        again : bool
+            Charge again what was charged and not written.
+
+        Returns
+        -------
+        Ran
+            ``ran["wage"]`` is the fit of a release; ``ran.complete`` whether all were given.
+
+        Privacy
+        -------
+        Each release is charged before it reads a row, once: its identity is the hash of the study,
+        its name and the ledger's own. What is written holds public and released numbers only.
+        """
+        from dpmodels.study.running import run
+
+        return run(self._paper, data, Path(ledger), Path(out), again=again)
+
+    @staticmethod
+    def verify(out: str | Path, ledger: Any = None) -> Verified:
+        """Hold a folder against its record: hashes, totals, and the guarantee of the ledger.
+
+        Parameters
+        ----------
+        out : path
+        ledger : path, optional
+        """
+        from dpmodels.study.record import verify
+
+        return verify(Path(out), ledger)
