@@ -233,7 +233,7 @@ class _Reader:
                 self.checked(kind, (kind,), self.said.get(kind, {}))
         if not self.said.get("release"):
             self.fault((), 'a study needs a release: [[release]] with name, verb, formula, eps')
-        data = self.said.get("data")
+        data = self.said.get("data", {})
         if isinstance(data, dict):
             key = "units" if data.get("unit") else "n"
             counted = "people" if key == "units" else "rows"
@@ -385,7 +385,7 @@ class _Reader:
         file = data.get("schema") if isinstance(data, dict) else None
         places, said, prefix = self.places, {}, ("schema",)
         if isinstance(inline, dict) == isinstance(file, str):
-            self.fault(("schema",) if inline else ("data",), "a study has one schema: tables "
+            self.fault(("data", "schema"), "a study has one schema: tables "
                        '[schema.wage] with type = "real", or [data] schema = "schema.toml"')  # fmt: skip
         elif isinstance(inline, dict):
             said = inline

@@ -36,7 +36,7 @@ def made(paper: Paper, most: int = MOST) -> dict[str, Any]:
     out: dict[str, Any] = {}
     n = min(paper.size, most)
     if paper.unit:
-        rows = round(float(paper.get("data", "rows_per_unit", 1)))
+        rows = max(1, round(float(paper.get("data", "rows_per_unit", 1))))
         people = max(1, min(paper.size, most // rows))
         out[paper.unit] = np.repeat(np.arange(1, people + 1), rows)
         n = people * rows
@@ -112,9 +112,9 @@ def place_of(paper: Paper, asked: Asked, error: Exception) -> str:
 
 def said_of(error: Exception) -> str:
     """Return the text of an error of a verb, in words of a study."""
-    text = str(error).replace("the data has no column", "the schema declares no variable")
-    if text != str(error):
-        text += '. Declare it: [schema.NAME] with type = "real", lower and upper'
+    text = str(error)
+    if re.search("has no column|is not a column", text):
+        text += '. Declare what the study uses: [schema.NAME] with type = "real", lower and upper'
     return text
 
 

@@ -36,7 +36,7 @@ def held(ledger: Path) -> Iterator[None]:
     try:
         free = False
         with suppress(sqlite3.OperationalError):
-            lock.execute("BEGIN EXCLUSIVE")
+            lock.execute("BEGIN IMMEDIATE")
             free = True
         if not free:
             raise BudgetError(

@@ -15,11 +15,13 @@ from dpmodels.errors import (
     NotPrivateWarning,
     RequestError,
     StudyError,
+    UtilityWarning,
 )
 from dpmodels.privacy.ledger import Budget
+from dpmodels.quiet import tell
 from dpmodels.study import calls
 from dpmodels.study.asked import Asked, Paper
-from dpmodels.study.checking import check, made, noted, place_of, said_of, trial
+from dpmodels.study.checking import check, made, noted, place_of, trial
 from dpmodels.study.folder import Folder, held
 from dpmodels.tables import Shown, Table, plain
 
@@ -268,8 +270,9 @@ def _released(
             fit = calls.call(asked.verb, asked.formula, rows, asked.options, **given)
     except BudgetExceededError as error:
         return Outcome(asked, "not made", str(error), charges=charges)
-    except DPModelsError as error:
-        problem = str(error)
+    except DPModelsError as error:  # its text may name a file: said here, and not in the folder
+        problem = f"{type(error).__name__}: the message was shown where the study ran"
+        tell(UtilityWarning(f"{asked.name}: {error}"))
     except Exception as error:  # its text could quote a cell
         problem = f"unexpected {type(error).__name__}"
     charges = charges_of(budget, paper.hash, asked.name) if private else [*budget.charges][-1:]

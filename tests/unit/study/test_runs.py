@@ -1,0 +1,348 @@
+"""A study run: charged once whatever happens, one run at a time, what it gives and what not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from dpmodels import Budget, Study, load
+from dpmodels.errors import BudgetError, RequestError, StudyError
+from dpmodels.study import folder as folders
+from dpmodels.study.folder import held
+from dpmodels.study.running import charges_of
+
+from tests.unit.study.samples import STUDY
+
+RELEASED = ("wage", "regions", "moments")
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
+def contents(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes()
+            for p in folder.rglob("*") if p.is_file()}  # fmt: skip
+
+
+def charged(study, ledger):
+    """Return how often each release was charged."""
+    if not ledger.exists() or not ledger.stat().st_size:
+        return dict.fromkeys(RELEASED, 0)
+    budget = Budget.open_readonly(ledger)
+    return {name: len(charges_of(budget, study.hash, name)) for name in RELEASED}
+
+
+def test_the_story_of_a_run(study, data, tmp_path):
+    asked, ledger, out = study(), tmp_path / "project.ledger", tmp_path / "out"
+    ran = asked.run(data, ledger=ledger, out=out)
+    assert ran.complete and list(ran) == ["wage", "regions", "moments", "simple"]
+    assert abs(ran["wage"].params["educ"] - 2) < 0.3
+    assert load(out / "fits" / "wage.json").params.equals(ran["wage"].params)
+    assert Study.verify(out, ledger).ok and Study.verify(out).ok
+    assert charged(asked, ledger) == dict.fromkeys(RELEASED, 1)
+    before = contents(out)
+    again = asked.run(data, ledger=ledger, out=out)
+    assert [o.back for o in again.outcomes] == [True, True, True, False]
+    assert contents(out) == before, "a finished study is read back, byte by byte"
+    assert charged(asked, ledger) == dict.fromkeys(RELEASED, 1)
+
+
+def test_layout_and_comments_are_no_part_of_a_study(study):
+    assert study().hash == study("# a comment\n" + STUDY.replace("eps = 2", "eps   =  2")).hash
+    assert study().hash != study(STUDY.replace("upper = 20", "upper = 21")).hash
+
+
+# -- killed -----------------------------------------------------------------------------------
+
+
+def killed(asked, data, ledger, out, after):
+    """Run a study in a child and kill it after some seconds; say whether it had ended."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(1), os.close(2)
+            asked.run(data, ledger=ledger, out=out)
+            code = 0
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + after
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status == 0
+        time.sleep(0.002)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def whole(out):
+    """Whatever has its name in the folder is whole."""
+    for path in out.rglob("*") if out.exists() else ():
+        if path.is_file() and not path.name.startswith(".part-"):
+            if path.parent.name == "fits":
+                load(path)
+            elif path.suffix == ".json":
+                json.loads(path.read_text())
+            elif path.suffix == ".html":
+                assert path.read_text().endswith("</html>\n")
+    if (out / "record.json").exists() and not (out / "started.json").exists():
+        assert Study.verify(out).ok
+
+
+def campaign(asked, data, folder, times, seed):
+    """Kill runs at random moments, go on, and hold ledger and folder against each other."""
+    rng = random.Random(seed)
+    start = time.monotonic()
+    asked.run(data, ledger=folder / "first.ledger", out=folder / "first")
+    length = time.monotonic() - start
+    seen = {"ended": 0, "nothing charged": 0, "some made": 0, "lost": 0}
+    for k in range(times):
+        ledger, out = folder / f"{k}.ledger", folder / f"out{k}"
+        ended = killed(asked, data, ledger, out, rng.uniform(0, 1.2 * length))
+        whole(out)
+        counts, kept = charged(asked, ledger), contents(out / "fits") if out.exists() else {}
+        assert max(counts.values()) <= 1
+        assert all(counts[name.removesuffix(".json")] == 1 for name in kept
+                   if not name.startswith(".part-")), "never under-counted"  # fmt: skip
+        seen["ended" if ended else "some made" if any(counts.values()) else "nothing charged"] += 1
+        ran = asked.run(data, ledger=ledger, out=out)
+        assert charged(asked, ledger) == dict.fromkeys(RELEASED, 1)
+        now = contents(out / "fits")
+        assert all(now[name] == text for name, text in kept.items() if name in now)
+        lost = [o.asked.name for o in ran.outcomes if o.status == "lost"]
+        assert lost == [n for n in RELEASED if counts[n] and f"{n}.json" not in kept]
+        assert Study.verify(out, ledger).ok and ran.complete == (not lost)
+        if lost:
+            seen["lost"] += 1
+            assert len(lost) == 1, "a killed run loses at most the release it was making"
+            ran = asked.run(data, ledger=ledger, out=out, again=True)
+            assert charged(asked, ledger) == {n: 1 + (n in lost) for n in RELEASED}
+            assert ran.complete and Study.verify(out, ledger).ok
+            record = json.loads((out / "record.json").read_text())
+            told = {r["name"]: r["reason"] for r in record["releases"]}
+            assert "charged 2 times" in told[lost[0]]
+    return seen
+
+
+@FORKS
+def test_killed_at_ten_random_moments(study, data, tmp_path):
+    campaign(study(), data, tmp_path, 10, seed=1)
+
+
+@FORKS
+@pytest.mark.slow
+def test_killed_at_two_hundred_random_moments(study, data, tmp_path):
+    seen = campaign(study(), data, tmp_path, 200, seed=2)
+    print(seen)
+    assert seen["some made"] >= 40 and seen["lost"] >= 1
+
+
+@pytest.mark.parametrize("stop", range(16))
+def test_stopped_at_any_file(study, data, tmp_path, monkeypatch, stop):
+    """A run that is stopped before the k-th file is renamed goes on, for every k."""
+    asked, ledger, out = study(), tmp_path / "ledger", tmp_path / "out"
+    count, write = iter(range(100)), folders.Folder.write
+
+    def stopping(self, name, content):
+        if next(count) == stop:
+            (self.path / ".part-half").write_text("half")
+            raise KeyboardInterrupt
+        write(self, name, content)
+
+    monkeypatch.setattr(folders.Folder, "write", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        asked.run(data, ledger=ledger, out=out)
+    monkeypatch.undo()
+    whole(out)
+    with pytest.raises(RequestError, match="not ended"):
+        Study.verify(out)
+    ran = asked.run(data, ledger=ledger, out=out, again=True)
+    assert ran.complete and Study.verify(out, ledger).ok
+    assert not [name for name in contents(out) if ".part-" in name or "started" in name]
+    assert sum(charged(asked, ledger).values()) == 3 + (stop in (1, 2, 3))
+
+
+def test_charged_and_not_written_is_said(study, data, tmp_path, monkeypatch):
+    asked, ledger, out = study(), tmp_path / "ledger", tmp_path / "out"
+    write = folders.Folder.write
+
+    def stopping(self, name, content):
+        if name == "fits/regions.json":
+            raise KeyboardInterrupt
+        write(self, name, content)
+
+    monkeypatch.setattr(folders.Folder, "write", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        asked.run(data, ledger=ledger, out=out)
+    monkeypatch.undo()
+    ran = asked.run(data, ledger=ledger, out=out)
+    assert ran.outcomes[1].status == "lost" and "--again" in ran.missing[0]
+    assert "--again" in (out / "report.html").read_text()
+    assert Study.verify(out, ledger).ok, "the record says what was lost, and what it cost"
+    elsewhere = asked.run(data, ledger=ledger, out=tmp_path / "other")
+    assert {o.status for o in elsewhere.outcomes} == {"lost", "not made"}
+    assert charged(asked, ledger) == dict.fromkeys(RELEASED, 1)
+
+
+# -- two at once ------------------------------------------------------------------------------
+
+
+def test_the_second_custodian_is_told(study, data, tmp_path):
+    ledger = tmp_path / "ledger"
+    with held(ledger), pytest.raises(BudgetError, match="another run of a study holds this"):
+        study().run(data, ledger=ledger, out=tmp_path / "out")
+    assert not ledger.exists() and not (tmp_path / "out").exists()
+    assert study().run(data, ledger=ledger, out=tmp_path / "out").complete
+
+
+@FORKS
+def test_two_custodians_at_once(study, data, tmp_path):
+    asked, ledger = study(), tmp_path / "ledger"
+    children = []
+    for k in range(2):
+        child = os.fork()
+        if child == 0:
+            code = 9
+            try:
+                os.close(1), os.close(2)
+                code = 0 if asked.run(data, ledger=ledger, out=tmp_path / f"out{k}").complete else 4
+            except BudgetError:
+                code = 3
+            finally:
+                os._exit(code)
+        children.append(child)
+    codes = sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+    assert codes in ([0, 3], [0, 4]), "one runs; the other is told, or finds all of it charged"
+    assert charged(asked, ledger) == dict.fromkeys(RELEASED, 1)
+
+
+# -- what a run does not give -----------------------------------------------------------------
+
+
+def test_a_short_budget_leaves_the_rest(study, data, tmp_path):
+    ledger = tmp_path / "ledger"
+    Budget.open(ledger, eps=2.5, delta=1e-5, rule="basic")
+    ran = study().run(data, ledger=ledger, out=tmp_path / "out")
+    assert [o.status for o in ran.outcomes] == ["released", "not made", "not made", "not made"]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "not made" in page and "moments gave no result" in page
+    assert Study.verify(tmp_path / "out", ledger).ok and not ran.complete
+
+
+@pytest.mark.filterwarnings("ignore::dpmodels.errors.DPModelsWarning")
+def test_no_reply_goes_on(study, data, tmp_path):
+    text = STUDY.replace('formula = "wage ~ educ + C(region)"\neps = 2',
+                         'formula = "wage ~ educ + C(region)"\neps = 2\noptions = {method = "eptr"}')  # fmt: skip
+    text = text.replace("n = 3_000", "n = 60")
+    ran = study(text).run(data.head(60), ledger=tmp_path / "ledger", out=tmp_path / "out")
+    statuses = [o.status for o in ran.outcomes]
+    assert statuses[0] == "no reply", ran.missing
+    assert statuses[1] == "released"
+    assert "no reply" in (tmp_path / "out" / "report.html").read_text()
+    assert Study.verify(tmp_path / "out", tmp_path / "ledger").ok
+
+
+def test_nothing_is_charged_where_the_data_do_not_fit(study, data, tmp_path):
+    with pytest.raises(StudyError, match="Nothing was charged") as told:
+        study().run(data.drop(columns="educ"), ledger=tmp_path / "ledger", out=tmp_path / "out")
+    line = STUDY[: STUDY.index("formula")].count("\n") + 1
+    assert told.value.problems[0].startswith(f"study.toml:{line}:1: 'educ' in "), str(told.value)
+    assert sum(charged(study(), tmp_path / "ledger").values()) == 0
+
+
+def test_a_folder_holds_one_run(study, data, tmp_path):
+    study().run(data, ledger=tmp_path / "ledger", out=tmp_path / "out")
+    other = study(STUDY.replace("upper = 20", "upper = 21"))
+    for asked, ledger in ((other, "ledger"), (study(), "ledger2")):
+        with pytest.raises(RequestError, match="new or empty folder"):
+            asked.run(data, ledger=tmp_path / ledger, out=tmp_path / "out")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("mine")
+    with pytest.raises(RequestError, match="new or empty"):
+        study().run(data, ledger=tmp_path / "ledger3", out=tmp_path / "full")
+    assert (tmp_path / "full" / "letter.txt").read_text() == "mine"
+
+
+def test_a_fit_that_was_not_charged_is_not_read_back(study, data, tmp_path):
+    asked, out = study(), tmp_path / "out"
+    asked.run(data, ledger=tmp_path / "ledger", out=out)
+    (out / "fits" / "regions.json").write_bytes((out / "fits" / "wage.json").read_bytes())
+    with pytest.raises(RequestError, match="not what this ledger was charged for"):
+        asked.run(data, ledger=tmp_path / "ledger", out=out)
+
+
+# -- sources ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb", "frame"])
+def test_data_come_from_files_with_names_of_their_own(study, data, tmp_path, kind):
+    text = STUDY.replace("n = 3_000", 'n = 3_000\ncolumns = {wage = "W1", region = "Wohnort"}')
+    there = data.rename(columns={"wage": "W1", "region": "Wohnort"})
+    source = tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        there.to_csv(source, index=False)
+    elif kind == "parquet":
+        pytest.importorskip("pyarrow")
+        there.to_parquet(source)
+    elif kind == "duckdb":
+        duckdb = pytest.importorskip("duckdb")
+        with duckdb.connect(str(source)) as db:
+            db.register("there", there)
+            db.execute("CREATE TABLE people AS SELECT * FROM there")
+        source = f"duckdb:///{source}?table=people"
+    else:
+        source = there
+    ran = study(text).run(source, ledger=tmp_path / "ledger", out=tmp_path / "out")
+    assert ran.complete and abs(ran["wage"].params["educ"] - 2) < 0.3
+
+
+def test_names_that_are_not_there(study, data, tmp_path):
+    text = STUDY.replace("n = 3_000", 'n = 3_000\ncolumns = {wage = "wages"}')
+    with pytest.raises(Exception, match=r"no such column. Did you mean 'wage'\?"):
+        study(text).run(data, ledger=tmp_path / "ledger", out=tmp_path / "out")
+
+
+# -- rehearsal and damage ---------------------------------------------------------------------
+
+
+def test_a_rehearsal_has_the_outputs_of_the_run_and_says_so(study, data, tmp_path):
+    asked = study()
+    asked.rehearse(tmp_path / "rehearsal")
+    asked.run(data, ledger=tmp_path / "ledger", out=tmp_path / "out")
+    made, real = contents(tmp_path / "rehearsal"), contents(tmp_path / "out")
+    assert set(made) == set(real), "scripts on the outputs can be written before"
+    for name in real:
+        if name.endswith((".html", ".tex", ".csv")):
+            assert b"REHEARSAL" in made[name] and b"REHEARSAL" not in real[name], name
+        if name.endswith(".csv"):
+            assert made[name].splitlines()[0] == real[name].splitlines()[0]
+    assert b"NOT PRIVATE" in made["fits/wage.json"] or b'"seeded": true' in made["fits/wage.json"]
+    assert "REHEARSAL" in str(Study.verify(tmp_path / "rehearsal"))
+
+
+@pytest.mark.parametrize("damage", ["change", "missing", "more", "text", "record", "ledger"])
+def test_verify_finds_what_was_changed(study, data, tmp_path, damage):
+    out, ledger = tmp_path / "out", tmp_path / "ledger"
+    study().run(data, ledger=ledger, out=out)
+    record = out / "record.json"
+    if damage == "change":
+        (out / "tables" / "wage.csv").write_text("term,estimate\neduc,7\n")
+    elif damage == "missing":
+        (out / "tables" / "main.tex").unlink()
+    elif damage == "more":
+        (out / "rows.csv").write_text("1,2\n")
+    elif damage == "text":
+        record.write_text(record.read_text().replace("Wages and schooling", "Wages"))
+    elif damage == "record":
+        record.write_text(record.read_text().replace('"eps": 2.0', '"eps": 1.0'))
+    else:
+        other = tmp_path / "other"
+        study().run(data, ledger=other, out=tmp_path / "out2")
+        ledger = other
+    found = Study.verify(out, ledger)
+    assert not found.ok and "DOES NOT HOLD" in str(found)
