@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.study.asked import Paper, read
-
 if TYPE_CHECKING:
+    from dpmodels.study.asked import Paper
     from dpmodels.study.checking import Checked
     from dpmodels.study.record import Verified
     from dpmodels.study.running import Ran
@@ -22,8 +21,8 @@ class Study:
 
     Notes
     -----
-    **Privacy.** Only :meth:`run` reads data; what it charges is in the ledger before any row is
-    read, once a release, whatever interrupts it.
+    **Privacy.** Only :meth:`run` reads data. What it charges is in the ledger before any row is
+    read, once a release, whatever interrupts it; what it writes may leave.
     """
 
     def __init__(self, paper: Paper) -> None:
@@ -31,32 +30,14 @@ class Study:
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
-        """Read the file of a study; what is wrong with it, :meth:`check` says.
+        """Read the file of a study, TOML; what is wrong with it, :meth:`check` says."""
+        from dpmodels.study.asked import read
 
-        Parameters
-        ----------
-        path : path
-            TOML.
-
-        Raises
-        ------
-        StudyError
-            The file is no TOML; line and column are in the message.
-        """
         return cls(read(path))
 
     @staticmethod
     def new(formula: str, verb: str = "ols", unit: str | None = None) -> str:
-        """Return the text of a study to complete, every choice explained in comments.
-
-        Parameters
-        ----------
-        formula : str
-        verb : str
-            ``"ols"``, ``"glm"``, ``"coxph"``, ...
-        unit : str, optional
-            Column that says whose row it is.
-        """
+        """Return the text of a study to complete; ``unit``: the column of whose row it is."""
         from dpmodels.study.template import text
 
         return text(formula, verb, unit)
@@ -69,23 +50,14 @@ class Study:
     def check(self, ledger: Any = None) -> Checked:
         """Find every fault, and plan the releases; reads no data and charges nothing.
 
-        Parameters
-        ----------
-        ledger : path, optional
-            Of the project: whether the releases fit what is left there.
+        With ``ledger``, the path of one: whether the releases fit what is left there.
         """
         from dpmodels.study.checking import check
 
         return check(self._paper, ledger)
 
     def rehearse(self, out: str | Path) -> Ran:
-        """Run the study on rows made from the schema alone; every page says REHEARSAL.
-
-        Parameters
-        ----------
-        out : path
-            A new folder.
-        """
+        """Run the study on rows made from the schema alone; every page says REHEARSAL."""
         from dpmodels.study.running import rehearse
 
         return rehearse(self._paper, Path(out))
@@ -119,13 +91,7 @@ class Study:
 
     @staticmethod
     def verify(out: str | Path, ledger: Any = None) -> Verified:
-        """Hold a folder against its record: hashes, totals, and the guarantee of the ledger.
-
-        Parameters
-        ----------
-        out : path
-        ledger : path, optional
-        """
+        """Hold a folder against its record: hashes, totals, and the guarantee of the ledger."""
         from dpmodels.study.record import verify
 
         return verify(Path(out), ledger)

@@ -6,60 +6,60 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpmodels.errors import DPModelsError, SchemaError, StudyError, did_you_mean
+from dpmodels.errors import DPModelsError, StudyError, did_you_mean
 from dpmodels.schema import Schema
 from dpmodels.study import calls
-from dpmodels.study.places import Keys, Places, parsed, plain_values, read_text
+from dpmodels.study.places import Keys, Places, parsed
 
-#: Formats of a report; html is the page, the others are files of its tables.
+#: Formats of a report: the page, and files of its tables.
 FORMATS = ("html", "csv", "tex", "docx")
-_NUMBER, _TEXT, _WHOLE = (int, float), (str,), (int,)
-#: Table -> key -> (types, what to type). "?" first: it may be left out.
-_FIELDS: dict[str, dict[str, tuple[tuple[type, ...], str]]] = {
+_NUMBER = (int, float)
+#: Table -> key -> (type, what to type). "?" first: it may be left out.
+_FIELDS: dict[str, dict[str, tuple[Any, str]]] = {
     "study": {
-        "title": (_TEXT, 'title = "Wages and schooling"'),
-        "who": (_TEXT, '?who = "Institute, names"'),
-        "why": (_TEXT, '?why = "what the results are for"'),
+        "title": (str, 'title = "Wages and schooling"'),
+        "who": (str, '?who = "Institute, names"'),
+        "why": (str, '?why = "what the results are for"'),
     },
     "data": {
-        "n": (_WHOLE, "?n = 41_000"),
-        "unit": (_TEXT, '?unit = "person_id"'),
-        "units": (_WHOLE, "?units = 5_000"),
+        "n": (int, "?n = 41_000"),
+        "unit": (str, '?unit = "person_id"'),
+        "units": (int, "?units = 5_000"),
         "rows_per_unit": (_NUMBER, "?rows_per_unit = 5"),
-        "schema": (_TEXT, '?schema = "schema.toml"'),
-        "columns": ((dict,), '?columns = {wage = "WAGE_2021"}'),
+        "schema": (str, '?schema = "schema.toml"'),
+        "columns": (dict, '?columns = {wage = "WAGE_2021"}'),
     },
     "budget": {
         "eps": (_NUMBER, "eps = 3"),
         "delta": (_NUMBER, "delta = 1e-6"),
-        "relation": (_TEXT, '?relation = "replace"'),
+        "relation": (str, '?relation = "replace"'),
     },
     "release": {
-        "name": (_TEXT, 'name = "wage"'),
-        "verb": (_TEXT, 'verb = "ols"'),
-        "formula": (_TEXT, 'formula = "wage ~ educ"'),
-        "title": (_TEXT, '?title = "Returns to schooling"'),
+        "name": (str, 'name = "wage"'),
+        "verb": (str, 'verb = "ols"'),
+        "formula": (str, 'formula = "wage ~ educ"'),
+        "title": (str, '?title = "Returns to schooling"'),
         "eps": (_NUMBER, "?eps = 1"),
         "delta": (_NUMBER, "?delta = 1e-7"),
         "share": (_NUMBER, "?share = 0.3"),
-        "from": (_TEXT, '?from = "moments"'),
-        "options": ((dict,), '?options = {vcov = "hetero"}'),
-        "after": ((list,), "?[[release.after]]"),
+        "from": (str, '?from = "moments"'),
+        "options": (dict, '?options = {vcov = "hetero"}'),
+        "after": (list, "?[[release.after]]"),
     },
     "table": {
-        "fits": ((list,), 'fits = ["wage", "wage2"]'),
-        "name": (_TEXT, '?name = "main"'),
-        "title": (_TEXT, '?title = "Main results"'),
-        "options": ((dict,), "?options = {digits = 3}"),
+        "fits": (list, 'fits = ["wage", "wage2"]'),
+        "name": (str, '?name = "main"'),
+        "title": (str, '?title = "Main results"'),
+        "options": (dict, "?options = {digits = 3}"),
     },
-    "report": {"formats": ((list,), '?formats = ["html", "csv"]')},
+    "report": {"formats": (list, '?formats = ["html", "csv"]')},
 }
-_SECTIONS = (*_FIELDS, "schema")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_FILE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_PAID = ("eps", "delta", "seed", "budget")
 
 
 @dataclass(frozen=True)
@@ -101,39 +101,21 @@ class Side:
 
 @dataclass(frozen=True)
 class Paper:
-    """What a file asks for, and its faults.
-
-    Attributes
-    ----------
-    said : mapping
-        The study itself, schema included: what is hashed and recorded.
-    problems : list of (place, text)
-        ``("study.toml:12:3", "what is wrong, and what to type")``.
-    """
+    """What a file asks for, and its faults: (place, what is wrong and what to type)."""
 
     said: Mapping[str, Any]
     places: Places
-    schema_places: Places
     schema: Schema
+    schema_places: tuple[Places, Keys]
     releases: tuple[Asked, ...]
     sides: tuple[Side, ...]
     formats: tuple[str, ...]
-    problems: list[tuple[str, str]] = field(default_factory=list)
+    faults: list[tuple[str, str]]
 
     def get(self, table: str, key: str, default: Any = None) -> Any:
         """Return an entry of ``[study]``, ``[data]`` or ``[budget]``."""
         found = self.said.get(table)
         return found.get(key, default) if isinstance(found, Mapping) else default
-
-    @property
-    def eps(self) -> float:
-        """Eps of the whole study."""
-        return float(self.get("budget", "eps"))
-
-    @property
-    def delta(self) -> float:
-        """Delta of the whole study."""
-        return float(self.get("budget", "delta"))
 
     @property
     def relation(self) -> str:
@@ -156,8 +138,8 @@ class Paper:
         """SHA-256 of the canonical text: keys in order, no comments, the schema in it."""
         return canonical_hash(self.said)
 
-    def arguments(self) -> dict[str, Any]:
-        """Return what every call of the study is given."""
+    def arguments(self, asked: Asked | None = None) -> dict[str, Any]:
+        """Return what every call of the study is given, with the pair of a release."""
         out: dict[str, Any] = {"schema": self.schema}
         if self.unit:
             out["unit"] = self.unit
@@ -165,7 +147,12 @@ class Paper:
                 out["rows_per_unit"] = self.get("data", "rows_per_unit")
         if self.relation != "replace":
             out["relation"] = self.relation
-        return out
+        return out if asked is None else {**out, "eps": asked.eps, "delta": asked.delta}
+
+    def budget(self, rule: str) -> dict[str, Any]:
+        """Return the budget of the study, as ``Budget`` takes it."""
+        pair = {key: float(self.get("budget", key)) for key in ("eps", "delta")}
+        return {**pair, "relation": self.relation, "unit": self.unit or "record", "rule": rule}
 
 
 def canonical_hash(said: Mapping[str, Any]) -> str:
@@ -179,35 +166,30 @@ class _Reader:
 
     def __init__(self, said: dict[str, Any], places: Places) -> None:
         self.said, self.places = said, places
-        self.problems: list[tuple[str, str]] = []
+        self.faults: list[tuple[str, str]] = []
 
     def fault(self, path: Keys, text: str) -> None:
-        self.problems.append((self.places.line(path), text))
+        self.faults.append((self.places.line(path), text))
 
-    def checked(self, kind: str, path: Keys, given: Any, *, more: bool = False) -> dict[str, Any]:
+    def checked(self, kind: str, path: Keys, given: Any) -> dict[str, Any]:
         """Return the entries of a table that are usable; note the others."""
         fields = _FIELDS[kind]
         if not isinstance(given, dict):
-            self.fault(path, f"this is a table, with entries such as {_example(fields)}")
+            self.fault(path, f"[{kind}] is a table: a line [{kind}], and entries below it")
             return {}
         out = {}
         for key, value in given.items():
-            if key in fields:
-                types, example = fields[key]
-                wrong = not isinstance(value, types) or isinstance(value, bool)
-                if wrong:
-                    self.fault((*path, key), f"{key} is no {_kind(types)}: {_typed(example)}")
-                else:
-                    out[key] = value
-            elif not more:
-                self.fault(
-                    (*path, key),
-                    f"[{kind}] has no {key!r}.{did_you_mean(key, fields)} It has: "
-                    f"{', '.join(fields)}",
-                )
+            if key not in fields:
+                close = did_you_mean(key, fields)
+                has = ", ".join(fields)
+                self.fault((*path, key), f"[{kind}] has no {key!r}.{close} It has: {has}")
+            elif not isinstance(value, fields[key][0]) or isinstance(value, bool):
+                self.fault((*path, key), f"type {fields[key][1].lstrip('?')}")
+            else:
+                out[key] = value
         for key, (_, example) in fields.items():
             if not example.startswith("?") and key not in given:
-                self.fault(path, f"[{kind}] needs {key}: {_typed(example)}")
+                self.fault(path, f"[{kind}] needs {key}: type {example}")
         return out
 
     def listed(self, kind: str) -> Iterator[tuple[Keys, dict[str, Any]]]:
@@ -219,230 +201,179 @@ class _Reader:
         for k, one in enumerate(given):
             yield (kind, k), self.checked(kind, (kind, k), one)
 
-    # -- the parts of a study ---------------------------------------------------------------
-
     def sections(self) -> None:
+        known = (*_FIELDS, "schema")
         for key in self.said:
-            if key not in _SECTIONS:
-                self.fault(
-                    (key,), f"a study has no [{key}].{did_you_mean(key, _SECTIONS)} It has: "
-                    f"{', '.join(_SECTIONS)}",
-                )  # fmt: skip
+            if key not in known:
+                self.fault((key,), f"a study has no [{key}].{did_you_mean(key, known)} It has: "
+                           f"{', '.join(known)}")  # fmt: skip
         for kind in ("study", "data", "budget", "report"):
-            if kind in self.said or kind != "report":
-                self.checked(kind, (kind,), self.said.get(kind, {}))
+            self.checked(kind, (kind,), self.said.get(kind, {}))
         if not self.said.get("release"):
-            self.fault((), 'a study needs a release: [[release]] with name, verb, formula, eps')
+            self.fault((), "a study needs a release: [[release]] with name, verb, formula, eps")
         data = self.said.get("data", {})
         if isinstance(data, dict):
-            key = "units" if data.get("unit") else "n"
-            counted = "people" if key == "units" else "rows"
+            key, what = ("units", "people") if data.get("unit") else ("n", "rows")
             if key not in data:
-                said = "the number of people that are protected" if key == "units" else "the size"
-                self.fault(("data",), f"[data] needs {said}, a public number: {key} = 5_000")
+                self.fault(("data",), f"[data] needs the number of {what}, which is public: "
+                           f"{key} = 5_000")  # fmt: skip
             for name in ("n", "units", "rows_per_unit"):
-                if isinstance(data.get(name), (int, float)) and not data[name] >= 1:
-                    self.fault(("data", name), f"{name} counts {counted}: {name} = 5_000")
+                if isinstance(data.get(name), _NUMBER) and not data[name] >= 1:
+                    self.fault(("data", name), f"{name} is a number of 1 or more: {name} = 5_000")
 
-    def number(self, path: Keys, value: Any, low: float, high: float, example: str) -> bool:
-        """Tell if a number lies between two others; note it if not."""
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            return False
-        if low < value <= high or (low == value == 0.0 and "delta" in example):
-            return True
-        self.fault(path, f"{path[-1]} = {value:g} is out of range: for example {example}")
-        return False
-
-    def budget(self) -> tuple[float, float]:
-        given = self.said.get("budget")
-        given = given if isinstance(given, dict) else {}
-        eps, delta = given.get("eps"), given.get("delta")
-        fine = self.number(("budget", "eps"), eps, 0.0, 1e3, "eps = 3")
-        small = self.number(("budget", "delta"), delta, 0.0, 0.5, "delta = 1e-6")
-        relation = given.get("relation", "replace")
-        if relation not in ("replace", "add-remove"):
-            self.fault(
-                ("budget", "relation"),
-                'relation is "replace" (the number of rows is public) or "add-remove"',
-            )
-        return (float(eps) if fine else 0.0), (float(delta) if small else 0.0)
+    def number(self, path: Keys, given: Any, most: float, example: str) -> float:
+        """Return a number above 0 (a delta: or 0) and up to ``most``; note it if it is not."""
+        if not isinstance(given, _NUMBER) or isinstance(given, bool):
+            return 0.0
+        if 0.0 < given <= most or (given == 0 and path[-1] == "delta"):
+            return float(given)
+        self.fault(path, f"{path[-1]} = {given:g} is out of range: for example {example}")
+        return 0.0
 
     def releases(self) -> Iterator[Asked]:
-        eps_all, delta_all = self.budget()
+        given = self.said.get("budget")
+        budget = given if isinstance(given, dict) else {}
+        eps = self.number(("budget", "eps"), budget.get("eps"), 1e3, "eps = 3")
+        delta = self.number(("budget", "delta"), budget.get("delta"), 0.5, "delta = 1e-6")
+        if budget.get("relation", "replace") not in ("replace", "add-remove"):
+            self.fault(("budget", "relation"), 'relation is "replace" (the number of rows is '
+                       'public) or "add-remove"')  # fmt: skip
         seen: dict[str, str] = {}
-        for path, given in self.listed("release"):
-            name = given.get("name", "")
-            if name and not _NAME.fullmatch(name):
-                self.fault(
-                    (*path, "name"), "a name becomes a file: letters, digits, _ and -, starting "
-                    'with a letter, at most 40: name = "wage"',
-                )  # fmt: skip
+        for path, one in self.listed("release"):
+            name, source, verb = (one.get(key, "") for key in ("name", "from", "verb"))
+            if name and not _FILE.fullmatch(name):
+                self.fault((*path, "name"), "a name becomes a file: letters, digits, _ and -, "
+                           'first a letter, at most 40: name = "wage"')  # fmt: skip
             if name.lower() in seen:
-                self.fault(
-                    (*path, "name"), f"the name {name!r} stands twice (capitals are no matter): "
-                    f"each release has its own, for example {name}2",
-                )  # fmt: skip
-            verb = given.get("verb", "")
+                self.fault((*path, "name"), f"the name {name!r} stands twice (capitals do not "
+                           f'count). Each release has its own: name = "{name}2"')  # fmt: skip
             try:
-                verb = calls.verb_named(verb).removeprefix("dp_") if verb else ""
+                verb = verb and calls.verb_named(verb).removeprefix("dp_")
             except DPModelsError as error:
                 self.fault((*path, "verb"), str(error))
                 verb = ""
-            source = given.get("from", "")
             if source and source not in seen.values():
-                self.fault(
-                    (*path, "from"), f"from = {source!r} names no release above."
-                    f"{did_you_mean(source, seen.values())} Put it before this one",
-                )  # fmt: skip
+                close = did_you_mean(source, seen.values())
+                self.fault((*path, "from"), f"from = {source!r} names no release above.{close} Put "
+                           "it before this one")  # fmt: skip
             seen[name.lower()] = name
-            options = given.get("options", {})
+            options = one.get("options", {})
             for key in options:
-                if refused := calls.refused_option(key):
+                if refused := calls.NOT_OPTIONS.get(key):
                     self.fault((*path, "options", key), f"{key} is no option here: {refused}")
-            eps, delta = self.pair(path, given, eps_all, delta_all)
-            after = tuple(self.after(path, given.get("after", [])))
             yield Asked(
-                name, verb, given.get("formula", ""), given.get("title", ""), eps, delta, options,
-                source, after, path,
+                name, verb, one.get("formula", ""), one.get("title", ""),
+                *self.pair(path, one, eps, delta), options, source,
+                tuple(self.after((*path, "after"), one.get("after", []))), path,
             )  # fmt: skip
 
     def pair(
-        self, path: Keys, given: dict[str, Any], eps_all: float, delta_all: float
+        self, path: Keys, one: dict[str, Any], most: float, all_: float
     ) -> tuple[float, float]:
         """Return what a release is charged; delta in proportion to eps where it is not given."""
-        keys = [key for key in ("eps", "share") if key in given]
-        if given.get("from"):
-            if keys or "delta" in given:
-                self.fault((*path, "from"), "a fit on an earlier release is free: leave eps, share "
-                           "and delta out")  # fmt: skip
+        keys = [key for key in ("eps", "share", "delta") if key in one]
+        if one.get("from"):
+            if keys:
+                self.fault((*path, "from"), f"a fit on an earlier release is free: leave {keys[0]} "
+                           "out")  # fmt: skip
             return 0.0, 0.0
-        if len(keys) != 1:
-            said = "has eps and share: leave one out" if keys else "has no eps: write eps = 1, or "
-            self.fault(path, f"this release {said}{'' if keys else 'share = 0.3'}")
+        if ("eps" in keys) == ("share" in keys):
+            said = "has eps and share: leave one out" if "eps" in keys else (
+                "has no eps: write eps = 1, or share = 0.3 of the budget"
+            )  # fmt: skip
+            self.fault(path, f"this release {said}")
             return 0.0, 0.0
-        if "share" in given:
-            fine = self.number((*path, "share"), given["share"], 0.0, 1.0, "share = 0.3")
-            eps = given["share"] * eps_all if fine else 0.0
+        more = "and no more than the budget's"
+        if "share" in one:
+            eps = most * self.number((*path, "share"), one["share"], 1.0, "share = 0.3")
         else:
-            fine = self.number((*path, "eps"), given["eps"], 0.0, eps_all or 1e3, "eps = 1, and "
-                               "no more than the budget's")  # fmt: skip
-            eps = float(given["eps"]) if fine else 0.0
-        delta = delta_all * eps / eps_all if eps_all else 0.0
-        if "delta" in given:
-            fine = self.number((*path, "delta"), given["delta"], 0.0, delta_all or 1.0,
-                               "delta = 1e-7, and no more than the budget's")  # fmt: skip
-            delta = float(given["delta"]) if fine else 0.0
+            eps = self.number((*path, "eps"), one["eps"], most or 1e3, f"eps = 1, {more}")
+        delta = all_ * eps / most if most else 0.0
+        if "delta" in one:
+            delta = self.number((*path, "delta"), one["delta"], all_, f"delta = 1e-7, {more}")
         return eps, delta
 
     def after(self, path: Keys, given: list[Any]) -> Iterator[After]:
         for k, one in enumerate(given):
-            at = (*path, "after", k)
-            found = [key for key in one if key in calls.AFTER] if isinstance(one, dict) else []
+            one = one if isinstance(one, dict) else {}
+            found = [key for key in one if key in calls.AFTER]
             if len(found) != 1:
-                wrong = [key for key in one if key not in found] if isinstance(one, dict) else []
-                hint = did_you_mean(wrong[0], calls.AFTER) if wrong and not found else ""
-                self.fault(
-                    at, "[[release.after]] has one of: " + ", ".join(calls.AFTER)
-                    + f'; for example wald = "educ, exper".{hint}',
-                )  # fmt: skip
+                close = did_you_mean(next(iter(one), ""), calls.AFTER)
+                self.fault((*path, k), "[[release.after]] has one of: " + ", ".join(calls.AFTER)
+                           + f'; for example wald = "educ, exper".{close}')  # fmt: skip
                 continue
-            rest = {key: value for key, value in one.items() if key != found[0]}
-            for key in ("eps", "delta", "seed", "budget"):
-                if key in rest:
-                    self.fault((*at, key), f"what comes after a release is free: leave {key} out. "
-                               "A release of its own is a [[release]]")  # fmt: skip
-            yield After(found[0], one[found[0]], rest, (*at, found[0]))
+            for key in (key for key in _PAID if key in one):
+                self.fault((*path, k, key), f"what comes after a release is free: leave {key} out. "
+                           "A release of its own is a [[release]]")  # fmt: skip
+            rest = {key: value for key, value in one.items() if key not in (found[0], *_PAID)}
+            yield After(found[0], one[found[0]], rest, (*path, k, found[0]))
 
     def sides(self, names: list[str]) -> Iterator[Side]:
-        for k, (path, given) in enumerate(self.listed("table"), 1):
-            fits = tuple(given.get("fits", ()))
-            for j, name in enumerate(fits):
-                if name not in names:
-                    self.fault(
-                        (*path, "fits", j), f"fits: no release is called {name!r}."
-                        f"{did_you_mean(str(name), names)} Releases: {', '.join(names)}",
-                    )  # fmt: skip
-            name = given.get("name", f"table{k}")
-            if not _NAME.fullmatch(name) or name in names:
+        for k, (path, one) in enumerate(self.listed("table"), 1):
+            for j, fit in enumerate(one.get("fits", ())):
+                if fit not in names:
+                    close = did_you_mean(str(fit), names)
+                    self.fault((*path, "fits", j), f"fits: no release is called {fit!r}.{close} "
+                               f"Releases: {', '.join(names)}")  # fmt: skip
+            name = one.get("name", f"table{k}")
+            if not _FILE.fullmatch(name) or name in names:
                 self.fault((*path, "name"), "the name of a table becomes a file: letters, digits, "
-                           f'_ and -, and no name of a release: name = "table{k}"')  # fmt: skip
-            yield Side(name, given.get("title", ""), fits, given.get("options", {}), path)
+                           f'_ and -, no name of a release: name = "table{k}"')  # fmt: skip
+            yield Side(name, one.get("title", ""), tuple(one.get("fits", ())),
+                       one.get("options", {}), path)  # fmt: skip
 
     def formats(self) -> tuple[str, ...]:
-        report = self.said.get("report")
-        given = report.get("formats", ["html", "csv"]) if isinstance(report, dict) else ["html"]
-        for k, one in enumerate(given if isinstance(given, list) else []):
+        report = self.said.get("report", {})
+        given = report.get("formats", ["html", "csv"]) if isinstance(report, dict) else []
+        given = given if isinstance(given, list) else []
+        for k, one in enumerate(given):
             if one not in FORMATS:
-                self.fault(
-                    ("report", "formats", k), f"no format {one!r}."
-                    f"{did_you_mean(str(one), FORMATS)} Formats: {', '.join(FORMATS)}",
-                )  # fmt: skip
-        return tuple(one for one in FORMATS if isinstance(given, list) and one in given)
+                close = did_you_mean(str(one), FORMATS)
+                self.fault(("report", "formats", k), f"no format {one!r}.{close} Formats: "
+                           f"{', '.join(FORMATS)}")  # fmt: skip
+        return tuple(one for one in FORMATS if one in given)
 
-    def schema(self, folder: Path) -> tuple[Schema, Places, dict[str, Any]]:
+    def schema(self, folder: Path) -> tuple[Schema, tuple[Places, Keys], dict[str, Any]]:
         """Return the schema, where it stands, and what it says; all of its faults are noted."""
-        data, inline = self.said.get("data"), self.said.get("schema")
+        data, said = self.said.get("data"), self.said.get("schema")
         file = data.get("schema") if isinstance(data, dict) else None
-        places, said, prefix = self.places, {}, ("schema",)
-        if isinstance(inline, dict) == isinstance(file, str):
-            self.fault(("data", "schema"), "a study has one schema: tables "
-                       '[schema.wage] with type = "real", or [data] schema = "schema.toml"')  # fmt: skip
-        elif isinstance(inline, dict):
-            said = inline
-        elif not (folder / str(file)).is_file():
+        places, prefix = self.places, ("schema",)
+        if isinstance(said, dict) == isinstance(file, str):
+            self.fault(("data", "schema"), "a study has one schema: tables [schema.wage] with "
+                       'type = "real", or [data] schema = "schema.toml"')  # fmt: skip
+        elif said is None and not (folder / str(file)).is_file():
             self.fault(("data", "schema"), "there is no such file beside the study. Write one: "
                        "dpmodels schema new wage educ > schema.toml")  # fmt: skip
-        else:
-            said, places = parsed(read_text(folder / str(file)), Path(str(file)).name)
+        elif said is None:
+            said, places = parsed(folder / str(file))
             prefix = ()
         out = {}
-        for name, facts in said.items():
+        for name, facts in (said if isinstance(said, dict) else {}).items():
             try:
-                if not isinstance(facts, dict):
-                    raise SchemaError(f'{name} is a table: [schema.{name}] with type = "real"')
                 out[name] = Schema(**{name: facts})[name]
             except DPModelsError as error:
-                self.problems.append((places.line((*prefix, name)), str(error)))
-            except TypeError:  # a variable without what it cannot do without
-                self.problems.append((places.line((*prefix, name)), f"{name} needs its levels: "
-                                      'levels = ["north", "south"]'))  # fmt: skip
-        return Schema(**out), places, plain_values(said)
+                self.faults.append((places.line((*prefix, name)), str(error)))
+            except TypeError:  # a factor without its levels
+                self.faults.append((places.line((*prefix, name)), f"{name} needs its levels: "
+                                    'levels = ["north", "south"]'))  # fmt: skip
+        return Schema(**out), (places, prefix), said if isinstance(said, dict) else {}
 
 
 def read(path: str | Path) -> Paper:
-    """Return what the file of a study asks for; faults are in ``problems``.
-
-    Raises
-    ------
-    StudyError
-        The file, or its schema, is no TOML.
-    """
+    """Return what the file of a study asks for; a file that is no TOML is refused."""
     file = Path(path)
     if not file.is_file():
-        raise StudyError([f"{file.name}:1:1: there is no such file. A new one: dpmodels study new "
-                          '"wage ~ educ" > study.toml'])  # fmt: skip
-    said, places = parsed(read_text(file), file.name)
+        raise StudyError(f"{file.name}:1:1: there is no such file. A new one: dpmodels study new "
+                         '"wage ~ educ" > study.toml')  # fmt: skip
+    said, places = parsed(file)
     reader = _Reader(said, places)
     reader.sections()
     schema, schema_places, variables = reader.schema(file.parent)
     releases = tuple(reader.releases())
     sides = tuple(reader.sides([r.name for r in releases]))
     formats = reader.formats()
-    whole = {**plain_values(said), "schema": variables}
-    if isinstance(whole.get("data"), dict):
-        whole["data"] = {k: v for k, v in whole["data"].items() if k != "schema"}
-    return Paper(
-        whole, places, schema_places, schema, releases, sides, formats, reader.problems
-    )
-
-
-def _example(fields: Mapping[str, tuple[Any, str]]) -> str:
-    return next(example.lstrip("?") for _, example in fields.values())
-
-
-def _typed(example: str) -> str:
-    return f"type {example.lstrip('?')}"
-
-
-def _kind(types: tuple[type, ...]) -> str:
-    return {str: "text", dict: "table", list: "list", int: "number"}[types[0]]
+    whole = {**said, "schema": variables}
+    if isinstance(said.get("data"), dict):
+        whole["data"] = {k: v for k, v in said["data"].items() if k != "schema"}
+    whole = json.loads(json.dumps(whole, default=str))  # dates as text
+    return Paper(whole, places, schema, schema_places, releases, sides, formats, reader.faults)

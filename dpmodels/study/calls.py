@@ -13,28 +13,25 @@ from dpmodels.errors import RequestError, SourceError, UnknownOptionError, did_y
 
 #: Keys of ``[[release.after]]`` -> method of a fit: functions of what was released, free.
 AFTER = {
-    "wald": "wald_test", "contrasts": "contrast", "emmeans": "emmeans", "slopes": "avg_slopes",
+    "wald": "wald_test", "contrasts": "contrast", "slopes": "avg_slopes",
     "comparisons": "avg_comparisons", "averages": "avg_predictions", "predictions": "predict",
-    "anova": "anova_table", "survdiff": "survdiff", "at": "at", "difference": "difference",
-    "quantile": "quantile", "rmst": "rmst", "corr": "corr", "partial_corr": "partial_corr",
-    "best_subset": "best_subset", "vif": "vif", "hausman": "hausman", "ratio": "ratio",
+    "anova": "anova_table",
+    **{name: name for name in (
+        "emmeans", "survdiff", "at", "difference", "quantile", "rmst", "corr", "partial_corr",
+        "best_subset", "vif", "hausman", "ratio",
+    )},
 }  # fmt: skip
 #: Options that a file cannot give, and why.
-_NOT_OPTIONS = {
+NOT_OPTIONS = {
     "seed": "a study has no seeds: seeded noise is not private",
-    "budget": "the ledger is given when the study is run: --ledger FILE",
-    "data": "the data are given when the study is run: --data FILE",
-    "schema": "a study has one schema: [schema] or [data] schema = \"schema.toml\"",
-    "unit": "a study has one unit: [data] unit = \"person_id\"",
-    "units": "a study says the number of people once: [data] units = 5000",
-    "rows_per_unit": "a study says it once: [data] rows_per_unit = 5",
-    "relation": "a study has one relation: [budget] relation = \"add-remove\"",
-    "public": "public tables are no part of a study: take the method that needs none",
+    "schema": 'a study has one schema: [schema] or [data] schema = "schema.toml"',
+    "relation": 'a study has one relation: [budget] relation = "add-remove"',
+    "public": "public tables are no part of a study: take a method that needs none",
     "progress": "leave it out: a run shows no bar",
-    "eps": "write eps = 1 beside name and formula", "delta": "write delta = 1e-6 beside eps",
-    "n": "the number of rows stands in [data] n", "verb": "write it beside name and formula",
-    "formula": "write it beside name and verb",
-}  # fmt: skip
+    **dict.fromkeys(("data", "budget"), "data and ledger are given when the study is run"),
+    **dict.fromkeys(("n", "unit", "units", "rows_per_unit"), "it stands in [data], for all"),
+    **dict.fromkeys(("eps", "delta", "verb", "formula"), "it stands beside name, in [[release]]"),
+}
 
 
 def verbs() -> dict[str, str]:
@@ -42,18 +39,14 @@ def verbs() -> dict[str, str]:
     import dpmodels as dp
     from dpmodels.verbs import _VERBS
 
-    out = {}
-    for name in _VERBS:
-        first = [*inspect.signature(getattr(dp, name)).parameters][:2]
-        if first in (["formula", "data"], ["columns", "data"]):
-            out[name.removeprefix("dp_")] = name
-    return out
+    first = {name: [*inspect.signature(getattr(dp, name)).parameters][:2] for name in _VERBS}
+    ours = (["formula", "data"], ["columns", "data"])
+    return {name.removeprefix("dp_"): name for name in first if first[name] in ours}
 
 
 def verb_named(given: str) -> str:
     """Return the public name of a verb, ``"dp_glm"`` for "glm" and "dp_glm", or refuse it."""
-    known = verbs()
-    short = given.removeprefix("dp_")
+    known, short = verbs(), given.removeprefix("dp_")
     if short not in known:
         raise RequestError(
             f"verb={shown(given)} is no verb of a formula and a table."
@@ -62,25 +55,24 @@ def verb_named(given: str) -> str:
     return known[short]
 
 
-def refused_option(name: str) -> str:
-    """Return why a file cannot give this option; empty: it can."""
-    return _NOT_OPTIONS.get(name, "")
-
-
 def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given: Any) -> Any:
     """Call a verb with options as a file or a command line has them."""
     import dpmodels as dp
 
-    function = getattr(dp, verb_named(verb))
     typed = dict(options)
     if isinstance(typed.get("design"), Mapping):
         typed["design"] = survey_of(typed["design"])
-    accepted = inspect.signature(function).parameters
-    if not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
-        for name in typed:
-            if name not in accepted:
-                raise UnknownOptionError(f"{verb} has no {name!r}.{did_you_mean(name, accepted)}")
-    return function(formula, data, **typed, **given)
+    return getattr(dp, verb_named(verb))(formula, data, **_known(verb, typed), **given)
+
+
+def _known(verb: str, options: dict[str, Any]) -> dict[str, Any]:
+    import dpmodels as dp
+
+    accepted = inspect.signature(getattr(dp, verb_named(verb))).parameters
+    unknown = [name for name in options if name not in accepted]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
+        raise UnknownOptionError(f"{unknown[0]!r} is no option of {verb}")
+    return options
 
 
 def survey_of(design: Mapping[str, Any]) -> Any:
@@ -88,12 +80,9 @@ def survey_of(design: Mapping[str, Any]) -> Any:
     import dpmodels as dp
 
     known = [*inspect.signature(dp.Survey).parameters]
-    for name in design:
-        if name not in known:
-            raise UnknownOptionError(
-                f"design has no {shown(name)}.{did_you_mean(name, known)} It has: "
-                f"{', '.join(known)}"
-            )
+    for name in (name for name in design if name not in known):
+        close = did_you_mean(name, known)
+        raise UnknownOptionError(f"design= has no {shown(name)}.{close} It has: {', '.join(known)}")
     return dp.Survey(**design)
 
 
@@ -101,22 +90,20 @@ def after(fit: Any, what: str, given: Any, options: Mapping[str, Any]) -> Any:
     """Compute from a fit what a study asks for; nothing is read or charged."""
     import pandas as pd
 
-    name = AFTER[what]
-    function = getattr(fit, name)
     typed: dict[str, Any] = dict(options)
     pairs = typed.pop("pairs", False)
-    if name == "predict":
-        given = pd.DataFrame(given)
-        typed.setdefault("interval", "confidence")
     if isinstance(typed.get("newdata"), list):
         typed["newdata"] = pd.DataFrame(typed["newdata"])
-    if name == "avg_slopes" and given is not True:
+    if what == "predictions":
+        given, typed = pd.DataFrame(given), {"interval": "confidence", **typed}
+    if what == "slopes" and given is not True:
         typed["variables"], given = given, True
+    function = getattr(fit, AFTER[what])
     found = function(**typed) if given is True else function(given, **typed)
     return found.pairs() if pairs else found
 
 
-class Stopped(Exception):  # noqa: N818 (no error: the end of a rehearsed charge)
+class Stopped(Exception):
     """A verb came as far as its charge."""
 
 
@@ -124,8 +111,8 @@ class Stopped(Exception):  # noqa: N818 (no error: the end of a rehearsed charge
 class Probe:
     """A budget that stops a verb at its charge: whatever could be refused was not.
 
-    The same code checks a study and runs it, so what is accepted is the same. Nothing is charged
-    and no noise is drawn.
+    The same code checks a study and runs it, so both accept the same. Nothing is charged, and no
+    noise is drawn.
     """
 
     label: str = ""
@@ -150,23 +137,15 @@ def probed(verb: str, formula: str, data: Any, options: Mapping[str, Any], **giv
 def source_of(data: Any, columns: Mapping[str, str]) -> Any:
     """Return the rows of a run: a path, several, ``duckdb:///file?table=name``, or a table.
 
-    Parameters
-    ----------
-    data : str, path, list of them, or whatever ``data=`` of a verb takes
-    columns : mapping
-        Name in the study -> name in the data.
+    ``columns``: name in the study -> name in the data.
     """
-    if isinstance(data, (list, tuple)) and len(data) == 1 and isinstance(data[0], (str, Path)):
+    from dpmodels.sources.renamed import Renamed
+
+    if isinstance(data, list) and len(data) == 1 and isinstance(data[0], (str, Path)):
         data = data[0]
     if isinstance(data, str) and data.startswith("duckdb:"):
         data = _duckdb(data)
-    elif isinstance(data, (str, Path)) and not Path(data).exists():
-        raise SourceError("there is no file under --data: give the path of a Parquet or CSV file")
-    if not columns:
-        return data
-    from dpmodels.sources.renamed import Renamed
-
-    return Renamed.of(data, columns)
+    return Renamed.of(data, columns) if columns else data
 
 
 def _duckdb(url: str) -> Any:

@@ -18,8 +18,8 @@ from dpmodels.study.asked import Asked, Paper
 from dpmodels.study.places import Keys
 from dpmodels.tables import Shown, Table, plain
 
-#: Rows on which what comes after a release is tried, and their budget: it is about names.
-_TRIED, _EPS, _DELTA = 4000, 200.0, 1e-3
+#: Rows on which what comes after a release is tried, with a budget that leaves little noise.
+_TRIED, _PLENTY = 4000, {"eps": 200.0, "delta": 1e-3, "seed": 1}
 #: Rows that a rehearsal makes at most.
 MOST = 100_000
 #: Expected errors up to this part of a declared range are fine, up to the second rough.
@@ -27,60 +27,30 @@ _FINE, _ROUGH = 0.02, 0.2
 _FORECAST = {"below": "fine", "between": "rough", "above": "not determined"}
 
 
-# -- Rows that are made from the schema alone
-
-
 def made(paper: Paper, most: int = MOST) -> dict[str, Any]:
-    """Return columns: uniform within ranges, levels equally likely, ids as rows_per_unit says."""
+    """Return columns made from the schema: uniform, levels equally likely, rows_per_unit ids."""
     rng = np.random.default_rng(20)  # the same rows each time: nothing here is private
-    out: dict[str, Any] = {}
-    n = min(paper.size, most)
+    rows = max(1, round(float(paper.get("data", "rows_per_unit", 1)))) if paper.unit else 1
+    units = max(1, min(paper.size, most // rows))
+    out = {name: _cells(variable, units * rows, rng) for name, variable in paper.schema.items()}
     if paper.unit:
-        rows = max(1, round(float(paper.get("data", "rows_per_unit", 1))))
-        people = max(1, min(paper.size, most // rows))
-        out[paper.unit] = np.repeat(np.arange(1, people + 1), rows)
-        n = people * rows
-    for name, variable in paper.schema.items():
-        if name not in out:
-            out[name] = _cells(variable, n, rng)
+        out[paper.unit] = np.repeat(np.arange(1, units + 1), rows)
     return out
 
 
-def blank(paper: Paper) -> dict[str, Any]:
-    """Return columns of the right types and length without a cell of their own."""
-    few = made(paper, 1)
-    n = paper.size if not paper.unit else int(paper.get("data", "n", paper.size))
-    return {name: np.broadcast_to(column[:1], (n,)) for name, column in few.items()}
-
-
 def _cells(variable: Any, n: int, rng: np.random.Generator) -> Any:
-    if variable.kind == "text":
-        return np.array(["made"] * n)
-    if variable.codes or getattr(variable, "levels", None):
-        levels = list(variable.codes or variable.levels)
-        column = np.empty(len(levels), dtype=object)
-        column[:] = levels
-        if len({type(level) for level in levels}) == 1:
-            column = np.array(levels)
-        return column[rng.integers(0, len(levels), n)]
+    levels = list(variable.codes or getattr(variable, "levels", None) or ())
+    if levels or variable.kind == "text":
+        return np.array(levels or ["made"])[rng.integers(0, len(levels) or 1, n)]
     low, high = variable.interval or (0.0, 1.0)
-    if variable.kind in ("count", "binary"):
-        return rng.integers(0, int(high) + 1, n)
-    return rng.uniform(low, high, n)
+    whole = variable.kind in ("count", "binary")
+    return rng.integers(0, int(high) + 1, n) if whole else rng.uniform(low, high, n)
 
 
-# -- One release
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What a plan says of one release."""
-
-    asked: Asked
-    label: str
-    guarantee: Guarantee | None
-    forecast: str
-    notes: tuple[str, ...]
+def _blank(paper: Paper) -> dict[str, Any]:
+    """Return columns of the right types and length, of one cell each."""
+    n = int(paper.get("data", "n", paper.size))
+    return {name: np.broadcast_to(c[:1], (n,)) for name, c in made(paper, 1).items()}
 
 
 @contextmanager
@@ -93,85 +63,70 @@ def noted(notes: list[str] | None = None) -> Iterator[None]:
         notes += dict.fromkeys(str(one.message) for one in caught)
 
 
-def place_of(paper: Paper, asked: Asked, error: Exception) -> str:
-    """Return the place in the file that an error of a verb is about."""
+def fault_of(paper: Paper, asked: Asked, error: Exception) -> tuple[str, str]:
+    """Return the place in the file that an error of a verb is about, and its text."""
     text = str(error)
     named = [k for k in asked.options if re.search(rf"(\b{re.escape(k)}=|'{re.escape(k)}')", text)]
     key: Keys = (*asked.at, "formula")
     if isinstance(error, SchemaError):
-        declared = [name for name in paper.schema if f"'{name}'" in text]
-        if declared and not isinstance(error, FormulaError):
-            inline = paper.schema_places is paper.places
-            return paper.schema_places.line((*(("schema",) if inline else ()), declared[0]))
+        places, prefix = paper.schema_places
+        for name in (name for name in paper.schema if f"'{name}'" in text):
+            return places.line((*prefix, name)), text
     elif named and not isinstance(error, FormulaError):
         key = (*asked.at, "options", named[0])
     elif isinstance(error, UnknownOptionError) and asked.options:
         key = (*asked.at, "options")
-    return paper.places.line(key)
-
-
-def said_of(error: Exception) -> str:
-    """Return the text of an error of a verb, in words of a study."""
-    text = str(error)
     if re.search("has no column|is not a column", text):
         text += '. Declare what the study uses: [schema.NAME] with type = "real", lower and upper'
-    return text
+    return paper.places.line(key), text
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a plan says of one release."""
+
+    asked: Asked
+    guarantee: Guarantee | None
+    forecast: str
+    notes: tuple[str, ...] = ()
 
 
 def _outlook(paper: Paper, asked: Asked) -> Outlook:
+    if asked.source:
+        return Outlook(asked, None, "free")
     notes: list[str] = []
-    pair = {"eps": asked.eps, "delta": asked.delta}
+    given = paper.arguments(asked)
     counted = {"units": paper.size} if paper.unit and paper.relation == "replace" else {}
-    given = {**paper.arguments(), **counted, **pair}
     with noted(notes):
-        probe = calls.probed(asked.verb, asked.formula, blank(paper), asked.options, **given)
-    forecast = "no forecast"
-    for formula, verb in ((asked.formula, f"dp_{asked.verb}"), _labelled(probe.label)):
+        probe = calls.probed(asked.verb, asked.formula, _blank(paper), asked.options,
+                             **given, **counted)  # fmt: skip
+    line = re.match(r'(\w+)\("(.*)", method=', probe.label, re.DOTALL)  # of the ledger
+    forecast = ""
+    for verb, formula in ((f"dp_{asked.verb}", asked.formula), line.groups() if line else ("", "")):
         with suppress(DPModelsError), noted():
-            forecast = _forecast(paper, verb, formula, asked)
-            break
-    return Outlook(asked, probe.label, probe.guarantee, forecast, tuple(notes))
+            forecast = forecast or _forecast(paper, verb, formula, {**asked.options, **given})
+    return Outlook(asked, probe.guarantee, forecast or "no forecast", tuple(notes))
 
 
-def _labelled(label: str) -> tuple[str, str]:
-    """Return formula and verb of a line of the ledger."""
-    found = re.match(r'(\w+)\("(.*)", method=', label, re.DOTALL)
-    return (found[2], found[1]) if found else ("", "")
-
-
-def _forecast(paper: Paper, verb: str, formula: str, asked: Asked) -> str:
+def _forecast(paper: Paper, verb: str, formula: str, given: dict[str, Any]) -> str:
     """Return "fine", "rough" or "not determined", by what the plan says of the noise."""
     from dpmodels.api import plan
 
-    options = {k: v for k, v in asked.options.items() if k != "bounds"}
-    if isinstance(options.get("design"), Mapping):
-        options["design"] = calls.survey_of(options["design"])
-    given = {**paper.arguments(), **options}
-    planned = plan(
-        formula, n=paper.size, eps=asked.eps, delta=asked.delta, verb=verb,
-        bounds=asked.options.get("bounds"), **given,
-    )  # fmt: skip
-    found = re.search(r"\((below|between|above) ", planned.forecast)
-    if found:
+    if isinstance(given.get("design"), Mapping):
+        given["design"] = calls.survey_of(given["design"])
+    planned = plan(formula, n=paper.size, verb=verb, **given)
+    if found := re.search(r"\((below|between|above) ", planned.forecast):
         return _FORECAST[found[1]]
-    ranges = {c.name: c.interval for c in planned.design.z}
-    parts = [
-        se / (ranges[name][1] - ranges[name][0])  # type: ignore[index]
-        for name, se in planned.expected_se.items()
-        if ranges.get(name)
-    ]
-    if not parts:
+    widths = {c.name: c.interval[1] - c.interval[0] for c in planned.design.z if c.interval}
+    worst = [se / widths[name] for name, se in planned.expected_se.items() if name in widths]
+    if not worst:
         return "no forecast"
-    worst = max(parts)
-    return "fine" if worst <= _FINE else "rough" if worst <= _ROUGH else "not determined"
-
-
-# -- The whole
+    return "fine" if max(worst) <= _FINE else "rough" if max(worst) <= _ROUGH else "not determined"
 
 
 @dataclass(frozen=True, repr=False)
 class Checked(Shown):
-    """What a check found: every fault with its place, and the plan of the releases.
+    """What a check found: every fault with its place, or the plan of the releases.
 
     Attributes
     ----------
@@ -179,7 +134,7 @@ class Checked(Shown):
         ``"study.toml:12:3: what is wrong, and what to type"``, by place.
     outlooks : tuple of Outlook
     total : Guarantee or None
-        Of all releases together; None where there are faults.
+        Of all releases together.
     left : str
         What the budget has left after them.
     rule : str
@@ -200,151 +155,119 @@ class Checked(Shown):
 
     def table(self) -> Table:
         """Return the faults, or the plan."""
-        if self.problems:
-            return replace(
-                plain(("what to mend",), [(text,) for text in self.problems]),
-                title=f"{self.title}: {len(self.problems)} to mend (no data read)",
-            )
-        rows = [
+        if self.problems or self.total is None:
+            rows = [(text,) for text in self.problems]
+            return replace(plain(("what to mend",), rows), title=f"{self.title}: cannot run")
+        lines = [
             (o.asked.name, f"{o.asked.verb}: {o.asked.formula}", f"{o.asked.eps:g}",
              f"{o.asked.delta:.3g}", o.forecast)
             for o in self.outlooks
         ]  # fmt: skip
-        facts = [("Together", self.total.statement())] if self.total else []
-        notes = (f"{o.asked.name}: {note}" for o in self.outlooks for note in o.notes)
         return replace(
-            plain(("release", "what", "eps", "delta", "forecast"), rows),
+            plain(("release", "what", "eps", "delta", "forecast"), lines),
             title=f"{self.title}: can run (no data read, nothing charged)",
-            facts=(*facts, ("Left of the budget", self.left)),
-            notes=tuple(notes),
+            facts=(("Together", self.total.statement()), ("Left of the budget", self.left)),
+            notes=tuple(f"{o.asked.name}: {note}" for o in self.outlooks for note in o.notes),
         )
 
 
 def check(paper: Paper, ledger: Any = None) -> Checked:
     """Find every fault of a study, and plan its releases. Reads no data."""
-    faults = list(paper.problems)
-    title = str(paper.get("study", "title", "Study"))
-    whole = all(
-        isinstance(paper.get(table, key), (int, float)) and paper.get(table, key) > 0
-        for table, key in (("budget", "eps"), ("data", "units" if paper.unit else "n"))
-    )
-    outlooks: list[Outlook] = []
-    if whole and len(paper.schema):
-        broken = {where for where, _ in faults}
+    faults, outlooks = list(paper.faults), []
+    needed = (paper.get("budget", "eps"), paper.get("data", "units" if paper.unit else "n"))
+    if all(isinstance(x, (int, float)) and x > 0 for x in needed) and paper.schema:
         for asked in paper.releases:
             usable = asked.name and asked.verb and asked.formula and (asked.eps or asked.source)
-            if not usable or any(calls.refused_option(key) for key in asked.options):
-                continue
-            if asked.source:
-                outlooks.append(Outlook(asked, "", None, "free", ()))
-                continue
+            if not usable or calls.NOT_OPTIONS.keys() & asked.options.keys():
+                continue  # a fault was noted
             try:
                 outlooks.append(_outlook(paper, asked))
             except DPModelsError as error:
-                faults.append((place_of(paper, asked, error), said_of(error)))
+                faults.append(fault_of(paper, asked, error))
             except Exception as error:
-                where = paper.places.line((*asked.at, "options"))
-                faults.append((where, f"these options are not taken ({type(error).__name__}): "
-                               f"help(dp.dp_{asked.verb}) shows their form"))  # fmt: skip
-        faults += _tried(paper, outlooks, broken)
+                said = f"not taken ({type(error).__name__}): see help(dp.dp_{asked.verb})"
+                faults.append((paper.places.line((*asked.at, "options")), said))
+        faults += _tried(paper, outlooks)
+    title = str(paper.get("study", "title", "Study"))
+    if not faults:
+        faults, rule, account = _charged(paper, outlooks, ledger)
     if faults:
-        return Checked(title, tuple(_sorted(faults)))
-    return _charged(paper, title, outlooks, ledger)
+        return Checked(title, in_order(faults))
+    left = account.remaining()
+    total = joint([o.guarantee for o in outlooks if o.guarantee is not None])
+    said = f"(eps = {left.eps:.4g}, delta = {left.delta:.3g})"
+    return Checked(title, (), tuple(outlooks), total, said, rule)
 
 
-def _sorted(faults: list[tuple[str, str]]) -> list[str]:
-    def place(fault: tuple[str, str]) -> tuple[Any, ...]:
-        name, line, column = fault[0].rsplit(":", 2)
-        return name, int(line), int(column)
+def in_order(faults: list[tuple[str, str]]) -> tuple[str, ...]:
+    """Return faults by line, each once."""
+    def place(fault: tuple[str, str]) -> tuple[str, int]:
+        name, line, _ = fault[0].rsplit(":", 2)
+        return name, int(line)
 
-    return [f"{where}: {text}" for where, text in dict.fromkeys(sorted(faults, key=place))]
+    return tuple(f"{where}: {text}" for where, text in dict.fromkeys(sorted(faults, key=place)))
 
 
-def _charged(paper: Paper, title: str, outlooks: list[Outlook], ledger: Any) -> Checked:
-    """Charge an account of paper with the plan: what fits, and what is left."""
+def _charged(paper: Paper, outlooks: list[Outlook], ledger: Any) -> tuple[Any, str, Any]:
+    """Charge an account with the plan; by plain sums where other rules refuse and sums fit."""
     from dpmodels.privacy.ledger import Budget
-    from dpmodels.privacy.store import new_account
 
-    guarantees = [(o.asked, o.guarantee) for o in outlooks if o.guarantee is not None]
-    faults: list[tuple[str, str]] = []
-    rule, account = "auto", None
-    for rule in ("auto", "basic"):
-        if ledger is None:
-            account = new_account(
-                paper.eps, paper.delta, paper.relation, paper.unit or "record", rule, None, None
-            )
-        else:
-            account = Budget.open_readonly(ledger).account
-        short = []
-        for asked, guarantee in guarantees:
+    found = []
+    for rule in ("auto", "basic") if ledger is None else ("",):
+        held = Budget(**paper.budget(rule)) if ledger is None else Budget.open_readonly(ledger)
+        account, short = held.account, []
+        for asked, guarantee in ((o.asked, o.guarantee) for o in outlooks if o.guarantee):
             try:
                 account, _ = account.admit(guarantee)
             except DPModelsError as error:
-                key = "share" if asked.eps and "share" in _given(paper, asked) else "eps"
+                given = paper.said["release"][asked.at[1]]
+                key = "share" if "share" in given else "eps"
                 short.append((paper.places.line((*asked.at, key)), str(error)))
-        faults = faults or short
-        if not short:
-            faults = []
-            break
-        if ledger is not None:
-            break
-    if faults:
-        return Checked(title, tuple(_sorted(faults)))
-    assert account is not None
-    left = account.remaining()
-    return Checked(
-        title, (), tuple(outlooks), joint([g for _, g in guarantees]),
-        f"(eps = {left.eps:.4g}, delta = {left.delta:.3g})", rule,
-    )  # fmt: skip
+        found.append((short, rule, account))
+    return next((one for one in found if not one[0]), found[0])
 
 
-def _given(paper: Paper, asked: Asked) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = paper.said["release"][asked.at[1]]
-    return found
-
-
-def _tried(paper: Paper, outlooks: list[Outlook], broken: set[str]) -> Iterator[tuple[str, str]]:
+def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
     """Make what needs a fit on made rows: fits on released moments, what comes after, tables."""
-    shown = {name for side in paper.sides for name in side.fits}
-    sources = {o.asked.source for o in outlooks}
+    needed = {name for side in paper.sides for name in side.fits}
+    needed |= {o.asked.source for o in outlooks}
     fits: dict[str, Any] = {}
-    rows = made(replace(paper, said=_smaller(paper)), _TRIED)
-    for outlook in outlooks:
-        asked = outlook.asked
-        if not (asked.after or asked.source or asked.name in shown | sources):
+    rows = made(paper, _TRIED)
+    for asked in (o.asked for o in outlooks):
+        if not (asked.after or asked.source or asked.name in needed):
             continue
-        with noted():
-            try:
-                fits[asked.name] = fit = calls.call(
-                    asked.verb, asked.formula, fits[asked.source] if asked.source else rows,
-                    asked.options, **({} if asked.source else trial(paper)),
-                )  # fmt: skip
-            except (DPModelsError, KeyError) as error:
-                if asked.source in fits:
-                    yield place_of(paper, asked, error), said_of(error)
-                continue
-            for one in asked.after if fit.released else ():
-                where = paper.places.line(one.at)
-                if where in broken or {"eps", "delta", "seed", "budget"} & {*one.options}:
-                    continue
-                try:
-                    calls.after(fit, one.what, one.given, one.options)
-                except (DPModelsError, AttributeError) as error:
-                    if "not determined" not in str(error):  # of made rows, no fault of the study
-                        yield where, f"{one.what}: {error}"
-                except Exception as error:
-                    yield where, (f"{one.what} does not take this ({type(error).__name__}): it is "
-                                  f"{calls.AFTER[one.what]}() of the fit, in Python")  # fmt: skip
-    for side in paper.sides:
-        if side.fits and all(name in fits for name in side.fits):
+        given = {} if asked.source else {**paper.arguments(), **_PLENTY}
+        try:
             with noted():
-                try:
-                    side_by_side(side, fits)
-                except DPModelsError as error:
-                    yield paper.places.line((*side.at, "options")), str(error)
-                except TypeError:
-                    yield (paper.places.line((*side.at, "options")),
-                           "options of a table are those of dp.etable: digits = 3, stars = true")
+                fit = calls.call(asked.verb, asked.formula,
+                                 fits[asked.source] if asked.source else rows,
+                                 asked.options, **given)  # fmt: skip
+        except (DPModelsError, KeyError) as error:
+            if asked.source in fits:
+                yield fault_of(paper, asked, error)
+            continue
+        fits[asked.name] = fit
+        for one in asked.after if fit.released else ():
+            said = failure(lambda fit=fit, one=one: calls.after(fit, one.what, one.given,
+                                                               one.options))  # fmt: skip
+            if said and "not determined" not in said:  # that is of made rows, no fault of the study
+                yield paper.places.line(one.at), f"{one.what}: {said}"
+    for side in (side for side in paper.sides if side.fits and {*side.fits} <= {*fits}):
+        if said := failure(lambda side=side: side_by_side(side, fits)):
+            where = paper.places.line((*side.at, "options"))
+            yield where, f"{said}. options are those of dp.etable: {{digits = 3, stars = true}}"
+
+
+def failure(compute: Any) -> str:
+    """Return why something computed from released numbers fails; empty: it does not."""
+    try:
+        with noted():
+            compute()
+    except (DPModelsError, AttributeError) as error:
+        return str(error)
+    except Exception as error:
+        return f"it does not take this ({type(error).__name__})"
+    return ""
 
 
 def side_by_side(side: Any, fits: Mapping[str, Any]) -> Any:
@@ -353,14 +276,3 @@ def side_by_side(side: Any, fits: Mapping[str, Any]) -> Any:
 
     options = {k: v for k, v in side.options.items() if k not in ("file", "type")}
     return etable([fits[name] for name in side.fits], title=side.title or side.name, **options)
-
-
-def trial(paper: Paper) -> dict[str, Any]:
-    """Return the arguments of a call on made rows: a seed, as nothing there is private."""
-    return {**paper.arguments(), "eps": _EPS, "delta": _DELTA, "seed": 1}
-
-
-def _smaller(paper: Paper) -> dict[str, Any]:
-    key = "units" if paper.unit else "n"
-    data = {**paper.said["data"], key: min(paper.size, _TRIED)}
-    return {**paper.said, "data": data}

@@ -13,22 +13,26 @@ from dpmodels.study import Study
 _DONE, _REFUSED, _MISSING = 0, 3, 4
 
 
-def _new(arguments: Any) -> int:
-    print(Study.new(arguments.formula, arguments.verb, arguments.unit))
+def _new(given: Any) -> int:
+    print(Study.new(given.formula, given.verb, given.unit), end="")
     return _DONE
 
 
-def _check(arguments: Any) -> int:
-    checked = Study.read(arguments.file).check(arguments.ledger)
+def _check(given: Any) -> int:
+    checked = Study.read(given.file).check(given.ledger)
     if not checked.ok:
-        return _faults(checked.problems)
+        raise StudyError(checked.problems)
     print(checked)
     return _DONE
 
 
-def _faults(problems: Any) -> int:
-    print("\n".join(problems), file=sys.stderr)
-    return _REFUSED
+def _rehearse(given: Any) -> int:
+    return _ended(Study.read(given.file).rehearse(given.out))
+
+
+def _run(given: Any) -> int:
+    study = Study.read(given.file)
+    return _ended(study.run(given.data, ledger=given.ledger, out=given.out, again=given.again))
 
 
 def _ended(ran: Any) -> int:
@@ -37,66 +41,53 @@ def _ended(ran: Any) -> int:
     return _DONE if ran.complete else _MISSING
 
 
-def _rehearse(arguments: Any) -> int:
-    return _ended(Study.read(arguments.file).rehearse(arguments.out))
-
-
-def _run(arguments: Any) -> int:
-    study = Study.read(arguments.file)
-    return _ended(
-        study.run(arguments.data, ledger=arguments.ledger, out=arguments.out, again=arguments.again)
-    )
-
-
-def _verify(arguments: Any) -> int:
-    verified = Study.verify(arguments.folder, arguments.ledger)
+def _verify(given: Any) -> int:
+    verified = Study.verify(given.folder, given.ledger)
     print(verified)
     return _DONE if verified.ok else _REFUSED
 
 
 def _told(command: Callable[[Any], int]) -> Callable[[Any], int]:
-    """Return a command that prints the faults of a study line by line."""
+    """Return a command that prints the faults of a study, a line each."""
 
-    def told(arguments: Any) -> int:
+    def told(given: Any) -> int:
         try:
-            return command(arguments)
+            return command(given)
         except StudyError as error:
-            return _faults(error.problems)
+            print(error, file=sys.stderr)
+            return _REFUSED
 
     return told
 
 
 def add(commands: Any) -> None:
     """Add the commands to the parser of the command line."""
-    parser = commands.add_parser(
-        "study", help="A study in a file: new, check, rehearse, run, verify.",
-        description="A study in a file: the analyst writes it without data, the custodian runs it "
-        "where the data are, a checker verifies the folder.",
-    )  # fmt: skip
-    steps = parser.add_subparsers(metavar="STEP", required=True)
+    text = "A study in a file: new, check, rehearse, run, verify."
+    steps = commands.add_parser("study", help=text, description=text)
+    steps = steps.add_subparsers(metavar="STEP", required=True)
 
     def step(name: str, run: Callable[[Any], int], text: str) -> Any:
         sub = steps.add_parser(name, help=text, description=text)
         sub.set_defaults(run=_told(run))
-        return sub
+        return sub.add_argument
 
-    new = step("new", _new, "Print a study to complete. Reads no data.")
-    new.add_argument("formula")
-    new.add_argument("--verb", default="ols", help="glm, coxph, table, ...")
-    new.add_argument("--unit", metavar="COLUMN", help="whose row it is: protects people")
-    check = step("check", _check, "Find every fault, and plan the releases. Reads no data.")
-    rehearse = step("rehearse", _rehearse, "Run it on rows made from the schema. Reads no data.")
-    run = step("run", _run, "Make the releases, the report and the record; charges the ledger.")
-    for sub in (check, rehearse, run):
-        sub.add_argument("file", metavar="STUDY.toml")
-    check.add_argument("--ledger", metavar="FILE", help="whether it fits what is left there")
-    for sub in (rehearse, run):
-        sub.add_argument("--out", required=True, metavar="FOLDER")
-    run.add_argument("--data", required=True, nargs="+", metavar="FILE",
-                     help="Parquet or CSV, or duckdb:///file?table=name")  # fmt: skip
-    run.add_argument("--ledger", required=True, metavar="FILE", help="of the project")
-    run.add_argument("--again", action="store_true",
-                     help="charge again what was charged and not written")  # fmt: skip
-    verify = step("verify", _verify, "Hold a folder against its record, and against the ledger.")
-    verify.add_argument("folder")
-    verify.add_argument("--ledger", metavar="FILE")
+    argument = step("new", _new, "Print a study to complete. Reads no data.")
+    argument("formula")
+    argument("--verb", default="ols", help="glm, coxph, table, ...")
+    argument("--unit", metavar="COLUMN", help="whose row it is: people are protected")
+    argument = step("check", _check, "Find every fault, and plan the releases. Reads no data.")
+    argument("file", metavar="STUDY.toml")
+    argument("--ledger", metavar="FILE", help="whether it fits what is left there")
+    argument = step("rehearse", _rehearse, "Run it on rows made from the schema. Reads no data.")
+    argument("file", metavar="STUDY.toml")
+    argument("--out", required=True, metavar="FOLDER", help="a new one")
+    argument = step("run", _run, "Make releases, report and record; charges the ledger, once.")
+    argument("file", metavar="STUDY.toml")
+    argument("--data", required=True, nargs="+", metavar="FILE",
+             help="Parquet or CSV, or duckdb:///file?table=name")  # fmt: skip
+    argument("--ledger", required=True, metavar="FILE", help="of the project; new: the budget's")
+    argument("--out", required=True, metavar="FOLDER", help="a new one, or of a run to go on with")
+    argument("--again", action="store_true", help="charge again what was charged and not written")
+    argument = step("verify", _verify, "Hold a folder against its record, and against the ledger.")
+    argument("folder")
+    argument("--ledger", metavar="FILE")

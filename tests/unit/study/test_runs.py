@@ -15,7 +15,6 @@ from dpmodels.errors import BudgetError, RequestError, StudyError
 from dpmodels.study import folder as folders
 from dpmodels.study.folder import held
 from dpmodels.study.running import charges_of
-
 from tests.unit.study.samples import STUDY
 
 RELEASED = ("wage", "regions", "moments")
@@ -130,12 +129,14 @@ def campaign(asked, data, folder, times, seed):
 
 
 @FORKS
+@pytest.mark.filterwarnings("ignore::dpmodels.errors.LedgerWarning")  # killed as it was made
 def test_killed_at_ten_random_moments(study, data, tmp_path):
     campaign(study(), data, tmp_path, 10, seed=1)
 
 
 @FORKS
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::dpmodels.errors.LedgerWarning")  # killed as it was made
 def test_killed_at_two_hundred_random_moments(study, data, tmp_path):
     seen = campaign(study(), data, tmp_path, 200, seed=2)
     print(seen)

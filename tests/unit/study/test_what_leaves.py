@@ -15,7 +15,6 @@ from importlib import resources
 import pytest
 
 from dpmodels import cli
-
 from tests.unit.study.samples import STUDY, rows
 
 CANARY = "Q7canaryZ"
