@@ -30,7 +30,7 @@ RULES = {
     "dominance (n,k) and p %": _NOISE,
     "zero and full cells": _NOISE,
     "residual degrees of freedom": _NOISE,
-    "minimum, maximum, percentiles": "not applicable: no value of a row is given",
+    "minimum, maximum, percentiles": "not applicable: drawn with noise, none is copied from a row",
     "differencing between outputs": "covered: the guarantee of all outputs together",
 }
 
@@ -39,7 +39,7 @@ def record_text(ran: Any, outputs: Any, budget: Any) -> str:
     """Return the record of a run as JSON text, with its checksum."""
     from dpmodels.api.versions import versions
 
-    paper, private = ran.paper, bool(budget.token)
+    paper, private = ran.paper, not ran.rehearsal
     ours = [charge for o in ran.outcomes for charge in o.charges]
     numbers = [charge.number for charge in ours] or [math.inf]
     every = budget.charges

@@ -27,9 +27,9 @@ _READ = (
 Output = tuple[str, str, str]
 
 
-def write(ran: Any, folder: Any, *, rehearsal: bool) -> list[Output]:
+def write(ran: Any, folder: Any) -> list[Output]:
     """Write all outputs but the record; return (name, what it is, of which release) of each."""
-    formats, outputs, page = ran.paper.formats, [], [_head(ran, rehearsal)]
+    outputs, page = [], [_head(ran)]
     for outcome in ran.outcomes:
         name, fit = outcome.asked.name, outcome.fit
         page.append(_asked(outcome))
@@ -37,16 +37,15 @@ def write(ran: Any, folder: Any, *, rehearsal: bool) -> list[Output]:
             continue
         if not outcome.asked.source:
             outputs.append((f"fits/{name}.json", "fit", name))
-        page += [_shown(fit), _picture(fit, name) if "html" in formats and fit.released else ""]
-        outputs += _files(folder, formats, fit, (name, "estimates", name), rehearsal)
+        page += [_shown(fit), _picture(fit, name) if fit.released else ""]
+        outputs += _files(ran, folder, fit, (name, "estimates", name))
         for k, (one, found) in enumerate(outcome.after, 1):
             page.append(f"<h3>{one.what}</h3>")
             if isinstance(found, str):
                 page.append(_missing(found))
                 continue
             page.append(_shown(found))
-            stem = f"{name}-{k}-{one.what}"
-            outputs += _files(folder, formats, found, (stem, one.what, name), rehearsal)
+            outputs += _files(ran, folder, found, (f"{name}-{k}-{one.what}", one.what, name))
     for side in ran.paper.sides:
         made: list[Any] = []
         said = "a fit of it was not given"
@@ -58,30 +57,27 @@ def write(ran: Any, folder: Any, *, rehearsal: bool) -> list[Output]:
             page.append(_missing(said))
             continue
         page.append(_shown(made[0]))
-        stem = (side.name, "table", ", ".join(side.fits))
-        outputs += _files(folder, formats, made[0], stem, rehearsal)
-    if "html" in formats:
-        folder.write("report.html", _page(ran, page, rehearsal))
+        outputs += _files(ran, folder, made[0], (side.name, "table", ", ".join(side.fits)))
+    if "html" in ran.paper.formats:
+        folder.write("report.html", _page(ran, page))
         outputs.append(("report.html", "report", "all"))
     return outputs
 
 
-def _files(
-    folder: Any, formats: Any, found: Any, of: tuple[str, str, str], rehearsal: bool
-) -> list[Output]:
+def _files(ran: Any, folder: Any, found: Any, of: Output) -> list[Output]:
     """Write one table in the formats that were asked for; a rehearsal is marked in each."""
     table, out = _table(found), []
-    if rehearsal:
+    if ran.rehearsal:
         notes = ("REHEARSAL: made-up rows", *table.notes)
         table = replace(table, title=f"REHEARSAL {table.title}".strip(), notes=notes)
-    for fmt in (fmt for fmt in formats if fmt != "html"):
+    for fmt in (fmt for fmt in ran.paper.formats if fmt != "html"):
         name = f"tables/{of[0]}.{fmt}"
         if fmt == "docx":
             folder.write_word(name, table)
         elif fmt == "tex":
             folder.write(name, table.render("tex") + "\n")
         else:
-            frame = _frame(found).assign(run="REHEARSAL" if rehearsal else "release")
+            frame = _frame(found).assign(run="REHEARSAL" if ran.rehearsal else "release")
             folder.write(name, frame.to_csv(index=False, lineterminator="\n"))
         out.append((name, *of[1:]))
     return out
@@ -156,11 +152,11 @@ def _asked(outcome: Any) -> str:
     return line + ("" if plainly else _missing(f"{outcome.status}. {outcome.reason}"))
 
 
-def _head(ran: Any, rehearsal: bool) -> str:
+def _head(ran: Any) -> str:
     paper = ran.paper
     charges = [charge.guarantee for o in ran.outcomes for charge in o.charges]
     said = joint(charges).statement() if charges else "nothing was charged"
-    if rehearsal:
+    if ran.rehearsal:
         said = "none is needed: the rows were made from the schema"
     met = {fit.nobs for fit in ran.values() if fit.nobs} - {paper.size}
     size = f"{paper.size:,} {'people' if paper.unit else 'rows'}"
@@ -171,16 +167,16 @@ def _head(ran: Any, rehearsal: bool) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
-def _page(ran: Any, parts: list[str], rehearsal: bool) -> str:
+def _page(ran: Any, parts: list[str]) -> str:
     title = escape(str(ran.paper.get("study", "title")))
-    mark = '<p class="mark">REHEARSAL: made-up rows, no result</p>' if rehearsal else ""
+    mark = '<p class="mark">REHEARSAL: made-up rows, no result</p>' if ran.rehearsal else ""
     read = "".join(f"<li>{escape(text)}</li>" for text in _READ)
     style = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
     body = "\n".join([parts[0], *map(_missing, ran.missing), *parts[1:]])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{'REHEARSAL: ' * rehearsal}{title}</title><style>\n{style}</style></head>\n"
+        f"<title>{'REHEARSAL: ' * ran.rehearsal}{title}</title><style>\n{style}</style></head>\n"
         f"<body>{mark}<h1>{title}</h1>\n{body}\n<h2>How to read it</h2><ul>{read}</ul>\n"
         f"<p>Study {ran.paper.hash[:12]}. What a checker asks is in record.json.</p>"
         "</body></html>\n"

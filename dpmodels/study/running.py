@@ -59,12 +59,16 @@ class Ran(Mapping[str, Any], Shown):  # type: ignore[misc]
     ----------
     outcomes : list of Outcome
     folder : Path
+    rehearsal : bool
     missing : list of str
         What was asked for and not given, in words.
     """
 
-    def __init__(self, paper: Paper, outcomes: list[Outcome], folder: Path) -> None:
+    def __init__(
+        self, paper: Paper, outcomes: list[Outcome], folder: Path, *, rehearsal: bool
+    ) -> None:
         self.paper, self.outcomes, self.folder = paper, outcomes, folder
+        self.rehearsal = rehearsal
         self._fits = {o.asked.name: o.fit for o in outcomes if o.fit is not None}
         self.missing = [
             f"{o.asked.name}: {o.status}. {o.reason}".strip() for o in outcomes if not o.given
@@ -95,7 +99,7 @@ class Ran(Mapping[str, Any], Shown):  # type: ignore[misc]
             pairs = [(c.guarantee.eps, c.guarantee.delta) for c in o.charges]
             paid = "; ".join(f"(eps = {eps:g}, delta = {delta:.3g})" for eps, delta in pairs)
             rows.append((o.asked.name, o.status + ", read back" * o.back, paid or "nothing"))
-        title = str(self.paper.get("study", "title"))
+        title = "REHEARSAL: " * self.rehearsal + str(self.paper.get("study", "title"))
         table = plain(("release", "outcome", "charged"), rows)
         return replace(table, title=title, notes=tuple(self.missing))
 
@@ -188,9 +192,9 @@ def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool
             said = failure(lambda outcome=outcome, one=one, found=found: found.append(
                 calls.after(outcome.fit, one.what, one.given, one.options)))  # fmt: skip
             outcome.after.append((one, f"not given: {said}" if said else found[0]))
-    ran = Ran(paper, [*outcomes.values()], folder.path)
+    ran = Ran(paper, [*outcomes.values()], folder.path, rehearsal=not budget.token)
     with noted():
-        outputs = write(ran, folder, rehearsal=not budget.token)
+        outputs = write(ran, folder)
     folder.finish(record_text(ran, outputs, budget), [name for name, _, _ in outputs])
     return ran
 
