@@ -108,7 +108,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _fit(arguments: argparse.Namespace) -> int:
     import dpmodels as dp
-    from dpmodels.study.calls import call, source_of
+    from dpmodels.verbs import function_of
 
     options = dict(_option(text) for text in arguments.option)
     bounds = _all_bounds(arguments.bounds)
@@ -128,10 +128,10 @@ def _fit(arguments: argparse.Namespace) -> int:
     given = {"method": arguments.method, "bounds": bounds, "budget": budget}
     if arguments.no_inference:
         given["inference"] = False
-    fit = call(
+    fit = function_of("dpmodels.study.calls:call")(
         arguments.verb,
         arguments.formula,
-        source_of(arguments.data, {}),
+        function_of("dpmodels.study.calls:source_of")(arguments.data, {}),
         options,
         eps=arguments.eps,
         delta=arguments.delta,
@@ -156,7 +156,7 @@ def _show(fit: Fit, arguments: argparse.Namespace, *, ledger: bool = False) -> i
 
 def _plan(arguments: argparse.Namespace) -> int:
     import dpmodels as dp
-    from dpmodels.study.calls import verb_named
+    from dpmodels.verbs import function_of
 
     planned = dp.plan(
         arguments.formula,
@@ -165,7 +165,7 @@ def _plan(arguments: argparse.Namespace) -> int:
         eps=arguments.eps,
         delta=arguments.delta,
         method=arguments.method,
-        verb=verb_named(arguments.verb),
+        verb=function_of("dpmodels.study.calls:verb_named")(arguments.verb),
         bounds=_all_bounds(arguments.bounds),
         **dict(_option(text) for text in arguments.option),
     )
@@ -252,11 +252,10 @@ def _option(text: str) -> tuple[str, Any]:
     words = {"true": True, "false": False, "none": None}
     if value.lower() in words:
         return name, words[value.lower()]
-    for kind in (int, float, *([json.loads] if value[:1] in ("[", "{") else [])):
-        try:
+    kinds: tuple[Callable[[str], Any], ...] = (int, float, json.loads)
+    for kind in kinds:
+        with contextlib.suppress(ValueError):
             return name, kind(value)
-        except ValueError:
-            continue
     return name, value
 
 
@@ -265,7 +264,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 def _parser() -> argparse.ArgumentParser:
     from dpmodels._version import __version__
-    from dpmodels.study.commands import add as add_study
+    from dpmodels.verbs import function_of
 
     parser = argparse.ArgumentParser(
         prog="dpmodels",
@@ -349,5 +348,5 @@ def _parser() -> argparse.ArgumentParser:
     )
     schema.add_argument("action", choices=("new",))
     schema.add_argument("name", nargs="+")
-    add_study(commands)
+    function_of("dpmodels.study.commands:add")(commands)
     return parser

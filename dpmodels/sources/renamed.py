@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from dpmodels.errors import SourceError, did_you_mean
 from dpmodels.sources.source import Chunk, Source
@@ -19,6 +18,11 @@ class Renamed:
 
     def __init__(self, source: Source, columns: Mapping[str, str]) -> None:
         known = source.kinds
+        if hasattr(source, "ids"):  # parts that others hold answer by the names they have there
+            raise SourceError(
+                "columns of tables in parts elsewhere (Dask, dp.Elsewhere) are renamed there: "
+                "leave [data.columns] out"
+            )
         for name, there in columns.items():
             if there not in known:
                 raise SourceError(
@@ -30,19 +34,6 @@ class Renamed:
         self._source = source
         self.kinds = {name: known[there] for name, there in self._there.items()}
         self.n, self.rescannable, self.schema_attr = source.n, source.rescannable, None
-
-    @classmethod
-    def of(cls, data: Any, columns: Mapping[str, str]) -> Renamed:
-        """Return a table with its columns renamed."""
-        from dpmodels.sources.adapt import as_source
-
-        source = as_source(data)
-        if hasattr(source, "ids"):  # parts that others hold answer by the names they have there
-            raise SourceError(
-                "columns of tables in parts elsewhere (Dask, dp.Elsewhere) are renamed there: "
-                "leave [data.columns] out"
-            )
-        return cls(source, columns)
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield the chunks of the source, under the names of the study."""

@@ -337,7 +337,7 @@ class _Reader:
         """Return the schema, where it stands, and what it says; all of its faults are noted."""
         data, said = self.said.get("data"), self.said.get("schema")
         file = data.get("schema") if isinstance(data, dict) else None
-        places, prefix = self.places, ("schema",)
+        places, prefix = self.places, ("schema",) if said is not None else ()
         if isinstance(said, dict) == isinstance(file, str):
             self.fault(("data", "schema"), "a study has one schema: tables [schema.wage] with "
                        'type = "real", or [data] schema = "schema.toml"')  # fmt: skip
@@ -346,7 +346,6 @@ class _Reader:
                        "dpmodels schema new wage educ > schema.toml")  # fmt: skip
         elif said is None:
             said, places = parsed(folder / str(file))
-            prefix = ()
         out = {}
         for name, facts in (said if isinstance(said, dict) else {}).items():
             try:

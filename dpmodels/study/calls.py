@@ -139,13 +139,14 @@ def source_of(data: Any, columns: Mapping[str, str]) -> Any:
 
     ``columns``: name in the study -> name in the data.
     """
+    from dpmodels.sources.adapt import as_source
     from dpmodels.sources.renamed import Renamed
 
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], (str, Path)):
         data = data[0]
     if isinstance(data, str) and data.startswith("duckdb:"):
         data = _duckdb(data)
-    return Renamed.of(data, columns) if columns else data
+    return Renamed(as_source(data), columns) if columns else data
 
 
 def _duckdb(url: str) -> Any:

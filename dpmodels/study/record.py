@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,6 @@ from dpmodels.privacy.ledger import Budget
 from dpmodels.privacy.ledger_text import kind_of
 from dpmodels.study.asked import canonical_hash
 from dpmodels.study.folder import RECORD, files_of, hash_of, read_json
-from dpmodels.study.running import charges_of
 from dpmodels.tables import Shown, Table, plain
 from dpmodels.tables.files import check_seal, sealed
 from dpmodels.units.person import named
@@ -33,6 +33,18 @@ RULES = {
     "minimum, maximum, percentiles": "not applicable: drawn with noise, none is copied from a row",
     "differencing between outputs": "covered: the guarantee of all outputs together",
 }
+
+
+def mark_of(study: str, name: str, token: str) -> str:
+    """Return what the line of a release ends with: a hash of study, name and ledger."""
+    identity = hashlib.sha256(f"{study}\n{name}\n{token}".encode()).hexdigest()[:32]
+    return f" | {name} of study {identity}"
+
+
+def charges_of(budget: Budget, study: str, name: str) -> list[Any]:
+    """Return the charges of a release in a ledger."""
+    mark = mark_of(study, name, budget.token)
+    return [charge for charge in budget.charges if charge.call.endswith(mark)]
 
 
 def record_text(ran: Any, outputs: Any, budget: Any) -> str:

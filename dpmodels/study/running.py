@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from dpmodels.study import calls
 from dpmodels.study.asked import Asked, Paper
 from dpmodels.study.checking import check, failure, fault_of, in_order, made, noted
 from dpmodels.study.folder import Folder, held
+from dpmodels.study.record import charges_of, mark_of, record_text
 from dpmodels.tables import Shown, Table, plain
 
 
@@ -121,18 +121,6 @@ class _Marked:
         self.budget.note(charge, step, text)
 
 
-def _mark(study: str, name: str, token: str) -> str:
-    """Return what the line of a release ends with: a hash of study, name and ledger."""
-    identity = hashlib.sha256(f"{study}\n{name}\n{token}".encode()).hexdigest()[:32]
-    return f" | {name} of study {identity}"
-
-
-def charges_of(budget: Budget, study: str, name: str) -> list[Any]:
-    """Return the charges of a release in a ledger."""
-    mark = _mark(study, name, budget.token)
-    return [charge for charge in budget.charges if charge.call.endswith(mark)]
-
-
 def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran:
     """Make the releases of a study on data."""
     rule = _checked(paper)
@@ -178,7 +166,6 @@ def _file(folder: Folder, asked: Asked) -> Path:
 
 def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool) -> Ran:
     """Make all releases, write the report, and the record last."""
-    from dpmodels.study.record import record_text
     from dpmodels.study.report import write
 
     outcomes: dict[str, Outcome] = {}
@@ -231,7 +218,7 @@ def _released(
             asked, "lost", "It was charged and its result is not in this folder. Run with the "
             "folder of that run, or charge it again: --again", charges=charges,
         )  # fmt: skip
-    mark = _mark(paper.hash, asked.name, budget.token)
+    mark = mark_of(paper.hash, asked.name, budget.token)
     given = paper.arguments(asked) | ({} if private else {"seed": 1})
     problem = ""
     try:

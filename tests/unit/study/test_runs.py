@@ -14,7 +14,7 @@ from dpmodels import Budget, Study, load
 from dpmodels.errors import BudgetError, RequestError, StudyError
 from dpmodels.study import folder as folders
 from dpmodels.study.folder import held
-from dpmodels.study.running import charges_of
+from dpmodels.study.record import charges_of
 from tests.unit.study.samples import STUDY
 
 RELEASED = ("wage", "regions", "moments")
@@ -102,7 +102,7 @@ def campaign(asked, data, folder, times, seed):
     seen = {"ended": 0, "nothing charged": 0, "some made": 0, "lost": 0}
     for k in range(times):
         ledger, out = folder / f"{k}.ledger", folder / f"out{k}"
-        ended = killed(asked, data, ledger, out, rng.uniform(0, 1.2 * length))
+        ended = killed(asked, data, ledger, out, rng.uniform(0, 0.8 * length))
         whole(out)
         counts, kept = charged(asked, ledger), contents(out / "fits") if out.exists() else {}
         assert max(counts.values()) <= 1
