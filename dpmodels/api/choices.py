@@ -172,7 +172,7 @@ def _based(schema: Any, formula: str, base: Any) -> Any:
     from dpmodels.variables import Levels
 
     name = formula.split("~")[0].strip().strip("`")
-    given = schema if isinstance(schema, Schema) else Schema(schema or {})
+    given = schema if isinstance(schema, Schema) else Schema(**(schema or {}))
     declared: Any = given[name] if name in given else None  # noqa: SIM401
     levels = list(declared.levels) if isinstance(declared, Levels) else []
     if base not in levels:
@@ -181,5 +181,4 @@ def _based(schema: Any, formula: str, base: Any) -> Any:
             + (f": {levels}" if levels else ", whose levels are not declared in schema=")
         )
     others = [level for level in levels if level != base]
-    variables = {key: given[key] for key in given}
-    return Schema({**variables, name: Levels([base, *others])})
+    return given.update({name: Levels([base, *others])})

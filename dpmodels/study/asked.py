@@ -146,7 +146,7 @@ class Paper:
             if self.get("data", "rows_per_unit"):
                 out["rows_per_unit"] = self.get("data", "rows_per_unit")
         if self.relation != "replace":
-            out["relation"] = self.relation
+            out |= {"relation": self.relation, "n_guess": self.size}  # n is private: this is a guess
         return out if asked is None else {**out, "eps": asked.eps, "delta": asked.delta}
 
     def budget(self, rule: str) -> dict[str, Any]:

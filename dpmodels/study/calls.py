@@ -62,7 +62,18 @@ def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given
     typed = dict(options)
     if isinstance(typed.get("design"), Mapping):
         typed["design"] = survey_of(typed["design"])
+    if not _guesses(verb, typed.get("method")):
+        given.pop("n_guess", None)
     return getattr(dp, verb_named(verb))(formula, data, **_known(verb, typed), **given)
+
+
+def _guesses(verb: str, method: Any) -> bool:
+    """Tell if a public guess of a private number of rows is asked for."""
+    from dpmodels.registry import method_names, resolve
+
+    name = "dp_moments" if verb == "iv" else verb_named(verb)
+    names = [method] if method in method_names(name) else method_names(name)
+    return any(o.name == "n_guess" for one in names for o in resolve(name, one).options)
 
 
 def _known(verb: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dpmodels import Study
@@ -227,3 +229,14 @@ def test_the_check_reads_no_rows_and_takes_every_verb(tmp_path):
 
     assert {"ols", "glm", "coxph", "survfit", "feols", "polr", "table", "test", "mean", "quantile",
             "iv", "moments", "quantreg", "mest", "multinom", "fepois", "pca"} <= set(verbs())  # fmt: skip
+
+
+def test_the_study_of_the_guide_is_fine(tmp_path):
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "study.md"
+    text = guide.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
+    assert not faults(tmp_path, text)
+
+
+def test_private_numbers_of_rows(tmp_path):
+    text = WHOLE.replace("delta = 1e-6", 'delta = 1e-6\nrelation = "add-remove"')
+    assert not faults(tmp_path, text)
