@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,46 +20,9 @@ from dpmodels.study.places import Keys, Places, parsed
 #: Formats of a report: the page, and files of its tables.
 FORMATS = ("html", "csv", "tex", "docx")
 _NUMBER = (int, float)
-#: Table -> key -> (type, what to type). "?" first: it may be left out.
-_FIELDS: dict[str, dict[str, tuple[Any, str]]] = {
-    "study": {
-        "title": (str, 'title = "Wages and schooling"'),
-        "who": (str, '?who = "Institute, names"'),
-        "why": (str, '?why = "what the results are for"'),
-    },
-    "data": {
-        "n": (int, "?n = 41_000"),
-        "unit": (str, '?unit = "person_id"'),
-        "units": (int, "?units = 5_000"),
-        "rows_per_unit": (_NUMBER, "?rows_per_unit = 5"),
-        "schema": (str, '?schema = "schema.toml"'),
-        "columns": (dict, '?columns = {wage = "WAGE_2021"}'),
-    },
-    "budget": {
-        "eps": (_NUMBER, "eps = 3"),
-        "delta": (_NUMBER, "delta = 1e-6"),
-        "relation": (str, '?relation = "replace"'),
-    },
-    "release": {
-        "name": (str, 'name = "wage"'),
-        "verb": (str, 'verb = "ols"'),
-        "formula": (str, 'formula = "wage ~ educ"'),
-        "title": (str, '?title = "Returns to schooling"'),
-        "eps": (_NUMBER, "?eps = 1"),
-        "delta": (_NUMBER, "?delta = 1e-7"),
-        "share": (_NUMBER, "?share = 0.3"),
-        "from": (str, '?from = "moments"'),
-        "options": (dict, '?options = {vcov = "hetero"}'),
-        "after": (list, "?[[release.after]]"),
-    },
-    "table": {
-        "fits": (list, 'fits = ["wage", "wage2"]'),
-        "name": (str, '?name = "main"'),
-        "title": (str, '?title = "Main results"'),
-        "options": (dict, "?options = {digits = 3}"),
-    },
-    "report": {"formats": (list, '?formats = ["html", "csv"]')},
-}
+#: Keys that may not be left out; their types, and those of the others, are those of the example.
+_NEEDED = {"study": ("title",), "budget": ("eps", "delta"), "table": ("fits",),
+           "release": ("name", "verb", "formula")}  # fmt: skip
 _FILE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _PAID = ("eps", "delta", "seed", "budget")
 
@@ -146,7 +111,7 @@ class Paper:
             if self.get("data", "rows_per_unit"):
                 out["rows_per_unit"] = self.get("data", "rows_per_unit")
         if self.relation != "replace":
-            out |= {"relation": self.relation, "n_guess": self.size}  # n is private: this is a guess
+            out |= {"relation": self.relation, "n_guess": self.size}  # n is a guess
         return out if asked is None else {**out, "eps": asked.eps, "delta": asked.delta}
 
     def budget(self, rule: str) -> dict[str, Any]:
@@ -161,6 +126,26 @@ def canonical_hash(said: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@functools.cache
+def _fields() -> dict[str, dict[str, Any]]:
+    """Return the example of all keys: table -> key -> a value of its type."""
+    example = resources.files(__package__).joinpath("example.toml")
+    return parsed(Path(str(example)))[0]
+
+
+def _types(value: Any) -> Any:
+    return _NUMBER if isinstance(value, float) else type(value)
+
+
+def _typed(key: str, value: Any) -> str:
+    """Return a key as it is typed."""
+    if isinstance(value, dict):
+        return f"{key} = {{{', '.join(_typed(*pair) for pair in value.items())}}}"
+    if isinstance(value, (int, float)):
+        return f"{key} = {value:_}" if isinstance(value, int) else f"{key} = {value:g}"
+    return f"{key} = {json.dumps(value)}"
+
+
 class _Reader:
     """Reads the tables of a file and collects what is wrong with them."""
 
@@ -173,23 +158,20 @@ class _Reader:
 
     def checked(self, kind: str, path: Keys, given: Any) -> dict[str, Any]:
         """Return the entries of a table that are usable; note the others."""
-        fields = _FIELDS[kind]
+        fields, out = _fields()[kind], {}
         if not isinstance(given, dict):
             self.fault(path, f"[{kind}] is a table: a line [{kind}], and entries below it")
             return {}
-        out = {}
         for key, value in given.items():
             if key not in fields:
-                close = did_you_mean(key, fields)
-                has = ", ".join(fields)
+                close, has = did_you_mean(key, fields), ", ".join(fields)
                 self.fault((*path, key), f"[{kind}] has no {key!r}.{close} It has: {has}")
-            elif not isinstance(value, fields[key][0]) or isinstance(value, bool):
-                self.fault((*path, key), f"type {fields[key][1].lstrip('?')}")
+            elif not isinstance(value, _types(fields[key])) or isinstance(value, bool):
+                self.fault((*path, key), f"type {_typed(key, fields[key])}")
             else:
                 out[key] = value
-        for key, (_, example) in fields.items():
-            if not example.startswith("?") and key not in given:
-                self.fault(path, f"[{kind}] needs {key}: type {example}")
+        for key in (key for key in _NEEDED.get(kind, ()) if key not in given):
+            self.fault(path, f"[{kind}] needs {key}: type {_typed(key, fields[key])}")
         return out
 
     def listed(self, kind: str) -> Iterator[tuple[Keys, dict[str, Any]]]:
@@ -202,7 +184,7 @@ class _Reader:
             yield (kind, k), self.checked(kind, (kind, k), one)
 
     def sections(self) -> None:
-        known = (*_FIELDS, "schema")
+        known = (*_fields(), "schema")
         for key in self.said:
             if key not in known:
                 self.fault((key,), f"a study has no [{key}].{did_you_mean(key, known)} It has: "

@@ -126,19 +126,10 @@ def _forecast(paper: Paper, verb: str, formula: str, given: dict[str, Any]) -> s
 
 @dataclass(frozen=True, repr=False)
 class Checked(Shown):
-    """What a check found: every fault with its place, or the plan of the releases.
+    """What a check found: ``problems``, each with its place, or the plan of the releases.
 
-    Attributes
-    ----------
-    problems : tuple of str
-        ``"study.toml:12:3: what is wrong, and what to type"``, by place.
-    outlooks : tuple of Outlook
-    total : Guarantee or None
-        Of all releases together.
-    left : str
-        What the budget has left after them.
-    rule : str
-        Stopping rule under which they all fit.
+    ``total`` is the guarantee of all together, ``left`` what the budget has left, ``rule`` the
+    stopping rule under which they fit.
     """
 
     title: str

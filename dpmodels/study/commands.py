@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from dpmodels.errors import StudyError
@@ -13,51 +12,58 @@ from dpmodels.study import Study
 _DONE, _REFUSED, _MISSING = 0, 3, 4
 
 
-def _new(given: Any) -> int:
-    print(Study.new(given.formula, given.verb, given.unit), end="")
-    return _DONE
+_FILE = ("file", {"metavar": "STUDY.toml"})
+_LEDGER = ("--ledger", {"metavar": "FILE", "help": "of the project"})
+_OUT = ("--out", {"required": True, "metavar": "FOLDER", "help": "new; a run goes on in its own"})
+#: Step -> what it is, arguments.
+_STEPS: dict[str, tuple[str, tuple[tuple[str, dict[str, Any]], ...]]] = {
+    "new": ("Print a study to complete. Reads no data.", (
+        ("formula", {}), ("--verb", {"default": "ols", "help": "glm, coxph, table, ..."}),
+        ("--unit", {"metavar": "COLUMN", "help": "whose row it is: people are protected"}),
+    )),
+    "check": ("Find every fault, and plan the releases. Reads no data.", (_FILE, _LEDGER)),
+    "rehearse": ("Run it on rows made from the schema. Reads no data.", (_FILE, _OUT)),
+    "run": ("Make releases, report and record; charges the ledger, once.", (
+        _FILE, ("--data", {"required": True, "nargs": "+", "metavar": "FILE",
+                           "help": "Parquet or CSV, or duckdb:///file?table=name"}),
+        ("--ledger", {"required": True, "metavar": "FILE", "help": "of the project, or a new one"}),
+        _OUT, ("--again", {"action": "store_true", "help": "charge what was not written again"}),
+    )),
+    "verify": ("Hold a folder against its record, and against the ledger.",
+               (("folder", {}), _LEDGER)),
+}  # fmt: skip
 
 
-def _check(given: Any) -> int:
-    checked = Study.read(given.file).check(given.ledger)
-    if not checked.ok:
-        raise StudyError(checked.problems)
-    print(checked)
-    return _DONE
+def _step(given: Any) -> int:
+    """Do one step, and return its exit code; faults of a study are printed a line each."""
+    try:
+        return _done(given)
+    except StudyError as error:
+        print(error, file=sys.stderr)
+        return _REFUSED
 
 
-def _rehearse(given: Any) -> int:
-    return _ended(Study.read(given.file).rehearse(given.out))
-
-
-def _run(given: Any) -> int:
+def _done(given: Any) -> int:
+    if given.step == "new":
+        print(Study.new(given.formula, given.verb, given.unit), end="")
+        return _DONE
+    if given.step == "verify":
+        verified = Study.verify(given.folder, given.ledger)
+        print(verified)
+        return _DONE if verified.ok else _REFUSED
     study = Study.read(given.file)
-    return _ended(study.run(given.data, ledger=given.ledger, out=given.out, again=given.again))
-
-
-def _ended(ran: Any) -> int:
+    if given.step == "check":
+        checked = study.check(given.ledger)
+        if not checked.ok:
+            raise StudyError(checked.problems)
+        print(checked)
+        return _DONE
+    ran = study.rehearse(given.out) if given.step == "rehearse" else study.run(
+        given.data, ledger=given.ledger, out=given.out, again=given.again
+    )  # fmt: skip
     print(ran)
     print(f"note: written to {ran.folder}", file=sys.stderr)
     return _DONE if ran.complete else _MISSING
-
-
-def _verify(given: Any) -> int:
-    verified = Study.verify(given.folder, given.ledger)
-    print(verified)
-    return _DONE if verified.ok else _REFUSED
-
-
-def _told(command: Callable[[Any], int]) -> Callable[[Any], int]:
-    """Return a command that prints the faults of a study, a line each."""
-
-    def told(given: Any) -> int:
-        try:
-            return command(given)
-        except StudyError as error:
-            print(error, file=sys.stderr)
-            return _REFUSED
-
-    return told
 
 
 def add(commands: Any) -> None:
@@ -65,29 +71,8 @@ def add(commands: Any) -> None:
     text = "A study in a file: new, check, rehearse, run, verify."
     steps = commands.add_parser("study", help=text, description=text)
     steps = steps.add_subparsers(metavar="STEP", required=True)
-
-    def step(name: str, run: Callable[[Any], int], text: str) -> Any:
+    for name, (text, arguments) in _STEPS.items():
         sub = steps.add_parser(name, help=text, description=text)
-        sub.set_defaults(run=_told(run))
-        return sub.add_argument
-
-    argument = step("new", _new, "Print a study to complete. Reads no data.")
-    argument("formula")
-    argument("--verb", default="ols", help="glm, coxph, table, ...")
-    argument("--unit", metavar="COLUMN", help="whose row it is: people are protected")
-    argument = step("check", _check, "Find every fault, and plan the releases. Reads no data.")
-    argument("file", metavar="STUDY.toml")
-    argument("--ledger", metavar="FILE", help="whether it fits what is left there")
-    argument = step("rehearse", _rehearse, "Run it on rows made from the schema. Reads no data.")
-    argument("file", metavar="STUDY.toml")
-    argument("--out", required=True, metavar="FOLDER", help="a new one")
-    argument = step("run", _run, "Make releases, report and record; charges the ledger, once.")
-    argument("file", metavar="STUDY.toml")
-    argument("--data", required=True, nargs="+", metavar="FILE",
-             help="Parquet or CSV, or duckdb:///file?table=name")  # fmt: skip
-    argument("--ledger", required=True, metavar="FILE", help="of the project; new: the budget's")
-    argument("--out", required=True, metavar="FOLDER", help="a new one, or of a run to go on with")
-    argument("--again", action="store_true", help="charge again what was charged and not written")
-    argument = step("verify", _verify, "Hold a folder against its record, and against the ledger.")
-    argument("folder")
-    argument("--ledger", metavar="FILE")
+        sub.set_defaults(run=_step, step=name)
+        for flag, words in arguments:
+            sub.add_argument(flag, **words)

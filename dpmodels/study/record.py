@@ -130,16 +130,7 @@ def _parameters(mechanism: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, repr=False)
 class Verified(Shown):
-    """A folder held against its record, and against the ledger.
-
-    Attributes
-    ----------
-    problems : tuple of str
-        What does not hold; empty: all does.
-    record : dict
-    against : str
-        What the totals were held against.
-    """
+    """A folder held ``against`` its record and the ledger; ``problems``: what does not hold."""
 
     problems: tuple[str, ...]
     record: Mapping[str, Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,14 +27,8 @@ from dpmodels.tables import Shown, Table, plain
 class Outcome:
     """What became of one release.
 
-    Attributes
-    ----------
-    status : str
-        "released", "computed" (free, on an earlier one), "no reply", "not made" (nothing was
-        charged), "lost" (charged, and not written).
-    charges : list of Charge
-        In the ledger: one, unless it was charged again.
-    after : list of (After, result, or why there is none)
+    ``status``: "released", "computed" (free, on an earlier one), "no reply", "not made" (nothing
+    was charged), "lost" (charged, and not written). ``after``: results, or why there is none.
     """
 
     asked: Asked
@@ -52,28 +45,21 @@ class Outcome:
         return self.status in ("released", "computed")
 
 
-class Ran(Mapping[str, Any], Shown):  # type: ignore[misc]
-    """A study that ran: ``ran["wage"]`` is the fit of a release.
+class Ran(dict[str, Any], Shown):  # type: ignore[misc]
+    """A study that ran: ``ran["wage"]`` is the fit of a release; ``missing``: what is not.
 
     Attributes
     ----------
     outcomes : list of Outcome
     folder : Path
-    rehearsal : bool
-    missing : list of str
-        What was asked for and not given, in words.
     """
 
-    def __init__(
-        self, paper: Paper, outcomes: list[Outcome], folder: Path, *, rehearsal: bool
-    ) -> None:
+    def __init__(self, paper: Paper, outcomes: list[Outcome], folder: Path, mode: str) -> None:
+        super().__init__((o.asked.name, o.fit) for o in outcomes if o.fit is not None)
         self.paper, self.outcomes, self.folder = paper, outcomes, folder
-        self.rehearsal = rehearsal
-        self._fits = {o.asked.name: o.fit for o in outcomes if o.fit is not None}
-        self.missing = [
-            f"{o.asked.name}: {o.status}. {o.reason}".strip() for o in outcomes if not o.given
-        ]
-        self.missing += [
+        self.rehearsal = mode == "rehearsal"
+        lost = [f"{o.asked.name}: {o.status}. {o.reason}" for o in outcomes if not o.given]
+        self.missing = lost + [
             f"{o.asked.name}, {one.what}: {found}"
             for o in outcomes for one, found in o.after if isinstance(found, str)
         ]  # fmt: skip
@@ -82,15 +68,6 @@ class Ran(Mapping[str, Any], Shown):  # type: ignore[misc]
     def complete(self) -> bool:
         """Whether everything that was asked for was given."""
         return not self.missing
-
-    def __getitem__(self, name: str) -> Any:
-        return self._fits[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fits)
-
-    def __len__(self) -> int:
-        return len(self._fits)
 
     def table(self) -> Table:
         """Return what became of each release."""
@@ -103,8 +80,7 @@ class Ran(Mapping[str, Any], Shown):  # type: ignore[misc]
         table = plain(("release", "outcome", "charged"), rows)
         return replace(table, title=title, notes=tuple(self.missing))
 
-    def __repr__(self) -> str:
-        return self.as_text()
+    __str__, __repr__ = Shown.__str__, Shown.__str__
 
 
 @dataclass(frozen=True)
@@ -179,7 +155,8 @@ def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool
             said = failure(lambda outcome=outcome, one=one, found=found: found.append(
                 calls.after(outcome.fit, one.what, one.given, one.options)))  # fmt: skip
             outcome.after.append((one, f"not given: {said}" if said else found[0]))
-    ran = Ran(paper, [*outcomes.values()], folder.path, rehearsal=not budget.token)
+    mode = "run" if budget.token else "rehearsal"
+    ran = Ran(paper, [*outcomes.values()], folder.path, mode)
     with noted():
         outputs = write(ran, folder)
     folder.finish(record_text(ran, outputs, budget), [name for name, _, _ in outputs])
