@@ -36,7 +36,7 @@ GROUPS = (
     (
         "Whose rows these are",
         "A row is read once a pass, by public places or secret coins; a person's rows together.",
-        "sources/rows.py sources/people.py sources/ordered.py "
+        "sources/rows.py sources/people.py sources/ordered.py sources/features.py "
         "sources/together.py sources/windows.py "
         "sources/summed.py sources/pieces.py sources/piece.py",
     ),

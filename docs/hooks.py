@@ -29,7 +29,7 @@ PAGES = {
     "Your own estimator": ("dp_eptr", "dp_gptr", "dp_select", "check_safety"),
     "Before the data": (
         "plan", "describe", "Schema", "Real", "Count", "Binary", "Levels", "Ordered",
-        "register_rowwise", "PublicMoments", "Budget", "Study",
+        "register_rowwise", "PublicMoments", "Budget", "Study", "per_person",
     ),
     "After a fit": ("load", "anova", "etable", "modelsummary", "coef_plot", "tidy_style"),
     "Methods": ("methods", "register_method", "Method", "Option"),

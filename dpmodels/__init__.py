@@ -50,6 +50,7 @@ _EXPORTS = {
     "dp_survfit": "dpmodels.api",
     "dp_test": "dpmodels.api",
     "dp_quantile": "dpmodels.api",
+    "per_person": "dpmodels.api.features",
     "plan": "dpmodels.api",
     "connect": "dpmodels.sources.crew",
     "Elsewhere": "dpmodels.sources.elsewhere",

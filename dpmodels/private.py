@@ -28,6 +28,7 @@ from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import FLOAT_NOTES, Run
 from dpmodels.quiet import tell
 from dpmodels.request import check_seed
+from dpmodels.sources.features import check_unit
 from dpmodels.sources.windows import OfRows
 from dpmodels.units.person import column_of
 
@@ -172,6 +173,7 @@ def people_count(source: Source, person: Person, *, public_n: bool) -> int:
 
     Under add-remove it is private: nothing is read, and 0 returned.
     """
+    check_unit(source, person.column)
     if not public_n:
         if person.count is not None:
             raise RequestError(
@@ -341,6 +343,7 @@ def row_count(source: Source, declared: int | None, name: str, *, asks_n: bool =
     asks_n : bool
         Whether the call has an ``n=`` that could say it.
     """
+    check_unit(source, None)
     if source.n is not None:
         if declared is not None and declared != source.n:
             raise RequestError(f"n={declared} was given, but the table has {source.n} rows")

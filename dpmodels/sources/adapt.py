@@ -17,6 +17,7 @@ import numpy as np
 
 from dpmodels.errors import SourceError
 from dpmodels.sources.elsewhere import DaskSource, Elsewhere
+from dpmodels.sources.features import Features
 from dpmodels.sources.files import DatasetSource, path_source
 from dpmodels.sources.memory import ArrowSource, DictSource, FrameSource, LazyPolarsSource
 from dpmodels.sources.renamed import Renamed
@@ -135,7 +136,7 @@ def as_source(data: Any) -> Source:
     a table in parts are those of its first part; a pandas reader, which guesses them part by part,
     is refused.
     """
-    if isinstance(data, (Elsewhere, Renamed)):
+    if isinstance(data, (Elsewhere, Renamed, Features)):
         return data
     module = type(data).__module__.split(".")[0]
     if any(

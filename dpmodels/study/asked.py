@@ -199,6 +199,9 @@ class _Reader:
             if key not in data:
                 self.fault(("data",), f"[data] needs the number of {what}, which is public: "
                            f"{key} = 5_000")  # fmt: skip
+            if data.get("features") and not data.get("unit"):
+                self.fault(("data", "features"), "features are of people: say whose row it is, "
+                           'unit = "person_id"')  # fmt: skip
             for name in ("n", "units", "rows_per_unit"):
                 if isinstance(data.get(name), _NUMBER) and not data[name] >= 1:
                     self.fault(("data", name), f"{name} is a number of 1 or more: {name} = 5_000")

@@ -145,19 +145,23 @@ def probed(verb: str, formula: str, data: Any, options: Mapping[str, Any], **giv
     raise RequestError(f"{verb} charges nothing here: it is no release")
 
 
-def source_of(data: Any, columns: Mapping[str, str]) -> Any:
+def source_of(
+    data: Any, columns: Mapping[str, str], unit: str = "", features: Mapping[str, Any] | None = None
+) -> Any:
     """Return the rows of a run: a path, several, ``duckdb:///file?table=name``, or a table.
 
-    ``columns``: name in the study -> name in the data.
+    ``columns``: name in the study -> name in the data; ``features``: as ``dp.per_person`` takes.
     """
     from dpmodels.sources.adapt import as_source
+    from dpmodels.sources.features import Features
     from dpmodels.sources.renamed import Renamed
 
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], (str, Path)):
         data = data[0]
     if isinstance(data, str) and data.startswith("duckdb:"):
         data = _duckdb(data)
-    return Renamed(as_source(data), columns) if columns else data
+    data = Renamed(as_source(data), columns) if columns else data
+    return Features(as_source(data), unit, features) if features else data
 
 
 def _duckdb(url: str) -> Any:

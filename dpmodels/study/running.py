@@ -100,7 +100,8 @@ class _Marked:
 def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran:
     """Make the releases of a study on data."""
     rule = _checked(paper)
-    rows = calls.source_of(data, paper.get("data", "columns", {}))
+    columns, features = (paper.get("data", key, {}) for key in ("columns", "features"))
+    rows = calls.source_of(data, columns, paper.unit or "", features)
     with held(ledger):
         new = not (ledger.exists() and ledger.stat().st_size)
         budget = Budget.open(ledger, **(paper.budget(rule) if new else {}))

@@ -81,6 +81,7 @@ BROKEN = [
     ("data key", "n = 20_190", "n = 20_190\n§rows = 3", "[data] has no 'rows'"),
     ("two schemas", "n = 20_190", 'n = 20_190\n§schema = "gone.toml"', "one schema"),
     ("columns", "n = 20_190", 'n = 20_190\n§columns = "wage"', "columns = {wage"),
+    ("features of rows", "n = 20_190", 'n = 20_190\n§features = {x = "count"}', "whose row it is"),
     # budget
     ("eps zero", "eps = 3", "§eps = 0", "for example eps = 3"),
     ("eps text", "eps = 3", '§eps = "3"', "type eps = 3"),

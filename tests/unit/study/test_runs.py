@@ -308,6 +308,22 @@ def test_names_that_are_not_there(study, data, tmp_path):
         study(text).run(data, ledger=tmp_path / "ledger", out=tmp_path / "out")
 
 
+def test_features_of_people_before_a_study(study, data, tmp_path):
+    people = """units = 1_000
+unit = "id"
+rows_per_unit = 1
+features = {visits = "count", top = ["max", "wage"], region = ["first", "region"]}"""
+    text = STUDY.replace("n = 3_000", people).replace("[schema.educ]", "[schema.visits]")
+    text = text.replace("[schema.wage]", "[schema.top]").replace("formula = \"wage ~ educ",
+                                                                 "formula = \"top ~ visits")  # fmt: skip
+    text = text[: text.index("[[release.after]]")] + '[report]\nformats = ["html"]\n'
+    ran = study(text).run(data.assign(id=[k // 3 for k in range(3000)]),
+                          ledger=tmp_path / "ledger", out=tmp_path / "out")  # fmt: skip
+    assert ran.complete and ran["wage"].nobs == 1000
+    assert "one person (column id)" in ran["wage"].privacy.statement()
+    assert Study.verify(tmp_path / "out", tmp_path / "ledger").ok
+
+
 # -- rehearsal and damage ---------------------------------------------------------------------
 
 
