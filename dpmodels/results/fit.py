@@ -536,6 +536,38 @@ class LinearRegression(Regression):
 
         return inflation(self._record)
 
+    def decompose(
+        self, name: str, *, groups: Any = None, given: Any = (), level: float | None = None
+    ) -> pd.DataFrame:
+        """Decompose the change of a coefficient when the others came in (Gelbach 2016).
+
+        The base model has the constant, ``name`` and ``given``; the full model is this fit. Their
+        coefficients of ``name`` differ by a sum over what came in, whatever its order.
+
+        Parameters
+        ----------
+        name : str
+            A coefficient of this fit.
+        groups : mapping, optional
+            Label -> terms or columns that are taken together. Default: one group a term.
+        given : str or list of str
+            Terms that the base model has too.
+        level : float, optional
+
+        Returns
+        -------
+        DataFrame
+            Rows "base", "full", "explained" (their difference) and one a group, whose estimates
+            add up to it; ``share`` of it. Errors hold the noise of the release.
+
+        Privacy
+        -------
+        Post-processing of released second moments: costs nothing.
+        """
+        from dpmodels.results.gelbach import decomposition
+
+        return decomposition(self._record, name, groups, given, self._level(level))
+
     corr, partial_corr = also.method(MomentAnalyses.corr), also.method(MomentAnalyses.partial_corr)
     ridge_path = also.method(MomentAnalyses.ridge_path)
     lasso_path = also.method(MomentAnalyses.lasso_path)

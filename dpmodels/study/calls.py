@@ -18,7 +18,7 @@ AFTER = {
     "anova": "anova_table",
     **{name: name for name in (
         "emmeans", "survdiff", "at", "difference", "quantile", "rmst", "corr", "partial_corr",
-        "best_subset", "vif", "hausman", "ratio",
+        "best_subset", "vif", "hausman", "ratio", "decompose",
     )},
 }  # fmt: skip
 #: Options that a file cannot give, and why.
