@@ -515,18 +515,13 @@ class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, 
 
     __slots__ = ()
 
-
-class LinearRegression(Regression):
-    """A linear regression (``dp_ols``)."""
-
-    __slots__ = ()
-
     def vif(self) -> pd.DataFrame:
-        """Return variance inflation factors, one row a coefficient, from released moments.
+        """Return variance inflation factors, one row a coefficient, from the released information.
 
         How many times larger the sampling variance is than if the column were unrelated to the
-        others. Of terms with several columns the generalised factor (Fox and Monette 1992) is
-        given too, as ``gvif`` with ``df``.
+        others: in a generalised linear model at the weights of the fit, as R's car has it. Of terms
+        with several columns the generalised factor (Fox and Monette 1992) is given too, as
+        ``gvif`` with ``df``.
 
         Privacy
         -------
@@ -536,6 +531,13 @@ class LinearRegression(Regression):
 
         return inflation(self._record)
 
+
+class LinearRegression(Regression):
+    """A linear regression (``dp_ols``)."""
+
+    __slots__ = ()
+
+    @also.method
     def decompose(
         self, name: str, *, groups: Any = None, given: Any = (), level: float | None = None
     ) -> pd.DataFrame:

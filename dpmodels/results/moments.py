@@ -294,7 +294,7 @@ def principal(record: Record, standardised: bool) -> pd.DataFrame:
 
 
 def inflation(record: Record) -> pd.DataFrame:
-    """Return variance inflation factors from the released information of a linear fit."""
+    """Return variance inflation factors from the released information of a fit."""
     import pandas as pd
 
     from dpmodels.results.joint import terms_of
@@ -336,7 +336,7 @@ def inflation(record: Record) -> pd.DataFrame:
 
 
 def _information(record: Record) -> Array:
-    """Return the released X'X per row of a linear fit, (p, p)."""
+    """Return the released information per row of a fit, (p, p): X'X, of other families X'WX."""
     est = record.estimate
     if not est.released:
         raise NotReleasedError("this fit got no reply: there is nothing to read factors off")
@@ -348,6 +348,7 @@ def _information(record: Record) -> Array:
         B = np.asarray(est.arrays["functionals"])[:-1]
         return np.asarray(B @ np.asarray(est.arrays["released_moments"]) @ B.T)
     raise NotReleasedError(
-        "vif is a function of the released information of the columns, which linear fits of full "
-        "rank hold by method='ssp' or 'pmt', or on m = dp_moments('y + x1 + x2', ...)"
+        "vif is a function of the released information of the columns, which fits of full rank "
+        "hold by dp_ols(method='ssp' or 'pmt'), dp_glm(method='scoring'), or on m = "
+        "dp_moments('y + x1 + x2', ...)"
     )
