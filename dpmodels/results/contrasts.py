@@ -363,7 +363,7 @@ def emmeans(
         raise RequestError("the grid has more than 100 000 cells: hold some variables with at=")
     cells = [(*g, *o) for g in groups for o in others]
     grid = {name: [c[k] for c in cells] for k, name in enumerate([*heads, *rest])}
-    X = np.asarray(fit.design.matrix(grid), dtype=float)
+    X = estimated(fit, fit.design.matrix(grid))
     L, names = every_chain(fit, X.reshape(len(groups), len(others), -1).mean(axis=1))
     families = [_words(within, g[: len(within)]) for g in groups]
     labels = [
@@ -383,6 +383,11 @@ def emmeans(
             f"Held at the means that over= gives: {', '.join(at_means)}; intervals are conditional "
             "on them."
         )
+    if X.shape[1] < fit.design.p:
+        notes.append(
+            "Log hazards, relative to a unit whose numbers are 0 and whose factors are at their "
+            "first levels: differences (.pairs()) are logs of hazard ratios."
+        )
     link = fit.kind.link_name(fit.options)
     if link != "identity":
         scale = (
@@ -395,7 +400,8 @@ def emmeans(
     found = combine(
         record, L, np.zeros(len(L)), tuple(labels), level, "Mean", tuple(notes),
         groups=tuple(family) if any(family) else (), adjust=adjust or "none",
-        xlabel=f"mean of {fit.design.response.name}" if what == "mean" else "linear predictor",
+        xlabel="linear predictor" if what == "link" or fit.design.response is None
+        else f"mean of {fit.design.response.name}",
     )  # fmt: skip
     if what == "mean" and link != "identity":
         found = _on_mean(fit, found)
@@ -446,6 +452,14 @@ def means_of(over: Any) -> dict[str, float]:
         "means come from a release, dp.dp_mean('age + bmi ~ 1', ...) or dp.dp_moments(...), a "
         f"mapping {{'age': 40}} or public rows; got {type(over).__name__}"
     )
+
+
+def estimated(fit: Fit, X: Any) -> Array:
+    """Return the columns of a design that a fit has coefficients of: hazards have no intercept."""
+    names = fit.design.names
+    kept = [j for j, name in enumerate(names) if name != "Intercept"]
+    alone = fit._record.estimate.names == tuple(names[j] for j in kept)
+    return np.asarray(X, dtype=float)[:, kept if alone else slice(None)]
 
 
 def every_chain(fit: Fit, L: Array) -> tuple[Array, list[str]]:

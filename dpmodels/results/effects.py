@@ -17,7 +17,14 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import NotPrivateWarning, RequestError, did_you_mean, shown
 from dpmodels.quiet import tell
-from dpmodels.results.contrasts import Combinations, combine, every_chain, means_of, predictors
+from dpmodels.results.contrasts import (
+    Combinations,
+    combine,
+    estimated,
+    every_chain,
+    means_of,
+    predictors,
+)
 from dpmodels.results.joint import checked_errors
 from dpmodels.results.record import interval_of
 from dpmodels.verbs import new_release
@@ -142,7 +149,7 @@ def _mean(fit: Fit, table: dict[str, Any]) -> tuple[Array, Array]:
 
     link, b = _link(fit), np.asarray(fit._record.estimate.params)
     n = len(next(iter(table.values())))
-    X = np.asarray(fit.design.matrix(table, outside="extrapolate"), dtype=float)
+    X = estimated(fit, fit.design.matrix(table, outside="extrapolate"))
     p = X.shape[1]
     chains = len(b) // p
     eta = X @ b.reshape(chains, p).T

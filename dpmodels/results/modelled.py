@@ -11,7 +11,7 @@ import numpy as np
 
 from dpmodels.errors import RequestError
 from dpmodels.results import inference
-from dpmodels.results.capabilities import Predictions, Updates
+from dpmodels.results.capabilities import Means, Predictions, Updates
 from dpmodels.results.estimates import JointTests, Numbers
 from dpmodels.results.fit import Fit
 from dpmodels.tables import also
@@ -33,8 +33,8 @@ def _ratios(fit: Fit, level: float | None, some: slice = slice(None)) -> pd.Data
     return frame[kept].iloc[some].reset_index(drop=True)
 
 
-class Hazards(Numbers, JointTests, Predictions, Updates, Fit):
-    """A proportional hazards model (``dp_coxph``)."""
+class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
+    """A proportional hazards model (``dp_coxph``); its means and slopes are of log hazards."""
 
     __slots__ = ()
 

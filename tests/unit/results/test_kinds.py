@@ -136,7 +136,7 @@ def test_what_makes_no_sense_is_not_there(made):
         ("dp_test", ("predict", "emmeans", "avg_slopes")),
         ("dp_moments", ("pvalues", "predict", "score")),
         ("dp_quantreg", ("score", "diagnose", "vif", "lasso_path")),
-        ("dp_coxph", ("vif", "avg_slopes", "emmeans", "score", "zeta")),
+        ("dp_coxph", ("vif", "score", "zeta")),
         ("dp_feols", ("vif", "avg_slopes", "emmeans", "score", "hazard_ratios")),
         ("dp_multinom", ("zeta", "score", "emmeans")),
         ("dp_glm", ("lasso_path", "crosstab")),
