@@ -168,11 +168,11 @@ def _based(schema: Any, formula: str, base: Any) -> Any:
     """Return the schema with the base level of the response first."""
     if base is None:
         return schema
-    from dpmodels.formula.schema import Schema
+    from dpmodels.formula.schema import Schema, declared_schema
     from dpmodels.variables import Levels
 
     name = formula.split("~")[0].strip().strip("`")
-    given = schema if isinstance(schema, Schema) else Schema(schema or {})
+    given = declared_schema(schema, Schema()) or Schema()
     declared: Any = given[name] if name in given else None  # noqa: SIM401
     levels = list(declared.levels) if isinstance(declared, Levels) else []
     if base not in levels:
@@ -181,5 +181,4 @@ def _based(schema: Any, formula: str, base: Any) -> Any:
             + (f": {levels}" if levels else ", whose levels are not declared in schema=")
         )
     others = [level for level in levels if level != base]
-    variables = {key: given[key] for key in given}
-    return Schema({**variables, name: Levels([base, *others])})
+    return given.update({name: Levels([base, *others])})
