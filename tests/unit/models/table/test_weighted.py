@@ -1,6 +1,7 @@
 """Weighted tables and means: right without noise, trimmed by rule, refused where unclear."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 import dpmodels as dp
 from dpmodels import _testing
 from dpmodels.errors import DPModelsError
+from dpmodels.models.by_design import DesignErrors
 from dpmodels.models.weighted import _BINS, trimmed
 
 SCHEMA = dp.Schema(w=dp.Real(0, 30), g=dp.Levels(["a", "b", "c"]), k=dp.Levels(["x", "y"]))
@@ -170,3 +172,14 @@ def test_what_is_refused(people):
         assert name
     with pytest.raises(DPModelsError, match="weights= and design= together"):
         fitted("dp_mean", "y ~ 1", people, design=dp.Survey(weights="w"))
+
+
+def test_an_empty_cell_has_a_design_effect():
+    """Its variance is nothing, by released numbers: squares overflowed, with a warning of numpy."""
+    found = SimpleNamespace(
+        correction=1.0, products=(np.eye(2),), noise_sd=0.01, few=False, df=399.0
+    )
+    errors = DesignErrors(found, np.ones(2), np.ones(2), 1000, 0.95)
+    effect, factor = errors.effects(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([1000.0, 0.0]))
+    assert effect[0] == pytest.approx(1.0, abs=0.01) and np.isfinite([effect, factor]).all()
+    assert errors.effects(np.eye(2), np.array([1000.0, 0.0]))[0][1] == pytest.approx(1.0, abs=0.1)
