@@ -9,7 +9,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels import _testing
-from dpmodels.errors import DPModelsError
+from dpmodels.errors import DPModelsError, DPModelsWarning
 from dpmodels.models.by_design import DesignErrors
 from dpmodels.models.weighted import _BINS, trimmed
 
@@ -183,3 +183,15 @@ def test_an_empty_cell_has_a_design_effect():
     effect, factor = errors.effects(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([1000.0, 0.0]))
     assert effect[0] == pytest.approx(1.0, abs=0.01) and np.isfinite([effect, factor]).all()
     assert errors.effects(np.eye(2), np.array([1000.0, 0.0]))[0][1] == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_cell_without_rows_has_an_error_whatever_its_noise(people):
+    """Its released sum of squares may be negative: the root was of that, with numpy's warning."""
+    data = people.assign(v=np.arange(len(people)) % 300 + 1, s=np.array(["n", "s"])[np.arange(len(people)) // 3000])
+    schema = SCHEMA.update(v=dp.Count(300), s=dp.Levels(["n", "s"]), g=dp.Levels(list("abcdef")))
+    design = dp.Survey(weights="w", strata="s", psu="v", psus={"n": 300, "s": 300})
+    for seed in range(6):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DPModelsWarning)
+            fit = dp.dp_table("~ g", data, **{**CALL, "schema": schema}, design=design, seed=seed)
+        assert np.isfinite(fit.bse_privacy).all()
