@@ -9,7 +9,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels import _testing
-from dpmodels.errors import DPModelsError, DPModelsWarning
+from dpmodels.errors import DPModelsError
 from dpmodels.models.by_design import DesignErrors
 from dpmodels.models.table.weighted_numbers import _of_totals
 from dpmodels.models.weighted import _BINS, trimmed
