@@ -24,7 +24,7 @@ def test_radii_of_sums_by_cluster(clusters):
     C = cluster_rules.clip_of(p, n, mu)
     low, high = 2 * math.sqrt(p * m * tau), 2 * m * math.sqrt(p)
     found = cluster_rules.radii(p, n, clusters, mu, "replace", icc=icc)
-    assert found.clip == pytest.approx(C)
+    assert (found.clip, found.guess) == pytest.approx((C, tau))
     assert found.bound == pytest.approx(max(low, min(0.25 * tau * mu * n / (4 * C), high), C))
 
 
