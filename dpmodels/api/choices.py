@@ -168,11 +168,11 @@ def _based(schema: Any, formula: str, base: Any) -> Any:
     """Return the schema with the base level of the response first."""
     if base is None:
         return schema
-    from dpmodels.formula.schema import Schema
+    from dpmodels.formula.schema import Schema, declared_schema
     from dpmodels.variables import Levels
 
     name = formula.split("~")[0].strip().strip("`")
-    given = schema if isinstance(schema, Schema) else Schema(**(schema or {}))
+    given = declared_schema(schema, Schema()) or Schema()
     declared: Any = given[name] if name in given else None  # noqa: SIM401
     levels = list(declared.levels) if isinstance(declared, Levels) else []
     if base not in levels:

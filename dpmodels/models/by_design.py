@@ -118,7 +118,7 @@ class DesignErrors:
         mean, sd_mean = self.average
         J = self.found.correction * self.found.products[0]
         v = L / self.scale
-        each = np.maximum(rows / self.n, 1e-300)
+        each = np.maximum(rows / self.n, 1e-100)  # of an empty cell; its square is a float
         own = np.einsum("ki,ij,kj->k", v, J, v) / each
         sd = self._noise * np.einsum("ki,ki->k", v, v) / each
         weight = (DIFFER * mean) ** 2 / ((DIFFER * mean) ** 2 + sd**2)

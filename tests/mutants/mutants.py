@@ -87,6 +87,17 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/results/inference.py", "return half_width(se, est.bias, DECIDES, est.use_t) / quantile(DECIDES, est.use_t)",
            "return se", ("tests/unit/results/test_deciding.py",)),
 )
+#: Numbers by their formulas: allowances, tests of means, variances, hazards, sums by cluster.
+_NUMBERS = ("tests/unit/scoring/test_report_numbers.py",)
+NUMBERS = (
+    Mutant("dpmodels/after/allowance.py", "part = np.minimum(ONE_WAY_WEIGHTS / r + few, 1.0)", "part = np.minimum(ONE_WAY_WEIGHTS * r + few, 1.0)", ("tests/unit/after/test_allowance_numbers.py",)),
+    Mutant(f"{_M}survival/offset.py", "np.maximum(curve.Y - 0.5 * curve.d, 0.0)", "np.maximum(curve.Y + 0.5 * curve.d, 0.0)", ("tests/unit/models/survival/test_offset.py",)),
+    Mutant(f"{_M}table/nulls.py", "D = np.clip(P - 2.0 * m * T + m * m * N, 0.0", "D = np.clip(P - m * T + m * m * N, 0.0", ("tests/unit/models/table/test_nulls.py",)),
+    Mutant(f"{_M}panel/intercepts.py", "M * M * (1 + rho * rho), K, c2)", "M * M * (1 - rho * rho), K, c2)", ("tests/unit/models/test_random_intercepts.py", "-k", "by_hand")),
+    Mutant("dpmodels/scoring/deviance.py", "moves[0] -= 2.0 * (at", "moves[0] += 2.0 * (at", _NUMBERS),
+    Mutant("dpmodels/scoring/expand_report.py", "self.T @ self.inference.inverse * math.sqrt(self.before.phi)", "self.T @ self.inference.inverse / math.sqrt(self.before.phi)", _NUMBERS),
+    Mutant("dpmodels/scoring/cluster_rules.py", "m = max(n / max(clusters, 1.0), 1.0)\n    tau", "m = max(n / max(clusters, 1.0), 0.0)\n    tau", _NUMBERS),
+)  # fmt: skip
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
 CELLS = (
     Mutant("dpmodels/exact/bycell.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
@@ -288,6 +299,7 @@ MUTANTS = (
     *INNER_NORMALS,
     *ACCOUNTS,
     *AFTER,
+    *NUMBERS,
     *CUT,
     *ROWS,
     # -- people as units

@@ -141,7 +141,7 @@ def _of_totals(c: Context, section: Section, sampling: Array, p: Array, S: Array
         return np.full(len(p), np.nan)
     L, which = c.laid.functions(section)
     L[:, -1] = p[which]  # sum u 1_c is the sum of z, and p times the sum of u
-    rows = np.maximum(S - p * p * U * U / c.n, S * 0.05)[which]
+    rows = np.maximum.reduce([S - p * p * U * U / c.n, S * 0.05, 0.0 * S])[which]  # S is released
     effect, _ = c.errors.effects(L, np.maximum(rows, 1e-300))
     out = np.hypot(sampling, p * math.sqrt(max(c.heavy / U**2 - 1.0 / c.n, 0.0)))
     out[which] = np.sqrt(effect * rows) / U

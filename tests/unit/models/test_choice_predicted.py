@@ -74,14 +74,3 @@ def test_rows_that_are_missing_have_none_and_classes_have_no_errors(verb):
         fit.predict(NEW, interval="confidence")
     with pytest.raises(RequestError, match="interval"):
         fit.predict(NEW, what="probs", interval="prediction")
-
-
-@pytest.mark.parametrize("declared", [dict, lambda given: dp.Schema(**given)])
-def test_the_base_of_a_multinomial_model_is_put_first(declared):
-    """It was refused whenever a schema was given, and levels have no other place."""
-    rng = np.random.default_rng(5)
-    data = {"x": rng.uniform(-1, 1, 3000), "y": rng.choice(["car", "bus", "foot"], 3000)}
-    schema = declared({"y": dp.Levels(["car", "bus", "foot"]), "x": dp.Real(-1, 1)})
-    with pytest.warns(dp.errors.NotPrivateWarning):
-        fit = dp.dp_multinom("y ~ x", data, eps=5, delta=1e-6, schema=schema, base="bus", seed=1)
-    assert {name.partition(":")[0] for name in fit.params.index} == {"car", "foot"}

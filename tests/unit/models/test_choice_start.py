@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels._testing import ZeroNoise, noise_source
 from dpmodels.audit.queries import recorded
 from dpmodels.models.choice.fit import ChoiceModel
 from dpmodels.models.choice.likelihood import CategoryModel, ProportionalOdds
@@ -77,3 +78,21 @@ def test_unordered_classes_of_few_are_named():
     assert p[["c:Intercept", "c:x"]].isna().all() and p[["b:Intercept", "b:x"]].notna().all()
     assert "what compares c with others" in " ".join(str(few.summary(full=True)).split())
     assert many.pvalues.notna().all() and "what compares" not in str(many.summary(full=True))
+
+
+@pytest.mark.parametrize("as_schema", [dict, lambda given: dp.Schema(**given)])
+def test_any_level_can_be_the_base(as_schema):
+    """``base=`` other than the first declared level raised, and never fitted."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, 8000)
+    utility = np.column_stack([0 * x, 0.3 + x, -0.5 * x]) + rng.gumbel(size=(8000, 3))
+    table = {"x": x, "q": np.array(["u", "v", "w"])[utility.argmax(axis=1)]}
+    schema = as_schema({"x": dp.Real(-1, 1), "q": dp.Levels(["u", "v", "w"])})
+    with noise_source(ZeroNoise()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        call = dict(eps=2, delta=1e-6, schema=schema)
+        first, second = (dp.dp_multinom("q ~ x", table, base=b, **call).params for b in (None, "v"))
+    assert list(second.index) == ["u:Intercept", "u:x", "w:Intercept", "w:x"]
+    for name in ("Intercept", "x"):
+        assert abs(second[f"u:{name}"] + first[f"v:{name}"]) < 0.01
+        assert abs(second[f"w:{name}"] - first[f"w:{name}"] + first[f"v:{name}"]) < 0.01

@@ -379,3 +379,28 @@ def test_the_scores_of_a_model_that_has_begun_are_those_of_its_variances():
     z = plain.information()[:, a : a + m]
     np.testing.assert_allclose(some.information()[:, a : a + m], z - part * z.mean(axis=1, keepdims=True))
     assert SimpleNamespace(n=len(plain.counts)).n == 300
+
+
+def test_errors_of_variances_by_hand():
+    """Delta method of ``R = pairs/K``, ``M = squares/K``: noise n a sum, two normal rows a person."""
+    A, K, S, n, clip, unit = 30.0, 100.0, 60.0, 3.0, 2.5, 0.5
+    R, M, rho, c2 = A / K, S / K, A / S, (clip / unit) ** 2
+    found = Variances(A, K, S, n, clip).reported(unit)
+    noise = {  # (d/dA, d/dK, d/dS) times n
+        "sigma_u2": np.array([1 / K, -A / K**2, 0.0]),
+        "sigma_e2": np.array([-1 / K, -(S - A) / K**2, 1 / K]),
+        "icc": np.array([1 / S, 0.0, -A / S**2]),
+    }
+    # a person of two normal rows: the product p has variance M^2 (1 + rho^2), the mean square q
+    # the same, and their covariance is 2 M^2 rho
+    covariance = M * M * np.array([[1 + rho**2, 2 * rho], [2 * rho, 1 + rho**2]])
+    sampling = {
+        "sigma_u2": np.array([1.0, 0.0]) / K, "sigma_e2": np.array([-1.0, 1.0]) / K,
+        "icc": np.array([1.0, -rho]) / S,
+    }  # fmt: skip
+    values = {"sigma_u2": c2 * R, "sigma_e2": c2 * (M - R), "icc": rho}
+    for name, value in values.items():
+        by = 1.0 if name == "icc" else c2
+        v = n**2 * noise[name] @ noise[name] + K * sampling[name] @ covariance @ sampling[name]
+        assert found[name] == pytest.approx(value)
+        assert found[f"{name}_se"] == pytest.approx(by * np.sqrt(v))

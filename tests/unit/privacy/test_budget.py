@@ -429,3 +429,21 @@ def test_the_first_charge_is_held_to_what_the_noise_pays():
     assert sums.account.pairs[0] <= 1 + 1e-12
     with pytest.raises(BudgetExceededError):
         Budget(1, 0).charge("p", Guarantee((Step("p", Pure(1 + 1e-10)),), 1 + 1e-10, 0.0))
+
+
+def test_the_frame_of_a_call_is_that_of_its_one_charge():
+    """Number, name and notes of the call, and one row a step."""
+    import warnings
+
+    import dpmodels as dp
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = dp.dp_mean("x ~ 1", {"x": [0.1, 0.5] * 50}, eps=1, delta=1e-6, bounds={"x": (0, 1)}, seed=1)
+    frame = fit.ledger.to_frame()
+    assert (frame["call"] == 1).all() and (frame["label"] == fit.ledger.call).all()
+    assert (frame["when"].astype(str) == "").all() or frame["when"].isna().all()
+    assert len(frame) == len(fit.ledger.guarantee.steps)
+    assert dict(zip(frame["what"], frame["note"], strict=True)) == {
+        step.name: fit.ledger.notes.get(step.name, "") for step in fit.ledger.guarantee.steps
+    }

@@ -63,3 +63,23 @@ def test_one_mean_without_noise():
     x = np.array([0.1, -0.2, 0.5, 0.9])
     found = nulls.one_mean(4.0, x.sum(), (x**2).sum(), 0.1, (0.0, 0.0))
     assert found.statistic == pytest.approx(((x - 0.1).sum()) ** 2 / ((x - 0.1) ** 2).sum())
+
+
+def test_equal_means_are_tested_by_the_covariance_of_the_sums():
+    """Welch's covariance by hand, with noise, values beyond what a cell can hold cut, and copies."""
+    from dpmodels.models.table.nulls import groups
+
+    N, T, tau2 = np.array([50.0, 80.0, 30.0]), np.array([10.0, 30.0, -6.0]), 4.0
+    C, n = np.diag([2.0, 3.0, 4.0]) + 0.5, 160.0
+    for P, alike in (([9.0, 40.0, 12.0], 1.0), ([9.0, 400.0, -50.0], 1.0), ([9.0, 40.0, 12.0], 3.0)):
+        m = T.sum() / n
+        D = [
+            min(max(p - 2 * m * t + m * m * c, 0.0), c * (1 + abs(m)) ** 2)
+            for p, t, c in zip(P, T, N, strict=True)
+        ]
+        Pm = np.eye(3) - np.outer(N / n, np.ones(3))
+        V = Pm @ (alike * np.diag(D) + tau2 * np.eye(3) + m * m * C) @ Pm.T
+        u = Pm @ T
+        found = groups(N, T, np.array(P), tau2, C, alike)
+        assert found.df == 2
+        assert found.statistic == pytest.approx(u @ np.linalg.pinv(V) @ u, rel=1e-9)

@@ -1,6 +1,7 @@
 """Weighted tables and means: right without noise, trimmed by rule, refused where unclear."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,8 @@ import pytest
 import dpmodels as dp
 from dpmodels import _testing
 from dpmodels.errors import DPModelsError
+from dpmodels.models.by_design import DesignErrors
+from dpmodels.models.table.weighted_numbers import _of_totals
 from dpmodels.models.weighted import _BINS, trimmed
 
 SCHEMA = dp.Schema(w=dp.Real(0, 30), g=dp.Levels(["a", "b", "c"]), k=dp.Levels(["x", "y"]))
@@ -170,3 +173,27 @@ def test_what_is_refused(people):
         assert name
     with pytest.raises(DPModelsError, match="weights= and design= together"):
         fitted("dp_mean", "y ~ 1", people, design=dp.Survey(weights="w"))
+
+
+def test_an_empty_cell_has_a_design_effect():
+    """Its variance is nothing, by released numbers: squares overflowed, with a warning of numpy."""
+    found = SimpleNamespace(
+        correction=1.0, products=(np.eye(2),), noise_sd=0.01, few=False, df=399.0
+    )
+    errors = DesignErrors(found, np.ones(2), np.ones(2), 1000, 0.95)
+    effect, factor = errors.effects(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([1000.0, 0.0]))
+    assert effect[0] == pytest.approx(1.0, abs=0.01) and np.isfinite([effect, factor]).all()
+    assert errors.effects(np.eye(2), np.array([1000.0, 0.0]))[0][1] == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_cell_whose_released_squares_are_negative_has_an_error():
+    """The root was of that, with numpy's warning."""
+    errors = DesignErrors(
+        SimpleNamespace(correction=1.0, products=(np.eye(2),), noise_sd=0.01, few=False, df=399.0),
+        np.ones(2), np.ones(2), 1000, 0.95,
+    )  # fmt: skip
+    laid = SimpleNamespace(weight=True, functions=lambda _: (np.eye(2), np.arange(2)))
+    context = SimpleNamespace(used=1000.0, errors=errors, laid=laid, heavy=1010.0, n=1000)
+    sampling, p = np.array([0.01, 0.0]), np.array([0.5, 0.0])
+    found = _of_totals(context, None, sampling, p, np.array([500.0, -0.3]))
+    assert found[0] > 0.0 and found[1] == 0.0

@@ -1,0 +1,108 @@
+"""Released sums to printed numbers, and scores to integers: against formulas written out."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dpmodels.exact.end import STEPS
+from dpmodels.families import FAMILIES
+from dpmodels.models.table.rao_scott import Contrasts
+from dpmodels.scoring import cluster_rules
+from dpmodels.scoring.clusters import Scored
+from dpmodels.scoring.deviance import Deviance, FitStatistics, _SumsOfPeople
+from dpmodels.scoring.expand_report import UnitPart, _void
+
+
+@pytest.mark.parametrize("clusters", [50.0, 2000.0, 40_000.0])
+def test_radii_of_sums_by_cluster(clusters):
+    """By the formula of the docstring; more clusters than rows are of one row each."""
+    p, n, mu, icc = 4, 20_000, 0.5, 0.15
+    m = max(n / clusters, 1.0)
+    tau = 1.0 + icc * (m - 1.0)
+    C = cluster_rules.clip_of(p, n, mu)
+    low, high = 2 * math.sqrt(p * m * tau), 2 * m * math.sqrt(p)
+    found = cluster_rules.radii(p, n, clusters, mu, "replace", icc=icc)
+    assert (found.clip, found.guess) == pytest.approx((C, tau))
+    assert found.bound == pytest.approx(max(low, min(0.25 * tau * mu * n / (4 * C), high), C))
+
+
+def test_a_score_by_cluster_has_its_size_and_its_factor():
+    """Of length ``|psi factor| long / step``, at most C, along z with the sign of psi."""
+    z = np.array([[0.6, 3.0, 1.0], [0.8, 4.0, 0.0]])
+    psi, factor, step, C = np.array([2.0, -1.0, 5.0]), np.array([0.5, 2.0, 1.0]), 2.0, 2.0
+    long = np.sqrt((z**2).sum(axis=0))
+    one = SimpleNamespace(scored=lambda rows: (z, long, psi), step=step)
+    found = Scored(one).laid(None, factor, C) * C / STEPS
+    size = np.minimum(np.abs(psi * factor) * long / step, C)
+    assert found == pytest.approx(z / long * size * np.sign(psi), abs=1e-5)
+
+
+def test_contrasts_of_a_table_are_products():
+    """``R u (1_a - r)(1_b - c)``, cells without a place nothing, in the ball of C."""
+    r, c, root, C = np.array([0.2, 0.3, 0.5]), np.array([0.4, 0.6]), np.array([[2.0, 0.0], [0.5, 1.0]]), 3.0
+    one = Contrasts(r, c, root, 2.0, 2)
+    rows = np.array([[0, 1, 2, 3, 0], [0, 1, 0, 0, 2], [1.0, 2.0, 0.5, 1.0, 1.0]])
+    factor = np.array([1.0, -1.0, 9.0, 1.0, 1.0])
+    with np.errstate(all="ignore"):
+        found = one.laid(rows, factor, C) * C / STEPS
+    for j in range(5):
+        a, b, w = rows[:, j]
+        wanted = np.zeros(2)
+        if a < 3 and b < 2:
+            z = [((a == i) - r[i]) * ((b == 0) - c[0]) * min(w / 2.0, 1.0) for i in range(2)]
+            wanted = root @ z * factor[j]
+            wanted *= min(1.0, C / np.linalg.norm(wanted))
+        assert found[:, j] == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize(("family", "sums"), [("binomial", (300.0, -1.0, 900.0)), ("poisson", (2500.0, 900.0, 1100.0))])
+def test_the_error_of_a_null_deviance_is_its_derivative(family, sums):
+    """By differences of the null deviance along each noise."""
+    own, n, sd = FAMILIES[family], 1000.0, 3.0
+    lift = np.array([[1.5, 0.2, 2.0], [4.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 5.0]])
+
+    def report(count, y):
+        one = SimpleNamespace(centre=SimpleNamespace(offset=None), family=own, alpha=0.0)
+        return Deviance.report(one, FitStatistics(count, y, lift, sd), 3)
+
+    y = np.array(sums)
+    told = report(n, y)
+    moves = [
+        (report(n + 1e-3 * (sd if k == 0 else 0.0), y + 1e-3 * lift[k])["null_deviance"] - told["null_deviance"]) / 1e-3
+        for k in range(4)
+    ]
+    assert told["null_deviance_se"] == pytest.approx(np.linalg.norm(moves), rel=1e-3)
+    assert told["deviance_se"] == pytest.approx(np.linalg.norm(lift[:, 2]))
+    assert told.get("aic") == (pytest.approx(906.0) if family == "binomial" else None)
+
+
+def test_statistics_of_people_are_means_of_their_whole_rows():
+    t = np.array([[0.1, 0.9, 0.5, 0.2], [0.3, 0.5, 0.1, 0.2], [1.0, 0.0, 0.25, 0.2]])
+    whole = np.array([True, True, True, False])
+    deviance = SimpleNamespace(rows_and_which=lambda rows, affine: (t, whole))
+    block = SimpleNamespace(rows=None, starts=np.array([0, 2, 3]))
+    found = _SumsOfPeople(deviance, None).over([block]).astype(float) / STEPS
+    mean = (t[:, :2].mean(axis=1) - 0.5) + (t[:, 2] - 0.5)
+    assert found == pytest.approx([2.0, *mean], abs=1e-5)
+
+
+def test_the_spread_of_a_unit_is_by_its_scale():
+    T, inverse, meat = np.array([[1.0, 2.0], [0.0, 1.0]]), np.diag([0.5, 0.25]), np.diag([4.0, 9.0])
+    one = SimpleNamespace(T=T, inference=SimpleNamespace(inverse=inverse, meat=meat), before=SimpleNamespace(phi=16.0))
+    assert UnitPart.spread.fget(one) == pytest.approx(T @ inverse @ np.diag([2.0, 3.0]) * 4.0)
+
+
+@pytest.mark.parametrize(("counts", "said"), [((600.0, 300.0), "About 10%"), ((990.0, 9.0), ""), ((0.0, -5.0), "About 100%")])
+def test_units_that_count_as_nothing_are_told(counts, said):
+    """One less the released part that counts, at most all; nothing below a share or the noise."""
+    plan = SimpleNamespace(request=SimpleNamespace(relation="replace", unit=None))
+    lengths = SimpleNamespace(counts=np.array(counts), sd=1.0)
+    part = SimpleNamespace(
+        chain=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0))
+    )
+    found = _void(plan, part)
+    assert (found[0].startswith(said) if said else not found), found
+    lengths.sd = 1000.0
+    assert _void(plan, part) == []
