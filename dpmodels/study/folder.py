@@ -89,9 +89,10 @@ class Folder:
         self.write(name, packed.getvalue())
 
     def finish(self, record: str, listed: Any) -> None:
-        """Write the record last; files of an earlier version of the same run go."""
-        for name in {*files_of(self.path)} - {*listed, STARTED}:
-            (self.path / name).unlink()
+        """Write the record last; tables of an earlier version of the same run go."""
+        for name in {*files_of(self.path)} - {*listed}:
+            if name.startswith("tables/"):
+                (self.path / name).unlink()
         self.write(RECORD, record)
         (self.path / STARTED).unlink()
 

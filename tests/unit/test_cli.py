@@ -185,3 +185,17 @@ def test_every_command_has_help_with_an_example(run):
         assert code == 0 and f"example:\n  dpmodels {name}" in out
     code, out, _ = run("--version")
     assert code == 0 and out.startswith("dpmodels ")
+
+
+def test_fit_and_plan_of_every_verb(run, table, schema):
+    words = ("--data", table, "--schema", schema, *PRIVACY)
+    code, out, _ = run("fit", "y + x1 ~ 1", "--verb", "mean", *words)
+    assert code == 0 and "Mean" in out and "x1" in out
+    code, out, _ = run("fit", "y ~ x1", "--verb", "dp_quantreg", "--option", "tau=[0.25, 0.75]", *words)
+    assert code == 0 and "0.75" in out
+    code, out, err = run("fit", "y ~ x1", "--verb", "glmm", *words)
+    assert code == 2 and out == "" and "Did you mean 'glm'" in err
+    code, _, err = run("fit", "y ~ x1", "--verb", "vote", *words)
+    assert code == 2 and "Verbs: ols" in err
+    code, out, _ = run("plan", "y ~ x1", "--verb", "quantreg", "--schema", schema, "--n", "8000", *PRIVACY)
+    assert code == 0 and "forecast" in out

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from dpmodels import Budget, Study, load
+from dpmodels import Budget, Study, cli, load
 from dpmodels.errors import BudgetError, RequestError, StudyError
 from dpmodels.study import folder as folders
 from dpmodels.study.folder import held
@@ -363,3 +363,43 @@ def test_verify_finds_what_was_changed(study, data, tmp_path, damage):
         ledger = other
     found = Study.verify(out, ledger)
     assert not found.ok and "DOES NOT HOLD" in str(found)
+
+
+# -- as typed in a shell ----------------------------------------------------------------------
+
+
+def test_the_commands_and_their_exit_codes(data, tmp_path, capsys):
+    def typed(*words):
+        code = cli.main(["study", *map(str, words)])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    file, rows, out = tmp_path / "study.toml", tmp_path / "rows.csv", tmp_path / "out"
+    data.to_csv(rows, index=False)
+    code, text, _ = typed("new", "wage ~ educ + C(region)", "--unit", "id")
+    assert code == 0 and 'unit = "id"' in text and "[schema.region]" in text
+    file.write_text(text)
+    code, text, told = typed("check", file)
+    assert (code, text) == (3, "") and told.count("study.toml:") == 2
+    file.write_text(STUDY.replace("eps = 2", "eps = 20"))
+    assert typed("rehearse", file, "--out", tmp_path / "r")[0] == 3
+    file.write_text(STUDY)
+    code, text, told = typed("check", file)
+    assert code == 0 and "can run" in text and told == ""
+    code, text, _ = typed("rehearse", file, "--out", tmp_path / "rehearsal")
+    assert code == 0 and text.startswith("REHEARSAL: Wages")
+    run = ("run", file, "--data", rows, "--ledger", tmp_path / "ledger", "--out", out)
+    code, text, told = typed(*run)
+    assert code == 0 and "released" in text and "written to" in told
+    assert typed("verify", out, "--ledger", tmp_path / "ledger")[0] == 0
+    (out / "mine.txt").write_text("a note of the custodian")
+    code, text, _ = typed(*run)
+    assert code == 0 and "read back" in text and (out / "mine.txt").exists()
+    assert typed("verify", out)[0] == 3, "what the run did not write is no output of it"
+    code, _, told = typed("check", file, "--ledger", tmp_path / "ledger")
+    assert code == 3 and "the budget has" in told, "charged once, it does not fit twice"
+    (out / "fits" / "wage.json").unlink()
+    code, text, _ = typed(*run)
+    assert code == 4 and "lost" in text and "--again" in text
+    assert typed("check", tmp_path / "none.toml")[0] == 3
+    assert typed("check")[0] == 2
