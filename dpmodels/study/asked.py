@@ -23,7 +23,7 @@ _NUMBER = (int, float)
 #: Keys that may not be left out; their types, and those of the others, are those of the example.
 _NEEDED = {"study": ("title",), "budget": ("eps", "delta"), "table": ("fits",),
            "release": ("name", "verb", "formula")}  # fmt: skip
-_FILE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_FILE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 _PAID = ("eps", "delta", "seed", "budget")
 
 
@@ -227,8 +227,8 @@ class _Reader:
         for path, one in self.listed("release"):
             name, source, verb = (one.get(key, "") for key in ("name", "from", "verb"))
             if name and not _FILE.fullmatch(name):
-                self.fault((*path, "name"), "a name becomes a file: letters, digits, _ and -, "
-                           'first a letter, at most 40: name = "wage"')  # fmt: skip
+                self.fault((*path, "name"), "a name becomes a file: letters, digits and _, first "
+                           'a letter, at most 40: name = "wage"')  # fmt: skip
             if name.lower() in seen:
                 self.fault((*path, "name"), f"the name {name!r} stands twice (capitals do not "
                            f'count). Each release has its own: name = "{name}2"')  # fmt: skip
@@ -294,6 +294,7 @@ class _Reader:
             yield After(found[0], one[found[0]], rest, (*path, k, found[0]))
 
     def sides(self, names: list[str]) -> Iterator[Side]:
+        taken = [name.lower() for name in names]
         for k, (path, one) in enumerate(self.listed("table"), 1):
             for j, fit in enumerate(one.get("fits", ())):
                 if fit not in names:
@@ -301,9 +302,10 @@ class _Reader:
                     self.fault((*path, "fits", j), f"fits: no release is called {fit!r}.{close} "
                                f"Releases: {', '.join(names)}")  # fmt: skip
             name = one.get("name", f"table{k}")
-            if not _FILE.fullmatch(name) or name in names:
-                self.fault((*path, "name"), "the name of a table becomes a file: letters, digits, "
-                           f'_ and -, no name of a release: name = "table{k}"')  # fmt: skip
+            if not _FILE.fullmatch(name) or name.lower() in taken:
+                self.fault((*path, "name"), "the name of a table becomes a file: letters, digits "
+                           f'and _, no other table or release has it: name = "table{k}"')  # fmt: skip
+            taken.append(name.lower())
             yield Side(name, one.get("title", ""), tuple(one.get("fits", ())),
                        one.get("options", {}), path)  # fmt: skip
 

@@ -131,6 +131,11 @@ BROKEN = [
     ("table of nothing", '["visits", "deaths"]', '["visits", §"death"]', "Did you mean 'deaths'"),
     ("table options", 'fits = ["visits", "deaths"]', 'fits = ["visits"]\n§options = {digit = 3}',
      "digits = 3"),
+    ("name of a table", 'fits = ["visits", "deaths"]', 'fits = ["visits"]\n§name = "Visits"',
+     "no other table"),
+    ("two tables of one name", 'fits = ["visits", "deaths"]',
+     'name = "one"\nfits = ["visits"]\n[[table]]\n§name = "One"\nfits = ["deaths"]', "no other table"),
+    ("name with a hyphen", 'name = "deaths"', '§name = "visits-1-wald"', "a name becomes a file"),
     ("format", '["html", "csv"]', '["html", §"pdf"]', "Formats: html, csv"),
 ]  # fmt: skip
 #: Faults that are told at the nearest key which stands in the file.
