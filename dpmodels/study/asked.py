@@ -304,7 +304,7 @@ class _Reader:
             name = one.get("name", f"table{k}")
             if not _FILE.fullmatch(name) or name.lower() in taken:
                 self.fault((*path, "name"), "the name of a table becomes a file: letters, digits "
-                           f'and _, no other table or release has it: name = "table{k}"')  # fmt: skip
+                           f'and _, of no other table or release: name = "table{k}"')  # fmt: skip
             taken.append(name.lower())
             yield Side(name, one.get("title", ""), tuple(one.get("fits", ())),
                        one.get("options", {}), path)  # fmt: skip

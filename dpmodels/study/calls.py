@@ -64,7 +64,12 @@ def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given
         typed["design"] = survey_of(typed["design"])
     if not _guesses(verb, typed.get("method")):
         given.pop("n_guess", None)
-    return getattr(dp, verb_named(verb))(formula, data, **_known(verb, typed), **given)
+    function = getattr(dp, verb_named(verb))
+    accepted = inspect.signature(function).parameters
+    unknown = [name for name in typed if name not in accepted]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
+        raise UnknownOptionError(f"{unknown[0]!r} is no option of {verb}")
+    return function(formula, data, **typed, **given)
 
 
 def _guesses(verb: str, method: Any) -> bool:
@@ -74,16 +79,6 @@ def _guesses(verb: str, method: Any) -> bool:
     name = "dp_moments" if verb == "iv" else verb_named(verb)
     names = [method] if method in method_names(name) else method_names(name)
     return any(o.name == "n_guess" for one in names for o in resolve(name, one).options)
-
-
-def _known(verb: str, options: dict[str, Any]) -> dict[str, Any]:
-    import dpmodels as dp
-
-    accepted = inspect.signature(getattr(dp, verb_named(verb))).parameters
-    unknown = [name for name in options if name not in accepted]
-    if unknown and not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
-        raise UnknownOptionError(f"{unknown[0]!r} is no option of {verb}")
-    return options
 
 
 def survey_of(design: Mapping[str, Any]) -> Any:

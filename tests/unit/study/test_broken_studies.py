@@ -132,9 +132,9 @@ BROKEN = [
     ("table options", 'fits = ["visits", "deaths"]', 'fits = ["visits"]\n§options = {digit = 3}',
      "digits = 3"),
     ("name of a table", 'fits = ["visits", "deaths"]', 'fits = ["visits"]\n§name = "Visits"',
-     "no other table"),
+     "of no other table"),
     ("two tables of one name", 'fits = ["visits", "deaths"]',
-     'name = "one"\nfits = ["visits"]\n[[table]]\n§name = "One"\nfits = ["deaths"]', "no other table"),
+     'name = "one"\nfits = ["visits"]\n[[table]]\n§name = "One"\nfits = ["deaths"]', "of no other table"),
     ("name with a hyphen", 'name = "deaths"', '§name = "visits-1-wald"', "a name becomes a file"),
     ("format", '["html", "csv"]', '["html", §"pdf"]', "Formats: html, csv"),
 ]  # fmt: skip
