@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dpmodels.errors import (
+    BudgetError,
     BudgetExceededError,
     DPModelsError,
     RequestError,
@@ -103,8 +105,11 @@ def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran
     columns, features = (paper.get("data", key, {}) for key in ("columns", "features"))
     rows = calls.source_of(data, columns, paper.unit or "", features)
     with held(ledger):
-        new = not (ledger.exists() and ledger.stat().st_size)
-        budget = Budget.open(ledger, **(paper.budget(rule) if new else {}))
+        there: dict[str, Any] = paper.budget(rule)
+        with suppress(BudgetError):  # not there, or a run was killed while it made it
+            Budget.open_readonly(ledger)
+            there = {}
+        budget = Budget.open(ledger, **there)
         folder = Folder(out, {"study": paper.hash, "ledger": budget.token, "mode": "run"})
         faults = []
         for asked in paper.releases:  # before the first charge

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import time
 
 import pytest
@@ -27,10 +28,12 @@ def contents(folder):
 
 
 def charged(study, ledger):
-    """Return how often each release was charged."""
-    if not ledger.exists() or not ledger.stat().st_size:
+    """Return how often each release was charged; a run may be killed as it makes its ledger."""
+    try:
+        budget = Budget.open_readonly(ledger)
+    except BudgetError as error:
+        assert "there is no ledger" in str(error) or "is not a dpmodels ledger" in str(error)
         return dict.fromkeys(RELEASED, 0)
-    budget = Budget.open_readonly(ledger)
     return {name: len(charges_of(budget, study.hash, name)) for name in RELEASED}
 
 
@@ -141,6 +144,27 @@ def test_killed_at_two_hundred_random_moments(study, data, tmp_path):
     seen = campaign(study(), data, tmp_path, 200, seed=2)
     print(seen)
     assert seen["some made"] >= 40 and seen["lost"] >= 1
+
+
+@FORKS
+@pytest.mark.filterwarnings("ignore::dpmodels.errors.LedgerWarning")
+def test_killed_as_it_makes_the_ledger(study, data, tmp_path, monkeypatch):
+    """The file is there, and nothing in it was committed."""
+    from dpmodels.privacy import sqlite_store
+
+    asked, ledger, out = study(), tmp_path / "ledger", tmp_path / "out"
+    monkeypatch.setattr(sqlite_store, "_seal", lambda db: os.kill(os.getpid(), signal.SIGKILL))
+    assert not killed(asked, data, ledger, out, 60)
+    monkeypatch.undo()
+    assert ledger.exists() and charged(asked, ledger) == dict.fromkeys(RELEASED, 0)
+    assert asked.run(data, ledger=ledger, out=out).complete
+    other = tmp_path / "other"
+    with sqlite3.connect(other) as db:  # pages on the disk, and no table in them
+        db.execute("CREATE TABLE a (x)")
+        db.execute("DROP TABLE a")
+    db.close()
+    assert other.stat().st_size and charged(asked, other) == dict.fromkeys(RELEASED, 0)
+    assert asked.run(data, ledger=other, out=tmp_path / "out2").complete
 
 
 @pytest.mark.parametrize("stop", range(16))
