@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.scoring.coordinates import constant_columns, unweighted
 from dpmodels.scoring.state import mass_of, mean_row
 from dpmodels.variables import Levels
 
@@ -166,13 +167,19 @@ def effects_beyond(design: Design, params: Array) -> Mask:
     """Say which columns belong to variables with an effect that no declared range allows.
 
     The largest difference of ``x'b`` over what a set of variables may be, all else fixed, against
-    ``RANGES`` ranges of the response. Of models of the response itself (no link).
+    ``RANGES`` ranges of the response; from zero on, where no columns add up to a constant and the
+    effects have to carry the response there. Of models of the response itself (no link).
     """
+    if not design.bought:
+        design = unweighted(design)
     beyond = np.zeros(design.p, dtype=bool)
     interval = None if design.response is None else design.response.interval
     if interval is None:
         return beyond
-    most = RANGES * (interval[1] - interval[0])
+    low, high = interval
+    if not design.bought and constant_columns(design) is None:
+        low, high = min(low, 0.0), max(high, 0.0)
+    most = RANGES * (high - low)
     ends = design.intervals()[: design.p]
     if float(np.abs(params) @ (ends[:, 1] - ends[:, 0])) <= most:  # all columns together
         return beyond

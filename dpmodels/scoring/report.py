@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.scoring.coordinates import most_root, unweighted
 from dpmodels.scoring.fitted import estimated, if_determined
 from dpmodels.scoring.fitting import ScoredDetail
 from dpmodels.scoring.intervals import Inference, infer
@@ -138,8 +139,10 @@ def _free(plan: Plan[Any], rank: int) -> float:
 
 def _range(design: Design, unit: float) -> float | None:
     """Return the width of the declared range of the response, in units of the fit."""
-    interval = None if design.response is None else design.response.interval
-    return None if interval is None else (interval[1] - interval[0]) * unit
+    whole = design if design.bought else unweighted(design)
+    interval = None if whole.response is None else whole.response.interval
+    root = 1.0 if whole is design else most_root(design)
+    return None if interval is None else (interval[1] - interval[0]) * unit * root
 
 
 def _void_rows(plan: Plan[Any], design: Design, part: Part) -> list[str]:

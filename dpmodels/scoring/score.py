@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.rowmap import unit_rows
+from dpmodels.scoring.coordinates import scoring_rows
 from dpmodels.scoring.rules import BOUNDED, LINEAR, Rules
 from dpmodels.scoring.state import Information, State, floored, roots, scaled_up
 
@@ -495,7 +495,7 @@ class Huber(Score):
         """Put a given scale, in units of the response, into unit half-ranges."""
         if self.given is None or design.response is None:
             return self
-        return replace(self, fixed=self.given * float(unit_rows(design)[0].scale[-1]))
+        return replace(self, fixed=self.given * float(scoring_rows(design).scale[-1]))
 
     def start(self, start: Start) -> State:
         """Return least squares, with the given scale if there is one."""

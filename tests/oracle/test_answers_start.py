@@ -94,6 +94,26 @@ def test_an_effect_that_no_range_allows_is_marked_and_not_tested():
         assert [n for n, w in zip(names, found, strict=True) if w] == marked
 
 
+def test_effects_that_carry_the_response_are_not_beyond_its_range():
+    """Without a constant the response is measured from zero; with weights as if without them."""
+    from dpmodels.formula.build import build_design
+    from dpmodels.scoring.public_rows import effects_beyond
+
+    ranges = {"x": (1, 3), "z": (1, 3), "y": (294, 306), "w": (0, 3)}
+    schema = dp.Schema(g=dp.Levels(["u", "v"]), **{k: dp.Real(*v) for k, v in ranges.items()})
+    carrying = build_design("y ~ x - 1", schema)
+    assert not effects_beyond(carrying, np.array([150.0])).any()
+    assert effects_beyond(carrying, np.array([150.0 + 3 * 306])).all()
+    for formula, weights in (("y ~ x + z", "w"), ("y ~ x + g - 1", None)):
+        design = build_design(formula, schema, weights=weights)
+        effects = pd.Series(np.where(np.array(design.names) == "x", 17.0, 300.0), design.names)
+        if "z" in effects:
+            effects["z"] = 0.0
+        assert not effects_beyond(design, effects.to_numpy()).any()
+        effects["x"] = 19.0
+        assert list(effects.index[effects_beyond(design, effects.to_numpy())]) == ["x"]
+
+
 def test_a_step_that_has_not_arrived_at_a_public_row_is_marked():
     from dpmodels.formula.build import build_design
     from dpmodels.scoring.public_rows import public_rows, still_moving
