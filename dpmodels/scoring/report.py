@@ -16,7 +16,7 @@ from dpmodels.scoring.coordinates import most_root, unweighted
 from dpmodels.scoring.fitted import estimated, if_determined
 from dpmodels.scoring.fitting import ScoredDetail
 from dpmodels.scoring.intervals import Inference, infer
-from dpmodels.scoring.public_rows import effects_beyond, still_moving
+from dpmodels.scoring.public_rows import effects_beyond, few_events, still_moving
 from dpmodels.scoring.words import SEEN, empty_rows, no_ranges_note
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def estimate_fit(
     A, a = coordinates.back()
     unit = float(coordinates.unit.scale[-1])
     parts: list[Part] = []
-    stopped, beyond = [], []
+    stopped, beyond, few = [], [], []
     for i, (chain, one) in enumerate(zip(chains, found.chains, strict=True)):
         inference = infer(
             one.released[-1], one.plans[-1], one.before, one.last, chain.score,
@@ -118,6 +118,10 @@ def estimate_fit(
             none if seen is None
             else still_moving(design, seen, one.last.d, inference.privacy)
         )  # fmt: skip
+        few.append(few_events(
+            design, coordinates, one.before, one.last.state.theta, chain.score, inference.H,
+            one.plans[-1].rows,
+        ))  # fmt: skip
         beyond.append(effects_beyond(design, params) if chain.score.of_residual else none)
     return estimated(
         plan, parts, [chain.label for chain in chains], design.names, stats,
@@ -125,7 +129,7 @@ def estimate_fit(
         clusters=clusters, statistics=found.statistics,
         notes=_void_rows(plan, design, parts[0]),
         arrays={"start": found.Q, "information": found.chains[0].released[-1].information},
-        stopped=np.concatenate(stopped), beyond=np.concatenate(beyond),
+        stopped=np.concatenate(stopped), beyond=np.concatenate(beyond), few=np.concatenate(few),
     )  # fmt: skip
 
 

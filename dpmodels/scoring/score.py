@@ -342,6 +342,13 @@ class Score:
         """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
         return np.zeros_like(eta)
 
+    def events_of(self, state: State, before: Array, eta: Array) -> Array | None:
+        """Return events (or counts) at linear predictors, over the information as of before.
+
+        None: the model has none.
+        """
+        return None
+
     def farthest(self, eta: float) -> float:
         """Return the largest ``|psi|`` of an outcome at a linear predictor (phi = 1)."""
         return 0.0

@@ -130,6 +130,26 @@ def test_a_step_that_has_not_arrived_at_a_public_row_is_marked():
     assert not still_moving(design, rows, 0.7 * d, quiet).any()
 
 
+@pytest.mark.parametrize("rates", [(0.0003, 0.0095), (0.0095, 0.0003)])
+@pytest.mark.parametrize("family", ["logit", "probit", "poisson"])
+def test_a_level_with_few_expected_events_is_not_tested(family, rates):
+    """Eight events in the low group covered .78, unmarked; also where it is the base level."""
+    n = 50_000
+    y = np.concatenate([np.arange(n // 2) < r * n / 2 for r in (*rates, 0.01, 0.01)]).astype(int)
+    frame = pd.DataFrame({"y": y, "g": np.repeat(list("abcd"), n // 2)})
+    response = dp.Count(5) if family == "poisson" else dp.Binary()
+    schema = dp.Schema(y=response, g=dp.Levels(list("abcd")))
+    how = {"family": "poisson"} if family == "poisson" else {"family": "binomial", "link": family}
+    fit = without_noise(dp.dp_glm, "y ~ g", frame, schema, **how)
+    marked = list(fit.params.index[fit.pvalues.isna()])
+    few = "b" if rates[1] < rates[0] else "bcd"  # all are compared with the base level
+    assert marked == [f"g[T.{level}]" for level in few]
+    assert any("Fewer than 25 expected events" in note for note in fit.notes)
+    plenty = frame.replace({"g": {"a": "c", "b": "d"}})
+    schema = dp.Schema(y=response, g=dp.Levels(["c", "d"]))
+    assert without_noise(dp.dp_glm, "y ~ g", plenty, schema, **how).pvalues.notna().all()
+
+
 def test_errors_by_cluster_that_may_be_missing_are_announced_by_the_plan():
     """300 clusters of 20 rows at eps = 1: 6 of 8 fits had no errors, and the plan was content."""
     from dpmodels.scoring.cluster_rules import LOUD, TOO_LOUD
