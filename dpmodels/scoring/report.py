@@ -127,7 +127,7 @@ def estimate_fit(
         plan, parts, [chain.label for chain in chains], design.names, stats,
         lost=~coordinates.identified, common=lambda i, j: chains[i].score.common(chains[j].score),
         clusters=clusters, statistics=found.statistics,
-        notes=_void_rows(plan, design, parts[0]),
+        notes=[*_void_rows(plan, design, parts[0]), *_cut_deviances(chains[0].score, found)],
         arrays={"start": found.Q, "information": found.chains[0].released[-1].information},
         stopped=np.concatenate(stopped), beyond=np.concatenate(beyond), few=np.concatenate(few),
     )  # fmt: skip
@@ -147,6 +147,22 @@ def _range(design: Design, unit: float) -> float | None:
     interval = None if whole.response is None else whole.response.interval
     root = 1.0 if whole is design else most_root(design)
     return None if interval is None else (interval[1] - interval[0]) * unit * root
+
+
+def _cut_deviances(score: Any, found: ScoringRelease) -> list[str]:
+    """Say what the deviance of a fit has cut, and what of it its error does not hold."""
+    cut = found.statistics.get("deviance_cut", 0.0)
+    amounts = bool(found.statistics) and not score.is_event and not score.family.counts
+    if not cut and not amounts:
+        return []
+    from dpmodels.scoring.deviance import LONGEST
+
+    low = " Of responses far below the mean no release tells what is cut." if amounts else ""
+    return [
+        f"Deviance: a row counts up to {LONGEST:g} dispersions. By the released lengths of scores "
+        f"about {cut:.3g} lies beyond in all: not added, but in the errors of deviance and pseudo "
+        f"R-squared.{low}"
+    ]
 
 
 def _void_rows(plan: Plan[Any], design: Design, part: Part) -> list[str]:

@@ -150,6 +150,21 @@ def test_a_level_with_few_expected_events_is_not_tested(family, rates):
     assert without_noise(dp.dp_glm, "y ~ g", plenty, schema, **how).pvalues.notna().all()
 
 
+@pytest.mark.parametrize(("mean", "alpha"), [(3.0, 0.0), (3.0, 1.0), (3.0, 2.0), (1.0, 4.0)])
+def test_the_error_of_a_deviance_holds_what_is_cut(mean, alpha):
+    """Overdispersed counts lost 4 to 20 errors of the noise alone, without a word."""
+    sm = pytest.importorskip("statsmodels.api")
+    rng, n = np.random.default_rng(1), 50_000
+    frame = pd.DataFrame({"x": rng.uniform(-1, 1, n)})
+    spread = rng.gamma(1 / alpha, alpha, n) if alpha else 1.0
+    frame["y"] = rng.poisson(mean * np.exp(0.5 * frame.x) * spread)
+    exact = sm.GLM(frame.y, sm.add_constant(frame.x), sm.families.Poisson()).fit().deviance
+    schema = dp.Schema(y=dp.Count(100), x=dp.Real(-1, 1))
+    fit = without_noise(dp.dp_glm, "y ~ x", frame, schema, family="poisson", fit_stats=True)
+    assert abs(exact - fit.stats["deviance"]) < 1.96 * fit.stats["deviance_se"]
+    assert any("a row counts up to 12 dispersions" in note for note in fit.notes) == (alpha > 0)
+
+
 def test_errors_by_cluster_that_may_be_missing_are_announced_by_the_plan():
     """300 clusters of 20 rows at eps = 1: 6 of 8 fits had no errors, and the plan was content."""
     from dpmodels.scoring.cluster_rules import LOUD, TOO_LOUD
