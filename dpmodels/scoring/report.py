@@ -105,6 +105,7 @@ def estimate_fit(
             free=_free(plan, coordinates.rank),
             longest=_range(design, unit) if chain.score.of_residual else None,
             by_cluster=None if clusters is None else functools.partial(clusters.meat, i),
+            remainder=chain.score.remainder(one.before, one.last.d),
         )  # fmt: skip
         constant = None
         if coordinates.constant is not None:

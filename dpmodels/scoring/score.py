@@ -372,6 +372,10 @@ class Score:
         """
         return Curved(self.curvature * state.length(d) / self.unit(state))
 
+    def remainder(self, state: State, d: Array) -> float:
+        """Return the variance of a row's score beyond its mean change along a last step d."""
+        return 0.0
+
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return W of the next pass.
 
@@ -462,6 +466,10 @@ class Quantile(Score):
         density = max(float(np.trace(H)) / len(H), 1e-3)
         local = max(min(state.nuisance, old / density), _FALL * old)
         return replace(state, phi=(_NORMAL * local) ** 2)
+
+    def remainder(self, state: State, d: Array) -> float:
+        """Return that of the rows between the two fits, whose scores jump (``theory.md``, 5.2)."""
+        return float(np.linalg.norm(d)) / math.sqrt(state.phi) / self._root
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u: rows and scores stay parallel."""

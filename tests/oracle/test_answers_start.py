@@ -185,3 +185,26 @@ def test_errors_by_cluster_that_may_be_missing_are_announced_by_the_plan():
     assert own.radii(4).noise > TOO_LOUD  # but not if they do not
     assert any("errors by cluster" in one for one in few.advice)
     assert not any("errors by cluster" in one for one in many.advice)
+
+
+@pytest.mark.parametrize(("eps", "n"), [(4, 20_000), (20, 10_000)])
+def test_the_privacy_error_of_a_quantile_holds_what_the_last_step_leaves(eps, n):
+    """A linear step misses the sample's own quantile by rows between the two fits.
+
+    Noise off, fixed seeds: no false alarms. The root mean square over the error was 1.2 and 4.3;
+    it is .7 and .9.
+    """
+    smf, missed = pytest.importorskip("statsmodels.formula.api"), []
+    ranges = {"x": (-1, 1), "z": (-1, 1), "y": (-10, 10)}
+    schema = dp.Schema(**{name: dp.Real(*ends) for name, ends in ranges.items()})
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({"x": rng.uniform(-1, 1, n), "z": rng.uniform(-1, 1, n)})
+        frame["y"] = 0.5 * frame.x - 0.3 * frame.z + rng.normal(size=n)
+        exact = smf.quantreg("y ~ x + z", frame).fit(q=0.5).params
+        with noise_source(ZeroNoise()), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DPModelsWarning)
+            fit = dp.dp_quantreg("y ~ x + z", frame, eps=eps, delta=1e-6, schema=schema, tau=0.5)
+        missed.append((fit.params - exact) / fit.bse_privacy)
+    found = float(np.sqrt(np.mean(np.square(missed))))
+    assert 0.4 < found < 1.1
