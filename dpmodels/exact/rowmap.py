@@ -49,11 +49,16 @@ class UnitScale:
     scale, shift : (q,) arrays
         Response last.
     intercept : bool
+    one : (p,) array or None
+        Columns of a design without a constant of its own that add up to it, in the design's units
+        (to the root of the weight, where rows are multiplied by it). Only the response is shifted
+        then: what it is shifted by is a part of the fit that the design has.
     """
 
     scale: Array
     shift: Array
     intercept: bool
+    one: Array | None = None
 
     def back(self) -> tuple[Array, Array]:
         """Return (A, a) with ``beta = A theta + a``: coefficients in the design's own units.
@@ -67,7 +72,22 @@ class UnitScale:
         if self.intercept:
             A[0] = np.where(np.arange(len(s)) == 0, 1.0, h) / sy
             a[0] = -hy / sy
+        elif self.one is not None:
+            a = -hy / sy * self.one
         return A, a
+
+    def taken(self, matrix: Array, shift: Array) -> Array | None:
+        """Return a shift (k,) that is left of one after the map's columns have taken it in.
+
+        None: nothing is left, as a row's columns say how much of the constant it has.
+        """
+        if self.intercept:  # the intercept cell of a row is exactly 1
+            matrix[:, 0] += shift
+            return None
+        if self.one is not None:
+            matrix[:, : len(self.one)] += np.outer(shift, self.one)
+            return None
+        return shift if shift.any() else None
 
 
 def unit_scale(design: Design) -> UnitScale:
@@ -143,11 +163,8 @@ class RowMap:
             shift = self.unit.shift / self.box
         else:
             M = self.matrix * self.unit.scale / self.box[:, None]
-            shift = self.matrix @ self.unit.shift / self.box
-            if self.unit.intercept:
-                # the intercept cell of a row is exactly 1, so the shift costs nothing there
-                M[:, 0] += shift
-                return M, None
+            left = self.unit.taken(M, self.matrix @ self.unit.shift / self.box)
+            return M, None if left is None else left[:, None]
         return M, shift[:, None] if shift.any() else None
 
     def image(self, block: Array) -> Array:

@@ -27,7 +27,13 @@ from dpmodels.formula.plain import (
     plain_layout,
     plain_terms,
 )
-from dpmodels.formula.syntax import capped_powers
+from dpmodels.formula.syntax import (
+    MOST_TERMS,
+    capped_powers,
+    check_columns,
+    subsets,
+    too_many_terms,
+)
 from dpmodels.quiet import quiet
 
 __all__ = [
@@ -135,6 +141,7 @@ def parsed_by_library(text: str, available: tuple[str, ...] | None, by_degree: b
             parser = lib.Parser(feature_flags={"twosided"})
             ordering = "degree" if by_degree else "none"
             capped = capped_powers(text, len(available or ()) if "." in text else 0)
+            _check_terms(parser.get_ast(capped, context=context), tuple(available or ()))
             formula = lib.Formula.from_spec(
                 capped, ordering=ordering, parser=parser, context=context
             )
@@ -166,6 +173,43 @@ def parsed_by_library(text: str, available: tuple[str, ...] | None, by_degree: b
             f'"{text}" has several parts; one left-hand and one right-hand side only'
         )
     return Parsed(None if lhs is None else _texts(lhs), _texts(rhs))
+
+
+def _check_terms(node: Any, others: tuple[str, ...]) -> tuple[int, frozenset[str], int]:
+    """Return (terms at most, factors, factors of a term at most) of a parsed formula.
+
+    A product whose terms are too many is refused before it is written out.
+
+    Parameters
+    ----------
+    node : ASTNode, Token or None
+    others : tuple of str
+        What ``.`` stands for.
+    """
+    if not hasattr(node, "operator"):
+        return 1, frozenset({str(node)}), 1
+    if not node.args:  # a dot
+        return len(others), frozenset(others), 1
+    inner = [_check_terms(one, others) for one in node.args]
+    terms, factors, degree = inner[0]
+    symbol = node.operator.symbol
+    for more, own, deep in inner[1:]:
+        if symbol in ("**", "^"):
+            (text,) = own or {"1"}
+            power = int(text) if text.isdigit() else 1
+            degree *= power
+            terms = min(terms ** min(power, 64), subsets(len(factors), degree))
+        elif symbol in (":", "*", "in", "%in%"):
+            factors, degree = factors | own, degree + deep
+            both = min(terms * more, subsets(len(factors), degree))
+            terms = both + (terms + more if symbol == "*" else 0)
+        else:
+            factors, degree = factors | own, max(degree, deep)
+            terms += more
+        terms = min(terms, subsets(len(factors), degree) + 1)
+        if terms > MOST_TERMS:
+            raise too_many_terms(f"a product of {len(factors)} factors")
+    return terms, factors, degree
 
 
 def _hint(text: str) -> str:
@@ -218,6 +262,12 @@ def _parse_patsy(text: str) -> Parsed:
     desc: Any = None
     if "~" in text and not text.rsplit("~", 1)[1].strip():
         raise FormulaError(f'"{text}" has nothing on the right-hand side. Use "y ~ 1" for the mean')
+    try:
+        ast = _library().Parser(feature_flags={"twosided"}).get_ast(text, context={})
+    except (_library().Error, SyntaxError, ValueError, TypeError, KeyError, RecursionError):
+        ast = None  # patsy says what is wrong with it
+    if ast is not None:
+        _check_terms(ast, ())
     try:
         desc = patsy.ModelDesc.from_formula(text)
     except (patsy.PatsyError, SyntaxError, ValueError, TypeError) as error:
@@ -302,6 +352,12 @@ def clustered(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple
 
 def layout(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple[TermLayout, ...]:
     """Return the full-rank layout of a side of a formula."""
+    width = {
+        text: max(len(f.levels) - 1, 1) if isinstance(f, Cat)
+        else len(f.fields) if isinstance(f, Basis) else 1
+        for text, f in factors.items()
+    }  # fmt: skip
+    check_columns([{text: width[text] for text, lit in term if not lit} for term in terms])
     plain = plain_layout(terms, factors)
     return laid_by_library(terms, factors) if plain is None else plain
 

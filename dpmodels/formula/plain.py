@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmodels.formula.nodes import Factor, Node
+from dpmodels.formula.syntax import MOST_TERMS, too_many_terms
 
 #: (text, is a number) of each factor of a term
 TermText = tuple[tuple[str, bool], ...]
@@ -188,6 +189,8 @@ def _product(tokens: Sequence[tuple[str, str]]) -> _Terms:
         made = {}
         for term in both:
             made.setdefault(frozenset(term), term)
+        if len(made) > MOST_TERMS:
+            raise too_many_terms("a product with *")
     return made
 
 

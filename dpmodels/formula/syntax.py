@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -133,13 +133,43 @@ def call_name(node: ast.expr) -> str:
 # -- Powers of sums in formulas: ``(x + z)**k`` is a product of k sums, and no more than that
 
 
-#: Terms that a power may ask for.
-_MOST = 20_000
+#: Terms that a formula may ask for, and columns.
+MOST_TERMS, MOST_COLUMNS = 20_000, 50_000
 #: Characters of a formula whose powers were written out.
 _LONGEST = 100_000
 _POWER = re.compile(r"\s*(?:\*\*|\^)\s*(\d+)")
 _NAMED = re.compile(r"([^\W\d]\w*)\s*(?:\*\*|\^)\s*(\d+)")
 _NAME = re.compile(r"[^\W\d]\w*|`[^`]*`|\{[^{}]*\}")
+
+
+def subsets(factors: int, degree: int) -> int:
+    """Return how many products of up to ``degree`` of these factors there are."""
+    return sum(math.comb(factors, i) for i in range(1, min(degree, factors) + 1))
+
+
+def too_many_terms(what: str) -> FormulaError:
+    """Return the refusal of a product that takes longer to write out than any fit."""
+    return FormulaError(
+        f"{what} asks for more than {MOST_TERMS} terms: take products of two, as in (x + z + w)**2"
+    )
+
+
+def check_columns(widths: Sequence[Mapping[str, int]]) -> None:
+    """Refuse terms of more columns than any fit can have, before they are written out.
+
+    Parameters
+    ----------
+    widths : sequence of mapping
+        The least columns of the factors of each term, by text.
+    """
+    each = [math.prod(own.values()) for own in widths]
+    if sum(each) > MOST_COLUMNS:
+        term = widths[each.index(max(each))]
+        named = ", ".join(f"{name}: {k}" for name, k in term.items())
+        raise FormulaError(
+            f"the formula has more than {MOST_COLUMNS} columns (its largest term: {named}): leave "
+            f"products of factors out, as in {' + '.join(term)}, or join levels"
+        )
 
 
 def capped_powers(text: str, others: int = 0) -> str:
@@ -159,11 +189,8 @@ def capped_powers(text: str, others: int = 0) -> str:
             return text
         start, stop, end, digits = found
         power = min(int(digits) if len(digits) < 7 else factors, factors)
-        if power > 2 and sum(math.comb(factors, i) for i in range(1, power + 1)) > _MOST:
-            raise FormulaError(
-                f"a power of {factors} factors asks for more than {_MOST} terms: take a smaller "
-                "one, as in (x + z)**2"
-            )
+        if power > 2 and subsets(factors, power) > MOST_TERMS:
+            raise too_many_terms(f"a power of {factors} factors")
         if power == int(digits[:7]) <= 2 and len(digits) < 7:  # as it is
             at = end
             continue

@@ -95,7 +95,7 @@ class Coordinates:
         """Return (A, a): coefficients in the user's units are ``A theta + a``; A is (p, r)."""
         p, unit = self.W0.shape[1], self.unit
         keep = [*range(p), -1]
-        A, a = UnitScale(unit.scale[keep], unit.shift[keep], unit.intercept).back()
+        A, a = replace(unit, scale=unit.scale[keep], shift=unit.shift[keep]).back()
         return A @ self.W0.T, a
 
 
@@ -125,7 +125,7 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
 
 def _coordinates(design: Design, raw: bool) -> Coordinates:
     """Work the coordinates of a design out; nobody writes into their arrays."""
-    unit, _ = unit_rows(design)
+    unit = scoring_rows(design)
     beside = slice(design.p, design.q if raw else design.q - 1)
     unit.scale[beside], unit.shift[beside] = 1.0, 0.0
     if _plain_numbers(design, unit):
@@ -135,12 +135,30 @@ def _coordinates(design: Design, raw: bool) -> Coordinates:
     else:
         M = _box_moments(design, unit)
         W0, identified = inverse_root(_column_moments(design, unit) if M is None else M)
-    for array in (unit.scale, unit.shift, W0, identified):
-        array.setflags(write=False)
+    for array in (unit.scale, unit.shift, W0, identified, unit.one):
+        if array is not None:
+            array.setflags(write=False)
     return Coordinates(
         unit, W0, identified, np.zeros(len(W0)), constant=constant_direction(design, unit, W0),
         offset=None if raw else design.place_aside("offset"),
     )  # fmt: skip
+
+
+def scoring_rows(design: Design) -> UnitScale:
+    """Return the map to unit rows, the response about the middle of its range.
+
+    Where no column is constant, but some add up to it, or rows are multiplied by weights, too
+    (:func:`constant_columns`): else a response far from zero has a unit as long as its distance.
+    """
+    unit, _ = unit_rows(design)
+    if unit.intercept:
+        return unit
+    one = constant_columns(design)
+    ends = None if one is None else response_range(design)
+    if ends is not None and ends[0] < ends[1]:
+        (lo, hi), most = ends, most_root(design)
+        unit.scale[-1], unit.shift[-1] = 2.0 / (hi - lo) / most, -(lo + hi) / (hi - lo) / most
+    return replace(unit, one=one)
 
 
 def narrowed(
@@ -165,12 +183,71 @@ def narrowed(
 
 
 def constant_direction(design: Design, unit: UnitScale, W0: Array) -> Array | None:
-    """Return a with ``a'u = 1`` in every complete row: None without an intercept."""
-    if not design.has_intercept or design.scaled:
+    """Return a with ``a'u = 1`` in every complete row: None without a constant in the span."""
+    one = _intercept(design) if design.has_intercept else unit.one
+    if one is None or design.scaled:
         return None
-    cell = np.array([float(c.kind == "intercept") for c in design.columns])
-    cell /= unit.scale[: design.p]
+    cell = one / unit.scale[: design.p]
     return np.asarray(np.linalg.lstsq(W0.T, cell, rcond=None)[0])
+
+
+def _intercept(design: Design) -> Array:
+    return np.array([float(c.kind == "intercept") for c in design.columns])
+
+
+def unweighted(design: Design) -> Design:
+    """Return the design whose rows are not multiplied by the root of their weight: declared."""
+    if not design.scaled:
+        return design
+    kept = design.worked_out
+    if "unweighted" not in kept:
+        from dpmodels.formula.again import design_from
+
+        kept["unweighted"] = design_from({**design.to_dict(), "weights": None, "bought": []})
+    found: Design = kept["unweighted"]
+    return found
+
+
+def most_root(design: Design) -> float:
+    """Return the largest root of a weight that rows are multiplied by; 1: they are not."""
+    weights = None if design.program is None else design.program.weights
+    interval = None if weights is None else weights.interval
+    return 1.0 if interval is None else math.sqrt(interval[1])
+
+
+def response_range(design: Design) -> tuple[float, float] | None:
+    """Return the public range of the response before any weight; None: it is not known."""
+    if design.scaled and (design.bought or design.unknown):  # of rows as they are multiplied
+        return None
+    plain = unweighted(design).response
+    return None if plain is None else plain.interval
+
+
+def constant_columns(design: Design) -> Array | None:
+    """Return v with ``x'v = 1`` in every row before any weight; None: there is none.
+
+    Looked for over points of the box: ``C(g) - 1``, indicators that are complete. What is shifted
+    along v is a part of the fit whatever ``x'v`` is elsewhere: no answer rests on it.
+    """
+    if design.has_intercept:
+        return _intercept(design)
+    kept = design.worked_out
+    if "constant" not in kept:
+        kept["constant"] = _constant_columns(unweighted(design))
+    found: Array | None = kept["constant"]
+    return found
+
+
+def _constant_columns(design: Design) -> Array | None:
+    block = _box_block(design, {}, unknown=(0.0, 1.0))
+    if block is None:
+        return None
+    z = block[: design.p]
+    size = np.maximum(np.abs(z).max(axis=1), 1e-300)
+    z = z / size[:, None]
+    v = np.linalg.pinv(z @ z.T / z.shape[1], rcond=ALIASED, hermitian=True) @ z.mean(axis=1)
+    v = np.round(v, 9) + 0.0
+    return v / size if float(np.abs(v @ z - 1.0).max()) < 1e-6 else None
 
 
 def longest_row(design: Design, coordinates: Coordinates, W: Array) -> float:
@@ -223,12 +300,28 @@ def _box_moments(
     """
     if design.bought or design.unknown:
         return None
+    block = _box_block(design, box or {})
+    if block is None:
+        return None
+    z = block[: design.p] * unit.scale[: design.p, None] + unit.shift[: design.p, None]
+    M: Array = z @ z.T / z.shape[1]
+    return M
+
+
+def _box_block(
+    design: Design, box: Mapping[str, tuple[float, float]],
+    unknown: tuple[float, float] | None = None,
+) -> Array | None:  # fmt: skip
+    """Return filled rows of the design over its box, (q, m); None: it is not declared.
+
+    ``unknown``: the range of a variable without a declared one.
+    """
     variables = design.kinds
     least, a_column, most = POINTS
     m = min(max(least, a_column * design.p), most)
     # by name, not by place: a formula with its terms in another order has the same points
     table = {
-        name: _spread(variables[name], _weyl(m, j), (box or {}).get(name))
+        name: _spread(variables[name], _weyl(m, j), box.get(name), unknown)
         for j, name in enumerate(sorted(variables))
     }
     if any(v is None for v in table.values()):
@@ -238,10 +331,7 @@ def _box_moments(
     whole = np.isfinite(block).all(axis=0)
     if whole.sum() < 2 * design.p:  # subset= leaves out most of the box
         return None
-    p = design.p
-    z = block[:p, whole] * unit.scale[:p, None] + unit.shift[:p, None]
-    M: Array = z @ z.T / z.shape[1]
-    return M
+    return block[:, whole]
 
 
 def _plain_numbers(design: Design, unit: UnitScale) -> bool:
@@ -294,18 +384,23 @@ def _prime(j: int) -> int:
     return k
 
 
-def _spread(variable: Variable, points: Array, narrow: tuple[float, float] | None = None) -> Any:
+def _spread(
+    variable: Variable, points: Array, narrow: tuple[float, float] | None = None,
+    unknown: tuple[float, float] | None = None,
+) -> Any:  # fmt: skip
     """Return cells of a variable at the given quantiles, as coercion would give them.
 
-    ``narrow``: a part of its range, or beyond: it is cut to it.
+    ``narrow``: a part of its range, or beyond: it is cut to it. ``unknown``: the range of one
+    without.
     """
     if isinstance(variable, Levels):
         return np.minimum((points * len(variable.codes)).astype(np.int32), len(variable.codes) - 1)
     if isinstance(variable, Text):  # hashed text: any spread of integers will do
         return (points * 2.0**62).astype(np.int64)
-    if variable.interval is None:
+    interval = variable.interval or unknown
+    if interval is None:
         return None
-    lo, hi = variable.interval
+    lo, hi = interval
     if variable.kind == "binary":
         return (points >= 0.5).astype(float)
     if narrow is not None:

@@ -26,6 +26,8 @@ from dpmodels.exact.sets import Box, Hull
 from dpmodels.exact.statistics import Sum
 from dpmodels.scoring.cells import scoring_grid, seen_of_cells
 from dpmodels.scoring.rules import STATISTICS_STEP
+from dpmodels.scoring.sums import AT_CLIP
+from dpmodels.scoring.words import SEEN
 from dpmodels.sources.summed import summed
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from dpmodels.families import Family, Link
     from dpmodels.formula.design import Design
     from dpmodels.formula.grid import Grid
+    from dpmodels.scoring.rules import PassPlan
     from dpmodels.scoring.sums import Centre
     from dpmodels.sources.people import BlockOfPeople
 
@@ -154,15 +157,47 @@ class Deviance:
         sums = noisy[0] * middle + noisy[1:] * self.width
         return FitStatistics(max(float(noisy[0]), 1.0), sums, lift, float(sd[0]))
 
-    def report(self, found: FitStatistics, p: int, *, people: bool = False) -> dict[str, float]:
-        """Return deviances, the pseudo R-squared of deviance and their errors of privacy.
+    def cut(self, found: FitStatistics, bins: Array, last: PassPlan, phi: float) -> float:
+        """Return about what unit deviances beyond their range have lost in all, by score lengths.
+
+        Of a row of mean leverage the squared score is p times the squared Pearson residual, over
+        phi; at the mean response that says its deviance.
+
+        Parameters
+        ----------
+        found : FitStatistics
+        bins : array
+            Released histogram of the lengths of scores.
+        last : PassPlan
+            The pass that released it.
+        phi : float
+            Dispersion that its scores are over.
+        """
+        squares = phi * last.clip**2 / last.p * 2.0 ** (np.arange(len(bins)) - AT_CLIP + 0.5)
+        if self.family.is_event:
+            each = 2.0 * np.log1p(squares)
+        else:
+            mean = np.full(len(bins), max(float(found.sums[0]) / found.whole, 1e-9))
+            y = mean + np.sqrt(squares * self.family.variance(mean, self.alpha))
+            y = np.minimum(y, float(self.low[0] + self.width[0]))
+            beyond = self.family.convex(y, self.alpha) - self.family.convex(mean, self.alpha)
+            each = 2.0 * (beyond - self.family.convex_slope(mean, self.alpha) * (y - mean))
+        seen = np.where(bins > SEEN * last.noise.count, bins, 0.0)
+        return float(seen @ np.maximum(each - self.low[2] - self.width[2], 0.0))
+
+    def report(
+        self, found: FitStatistics, p: int, *, cut: float = 0.0, people: bool = False
+    ) -> dict[str, float]:
+        """Return deviances, the pseudo R-squared of deviance and their errors.
+
+        Of privacy, and of what unit deviances beyond their range have lost (``cut``).
 
         Of people (each counts once) no AIC: their mean deviance is no likelihood. With an offset
         the null model has it too, and no sum of the release holds its deviance: neither that nor
         a pseudo R-squared is given.
         """
         y, convex, deviance = found.sums
-        of_fit = float(np.linalg.norm(found.lift[:, 2]))
+        of_fit = math.hypot(float(np.linalg.norm(found.lift[:, 2])), cut)
         out = {"deviance": deviance, "deviance_se": of_fit}
         if self.centre.offset is None:
             whole, most = found.whole, 1.0 - 1e-9 if self.family.is_event else math.inf
@@ -179,6 +214,8 @@ class Deviance:
         if self.family.is_event and not people:
             out["aic"] = deviance + 2.0 * p
             out["aic_se"] = of_fit
+        if cut:
+            out["deviance_cut"] = cut
         return {k: float(v) for k, v in out.items()}
 
 

@@ -285,7 +285,8 @@ def release_scoring(
     statistics: dict[str, float] = {}
     if plan.statistics:
         statistics = ask_statistics(
-            plan.chains[0].score, plan.passes[-1], plan.p, states[0], coordinates, design, ask
+            plan.chains[0].score, plan.passes[-1], plan.p, states[0], coordinates, design, ask,
+            (released[0][-1], plans[0][-1], befores[0].phi),
         )
     return ScoringRelease(
         coordinates,
@@ -331,9 +332,16 @@ def final_passes(
 
 def ask_statistics(
     score: Score, last: PassPlan, p: int, state: State, coordinates: Coordinates, design: Design,
-    ask: Ask,
+    ask: Ask, lengths: tuple[Released, PassPlan, float] | None = None,
 ) -> dict[str, float]:  # fmt: skip
-    """Release the fit statistics of a model at the final fit."""
+    """Release the fit statistics of a model at the final fit.
+
+    Parameters
+    ----------
+    score, last, p, state, coordinates, design, ask
+    lengths : (Released, PassPlan, float) or None
+        The last pass over rows and the dispersion of its scores: what the deviance cuts.
+    """
     from dpmodels.scoring.deviance import Deviance
     from dpmodels.scoring.mean_score import MeanScore
 
@@ -345,7 +353,10 @@ def ask_statistics(
     one = Deviance.of(score.family, score.link, state.nuisance, state.phi, centre, interval)
     affine = ScorePass(last, centre).affine
     found = one.release(design, affine, ask, people=last.people)
-    return one.report(found, p, people=last.people)
+    cut = 0.0
+    if lengths is not None and lengths[0].bins is not None:
+        cut = one.cut(found, lengths[0].bins, *lengths[1:])
+    return one.report(found, p, cut=cut, people=last.people)
 
 
 def within(

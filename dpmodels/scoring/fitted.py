@@ -70,6 +70,10 @@ BEYOND = (
     "Effects beyond what the declared ranges allow (more than three ranges of the response), so "
     "they are noise and not tested: "
 )
+FEW = (
+    "Fewer than 25 expected events (or counts) at a level, too few for a normal interval, so these "
+    "are not tested (join rare levels): "
+)
 
 
 def if_determined(
@@ -86,6 +90,7 @@ def estimated(
     stats: Callable[[F], Mapping[str, float]], *, lost: Mask, common: Common | None,
     clusters: ClusterRelease | None, statistics: Mapping[str, float], notes: Sequence[str],
     arrays: Mapping[str, Array], stopped: Mask | None = None, beyond: Mask | None = None,
+    few: Mask | None = None,
 ) -> Estimate:  # fmt: skip
     """Return the estimate of all models together.
 
@@ -109,19 +114,19 @@ def estimated(
         Of the caller, after those of any fit.
     arrays : mapping
         Of the estimate.
-    stopped, beyond : bool arrays, optional
+    stopped, beyond, few : bool arrays, optional
         Coefficients of all models whose last step had not arrived; with an effect that the
-        declared ranges do not allow. They are marked and not tested.
+        declared ranges do not allow; of levels with few events. They are marked and not tested.
     """
     every = tuple(name for label in labels for name in named(names, label))
     sampling, privacy = covariances(parts, lost, common, by_cluster=clusters is not None)
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
-    few = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~gone
+    leverage = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~gone
     open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
-    said = fit_notes(plan, every, bias, few & ~open_, open_, gone)
-    for which, text in ((stopped, STOPPED), (beyond, BEYOND)):
+    said = fit_notes(plan, every, bias, leverage & ~open_, open_, gone)
+    for which, text in ((stopped, STOPPED), (beyond, BEYOND), (few, FEW)):
         if which is not None and (which & ~gone).any():
             open_ = open_ | (which & ~gone)
             said.append(text + those(every, which & ~gone))

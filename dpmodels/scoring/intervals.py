@@ -205,7 +205,7 @@ def _kind(plan: PassPlan) -> str:
 def infer(
     released: Released, plan: PassPlan, before: State, step: Step, score: Curves, *, free: float,
     longest: float | None = None, tail: Tail | None = None, turn: Array | None = None,
-    by_cluster: Callable[[Array], Array] | None = None,
+    by_cluster: Callable[[Array], Array] | None = None, remainder: float = 0.0,
 ) -> Inference:  # fmt: skip
     """Return the inference of the last pass.
 
@@ -213,6 +213,8 @@ def infer(
     ----------
     before : State
         Where the pass looked from.
+    remainder : float
+        Variance of a row's score that a linear step leaves (:meth:`Score.remainder`).
     free : float
         ``n / (n - p)``: the small-sample factor of HC1.
     longest : float or None
@@ -246,7 +248,8 @@ def infer(
         noise = math.hypot(step.nu, plan.noise.spread / part)
         left = _left(safe - released.spread / part, step.d, noise)
         noisy_H += np.outer(left, left)
-    privacy = inverse @ (phi * sd**2 * of_score + noisy_H) @ inverse
+    left_over = phi * remainder / n * np.eye(r)
+    privacy = inverse @ (phi * sd**2 * of_score + noisy_H + left_over) @ inverse
     curved = score.curved(before, step.d, safe, phi * sd**2 * float(np.trace(inverse)))
     carried = None
     if not plan.people and not plan.whole:

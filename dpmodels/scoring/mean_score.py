@@ -257,6 +257,16 @@ class MeanScore(Score):
         mean = self.link.inverse(eta)
         return np.asarray(np.maximum(mean, 1.0 - mean))
 
+    def events_of(self, state: State, before: Array, eta: Array) -> Array | None:
+        """Return events (or counts) at linear predictors, over the information as of before."""
+        assert self.family is not None and self.link is not None
+        if not self.is_event and self.family.counts != "whole":
+            return None
+        mean = self.link.inverse(eta)
+        rarer = np.minimum(mean, 1.0 - mean) if self.is_event else mean
+        omega = self.family.score(mean, before, self.link, state.nuisance)[1]
+        return np.asarray(rarer / np.maximum(omega, 1e-300))
+
     def farthest(self, eta: float) -> float:
         """Return ``|psi|`` of the rarer outcome at a linear predictor (phi = 1)."""
         assert self.family is not None and self.link is not None

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.scoring.coordinates import constant_columns, unweighted
 from dpmodels.scoring.state import mass_of, mean_row
-from dpmodels.variables import Levels
+from dpmodels.variables import Binary, Levels
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -40,6 +41,8 @@ LONGEST = 3.0 / 1.75
 #: A last step that moves the linear predictor of a public row by more than this, and by more than
 #: so many of its noise sds, has not arrived.
 ARRIVED, NOISE_SDS = 0.3, 3.0
+#: A level with fewer expected events than this (or counts) is not tested.
+FEW_EVENTS = 25.0
 #: Ends of a number lie at most so many released sds from its released mean.
 FAR_ENDS = 3.0
 
@@ -56,11 +59,14 @@ class PublicRows:
         The columns that the variables of a row's set move.
     group : (k,) int array
         Number of the set of variables that a row varies.
+    discrete : (p,) bool array
+        Columns that no number moves.
     """
 
     rows: Array
     moved: Mask
     group: npt.NDArray[np.intp]
+    discrete: Mask
 
     def seen(self, coordinates: Coordinates, M: Array) -> Array:
         """Return the rows in u, (k, r), other columns at their means.
@@ -132,7 +138,11 @@ def _rows(design: Design) -> PublicRows | None:
         group.append(np.full(len(own), number, dtype=np.intp))
     if not rows or not sum(map(len, rows)):
         return None
-    return PublicRows(np.concatenate(rows), np.concatenate(moved), np.concatenate(group))
+    numbers = [moves[n] for n, v in kinds.items() if not isinstance(v, Levels | Binary)]
+    discrete = ~np.any([np.zeros(design.p, dtype=bool), *numbers], axis=0)
+    return PublicRows(
+        np.concatenate(rows), np.concatenate(moved), np.concatenate(group), discrete
+    )
 
 
 def reaching_events(
@@ -166,13 +176,19 @@ def effects_beyond(design: Design, params: Array) -> Mask:
     """Say which columns belong to variables with an effect that no declared range allows.
 
     The largest difference of ``x'b`` over what a set of variables may be, all else fixed, against
-    ``RANGES`` ranges of the response. Of models of the response itself (no link).
+    ``RANGES`` ranges of the response; from zero on, where no columns add up to a constant and the
+    effects have to carry the response there. Of models of the response itself (no link).
     """
+    if not design.bought:
+        design = unweighted(design)
     beyond = np.zeros(design.p, dtype=bool)
     interval = None if design.response is None else design.response.interval
     if interval is None:
         return beyond
-    most = RANGES * (interval[1] - interval[0])
+    low, high = interval
+    if not design.bought and constant_columns(design) is None:
+        low, high = min(low, 0.0), max(high, 0.0)
+    most = RANGES * (high - low)
     ends = design.intervals()[: design.p]
     if float(np.abs(params) @ (ends[:, 1] - ends[:, 0])) <= most:  # all columns together
         return beyond
@@ -203,3 +219,46 @@ def still_moving(design: Design, seen: Array, d: Array, privacy: Array) -> Mask:
     noise = np.sqrt(np.maximum(np.sum((seen @ privacy) * seen, axis=1), 0.0))
     far = np.abs(seen @ d) > np.maximum(ARRIVED, NOISE_SDS * noise)
     return np.asarray(rows.moved[far].any(axis=0))
+
+
+def few_events(
+    design: Design, coordinates: Coordinates, state: State, theta: Array, score: Score, H: Array,
+    n: float,
+) -> Mask:  # fmt: skip
+    """Say which columns belong to levels at which fewer than ``FEW_EVENTS`` events are expected.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    state : State
+        Where the last pass looked from.
+    theta : (r,) array
+        Of the fit, for u.
+    H : (r, r) array
+        Information per row in w.
+    n : float
+
+    Notes
+    -----
+    At most ``n/(w'H^-1 w)`` of the information lies at a row x, by the information of one of these
+    so many rows, of which the fit expects so many events. Of a level beside numbers those at the
+    value with the most count. Those of the base level are those of all columns of its factor.
+    """
+    rows, few = public_rows(design), np.zeros(design.p, dtype=bool)
+    if rows is None:
+        return few
+    u = rows.seen(coordinates, state.M)
+    each = score.events_of(state, u @ state.theta, u @ theta)
+    if each is None:
+        return few
+    w = u @ state.W
+    events = each * n / np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
+    for number in range(int(rows.group.max()) + 1):
+        own = rows.group == number
+        moved = rows.moved[own][0]
+        levels = moved & rows.discrete
+        patterns, which = np.unique(rows.rows[own][:, levels] != 0.0, axis=0, return_inverse=True)
+        for k, pattern in enumerate(patterns if levels.any() else ()):
+            if events[own][which.ravel() == k].max() < FEW_EVENTS:
+                few[levels] |= pattern if pattern.any() else True
+    return few

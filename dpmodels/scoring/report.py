@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.scoring.coordinates import most_root, unweighted
 from dpmodels.scoring.fitted import estimated, if_determined
 from dpmodels.scoring.fitting import ScoredDetail
 from dpmodels.scoring.intervals import Inference, infer
-from dpmodels.scoring.public_rows import effects_beyond, still_moving
+from dpmodels.scoring.public_rows import effects_beyond, few_events, still_moving
 from dpmodels.scoring.words import SEEN, empty_rows, no_ranges_note
 
 if TYPE_CHECKING:
@@ -97,13 +98,14 @@ def estimate_fit(
     A, a = coordinates.back()
     unit = float(coordinates.unit.scale[-1])
     parts: list[Part] = []
-    stopped, beyond = [], []
+    stopped, beyond, few = [], [], []
     for i, (chain, one) in enumerate(zip(chains, found.chains, strict=True)):
         inference = infer(
             one.released[-1], one.plans[-1], one.before, one.last, chain.score,
             free=_free(plan, coordinates.rank),
             longest=_range(design, unit) if chain.score.of_residual else None,
             by_cluster=None if clusters is None else functools.partial(clusters.meat, i),
+            remainder=chain.score.remainder(one.before, one.last.d),
         )  # fmt: skip
         constant = None
         if coordinates.constant is not None:
@@ -117,14 +119,18 @@ def estimate_fit(
             none if seen is None
             else still_moving(design, seen, one.last.d, inference.privacy)
         )  # fmt: skip
+        few.append(few_events(
+            design, coordinates, one.before, one.last.state.theta, chain.score, inference.H,
+            one.plans[-1].rows,
+        ))  # fmt: skip
         beyond.append(effects_beyond(design, params) if chain.score.of_residual else none)
     return estimated(
         plan, parts, [chain.label for chain in chains], design.names, stats,
         lost=~coordinates.identified, common=lambda i, j: chains[i].score.common(chains[j].score),
         clusters=clusters, statistics=found.statistics,
-        notes=_void_rows(plan, design, parts[0]),
+        notes=[*_void_rows(plan, design, parts[0]), *_cut_deviances(chains[0].score, found)],
         arrays={"start": found.Q, "information": found.chains[0].released[-1].information},
-        stopped=np.concatenate(stopped), beyond=np.concatenate(beyond),
+        stopped=np.concatenate(stopped), beyond=np.concatenate(beyond), few=np.concatenate(few),
     )  # fmt: skip
 
 
@@ -138,8 +144,26 @@ def _free(plan: Plan[Any], rank: int) -> float:
 
 def _range(design: Design, unit: float) -> float | None:
     """Return the width of the declared range of the response, in units of the fit."""
-    interval = None if design.response is None else design.response.interval
-    return None if interval is None else (interval[1] - interval[0]) * unit
+    whole = design if design.bought else unweighted(design)
+    interval = None if whole.response is None else whole.response.interval
+    root = 1.0 if whole is design else most_root(design)
+    return None if interval is None else (interval[1] - interval[0]) * unit * root
+
+
+def _cut_deviances(score: Any, found: ScoringRelease) -> list[str]:
+    """Say what the deviance of a fit has cut, and what of it its error does not hold."""
+    cut = found.statistics.get("deviance_cut", 0.0)
+    amounts = bool(found.statistics) and not score.is_event and not score.family.counts
+    if not cut and not amounts:
+        return []
+    from dpmodels.scoring.deviance import LONGEST
+
+    low = " Of responses far below the mean no release tells what is cut." if amounts else ""
+    return [
+        f"Deviance: a row counts up to {LONGEST:g} dispersions. By the released lengths of scores "
+        f"about {cut:.3g} lies beyond in all: not added, but in the errors of deviance and pseudo "
+        f"R-squared.{low}"
+    ]
 
 
 def _void_rows(plan: Plan[Any], design: Design, part: Part) -> list[str]:

@@ -8,7 +8,7 @@ these. Cells are clipped at the declared range as ever, and no bound rests on wh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,10 @@ from dpmodels.arrays import Array
 from dpmodels.exact.ask import Added, Query
 from dpmodels.exact.passes import Sums
 from dpmodels.exact.prove import noise_of
-from dpmodels.exact.rowmap import UnitScale
 from dpmodels.exact.sets import Mark
 from dpmodels.exact.statistics import Stack, Sum
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.scoring.coordinates import Coordinates, narrowed
+from dpmodels.scoring.coordinates import Coordinates, most_root, narrowed, unweighted
 from dpmodels.sources.summed import Integers
 
 if TYPE_CHECKING:
@@ -113,6 +112,14 @@ def numbers_of(design: Design, *, predictors: bool) -> tuple[tuple[str, ...], tu
     return (*names, design.response.name), (*places, design.q - 1)
 
 
+def _numbers(block: Array, places: tuple[int, ...], root: Array | None) -> Iterator[Array]:
+    """Yield numbers of rows; ``root``: columns that add up to what a row is multiplied by."""
+    with np.errstate(all="ignore"):  # rows of weight 0 are missing here
+        one = None if root is None else (block[: len(root)] * root[:, None]).sum(axis=0)
+        for j in places:
+            yield block[j] if one is None else block[j] / one
+
+
 @dataclass(frozen=True, eq=False)
 class _Places:
     """The histogram of numbers over equal cells of their ranges. Row by row; missing: in none."""
@@ -120,13 +127,14 @@ class _Places:
     places: tuple[int, ...]
     low: Array
     width: Array
+    root: Array | None = None
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
         """Return the counts over blocks, (numbers, CELLS). Confidential."""
         out = np.zeros((len(self.places), CELLS), dtype=np.int64)
         for block in blocks:
-            for i, j in enumerate(self.places):
-                cell = (block[j] - self.low[i]) * (CELLS / self.width[i])
+            for i, number in enumerate(_numbers(block, self.places, self.root)):
+                cell = (number - self.low[i]) * (CELLS / self.width[i])
                 there = np.isfinite(cell)
                 at = np.clip(np.floor(cell[there]), 0, CELLS - 1).astype(np.int64)
                 out[i] += np.bincount(at, minlength=CELLS)
@@ -140,13 +148,14 @@ class _Distances:
     places: tuple[int, ...]
     centre: Array
     width: Array
+    root: Array | None = None
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
         """Return the counts over blocks, (numbers, OCTAVES), the longest first. Confidential."""
         out = np.zeros((len(self.places), OCTAVES), dtype=np.int64)
         for block in blocks:
-            for i, j in enumerate(self.places):
-                part = (block[j] - self.centre[i]) / self.width[i]
+            for i, number in enumerate(_numbers(block, self.places, self.root)):
+                part = (number - self.centre[i]) / self.width[i]
                 square = part[np.isfinite(part)]
                 square *= square
                 # the exponent of the square: half octaves of the distance, from the range down
@@ -208,12 +217,13 @@ def located(plan: ScalePlan, coordinates: Coordinates, design: Design, ask: Ask)
     -------
     Unit: one row. Two Gaussian releases of counts, a row in one bin of each number.
     """
-    ends = design.intervals()[list(plan.places)]
+    root = coordinates.unit.one if design.scaled else None
+    ends = (design if root is None else unweighted(design)).intervals()[list(plan.places)]
     low, width = ends[:, 0], np.maximum(ends[:, 1] - ends[:, 0], 1e-300)
-    counts = _noisy(plan, 0, design, ask, _Places(plan.places, low, width))
+    counts = _noisy(plan, 0, design, ask, _Places(plan.places, low, width, root))
     middle = np.array([median_of(one, plan.noise(0)) for one in counts])
     centre = low + width * middle
-    counts = _noisy(plan, 1, design, ask, _Distances(plan.places, centre, width))
+    counts = _noisy(plan, 1, design, ask, _Distances(plan.places, centre, width, root))
     scale, end = np.array([scale_of(one, plan.noise(1)) for one in counts]).T
     half = width[-1] * min(max(NORMAL_RANGE * scale[-1], BEYOND * end[-1]), 0.5)
     sd = width * np.sqrt((1.0 - OWN) * scale**2 + OWN / 12.0)
@@ -237,11 +247,12 @@ def _looking_from(
     names : sequence of str
         Predictors: each as if uniform, with this centre and sd.
     half : float
-        Half the range of the response, about its centre; 0 is its centre without a constant.
+        Half the range of the response before any weight, about its centre (0 without a constant).
     """
     unit = coordinates.unit
     scale, shift = np.array(unit.scale), np.array(unit.shift)
-    if unit.intercept:
+    if unit.intercept or unit.one is not None:
+        half *= most_root(design)
         scale[-1], shift[-1] = 1.0 / half, -centre[-1] / half
     else:  # nothing gives a centre back: about 0
         scale[-1] = max(scale[-1], 1.0 / (abs(centre[-1]) + half))
@@ -251,4 +262,4 @@ def _looking_from(
     }
     if box:
         coordinates = narrowed(coordinates, design, box)
-    return replace(coordinates, unit=UnitScale(scale, shift, unit.intercept))
+    return replace(coordinates, unit=replace(unit, scale=scale, shift=shift))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.rowmap import unit_rows
+from dpmodels.scoring.coordinates import scoring_rows
 from dpmodels.scoring.rules import BOUNDED, LINEAR, Rules
 from dpmodels.scoring.state import Information, State, floored, roots, scaled_up
 
@@ -342,6 +342,13 @@ class Score:
         """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
         return np.zeros_like(eta)
 
+    def events_of(self, state: State, before: Array, eta: Array) -> Array | None:
+        """Return events (or counts) at linear predictors, over the information as of before.
+
+        None: the model has none.
+        """
+        return None
+
     def farthest(self, eta: float) -> float:
         """Return the largest ``|psi|`` of an outcome at a linear predictor (phi = 1)."""
         return 0.0
@@ -364,6 +371,10 @@ class Score:
             What noise adds to ``d'H d`` on average.
         """
         return Curved(self.curvature * state.length(d) / self.unit(state))
+
+    def remainder(self, state: State, d: Array) -> float:
+        """Return the variance of a row's score beyond its mean change along a last step d."""
+        return 0.0
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return W of the next pass.
@@ -456,6 +467,10 @@ class Quantile(Score):
         local = max(min(state.nuisance, old / density), _FALL * old)
         return replace(state, phi=(_NORMAL * local) ** 2)
 
+    def remainder(self, state: State, d: Array) -> float:
+        """Return that of the rows between the two fits, whose scores jump (``theory.md``, 5.2)."""
+        return float(np.linalg.norm(d)) / math.sqrt(state.phi) / self._root
+
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u: rows and scores stay parallel."""
         return before.W
@@ -495,7 +510,7 @@ class Huber(Score):
         """Put a given scale, in units of the response, into unit half-ranges."""
         if self.given is None or design.response is None:
             return self
-        return replace(self, fixed=self.given * float(unit_rows(design)[0].scale[-1]))
+        return replace(self, fixed=self.given * float(scoring_rows(design).scale[-1]))
 
     def start(self, start: Start) -> State:
         """Return least squares, with the given scale if there is one."""

@@ -452,10 +452,8 @@ def affine_of(c: Centre, step: float) -> tuple[Array, Array | None]:
     M *= c.unit.scale
     if c.offset is not None:  # in the user's units, as the response
         M[-1, c.offset] = -M[-1, -1] if c.of_residual else 1.0
-    if c.unit.intercept:  # the intercept cell of a row is exactly 1
-        M[:, 0] += shift
-        return M, None
-    return M, shift[:, None] if shift.any() else None
+    left = c.unit.taken(M, shift)
+    return M, None if left is None else left[:, None]
 
 
 def seen_rows(

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 SHOWN = 8
 #: A share of empty rows below this is not worth a note; one within so many noise sds is none.
 EMPTY, SEEN = 0.05, 3.0
+CONSERVATIVE = (
+    "Errors by cluster are careful: design effects are drawn together as far as noise explains "
+    "their spread, and none below .7 is believed. Where rows of a cluster have nothing in common "
+    "they come out up to 2 times too large."
+)
 _NO_RANGES = (
     "The ranges could not be found within the budget (too few rows, or a column that hardly "
     "varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges cost nothing."
@@ -173,7 +178,8 @@ def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) ->
     out = [
         f"{found.clusters:.0f} clusters ({which}), t with {found.df:.0f} degrees of "
         f"freedom{centred}. The guarantee protects one {who}, not one {survey.psu} with all its "
-        "rows."
+        "rows.",
+        *([CONSERVATIVE] if any(map(found.determined, range(chains))) else []),
     ] if survey.psu is not None else []  # fmt: skip
     lost = [i for i in range(chains) if not found.determined(i)]
     if found.few:

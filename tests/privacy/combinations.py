@@ -49,7 +49,7 @@ VERBS = {
 #: The models of which most of a package is made are drawn more often.
 OFTEN = ["dp_ols"] * 6 + ["dp_glm"] * 4 + ["dp_glm, counts"] * 3 + ["dp_quantreg"] * 2 + ["dp_mest"] * 2
 SCHEMA = dp.Schema(
-    y=dp.Real(-3, 3), e=dp.Levels(["no", "yes"]), n=dp.Count(6), o=dp.Ordered(["l", "m", "h"]),
+    y=dp.Real(-3, 3), far=dp.Real(200, 206), e=dp.Levels(["no", "yes"]), n=dp.Count(6), o=dp.Ordered(["l", "m", "h"]),
     t=dp.Real(0, 12), w=dp.Real(0, 3), f=dp.Real(-1, 1), g=dp.Levels(G), h=dp.Levels(H),
     many=dp.Levels(MANY), **{k: dp.Real(*v) for k, v in NUMBERS.items()},
 )  # fmt: skip
@@ -131,6 +131,11 @@ def combination(number, n=None):
     relation = "add-remove" if rng.random() < 0.35 else "replace"
     eps = float(rng.choice([4.0, 40.0, 400.0, 4e4]))
     n = n or int(rng.choice([24, 60, 130]))
+    if response == "y" and verb in ("dp_ols", "dp_quantreg", "dp_mest"):
+        if rng.random() < 0.3:  # a constant is given back through the columns that add up to it
+            formula += " + g - 1"
+        if rng.random() < 0.3:
+            formula = formula.replace("y ~", "far ~")
     return Combination(number, verb, method, formula, n, eps, relation, "id" if person else None, chosen)
 
 
@@ -180,6 +185,7 @@ def table(rng, n, clean, unit=None):
     out["many"] = words(rng, MANY, n, clean, np.r_[np.full(16, 0.999 / 16), 0.001])
     place = int(rng.integers(n))
     out["g"][place], out["h"][place], out["many"][place] = G[-1], H[-1], MANY[-1]  # one of each
+    out["far"] = number(rng, 200.0, 206.0, n, clean)
     if unit:
         out["id"] = np.sort(rng.integers(0, max(n // 3, 1), n)).astype(float)[rng.permutation(n)]
         if not clean:

@@ -187,6 +187,7 @@ def test_tables_have_errors_by_psu(copies):
     text = " ".join(fit.summary(full=True).as_text().split())
     assert "800 PSUs (declared), 400 degrees of freedom; units compared in pairs" in text
     assert "one row, not one p" in text
+    assert "nothing in common they come out up to 2 times too large" in text
     assert fit._record.estimate.stats["deff_clusters"] > 1.2
 
 

@@ -34,6 +34,7 @@ from dpmodels.release import Estimate, Release
 from dpmodels.scoring.cluster_rules import ClusterPlan
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.state import floored, roots
+from dpmodels.scoring.words import CONSERVATIVE
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
@@ -326,5 +327,6 @@ def _by_design(
     return V, df, [
         f"Design: {said}" + (f", t with {df:.0f} degrees of freedom" if df else "")
         + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1 else "")
-        + ". The guarantee protects one row, not one PSU."
+        + ". The guarantee protects one row, not one PSU.",
+        *([CONSERVATIVE] if survey.psu else []),
     ]

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.rowmap import unit_rows
+from dpmodels.scoring.coordinates import scoring_rows
 from dpmodels.scoring.score import Beginning, Evaluate, Score, Start
 from dpmodels.scoring.state import State, roots, scaled_up
 
@@ -56,7 +56,7 @@ class Tabulated(Score):
                 "a loss of one's own is tabulated over the residuals that the response can have: "
                 "declare its range, for example bounds={'y': (0, 10)}"
             )
-        half = 1.0 / float(unit_rows(design)[0].scale[-1])
+        half = 1.0 / float(scoring_rows(design).scale[-1])
         grid = np.linspace(-2.0 * _WIDE, 2.0 * _WIDE, _POINTS)
         with np.errstate(all="ignore"):
             first, second = loss.derivatives(half * grid, np.zeros(_POINTS), [1, 2])

@@ -115,8 +115,9 @@ def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[str, .
         notes.append(
             "Intervals of means are sets (Fieller) and right whatever the count of the group is "
             f"over its noise: groups whose count is below {_SMALL:g} standard deviations of it "
-            "have no mean, only the interval. Errors of standard deviations take the values to be "
-            "normal; an sd is shown only where noise lets it be seen, so small groups that show "
+            "have no mean, only the interval. Errors of standard deviations hold whatever the "
+            "values are within their range, so they are wide where it is; an sd is shown only "
+            "where noise lets it be seen, so small groups that show "
             "one tend to too large ones."
         )
     if "quantiles" in kinds:
@@ -186,18 +187,20 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
         (middle + h * m) * blank, h * sampling * blank, h * privacy * blank,
         middle + h * np.clip(low, -1.0, 1.0), middle + h * np.clip(high, -1.0, 1.0),
     )  # fmt: skip
-    out[:5, 2] = _sd(np.where(large, v, np.nan), safe / c.alike, noise_v, z) * h
+    out[:5, 2] = _sd(np.where(large, v, np.nan), m, safe / c.alike, noise_v, z) * h
     return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, 3)
 
 
-def _sd(v: Array, n: Array, noise: Array, z: float) -> Array:
+def _sd(v: Array, m: Array, n: Array, noise: Array, z: float) -> Array:
     """Return (sd, sampling se, privacy se, low, high) in half-ranges; (5, groups).
 
-    NaN where the variance is not above twice its noise.
+    NaN where the variance is not above twice its noise. The fourth moment is that of the values
+    in the range with this mean and variance that have the largest, at most ``(1 + |m|)^2 v``.
     """
     with np.errstate(all="ignore"):
         sd = np.sqrt(np.where(v > 2.0 * noise, v, np.nan))
-        sampling, privacy = sd / np.sqrt(2.0 * n), noise / (2.0 * sd)
+        sampling = np.sqrt(np.maximum((1.0 + np.abs(m)) ** 2 - sd * sd, 0.0) / (4.0 * n))
+        privacy = noise / (2.0 * sd)
     half = z * np.hypot(sampling, privacy)
     return np.stack([sd, sampling, privacy, np.maximum(sd - half, 0.0), sd + half])
 

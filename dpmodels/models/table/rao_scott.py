@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from dpmodels.request import Request
 
 _STEP = "sums of the test"
+CAREFUL = (
+    "The test is careful: where rows of a PSU have nothing in common it rejects .02 to .03 of true "
+    "hypotheses at .05."
+)
 #: Least share of a level that is believed, in steps of its noise and absolutely.
 _LEAST = 1e-3
 
@@ -233,6 +237,7 @@ def estimate(plan: Plan[RaoScott], release: Release) -> Estimate:
             f"{df:.2f} and {free:.0f} degrees of freedom, by {units}; the covariance holds the "
             "noise.",
             *(() if known else ("The design variance is not determined at this budget: no p.",)),
+            *((CAREFUL,) if known and survey.psu is not None else ()),
             "The guarantee protects one row, not one PSU. Weights are taken as delivered.",
         ),
     )  # fmt: skip

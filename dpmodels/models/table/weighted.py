@@ -44,6 +44,7 @@ from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.release import Estimate, Release
 from dpmodels.scoring.cluster_rules import ClusterPlan, clip_of
 from dpmodels.scoring.clusters import release_clusters
+from dpmodels.scoring.words import CONSERVATIVE
 from dpmodels.sources.summed import counted
 
 if TYPE_CHECKING:
@@ -323,6 +324,7 @@ def _of_psus(c: Context, detail: WeightedTable) -> tuple[str, ...]:
         f"Design effect of the PSUs, all cells together (released): {c.errors.average[0]:.2f}; "
         "column deff holds that of every cell, weights included."
     )
+    out.append(CONSERVATIVE)
     if c.population is None and not detail.laid.weight:
         out.append(
             "Totals have no error by design here: it takes population=, or strata whose units are "

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import time
 
 import numpy as np
 import pandas as pd
@@ -343,3 +344,28 @@ def test_a_cell_is_mapped_alike_wherever_it_stands():
     for start, stop in ((1, 3000), (2, 3000), (3, 2999), (5, 12), (7, 8), (13, 1000)):
         part = np.asarray(design.matrix(frame.iloc[start:stop]))
         assert np.array_equal(part, whole[start:stop])
+
+
+@pytest.mark.parametrize("engine", ["formulaic", "patsy"])
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("y ~ " + "*".join(f"x{i}" for i in range(20)), "more than 20000 terms"),
+        ("y ~ (" + "*".join(f"x{i}" for i in range(20)) + ")", "more than 20000 terms"),
+        ("y ~ " + "*".join(f"(x{i} + x{i + 1})" for i in range(19)), "more than 20000 terms"),
+        ("y ~ x0 / (" + " * ".join(f"x{i}" for i in range(20)) + ")", "more than 20000 terms"),
+        ("y ~ g:h:k", "more than 50000 columns"),
+        ("y ~ x0 + C(g) * h * k", "more than 50000 columns"),
+    ],
+)
+def test_a_product_too_long_to_write_out_is_refused_at_once(formula, said, engine):
+    """It took from 18 seconds to the end of all memory; a second or less now."""
+    if engine == "patsy":
+        pytest.importorskip("patsy")
+    levels = dp.Levels([f"l{i}" for i in range(60)])
+    numbers = {f"x{i}": dp.Real(0, 1) for i in range(20)}
+    schema = dp.Schema(y=dp.Real(0, 1), g=levels, h=levels, k=levels, **numbers)
+    began = time.perf_counter()
+    with pytest.raises(FormulaError, match=said):
+        build_design(formula, schema, engine=engine)
+    assert time.perf_counter() - began < 5.0

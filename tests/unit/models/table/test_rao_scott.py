@@ -95,3 +95,13 @@ def test_what_is_refused():
         )
     with pytest.raises(RequestError, match="say the design"):
         dp.dp_test("~ a * b", d, eps=1, delta=1e-6, schema=SCHEMA, weights="w")
+
+
+def test_it_says_that_it_is_careful():
+    d, said = sample(1, 200, 20), "rejects .02 to .03 of true hypotheses"
+    options = {"eps": 4.0, "delta": 1e-6, "schema": SCHEMA}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        by_unit = dp.dp_test("~ a * b", d, design=dp.Survey(psu="p", psus=200), **options)
+        by_row = dp.dp_test("~ a * b", d, design=dp.Survey(weights="w"), **options)
+    assert said in " ".join(by_unit.notes) and said not in " ".join(by_row.notes)
