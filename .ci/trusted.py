@@ -15,12 +15,12 @@ GROUPS = (
     (
         "The prover",
         "How far one unit moves a query: the only numbers that noise is made of.",
-        "exact/prove.py exact/lemmas.py exact/statistics.py exact/sets.py",
+        "proof/prove.py proof/prove.py proof/statistics.py proof/sets.py",
     ),
     (
         "The door",
         "Charges first, hands rows to a stage once, draws the noise, lets nothing else out.",
-        "private.py _guard.py quiet.py exact/ask.py exact/passes.py",
+        "private.py _guard.py quiet.py sums/ask.py sums/ask.py",
     ),
     (
         "Charges, curves and noise",
@@ -30,45 +30,45 @@ GROUPS = (
     (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
-        "exact/ formula/program.py formula/cells.py formula/grid.py formula/coerce.py "
-        " formula/functions.py formula/labels.py formula/syntax.py survey.py",
+        "exact/ formula/program.py formula/cells.py formula/cells.py formula/coerce.py "
+        " formula/words.py formula/build.py formula/words.py survey.py",
     ),
     (
         "Whose rows these are",
         "A row is read once a pass, by public places or secret coins; a person's rows together.",
-        "sources/rows.py sources/people.py sources/ordered.py sources/features.py "
-        "sources/together.py sources/windows.py "
-        "sources/summed.py sources/pieces.py sources/piece.py",
+        "sources/rows.py sources/people.py sources/sorted.py sources/features.py "
+        "sources/people.py sources/windows.py "
+        "sources/summed.py sources/summed.py sources/tables.py",
     ),
     (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
-        "scoring/sums.py scoring/cells.py scoring/clusters.py "
-        "scoring/cluster_people.py models/by_design.py models/table/cells_by_design.py "
-        "scoring/deviance.py scoring/scales.py "
-        "scoring/expand.py scoring/expand_pass.py scoring/expand_start.py scoring/expand_engine.py "
-        "models/survival/hazard.py models/choice/likelihood.py models/panel/effects.py "
-        "models/panel/intercepts.py "
-        "scoring/release.py scoring/engine.py models/bayes/core.py models/components/pca.py "
-        "models/glm/release.py models/holdout/release.py "
-        "models/kernel/kernel.py models/kernel/wavelet.py models/linear/dpgd.py "
-        "models/linear/scores.py models/survival/counts.py models/survival/layout.py "
-        "models/survival/concordance.py "
-        "models/table/quantile.py models/table/ranks.py "
-        "models/table/sums.py models/table/testing.py models/table/subsample.py ranges/buy.py "
-        "models/weighted.py models/mean/weighted.py models/table/weighted.py "
-        "models/table/rao_scott.py models/table/quantile_weighted.py",
+        "scoring/passes.py scoring/cells.py scoring/clusters.py "
+        "scoring/clusters.py models/weights.py models/table/weighted.py "
+        "scoring/cells.py scoring/starts.py "
+        "scoring/unit_passes.py scoring/unit_passes.py scoring/unit_starts.py scoring/unit_run.py "
+        "models/survival/hazard.py models/choice.py models/panel.py "
+        "models/panel.py "
+        "scoring/passes.py scoring/run.py models/bayes.py models/components.py "
+        "models/objpert.py models/holdout.py "
+        "models/kernel.py models/kernel_regression.py models/linear/compared.py "
+        "models/linear/inference.py models/survival/table.py models/survival/table.py "
+        "models/survival/cox.py "
+        "models/table/quantiles.py models/table/quantiles.py "
+        "models/table/layout.py models/table/testing.py models/table/nulls.py ranges.py "
+        "models/weights.py models/weights.py models/table/weighted.py "
+        "models/table/weighted_quantiles.py models/table/weighted_quantiles.py",
     ),
     (
         "Proofs of their own",
         "Releases that are no query (own_proofs.py), and the bounds that they rest on.",
-        "models/bayes/compare.py models/bayes/gaussian.py models/custom/eptr.py "
-        "models/custom/gptr.py models/custom/selection.py models/glm/lattice.py "
-        "models/glm/newton.py models/glm/perturbation.py models/glm/tested.py "
-        "models/kernel/regression.py models/linear/eptr_release.py models/linear/gptr_plan.py "
-        "models/linear/gptr_release.py models/linear/jl.py models/linear/outpert.py "
-        "models/linear/posterior.py models/mean/ptr.py "
-        "models/noised/make.py models/votes/pate_math.py models/votes/votes.py",
+        "models/bayes.py models/bayes.py models/custom.py "
+        "models/custom.py models/selection.py models/newton.py "
+        "models/newton.py models/newton.py models/glm.py "
+        "models/kernel_regression.py models/linear/eptr.py models/linear/posterior.py "
+        "models/linear/posterior.py models/linear/compared.py models/linear/compared.py "
+        "models/linear/posterior.py models/mean.py "
+        "models/noised/table.py models/votes.py models/votes.py",
     ),
 )
 

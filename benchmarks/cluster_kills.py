@@ -25,7 +25,7 @@ import dpmodels as dp
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from tasks_speed import peak_anonymous, workers_cpu
 
-from dpmodels.sources.crew import Cluster
+from dpmodels.sources.tasks import Cluster
 
 NAMES = [f"x{j}" for j in range(5)]
 RIGHT = " + ".join(NAMES)

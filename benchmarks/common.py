@@ -51,9 +51,9 @@ def data_folder(otherwise=None):
 
 def design_matrix(frame, formula, schema):
     """Return (design matrix, response) of a whole table, cells as a fit reads them."""
-    from dpmodels.formula import build_design
-    from dpmodels.sources.adapt import as_source
+    from dpmodels.formula.build import build_design
     from dpmodels.sources.rows import Rows
+    from dpmodels.sources.tasks import as_source
 
     design = build_design(formula, schema)
     Z = np.hstack([b.copy() for b in Rows(as_source(frame), len(frame)).blocks(design)])

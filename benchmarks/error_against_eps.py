@@ -32,9 +32,9 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
+from dpmodels.models.linear.moments import TWO_STAGE_RATIO
 from dpmodels.models.linear.pmt import two_stages
-from dpmodels.models.linear.ssp import TWO_STAGE_RATIO
-from dpmodels.privacy.gdp import eps_gdp
+from dpmodels.privacy.mechanisms import eps_gdp
 from dpmodels.scoring.rules import noise_ratio
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))

@@ -22,8 +22,10 @@ import numpy as np
 import pandas as pd
 from common import cpu, peak
 
-from dpmodels.formula import build_design, coerce
-from dpmodels.schema import Levels, Real, Schema
+from dpmodels.formula import coerce
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
+from dpmodels.variables import Levels, Real
 
 HEIGHT, READ = 8192, 65_536
 TERMS = " + ".join(f"x{i}" for i in range(10))
@@ -72,17 +74,17 @@ def block_loop(design, df):
 
 
 def exact_loop(design, df):
-    from dpmodels.exact.gram import gram
-    from dpmodels.exact.rowmap import RowMap, unit_scale
+    from dpmodels.sums.cells import gram
+    from dpmodels.sums.rowmap import RowMap, unit_scale
 
     return gram(blocks(design, df), RowMap(unit_scale(design), np.ones(design.q)))
 
 
 def counting_loop(design, df):
-    from dpmodels.exact.gram import gram_over
-    from dpmodels.exact.rowmap import RowMap, unit_scale
-    from dpmodels.sources.adapt import as_source
     from dpmodels.sources.rows import Rows
+    from dpmodels.sources.tasks import as_source
+    from dpmodels.sums.cells import gram_over
+    from dpmodels.sums.rowmap import RowMap, unit_scale
 
     rowmap = RowMap(unit_scale(design), np.ones(design.q))
     return gram_over(Rows(as_source(df), len(df)), design, rowmap)

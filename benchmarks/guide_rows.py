@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
-from dpmodels.models.linear import ssp
+from dpmodels.models.linear import moments as ssp
 from dpmodels.scoring.rules import guide_windows
 from dpmodels.sources.windows import ALL_ROWS, Windows
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
-from dpmodels.models.kernel.kernel import default_bandwidth, gaussian
+from dpmodels.models.kernel import default_bandwidth, gaussian
 
 RANGES = {"MedInc": (0, 16), "Latitude": (32, 42), "Longitude": (-125, -114), "HouseAge": (0, 52),
           "MedHouseVal": (0, 5.1)}  # fmt: skip

@@ -24,9 +24,9 @@ import dpmodels as dp
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from tasks_speed import peak_anonymous
 
-from dpmodels.sources.crew import Serial
-from dpmodels.sources.piece import CONNECTED
-from dpmodels.sources.pieces import Task
+from dpmodels.sources.summed import Task
+from dpmodels.sources.tables import CONNECTED
+from dpmodels.sources.tasks import Serial
 
 PART = 1_000_000
 

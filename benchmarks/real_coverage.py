@@ -39,7 +39,7 @@ NARROW = {
 
 def simulated(frame, formula, schema):
     """Return (X, beta, sd, response name) of the design."""
-    from dpmodels.formula import build_design
+    from dpmodels.formula.build import build_design
 
     X = np.asarray(build_design(formula, schema).matrix(frame))
     name = formula.split("~")[0].strip()

@@ -18,9 +18,18 @@ import pandas as pd
 from common import RESULTS, data_folder, one_core, write
 
 import dpmodels as dp
-from dpmodels.models.table.ranks import GRID, fraction, grid_of, histogram, penalties
-from dpmodels.models.table.tree import Tree, isotonic, levels_for, tree_counts
-from dpmodels.privacy.gdp import mu_gdp
+from dpmodels.models.table.quantiles import (
+    GRID,
+    Tree,
+    fraction,
+    grid_of,
+    histogram,
+    isotonic,
+    levels_for,
+    penalties,
+    tree_counts,
+)
+from dpmodels.privacy.mechanisms import mu_gdp
 
 DATA = data_folder()
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 300

@@ -53,9 +53,9 @@ BUILT_FROM = (
     "tables.table.Written", "tables.table.Shown", "tables.table.Result", "tables.table.Table",
 )  # fmt: skip
 MADE = (
-    "results.contrasts.Combinations", "results.joint.JointTest", "results.joint.AnovaTable",
-    "results.side_by_side.Etable", "models.holdout.report.Score", "models.holdout.report.Diagnosis",
-    "models.votes.votes.VoteResult", "models.votes.votes.PateResult", "planning.plan.Plan",
+    "results.contrasts.Combinations", "results.inference.JointTest", "results.inference.AnovaTable",
+    "results.side_by_side.Etable", "models.holdout.Score", "models.holdout.Diagnosis",
+    "models.votes.VoteResult", "models.votes.PateResult", "planning.Plan",
     "api.custom.Selection",
 )  # fmt: skip
 
@@ -201,7 +201,7 @@ def names_of(kind: type) -> list[str]:
     """Return what a class of results lists: its public names, other spellings left out."""
     from inspect import getattr_static
 
-    from dpmodels.tables import also
+    from dpmodels.tables.table import also
 
     return [n for n in dir(kind)
             if not n.startswith("_") and not isinstance(getattr_static(kind, n), also)]  # fmt: skip

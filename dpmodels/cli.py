@@ -27,8 +27,8 @@ from dpmodels.errors import (
 )
 
 if TYPE_CHECKING:
+    from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
-    from dpmodels.schema import Schema
 
 __all__ = ["main"]
 
@@ -221,7 +221,7 @@ def _schema_new(arguments: argparse.Namespace) -> int:
 def _schema(path: str | None) -> Schema | None:
     if path is None:
         return None
-    from dpmodels.schema import Schema
+    from dpmodels.formula.schema import Schema
 
     return Schema.from_toml(Path(path).read_text(encoding="utf-8"))
 

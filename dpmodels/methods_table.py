@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpmodels.tables import Column, Layout, Page, Row, Shown, Table, plain
+from dpmodels.tables.table import Column, Layout, Page, Row, Shown, Table, plain
 
 #: Columns of a printed page.
 WIDTH = 100

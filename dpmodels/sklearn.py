@@ -41,8 +41,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         with a missing cell becomes a zero row. A list has no type, and numpy would find one for
         all of it from its cells: lists are read cell by cell.
         """
-        from dpmodels.schema import Real
-        from dpmodels.sources.memory import cells_of, feature_columns, target_column
+        from dpmodels.sources.tables import cells_of, feature_columns, target_column
+        from dpmodels.variables import Real
 
         if y is None:
             raise ValueError(
@@ -201,7 +201,7 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         -------
         See the class.
         """
-        from dpmodels.api import dp_ols
+        from dpmodels.api.regressions import dp_ols
 
         self._guarantee()
         X, y = self._rows(X, y)
@@ -300,8 +300,9 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         -------
         See the class.
         """
-        from dpmodels.api import dp_glm
-        from dpmodels.schema import Binary, Real, Schema
+        from dpmodels.api.regressions import dp_glm
+        from dpmodels.formula.schema import Schema
+        from dpmodels.variables import Binary, Real
 
         self._guarantee()
         labels = _classes(self.classes, y)
@@ -352,7 +353,7 @@ def _classes(given: Any, y: Any) -> list[Any]:
     Types alone are looked at. Classes that no cell is would make every row an empty one, and the
     charge would buy a fit of nothing.
     """
-    from dpmodels.sources.memory import kind_of_column, target_column
+    from dpmodels.sources.tables import kind_of_column, target_column
 
     kind = "unknown" if y is None else kind_of_column(y, target_column(y))
     if given is None:

@@ -14,10 +14,10 @@ from typing import Any
 #: What a result asks of the top floor, by name: new releases about a fit. As with the functions of
 #: a verb, the path stands here as text, where the check of the wall follows it.
 _NEW_RELEASES = {
-    "score": "dpmodels.api.holdout:score",
-    "diagnose": "dpmodels.api.holdout:diagnose",
-    "update": "dpmodels.api.holdout:update",
-    "means": "dpmodels.api.holdout:means",
+    "score": "dpmodels.api.followups:score",
+    "diagnose": "dpmodels.api.followups:diagnose",
+    "update": "dpmodels.api.followups:update",
+    "means": "dpmodels.api.followups:means",
     "survdiff": "dpmodels.api.survival:survdiff_of",
 }
 
@@ -52,7 +52,7 @@ class Verb:
     predict_words : tuple of str
         Further arguments of its ``predict``, such as ``times=``.
     link : str
-        Name of the link that ``dpmodels.results.predict:regression`` inverts ("identity",
+        Name of the link that ``dpmodels.results.effects:regression`` inverts ("identity",
         "logit", "log"); a method option called ``link`` wins.
     estimates : str
         Header of the column of estimates.
@@ -91,7 +91,7 @@ class Verb:
     because: str = ""
     with_public: str = ""
     instead: str = ""
-    predict: str = "dpmodels.results.predict:regression"
+    predict: str = "dpmodels.results.effects:regression"
     predict_words: tuple[str, ...] = ()
     link: str = "identity"
     estimates: str = "Estimate"
@@ -157,7 +157,7 @@ def function_of(path: str) -> Callable[..., Any]:
 _COLUMNS = "build_mean_design"
 _TABLES = "dpmodels.models.table."
 _SURVIVAL = "dpmodels.models.survival."
-_WITHIN = "dpmodels.results.within:"
+_WITHIN = "dpmodels.results.kinds:"
 #: Header of a test.
 _VERDICT = (("Statistic", "statistic"), ("Degrees of freedom", "df"), ("P-value", "p_value"))
 _VERBS: dict[str, Verb] = {
@@ -204,7 +204,7 @@ _VERBS: dict[str, Verb] = {
             "quantile regression",
             kind="QuantileRegression",
             loss="quantile",
-            predict="dpmodels.results.predict:predict_quantiles",
+            predict="dpmodels.results.effects:predict_quantiles",
             says=(("Quantile", "tau"),),
             absent=("residuals", "pseudo R-squared"),
         ),
@@ -229,7 +229,7 @@ _VERBS: dict[str, Verb] = {
             "Gaussian Bayes classifier",
             kind="Classifier",
             design_options={"response_ok": "levels"},
-            predict="dpmodels.results.predict:predict_class",
+            predict="dpmodels.results.effects:predict_class",
             count="Parameters",
             absent=("training error", "class counts without noise"),
         ),
@@ -237,8 +237,8 @@ _VERBS: dict[str, Verb] = {
             "dp_npreg",
             "kernel regression",
             kind="Curve",
-            predict="dpmodels.models.kernel.kernel:predict_curve",
-            plot="dpmodels.models.kernel.kernel:plot_curve",
+            predict="dpmodels.models.kernel:predict_curve",
+            plot="dpmodels.models.kernel:plot_curve",
             count="Points",
             absent=("residuals", "cross-validated bandwidth"),
         ),
@@ -337,9 +337,9 @@ _VERBS: dict[str, Verb] = {
             "dp_polr",
             "proportional odds regression",
             kind="OrderedChoice",
-            arguments="dpmodels.api.choices:plan_arguments",
+            arguments="dpmodels.api.panels:choice_arguments",
             design_options={"response_ok": "levels"},
-            predict="dpmodels.models.choice.predicted:ordered",
+            predict="dpmodels.models.choice:ordered",
             says=(("Link", "link"),),
         ),
         Verb(
@@ -347,7 +347,7 @@ _VERBS: dict[str, Verb] = {
             "multinomial logit",
             kind="Choice",
             design_options={"response_ok": "levels"},
-            predict="dpmodels.models.choice.predicted:unordered",
+            predict="dpmodels.models.choice:unordered",
         ),
         Verb(
             "dp_feols",
@@ -360,7 +360,7 @@ _VERBS: dict[str, Verb] = {
                 ("ICC", "icc"),
             ),
             predict=_WITHIN + "within",
-            arguments="dpmodels.api.panels:plan_arguments",
+            arguments="dpmodels.api.panels:panel_arguments",
         ),
         Verb(
             "dp_fepois",
@@ -368,7 +368,7 @@ _VERBS: dict[str, Verb] = {
             kind="Effects",
             predict=_WITHIN + "within",
             link="log",
-            arguments="dpmodels.api.panels:plan_arguments",
+            arguments="dpmodels.api.panels:panel_arguments",
         ),
         Verb("dp_eptr", "estimate by Propose-Test-Release", design=_COLUMNS, predict=""),
         Verb("dp_gptr", "release of a user's mechanism", design=_COLUMNS, predict=""),

@@ -16,14 +16,12 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.special import expit, ndtr, ndtri
 from shared import DASH, main, rmse
 
-from dpmodels.models.noised.curves import beta_inf
-from dpmodels.models.noised.exact import delta_exact
-from dpmodels.models.noised.general import difference_hessian, sandwich
-from dpmodels.models.noised.linear import asymptotic_variance, fit_linear, fit_linear_one_draw
+from dpmodels.models.noised.curves import beta_inf, delta_exact
+from dpmodels.models.noised.fit import difference_hessian, sandwich
 from dpmodels.models.noised.losses import Logistic, check
-from dpmodels.models.noised.model import Model
+from dpmodels.models.noised.model import Model, second_model
 from dpmodels.models.noised.objective import minimise, objective_of, residual_mad
-from dpmodels.models.noised.sums import second_model
+from dpmodels.models.noised.solve import asymptotic_variance, fit_linear, fit_linear_one_draw
 
 BOX = (0.0, 2.0)
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

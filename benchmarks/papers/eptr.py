@@ -12,8 +12,8 @@ import pandas as pd
 from shared import data_folder, main
 
 import dpmodels as dp
-from dpmodels.models.kernel.kernel import default_bandwidth, gaussian
-from dpmodels.privacy.propose import paper_midpoint, paper_sigma, reply_probability
+from dpmodels.models.kernel import default_bandwidth, gaussian
+from dpmodels.privacy.noise import paper_midpoint, paper_sigma, reply_probability
 
 DELTA = 0.01
 PUBLISHED, OURS = "published", "our default"

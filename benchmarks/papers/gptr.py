@@ -16,11 +16,11 @@ from scipy.special import expit, log_ndtr, logsumexp
 from shared import DASH, data_folder, main
 
 import dpmodels as dp
-from dpmodels.models.components.pca import projector_sensitivity
-from dpmodels.models.custom.selection import liu_talwar, strength_per_candidate
+from dpmodels.models.components import projector_sensitivity
 from dpmodels.models.linear.posterior import d_add, d_rem, largest_s_pair
-from dpmodels.models.votes.pate_math import renyi_of_q
-from dpmodels.privacy.gdp import mu_gdp
+from dpmodels.models.selection import liu_talwar, strength_per_candidate
+from dpmodels.models.votes import renyi_of_q
+from dpmodels.privacy.mechanisms import mu_gdp
 
 DELTA = 1e-6
 EPS = (0.1, 0.5, 1, 2, 4)

@@ -15,8 +15,8 @@ from scipy.stats import chi2
 from shared import main
 
 import dpmodels as dp
-from dpmodels.privacy.gdp import delta_gdp, mu_gdp
-from dpmodels.privacy.propose import laplace_test_probability
+from dpmodels.privacy.mechanisms import delta_gdp, mu_gdp
+from dpmodels.privacy.noise import laplace_test_probability
 
 
 def worst_delta(eps, delta):

@@ -16,7 +16,7 @@ import pandas as pd
 from shared import data_folder, main
 
 import dpmodels as dp
-from dpmodels.privacy.gdp import eps_gdp
+from dpmodels.privacy.mechanisms import eps_gdp
 
 DELTA, ETA = 1e-6, 0.05
 NAMES = [f"x{j}" for j in range(10)]

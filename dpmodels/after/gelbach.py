@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmodels.after.explained import SecondMoments
-from dpmodels.after.regression import Regression, change, regress
+from dpmodels.after.moments import Regression, SecondMoments, change, regress
 from dpmodels.arrays import Array
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpmodels.sources.adapt import as_source
 from dpmodels.sources.features import Features
+from dpmodels.sources.tasks import as_source
 
 __all__ = ["per_person"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import choose_method
-from dpmodels.api.fitting import fit_formula
+from dpmodels.api.call import fit_formula
+from dpmodels.api.requests import choose_method
 from dpmodels.errors import RequestError
 
 if TYPE_CHECKING:
+    from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
-    from dpmodels.schema import Schema
 
 __all__ = ["columns_formula", "dp_bayes", "dp_mean", "dp_moments", "dp_npreg", "dp_pca"]
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import build_chosen, choose_method
-from dpmodels.api.on_release import REQUIRED, require
+from dpmodels.api.call import make_plan
 from dpmodels.api.regressions import glm_arguments
-from dpmodels.api.run import make_plan
+from dpmodels.api.releases import REQUIRED, require
+from dpmodels.api.requests import build_chosen, choose_method
 from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.records import check_n
 from dpmodels.registry import method_names, methods
-from dpmodels.request import check_n
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
+    from dpmodels.formula.schema import Schema
     from dpmodels.planning import Plan
-    from dpmodels.schema import Schema
 
-__all__ = ["plan"]
+__all__ = ["plan", "show_versions", "versions"]
+
 
 #: Calls without a formula's method, and where their noise can be looked up.
 _OTHER_PLANS = {
@@ -133,7 +137,7 @@ def plan(
     if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:
-        from dpmodels.planning.plan import power
+        from dpmodels.planning import power
 
         return replace(result, advice=(*result.advice, *power(planned, n, float(eps), effect, sd)))
     if not isinstance(want, Mapping):
@@ -149,6 +153,59 @@ def plan(
             + did_you_mean(unknown[0], columns)
             + f" Columns: {', '.join(columns)}"
         )
-    from dpmodels.planning.plan import reach
+    from dpmodels.planning import reach
 
     return replace(result, advice=(*result.advice, *reach(planned, n, float(eps), want)))
+
+
+# -- ``show_versions``: what a report of a problem needs, and nothing about the machine's files.
+
+
+_PACKAGES = ("numpy", "scipy", "pandas", "formulaic", "pyarrow", "duckdb")
+
+
+def versions() -> dict[str, str]:
+    """Return versions by name: packages, BLAS, platform.
+
+    Returns
+    -------
+    dict of str
+        No file path and no user name.
+
+    Privacy
+    -------
+    Reads no data.
+    """
+    from threadpoolctl import threadpool_info
+
+    import dpmodels as dp
+
+    out = {"dpmodels": dp.__version__, "Python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            out[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            out[name] = "not installed"
+    for lib in threadpool_info():
+        if lib.get("user_api") == "blas":
+            kind = f"{lib.get('internal_api')} {lib.get('version')} {lib.get('architecture', '')}"
+            out["BLAS"] = f"{kind.strip()}, threads {lib.get('num_threads')}"
+    bits = sys.maxsize.bit_length() + 1
+    out["platform"] = f"{platform.system()} {platform.machine()}, {bits} bits"
+    return out
+
+
+def show_versions() -> None:
+    """Print versions of this package and of what it stands on, for a report of a problem.
+
+    Privacy
+    -------
+    Reads no data. No file path and no user name.
+
+    Examples
+    --------
+    >>> import dpmodels as dp
+    >>> dp.show_versions()  # doctest: +ELLIPSIS
+    dpmodels ...
+    """
+    print("\n".join(f"{name:<10}{version}" for name, version in versions().items()))

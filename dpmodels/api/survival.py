@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.fitting import fit_formula
-from dpmodels.api.on_release import REQUIRED
+from dpmodels.api.call import fit_formula
+from dpmodels.api.releases import REQUIRED
 from dpmodels.errors import RequestError
 
 if TYPE_CHECKING:
+    from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
-    from dpmodels.schema import Schema
 
 __all__ = ["dp_coxph", "dp_survdiff", "dp_survfit", "survdiff_of"]
 
@@ -189,13 +189,12 @@ def survdiff_of(fit: Any) -> Fit:
     -------
     Post-processing: reads no row, charges nothing. The test states the guarantee of the curve.
     """
-    from dpmodels.api.building import build_request
-    from dpmodels.models.survival.logrank import logrank
+    from dpmodels.api.requests import build_request
+    from dpmodels.models.survival.curve import estimate_of, logrank
     from dpmodels.models.survival.show import curves_from
-    from dpmodels.models.survival.survdiff import estimate_of
     from dpmodels.planning import Plan
+    from dpmodels.records import Release
     from dpmodels.registry import Method
-    from dpmodels.release import Release
     from dpmodels.results import Fit
 
     record = fit._record

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.building import Choice, check_first
-from dpmodels.api.fitting import fit_formula
-from dpmodels.api.on_release import REQUIRED
+from dpmodels.api.call import fit_formula
+from dpmodels.api.releases import REQUIRED
+from dpmodels.api.requests import Choice, check_first
 from dpmodels.errors import RequestError, shown
-from dpmodels.units.person import column_of
+from dpmodels.units import column_of
 
 if TYPE_CHECKING:
+    from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
-    from dpmodels.schema import Schema
 
 __all__ = [
     "dp_quantile", "dp_table", "dp_test", "is_moments", "plan_arguments", "quantile_arguments",
@@ -35,11 +35,11 @@ def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
     -------
     Post-processing: reads no row, charges nothing. The table states the guarantee of the moments.
     """
-    from dpmodels.api.building import build_request
-    from dpmodels.models.table.from_moments import Moments, table_of
+    from dpmodels.api.requests import build_request
+    from dpmodels.models.table.table import Moments, table_of
     from dpmodels.planning import Plan
+    from dpmodels.records import Release
     from dpmodels.registry import Method
-    from dpmodels.release import Release
     from dpmodels.results import Fit
 
     if asked:
@@ -315,7 +315,7 @@ def dp_quantile(
 
 def test_arguments(formula: Any, test: Any) -> tuple[str, str]:
     """Return the formula of a test and its method: a paired test is one of a difference."""
-    from dpmodels.models.table.hypotheses import check_name
+    from dpmodels.models.table.testing import check_name
 
     check_first(formula)
     check_name(test)

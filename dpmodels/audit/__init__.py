@@ -9,27 +9,23 @@ Audits run on synthetic neighbours, never on private data. They can refute a cla
 one: the proofs are in the theory notes.
 """
 
-from dpmodels.audit.cases import (
+from dpmodels.audit.kit import (
     AuditCase,
     AuditReport,
-    SensitivityCheck,
-    audit,
-    check_sensitivity,
-    corner_neighbours,
-    register_case,
-)
-from dpmodels.audit.outcomes import (
     EventCheck,
     Finding,
     ReleaseCheck,
-    audit_events,
-    audit_release,
-    clopper_pearson,
-)
-from dpmodels.audit.structure import (
+    SensitivityCheck,
     SentinelCheck,
     StructureCheck,
+    audit,
+    audit_events,
+    audit_release,
+    check_sensitivity,
     check_structure,
+    clopper_pearson,
+    corner_neighbours,
+    register_case,
     sentinel_search,
 )
 

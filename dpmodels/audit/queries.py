@@ -1,7 +1,7 @@
 """Audits made of queries: what a stage asked, and the four laws of each query on hostile units.
 
 :class:`Recorder` is the door of a stage that keeps what it was asked. Of each query the laws of
-``exact/theory.md`` 1.8 follow without a word by hand: **set** (what one unit lays down, through the
+``proof/theory.md`` 1.8 follow without a word by hand: **set** (what one unit lays down, through the
 production pass, is an element, in exact integers), **reach** (elements at which distances are
 largest, against the prover), **place** (a table is the sum of its units) and **noise** (the drawn
 sd). Synthetic data only.
@@ -22,12 +22,12 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.audit.replay import rows_for
 from dpmodels.errors import PrivacyBugError
-from dpmodels.exact.ask import ALL, Added, Ask, Noisy, Query, Read
-from dpmodels.exact.lemmas import Of
-from dpmodels.exact.prove import reach
-from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Mass, Orthant, Trace
-from dpmodels.exact.statistics import (
+from dpmodels.privacy.mechanisms import Pure, Step
+from dpmodels.privacy.noise import SeededNoise
+from dpmodels.privacy.run import ROUND_UP, Run
+from dpmodels.proof.prove import Of, reach
+from dpmodels.proof.sets import Ball, Box, Hull, Interval, Mark, Mass, Orthant, Trace
+from dpmodels.proof.statistics import (
     Along,
     ByClass,
     Cells,
@@ -44,10 +44,9 @@ from dpmodels.exact.statistics import (
     Sum,
     Tree,
 )
-from dpmodels.privacy.mechanisms import Pure, Step
-from dpmodels.privacy.noise import SeededNoise
-from dpmodels.privacy.run import ROUND_UP, Run
 from dpmodels.quiet import quiet
+from dpmodels.sums.ask import ALL, Added, Ask, Noisy, Query, Read
+from dpmodels.sums.products import STEPS
 
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
@@ -153,7 +152,7 @@ def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) ->
     ----------
     statistic : Statistic
     k : array
-        Exact integers; of :class:`~dpmodels.exact.statistics.Along` fractions.
+        Exact integers; of :class:`~dpmodels.proof.statistics.Along` fractions.
     people : bool
         The unit has rows of which the entries are means or sums.
     """
@@ -254,7 +253,7 @@ def _gram(s: Gram, k: Any, people: bool, svec: bool = True) -> bool:
 
 
 def _rounded_once(M: Any, limit: Fraction) -> bool:
-    """Whether M is zz' rounded down entry by entry, of rows by cell (``exact/theory.md`` 1.7)."""
+    """Whether M is zz' rounded down entry by entry, of rows by cell (``proof/theory.md`` 1.7)."""
     values = np.linalg.eigvalsh(M.astype(float))
     return sum(np.diag(M)) <= limit and float(np.abs(values[:-1]).max(initial=0.0)) <= len(M)
 

@@ -269,9 +269,9 @@ def rows_for(
     ``units``: how many there are, in place of what the plan says. Under add-remove the columns may
     have any length.
     """
-    from dpmodels.sources.adapt import DictSource
     from dpmodels.sources.people import CappedRows, PeopleRows
     from dpmodels.sources.rows import Rows
+    from dpmodels.sources.tables import DictSource
 
     n = len(next(iter(data.values())))
     person, public_n = plan.request.unit, plan.n is not None
@@ -290,8 +290,8 @@ def replay_stage(
 
     Under add-remove the columns may have any length.
     """
-    from dpmodels.exact.ask import Ask
     from dpmodels.registry import backend_of
+    from dpmodels.sums.ask import Ask
 
     run = ReplayRun(plan.steps, seed, first)
     rows = rows_for(plan, data, seed=seed)

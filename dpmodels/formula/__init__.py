@@ -7,14 +7,13 @@ that buys.
 
 from __future__ import annotations
 
-from dpmodels.formula.again import design_from
 from dpmodels.formula.build import build_cell_design, build_design, build_mean_design
 from dpmodels.formula.coerce import coerce
 from dpmodels.formula.describe import Description, describe
 from dpmodels.formula.design import Column, Design, TermInfo
-from dpmodels.formula.functions import register_rowwise
-from dpmodels.formula.survival import build_survival_cells, build_survival_design
-from dpmodels.formula.walk import needed_variables
+from dpmodels.formula.parser import needed_variables
+from dpmodels.formula.survival import build_survival_cells, build_survival_design, design_from
+from dpmodels.formula.words import register_rowwise
 
 __all__ = [
     "Column",

@@ -1,7 +1,7 @@
 """From the text of one factor to a node: ``ast.parse`` and an allow-list. Nothing is evaluated.
 
 The walk below handles the grammar of expressions (numbers, names, arithmetic, comparisons);
-calls go through the words of :mod:`dpmodels.formula.syntax`. What is not on the list is refused
+calls go through the words of :mod:`dpmodels.formula.words`. What is not on the list is refused
 with a correction.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Callable
@@ -17,12 +18,30 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpmodels.errors import did_you_mean
-from dpmodels.formula import functions as iv
-from dpmodels.formula.functions import REGISTERED
-from dpmodels.formula.nodes import Array, Cat, Env, Factor, Node, constant
-from dpmodels.formula.refuse import refused_name, refused_node
+from dpmodels.formula import words as iv
+from dpmodels.formula.refuse import (
+    need_range,
+    refused_name,
+    refused_node,
+    refused_private,
+    refused_state,
+)
 from dpmodels.formula.schema import Schema
-from dpmodels.formula.syntax import Context, literal, overflow, pretty
+from dpmodels.formula.words import (
+    REGISTERED,
+    Array,
+    Basis,
+    Cat,
+    Context,
+    Env,
+    Factor,
+    Node,
+    constant,
+    literal,
+    overflow,
+    pretty,
+    word,
+)
 from dpmodels.variables import Levels, Text
 
 
@@ -342,3 +361,368 @@ def remembered(build: Build) -> Build:
         return design
 
     return found  # type: ignore[return-value]
+
+
+# -- Several columns from one number: splines with public knots, polynomials; and ``unit``,
+# ``scale``.
+#
+# B-splines: the recursion of de Boor (1972) on the ``degree + 1`` functions that are not zero at x.
+# Legendre polynomials on the declared range: (k+1) P_{k+1} = (2k+1) t P_k - k P_{k-1}, |P_k| <= 1.
+
+
+def arguments(node: ast.Call, names: str, ctx: Context) -> dict[str, ast.expr]:
+    """Bind a call to parameter names; unknown or repeated ones are errors."""
+    known = names.split()
+    called = pretty(node.func, ctx)
+    if len(node.args) > len(known):
+        raise ctx.fail(f"{called}() takes at most {len(known)} arguments: {', '.join(known)}")
+    bound = dict(zip(known, node.args, strict=False))
+    for k in node.keywords:
+        if k.arg not in known or k.arg in bound:
+            close = did_you_mean(str(k.arg), known)
+            raise ctx.fail(f"{called}() has no argument {k.arg!r}.{close} It takes {names}")
+        bound[str(k.arg)] = k.value
+    if known[0] not in bound:
+        raise ctx.fail(f"{called}() needs a variable: {called}(x, ...)")
+    for value in bound.values():
+        refused_private(value, ctx)
+    return bound
+
+
+def constant_of(node: ast.expr | None, what: str, ctx: Context) -> float | None:
+    """Return a public number, or ``None`` when the argument is absent or ``None``."""
+    if node is None or literal(node) is None:
+        return None
+    value = compile_scalar(node, ctx).constant
+    if value is None:
+        raise ctx.refuse(f"{what} must be a public number, got {pretty(node, ctx)}")
+    return value
+
+
+def whole(node: ast.expr | None, what: str, default: int | None, low: int, ctx: Context) -> int:
+    """Return a public whole number of at least ``low``."""
+    value = default if node is None else literal(node)
+    if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        raise ctx.fail(f"{what} must be a whole number >= {low}, for example {max(low, 3)}")
+    return value
+
+
+def numbers(node: ast.expr | None, what: str, ctx: Context) -> list[float]:
+    """Return a public, strictly increasing list of numbers."""
+    if node is None:
+        return []
+    items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
+    values = [constant_of(x, what, ctx) for x in items]
+    out = [v for v in values if v is not None]
+    if len(out) < len(values) or any(b <= a for a, b in itertools.pairwise(out)):
+        raise ctx.fail(f"{what} must be numbers in increasing order, for example {what}=[10, 12]")
+    return out
+
+
+#: Inner knots up to which a place among them is found by comparing.
+_FEW_KNOTS = 24
+
+
+# -- splines -------------------------------------------------------------------------------
+
+
+def _ends(
+    node: ast.Call, given: dict[str, ast.expr], x: Node, name: str, ctx: Context
+) -> tuple[float, float]:
+    """Return the public ends of a spline: as given, else those of the declared range."""
+    lo = constant_of(given.get("lower_bound"), "lower_bound", ctx)
+    hi = constant_of(given.get("upper_bound"), "upper_bound", ctx)
+    if (lo is None or hi is None) and x.interval is None:
+        raise need_range(node, given["x"], name, ctx)
+    lo = x.interval[0] if lo is None and x.interval else lo
+    hi = x.interval[1] if hi is None and x.interval else hi
+    assert lo is not None and hi is not None
+    if not lo < hi:
+        raise ctx.fail(f"{name}() needs lower_bound < upper_bound, got {lo:g} and {hi:g}")
+    beyond = literal(given["extrapolation"]) if "extrapolation" in given else "clip"
+    if beyond != "clip":
+        raise ctx.fail(
+            f"{name}(extrapolation={beyond!r}): values outside the range are always "
+            "clipped to it; leave extrapolation out"
+        )
+    return lo, hi
+
+
+def _inner(given: dict[str, ast.expr], lo: float, hi: float, ctx: Context) -> list[float]:
+    """Return the public knots inside the range."""
+    knots = numbers(given.get("knots"), "knots", ctx)
+    outside = [k for k in knots if not lo < k < hi]
+    if outside:
+        raise ctx.fail(
+            f"knots {[float(k) for k in outside]} lie outside the range ({lo:g}, {hi:g})",
+            "Put every knot strictly inside the range: "
+            + str([round(v, 4) for v in np.linspace(lo, hi, len(knots) + 2)[1:-1].tolist()]),
+        )
+    return knots
+
+
+@word("bs")
+def _bs(node: ast.Call, ctx: Context) -> Factor:
+    given = arguments(
+        node, "x df knots degree include_intercept lower_bound upper_bound extrapolation", ctx
+    )
+    x = compile_scalar(given["x"], ctx)
+    degree = whole(given.get("degree"), "degree", 3, 0, ctx)
+    if "df" in given and literal(given["df"]) is not None:
+        raise refused_state(node, "bs", ctx, x.interval, given, degree)
+    lo, hi = _ends(node, given, x, "bs", ctx)
+    knots = _inner(given, lo, hi, ctx)
+    whole_basis = literal(given["include_intercept"]) if "include_intercept" in given else False
+    first = 0 if whole_basis is True else 1
+    t = np.array([lo] * (degree + 1) + knots + [hi] * (degree + 1))
+    count = len(t) - degree - 1
+    if count <= first:
+        raise ctx.fail("bs() has no columns; use degree >= 1 or give knots")
+
+    def values(env: Env) -> Array:
+        return bspline(x.evaluate(env), t, degree)[first:]
+
+    return Basis(
+        fields=tuple(range(first, count)),
+        intervals=((0.0, 1.0),) * (count - first),
+        evaluate=values,
+        norms=dict.fromkeys(("l2", "l1", "linf"), 1.0),
+        variables=x.variables,
+        spans_intercept=first == 0,
+    )
+
+
+@word("ns")
+def _ns(node: ast.Call, ctx: Context) -> Factor:
+    return _natural(node, "ns", ctx)
+
+
+@word("cr")
+def _cr(node: ast.Call, ctx: Context) -> Factor:
+    return _natural(node, "cr", ctx)
+
+
+def _natural(node: ast.Call, name: str, ctx: Context) -> Factor:
+    """Return a natural cubic spline, a column a knot: 1 there and 0 at the other knots.
+
+    ``ns`` leaves out the column of the lower end, as R's does: with an intercept a coefficient is
+    then the curve at its knot less that at the lower end. ``cr`` has all, unless the formula has an
+    intercept already. Each column is a combination of B-splines, which are not negative and add up
+    to 1: so it lies between the least and the largest of its weights, and a row of columns is no
+    longer than the longest row of weights.
+    """
+    given = arguments(node, "x df knots lower_bound upper_bound extrapolation", ctx)
+    x = compile_scalar(given["x"], ctx)
+    if "df" in given and literal(given["df"]) is not None:
+        raise refused_state(node, name, ctx, x.interval, given, 0)
+    lo, hi = _ends(node, given, x, name, ctx)
+    knots = [lo, *_inner(given, lo, hi, ctx), hi]
+    t = np.array([lo] * 3 + knots + [hi] * 3)
+    weights = _cardinal(np.array(knots), t)
+    first = 1 if name == "ns" else 0
+    used = weights[:, first:]
+
+    def values(env: Env) -> Array:
+        local = bspline(x.evaluate(env), t, 3)
+        out = np.zeros((used.shape[1], local.shape[1]))
+        for column, own in zip(out, used.T, strict=True):
+            for weight, part in zip(own.tolist(), local, strict=True):
+                column += weight * part  # cell by cell, in one order: no product that BLAS rounds
+        return out
+
+    up = 1.0 + 1e-9  # the rounding of a dozen sums
+    low, high = np.minimum(used.min(axis=0), 0.0) * up, np.maximum(used.max(axis=0), 0.0) * up
+    return Basis(
+        fields=tuple(range(first, len(knots))),
+        intervals=tuple(zip(low.tolist(), high.tolist(), strict=True)),
+        evaluate=values,
+        norms={
+            "l2": float(np.sqrt(np.sum(used**2, axis=1)).max()) * up,
+            "l1": float(np.abs(used).sum(axis=1).max()) * up,
+            "linf": float(np.abs(used).max()) * up,
+        },
+        variables=x.variables,
+        spans_intercept=first == 0,
+    )
+
+
+def _cardinal(knots: Array, t: Array) -> Array:
+    """Return the weights on cubic B-splines of natural splines that are 1 at one knot: (m, k).
+
+    The values at the k knots, and second derivatives of zero at both ends: k + 2 equations.
+    """
+    from scipy.interpolate import BSpline
+
+    count = len(t) - 4
+    curved = BSpline(t, np.eye(count), 3).derivative(2)
+    width = (t[-1] - t[0]) ** 2  # second derivatives in units of the range
+    ends = np.array([curved(knots[0]), curved(knots[-1])]) * width
+    system = np.vstack([bspline(knots, t, 3).T, ends])
+    right = np.vstack([np.eye(len(knots)), np.zeros((2, len(knots)))])
+    return np.asarray(np.linalg.solve(system, right))
+
+
+def bspline(x: Array, t: Array, degree: int) -> Array:
+    """Return the B-spline basis on padded knots ``t`` at ``x`` (clipped to the range): (c, m)."""
+    x = np.atleast_1d(x)
+    m, count = x.shape[0], len(t) - degree - 1
+    x = np.clip(x, t[0], t[-1])
+    # span: t[j] <= x < t[j + 1]; the last span is closed on the right
+    inner = t[degree + 1 : count]
+    if len(inner) <= _FEW_KNOTS:  # comparing with each is faster than searching
+        j = np.full(m, degree)
+        for knot in inner:
+            j += x >= knot
+    else:
+        j = np.clip(np.searchsorted(t, x, side="right") - 1, degree, count - 1)
+    spans = np.arange(degree, count)
+    at = j - degree  # place of the span in a table over spans
+    # distances to the knots around x
+    right = [t[spans + r].take(at) - x for r in range(1, degree + 1)]
+    left = [x - t[spans + r].take(at) for r in range(1 - degree, 1)]
+    local = [np.ones(m)]
+    for d in range(1, degree + 1):  # local[r] = N_{j-d+r, d}(x)
+        nxt: list[Array] = []
+        for r in range(d):
+            near, far = left[degree + r - d], right[r]
+            share = local[r] / (t[spans + r + 1] - t[spans + r + 1 - d]).take(at)
+            if r:
+                nxt[r] += far * share
+            else:
+                nxt.append(far * share)
+            nxt.append(near * share)
+        local = nxt
+    out = np.zeros((count, m))
+    cells, first = out.reshape(-1), at * m + np.arange(m)
+    for r in range(degree + 1):
+        cells[first + r * m] = local[r]
+    missing = np.isnan(x)
+    if missing.any():
+        out[:, missing] = np.nan
+    return out
+
+
+# -- polynomials ---------------------------------------------------------------------------
+
+
+@word("poly")
+def _poly(node: ast.Call, ctx: Context) -> Factor:
+    given = arguments(node, "x degree raw", ctx)
+    x = compile_scalar(given["x"], ctx)
+    k = whole(given.get("degree"), "degree", 1, 1, ctx)
+    if "raw" not in given or literal(given["raw"]) is not True:
+        raise refused_state(node, "poly", ctx, x.interval, given, k)
+    bounds = tuple(iv.power(x.interval, i) for i in range(1, k + 1))
+    if x.interval is not None and any(b is None for b in bounds):
+        raise overflow(node, ctx)
+    norms: dict[str, float | None] = dict.fromkeys(("l2", "l1", "linf"))
+    top = iv.magnitude(x.interval)
+    if top is not None:
+        sizes = [top**i for i in range(1, k + 1)]
+        norms = {"l2": math.hypot(*sizes), "l1": math.fsum(sizes), "linf": max(sizes)}
+
+    def values(env: Env) -> Array:
+        base = np.atleast_1d(x.evaluate(env))
+        out = np.empty((k, base.shape[0]))
+        out[0] = base
+        for i in range(1, k):
+            np.power(base, i + 1, out=out[i])
+        return out
+
+    return Basis(tuple(range(k)), bounds, values, norms, x.variables)
+
+
+@word("legendre")
+def _legendre(node: ast.Call, ctx: Context) -> Factor:
+    given = arguments(node, "x degree", ctx)
+    x = compile_scalar(given["x"], ctx)
+    k = whole(given.get("degree"), "degree", None, 1, ctx)
+    if x.interval is None:
+        raise need_range(node, given["x"], "legendre", ctx)
+    if x.interval[0] == x.interval[1]:
+        raise ctx.fail("legendre() of a constant has no meaning")
+    t = _unit(x)
+
+    def values(env: Env) -> Array:
+        u = np.atleast_1d(t.evaluate(env))
+        out = np.empty((k, u.shape[0]))
+        out[0] = u
+        before: Any = 1.0
+        for n in range(1, k):
+            out[n] = ((2 * n + 1) * u * out[n - 1] - n * before) / (n + 1)
+            before = out[n - 1]
+        return out
+
+    return Basis(
+        tuple(range(1, k + 1)),
+        ((-1.0, 1.0),) * k,
+        values,
+        {"l2": math.sqrt(k), "l1": float(k), "linf": 1.0},
+        x.variables,
+    )
+
+
+# -- affine maps with public constants -----------------------------------------------------
+
+
+def _unit(x: Node) -> Node:
+    assert x.interval is not None
+    lo, hi = x.interval
+    middle, half = 0.5 * (lo + hi), 0.5 * (hi - lo)
+    return Node(
+        (-1.0, 1.0),
+        lambda env: np.clip((x.evaluate(env) - middle) / half, -1.0, 1.0),
+        x.variables,
+    )
+
+
+@word("unit")
+def _unit_word(node: ast.Call, ctx: Context) -> Factor:
+    given = arguments(node, "x", ctx)
+    x = compile_scalar(given["x"], ctx)
+    if x.interval is None:
+        raise need_range(node, given["x"], "unit", ctx)
+    if x.constant is not None or x.interval[0] == x.interval[1]:
+        raise ctx.fail("unit() of a constant has no meaning")
+    return _unit(x)
+
+
+@word("scale")
+def _scale(node: ast.Call, ctx: Context) -> Factor:
+    given = arguments(node, "x center scale ddof", ctx)
+    return _affine(node, given, ("center", "scale"), ctx)
+
+
+@word("standardize")
+def _standardize(node: ast.Call, ctx: Context) -> Factor:
+    given = arguments(node, "x center rescale ddof", ctx)
+    return _affine(node, given, ("center", "rescale"), ctx)
+
+
+@word("center")
+def _center(node: ast.Call, ctx: Context) -> Factor:
+    given = arguments(node, "x center", ctx)
+    return _affine(node, given, ("center",), ctx)
+
+
+def _affine(
+    node: ast.Call, given: dict[str, ast.expr], keys: tuple[str, ...], ctx: Context
+) -> Factor:
+    x = compile_scalar(given["x"], ctx)
+    found = []
+    for key, neutral in zip(keys, (0.0, 1.0), strict=False):
+        value = literal(given[key]) if key in given else True
+        if value is True or value is None:
+            raise refused_state(node, pretty(node.func, ctx), ctx, x.interval, given, 0)
+        number = neutral if value is False else constant_of(given[key], key, ctx)
+        assert number is not None
+        found.append(number)
+    shift, size = (*found, 1.0)[:2]
+    if size == 0:
+        raise ctx.fail("the scale must not be 0")
+    interval = iv.divide(iv.subtract(x.interval, (shift, shift)), (size, size))
+    if interval is None and x.interval is not None:
+        raise overflow(node, ctx)
+    if x.constant is not None:
+        return constant((x.constant - shift) / size)
+    return Node(interval, lambda env: (x.evaluate(env) - shift) / size, x.variables)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.errors import FormulaError, choice, did_you_mean
-from dpmodels.formula.functions import Interval, magnitude
 from dpmodels.formula.schema import Schema
+from dpmodels.formula.words import Interval, magnitude
 from dpmodels.variables import LARGEST, Variable
 
 if TYPE_CHECKING:
@@ -378,7 +378,7 @@ class Design:
 
     # -- identity --------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
-        """Return what :func:`~dpmodels.formula.again.design_from` compiles the same design from."""
+        """Return what :func:`~dpmodels.formula.survival.design_from` compiles the same design from."""
         return {
             "formula": self.formula,
             "schema": self.schema.to_dict(),

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from dpmodels.formula.coerce import clip_cells
-from dpmodels.formula.functions import Interval
-from dpmodels.formula.nodes import Array, Basis, Cat, Node
 from dpmodels.formula.schema import Schema
+from dpmodels.formula.words import Array, Basis, Cat, Interval, Node
 from dpmodels.variables import Levels
 
 

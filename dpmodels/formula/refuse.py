@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from dpmodels.errors import FormulaError, did_you_mean
-from dpmodels.formula.functions import FUNCTIONS, REGISTERED, Interval
-from dpmodels.formula.syntax import CALLS, Context, pretty
+from dpmodels.formula.words import CALLS, FUNCTIONS, REGISTERED, Context, Interval, pretty
 
 #: words for what can only be computed from other rows
 _STATEFUL: frozenset[str] = frozenset(

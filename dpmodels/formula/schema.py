@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, shown
-from dpmodels.formula.walk import category_names, inline_variables, needed_variables
+from dpmodels.formula.parser import category_names, inline_variables, needed_variables
 from dpmodels.variables import Binary, Count, Real, Variable, as_variable
 
 _ATTRS_KEY = "dpmodels_schema"

@@ -12,28 +12,41 @@ other rows are. Negative cells are seen before the declared range clips them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+import copyreg
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.errors import FormulaError
-from dpmodels.formula import formulaic_terms as fx
-from dpmodels.formula.build import Builder
-from dpmodels.formula.calls import compile_call
+from dpmodels.formula import parser as fx
+from dpmodels.formula.build import (
+    Builder,
+    build_cell_design,
+    build_design,
+    build_mean_design,
+    column_of,
+)
+from dpmodels.formula.categories import compile_call
 from dpmodels.formula.cells import CellSource, as_cell
-from dpmodels.formula.columns import column_of
 from dpmodels.formula.compile import compile_factor, compile_scalar, remembered
-from dpmodels.formula.design import Survival
-from dpmodels.formula.functions import Interval
-from dpmodels.formula.nodes import Array, Cat, Env, Factor, Node, constant
+from dpmodels.formula.design import Design, Survival
 from dpmodels.formula.program import Block, Rule
 from dpmodels.formula.schema import Schema
-from dpmodels.formula.syntax import Context, parse_expression, pretty, word
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
+from dpmodels.formula.words import (
+    Array,
+    Cat,
+    Context,
+    Env,
+    Factor,
+    Interval,
+    Node,
+    constant,
+    parse_expression,
+    pretty,
+    word,
+)
 
 _FORM = '"Surv(time, event) ~ group", or "Surv(start, stop, event) ~ group" for delayed entry'
 
@@ -423,3 +436,46 @@ def strata_codes(design: Design, new: Any) -> Array:
             code = np.where(np.isnan(cells).any(axis=1), np.nan, code)
         out = out * many + code
     return np.asarray(out)
+
+
+# -- A design compiled again from its text and schema: what files and pickles hold of it.
+
+
+def design_from(data: Mapping[str, Any]) -> Design:
+    """Compile the design again from its text and schema."""
+    schema = Schema.from_dict(data["schema"])
+    shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
+    labels = None if data.get("labels") is None else tuple(data["labels"])
+    if data.get("survival"):
+        build = build_survival_cells if data.get("cells") else build_survival_design
+        design = build(data["formula"], schema, **shared)
+    elif data.get("cells"):
+        design = build_cell_design(data["formula"], schema, labels=labels, **shared)
+    elif data["mean"]:
+        design = build_mean_design(
+            data["formula"], schema, aside=data.get("aside", False), labels=labels, **shared
+        )
+    else:
+        design = build_design(
+            data["formula"],
+            schema,
+            order=data["order"],
+            response_ok=data["response_ok"],
+            event=data["event"],
+            one_sided_ok=data["one_sided"],
+            aside=data.get("aside", False),
+            labels=labels,
+            **shared,
+        )
+    if data["buy_all"]:
+        design = design.without_bounds()
+    bought = {name: (lo, hi) for name, lo, hi in data["bought"]}
+    return design.with_bounds(bought) if bought else design
+
+
+def _reduced(design: Design) -> Any:
+    return design_from, (design.to_dict(),)
+
+
+# A design is pickled as its text and schema: what it compiled to are functions.
+copyreg.pickle(Design, _reduced)

@@ -26,13 +26,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import BudgetError, BudgetExceededError
-from dpmodels.privacy.gdp import delta_gdp, eps_gdp, mu_gdp, mu_of_pure
-from dpmodels.privacy.group import gaussian_form, gaussian_replace, pair_replace
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure
-from dpmodels.units.person import column_of, named
+from dpmodels.privacy.mechanisms import (
+    Approximate,
+    Gaussian,
+    Pure,
+    delta_gdp,
+    eps_gdp,
+    gaussian_form,
+    gaussian_replace,
+    mu_gdp,
+    mu_of_pure,
+    pair_replace,
+)
+from dpmodels.units import column_of, named
 
 if TYPE_CHECKING:
-    from dpmodels.privacy.guarantee import Guarantee
+    from dpmodels.privacy.composition import Guarantee
 
 #: Slack of the comparisons of mu. The noise is rounded up by one part in 1e9, which pays for it.
 _SLACK = 1.0 + 1e-9

@@ -19,7 +19,7 @@ _EXPORTS = {
         "dpmodels.results.fit",
     ),
     **dict.fromkeys(
-        ("Choice", "Effects", "Hazards", "OrderedChoice"), "dpmodels.results.modelled"
+        ("Choice", "Effects", "Hazards", "OrderedChoice"), "dpmodels.results.kinds"
     ),
     "Summary": "dpmodels.results.summary",
     "coef_plot": "dpmodels.results.side_by_side",

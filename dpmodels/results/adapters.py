@@ -17,7 +17,7 @@ from dpmodels.errors import NotReleasedError
 from dpmodels.results import inference
 from dpmodels.results.record import row_norm
 from dpmodels.results.summary import response_of
-from dpmodels.tables import also
+from dpmodels.tables.table import also
 
 if TYPE_CHECKING:
     import pandas as pd

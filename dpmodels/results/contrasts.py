@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
-from dpmodels.results import formats as f
 from dpmodels.results import inference
-from dpmodels.results.joint import checked_errors, hypothesis_of
+from dpmodels.results import inference as f
+from dpmodels.results.inference import checked_errors, hypothesis_of
 from dpmodels.results.record import interval_of
-from dpmodels.tables import Column, Layout, Result, Row, Table
+from dpmodels.tables.table import Column, Layout, Result, Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd

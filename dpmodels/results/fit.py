@@ -16,17 +16,20 @@ from dpmodels.quiet import quiet, tell
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
 from dpmodels.results.capabilities import (
+    Held,
+    Intervals,
+    JointTests,
     Means,
     MomentAnalyses,
     NewReleases,
+    Numbers,
     Predictions,
     Updates,
 )
-from dpmodels.results.estimates import Held, Intervals, JointTests, Numbers
 from dpmodels.results.record import Record
-from dpmodels.tables import Written, also, own_names
-from dpmodels.tables import files as table_files
-from dpmodels.units.person import named
+from dpmodels.tables import table as table_files
+from dpmodels.tables.table import Written, also, own_names
+from dpmodels.units import named
 from dpmodels.verbs import Verb, function_of, new_release, verb_of
 
 if TYPE_CHECKING:
@@ -34,9 +37,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpmodels.planning import Plan
-    from dpmodels.privacy.guarantee import Guarantee
-    from dpmodels.privacy.ledger import Ledger
-    from dpmodels.release import Estimate, Release
+    from dpmodels.privacy.budget import Ledger
+    from dpmodels.privacy.composition import Guarantee
+    from dpmodels.records import Estimate, Release
     from dpmodels.results.contrasts import Combinations
     from dpmodels.results.summary import Summary
 
@@ -263,7 +266,7 @@ class Fit(Written, Held, MaketablesPlugin):
     @property
     def notes(self) -> tuple[str, ...]:
         """All notes of the fit, in the order of weight: those of ``summary(full=True)``."""
-        from dpmodels.results.notes import notes_of
+        from dpmodels.results.summary import notes_of
 
         return notes_of(self._record)
 
@@ -596,13 +599,13 @@ class Classifier(Predictor):
 
     def confusion_table(self, new: Any) -> pd.DataFrame:
         """Count public test rows by true and predicted class: :func:`dpmodels.confusion_table`."""
-        from dpmodels.results.predict import confusion_table
+        from dpmodels.results.effects import confusion_table
 
         return confusion_table(self, new)
 
     def balanced_error(self, new: Any) -> float:
         """Return one minus the mean recall on public test rows: :func:`dpmodels.balanced_error`."""
-        from dpmodels.results.predict import balanced_error
+        from dpmodels.results.effects import balanced_error
 
         return balanced_error(self, new)
 
@@ -801,11 +804,11 @@ class TestResult(Numbers, Fit):
 def kind_of(verb: str) -> type[Fit]:
     """Return the class of the fits of a verb."""
     found = verb_of(verb)
-    plain = found.predict == "dpmodels.results.predict:regression"
+    plain = found.predict == "dpmodels.results.effects:regression"
     other = "Predictor" if found.predict else "Estimates"
     name = found.kind or ("Regression" if plain else other)
     if name not in Fit._kinds:  # kinds that are kept apart enter themselves
-        function_of(f"dpmodels.results.modelled:{name}")
+        function_of(f"dpmodels.results.kinds:{name}")
     return Fit._kinds[name]
 
 
@@ -826,7 +829,7 @@ def load(path: str | Path) -> Any:
     if isinstance(found, dict) and found.get("format") == table_files.FORMAT:
         tell(*table_files.check_seal(found, table_files.WHAT, table_files.AGAIN))
         return table_files.load(found)
-    if isinstance(found, dict) and str(found.get("format", "")).startswith("dpmodels.release"):
+    if isinstance(found, dict) and str(found.get("format", "")).startswith("dpmodels.records"):
         noised: Any = function_of("dpmodels.models.noised.table:NoisyTable")
         return noised.load(path)
     with whole(WHAT, AGAIN):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.after.gelbach import decompose
-from dpmodels.after.regression import UNUSABLE
+from dpmodels.after.moments import UNUSABLE
 from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
 from dpmodels.results.moments import OF_PEOPLE, _chosen, _columns, _facts, _terms
 

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.association import correlation
-from dpmodels.after.explained import LEAST_ROWS, SecondMoments
-from dpmodels.after.selection import best_subset, components, lasso, slopes
+from dpmodels.after.inference import correlation
+from dpmodels.after.moments import LEAST_ROWS, SecondMoments, best_subset, components, lasso, slopes
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
-from dpmodels.formula.span import independent, public_points, response_column
-from dpmodels.units.person import column_of
+from dpmodels.formula.describe import independent, public_points, response_column
+from dpmodels.units import column_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -297,7 +296,7 @@ def inflation(record: Record) -> pd.DataFrame:
     """Return variance inflation factors from the released information of a fit."""
     import pandas as pd
 
-    from dpmodels.results.joint import terms_of
+    from dpmodels.results.inference import terms_of
 
     S, names = _information(record), record.estimate.names
     if "Intercept" in names:

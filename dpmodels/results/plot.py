@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.errors import shown as quoted
-from dpmodels.results.formats import labelled
+from dpmodels.results.inference import labelled
 from dpmodels.tables.pictures import new_axes
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _panels(
     """Draw groups of coefficients in panels with scales of their own."""
     import matplotlib.pyplot as plt
 
-    from dpmodels.results.joint import terms_of
+    from dpmodels.results.inference import terms_of
 
     every = fit._record.estimate.names
     if groups == "terms":

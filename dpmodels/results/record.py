@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.after.allowance import Allowance, BiasBound, Carried, Tail
+from dpmodels.after.inference import Allowance, BiasBound, Carried, Tail
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, whole
-from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
-from dpmodels.release import Estimate
-from dpmodels.tables.files import check_seal, sealed
-from dpmodels.units.person import column_of
+from dpmodels.records import Estimate
+from dpmodels.tables.table import check_seal, sealed
+from dpmodels.units import column_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.guarantee import Guarantee
-    from dpmodels.privacy.ledger import Ledger
-    from dpmodels.release import Release
-    from dpmodels.request import Request
+    from dpmodels.privacy.budget import Ledger
+    from dpmodels.privacy.composition import Guarantee
+    from dpmodels.records import Release, Request
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,7 @@ def interval_of(design: Design, column: str) -> tuple[float, float] | None:
 
 def ledger_of(record: Record) -> Ledger:
     """Return the charges of a record, one line a step."""
-    from dpmodels.privacy.ledger import Ledger
+    from dpmodels.privacy.budget import Ledger
 
     call = record.call
     counted = "n" if column_of(record.guarantee.unit) is None else "people"
@@ -298,7 +297,7 @@ def to_dict(record: Record) -> dict[str, Any]:
 
 def from_dict(saved: Mapping[str, Any]) -> Record:
     """Return the record that :func:`to_dict` wrote down."""
-    from dpmodels.formula.again import design_from
+    from dpmodels.formula.survival import design_from
 
     if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
         raise RequestError("this is not a saved dpmodels fit. Write one with fit.save(path)")

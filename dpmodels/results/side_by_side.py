@@ -9,27 +9,43 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.regression import score
+from dpmodels.after.moments import score
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
-from dpmodels.results import formats as f
 from dpmodels.results import inference
-from dpmodels.results.estimates import Intervals
+from dpmodels.results import inference as f
+from dpmodels.results.capabilities import Intervals
 from dpmodels.results.fit import Fit
-from dpmodels.results.formats import chosen, greek, labelled, pair
-from dpmodels.results.joint import AnovaTable, anova_table, checked_errors, joint_test
+from dpmodels.results.inference import (
+    AnovaTable,
+    anova_table,
+    checked_errors,
+    chosen,
+    greek,
+    joint_test,
+    labelled,
+    pair,
+)
 from dpmodels.results.moments import moments_of
-from dpmodels.results.notes import STARS
 from dpmodels.results.plot import coefplot
-from dpmodels.results.summary import response_of
-from dpmodels.tables import RULE, Column, Layout, Result, Row, Table, also
-from dpmodels.tables.files import check_file, write_file
-from dpmodels.tables.text import ascii_text
+from dpmodels.results.summary import STARS, response_of
+from dpmodels.tables.markup import ascii_text
+from dpmodels.tables.table import (
+    RULE,
+    Column,
+    Layout,
+    Result,
+    Row,
+    Table,
+    also,
+    check_file,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpmodels.privacy.guarantee import Guarantee
+    from dpmodels.privacy.composition import Guarantee
 
 #: Other names of the types, as in ``summary(fmt)``.
 _ALSO = {"markdown": "md", "latex": "tex"}
@@ -344,7 +360,7 @@ def joint_line(fits: Sequence[Fit]) -> str:
 
 def _exact(promises: Sequence[Guarantee], delta: float) -> float:
     """Return eps of the tightest composition of all steps at ``delta``."""
-    from dpmodels.privacy.guarantee import joint
+    from dpmodels.privacy.composition import joint
 
     # shown rounded: to the side that stays true
     return joint(promises).eps_at(delta) + 5e-5

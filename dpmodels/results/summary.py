@@ -2,28 +2,387 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
-from dpmodels.results import formats as f
+from dpmodels.privacy.run import OF_ITS_OWN
+from dpmodels.registry import method_names, resolve
 from dpmodels.results import inference
-from dpmodels.results.notes import STARS, marks_of, no_reply_page, shown_notes
-from dpmodels.results.record import event, response, row_norm, rows_used
+from dpmodels.results import inference as f
+from dpmodels.results.record import event, interval_of, ranged, response, row_norm, rows_used
 from dpmodels.survey import Survey
-from dpmodels.tables import Column, Layout, Page, Row, Table
-from dpmodels.tables.table import check_format
-from dpmodels.units.person import column_of, named
+from dpmodels.tables.table import Column, Layout, Page, Row, Table, check_format
+from dpmodels.units import column_of, named
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dpmodels.arrays import Array
     from dpmodels.results.record import Record
 
 __all__ = ["Page", "Summary", "build"]
+
+
+# -- The sentences under a summary, from public and released numbers only.
+
+
+_NA = {
+    "zero-row": "rows with missing\nvalues were replaced by zero rows",
+    "impute-midpoint": "missing values\nby the middle of the range",
+    "declared": "missing values\nby the declared constant, or the row by a zero row",
+}
+_PRIVACY_SE = {
+    "public": "The privacy part is the known scale of the added noise",
+    "released": "The privacy part is the scale of the added noise, mapped by released numbers",
+    "unavailable": "The privacy part is not available for this method",
+}
+STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
+
+
+#: What a sentence begins with -> its weight: what limits a fit first, what explains it last. A
+#: condition of the guarantee weighs most. Methods write plain sentences, and files of earlier
+#: versions hold such, so they are told by their first words.
+_WEIGHTS = (
+    (100, ("NOT PR", "The guarantee", "Private if", "Privacy of a whole row")),
+    (95, ("Warning:", "More than half")),
+    (90, ("Not determined", "No z and p", "Noise dominates", "The information of the weak",
+          "About ")),
+    (86, ("No standard errors", "No intervals")),
+    (85, ("inference=False", "This fit released no", "No coefficient of this fit")),
+    (80, ("Unit: one row. If", "First stage of", "Anderson-Rubin", "Suppressed:")),
+    (75, ("May rest on few",)),
+    (70, ("Ranges bought", "That bias exceeds")),
+    (65, ("Most of the variance",)),
+    (60, ("Errors are model-based", "Privacy: converted")),
+    (45, ("Intervals and p-values are bias-aware", "Chosen by")),
+    (42, ("Largest share",)),
+    (40, ("Values outside", "Rows with missing")),
+    (35, ("Std. Error:",)),
+    (30, ("Errors allow",)),
+    (20, ("Not reported",)),
+    (17, (OF_ITS_OWN,)),
+    (15, ("Normal approximation", "t (", "Method chosen", "Moments only", "One stage", "Two stages",
+          "R-squared is")),
+)  # fmt: skip
+_ORDINARY = 50
+#: So many notes are shown unless all are asked for.
+SHOWN = 3
+
+
+def _weight(note: str) -> int:
+    return next((w for w, starts in _WEIGHTS if note.startswith(starts)), _ORDINARY)
+
+
+def notes_of(record: Record) -> tuple[str, ...]:
+    """Return all notes of a fit with a table, in the order of weight."""
+    regression = not verb_of(record.call.verb).body
+    promise = _promise(record)
+    parts = [
+        *(_errors(record) if regression else []),
+        *(_ranges(record) if regression else _bought(record)),
+        *(_largest_share(record) if regression else []),
+        *_few(record),
+        # the method names what has leverage; which may rest on few rows is said above
+        *(n for n in record.estimate.notes if not n.startswith("Rests on ")),
+        *(f"Warning: {w}" for w in record.estimate.warnings),
+        *promise,
+        *_absent(record),
+    ]
+    conditions = (n for n in record.guarantee.notes if not n.startswith(OF_ITS_OWN))
+    first = {" ".join(note.split()) for note in conditions}
+    said = dict.fromkeys(" ".join(note.split()) for note in parts if note)
+    return tuple(sorted(said, key=lambda n: -100 if n in first else -_weight(n)))
+
+
+def shown_notes(record: Record, *, full: bool) -> tuple[str, ...]:
+    """Return the notes that a summary shows: all, or those that weigh most."""
+    notes = notes_of(record)
+    rest = len(notes) - SHOWN
+    if full or rest < 1:
+        return notes
+    *head, last = notes[:SHOWN]
+    more = f"({rest} more note{'s' if rest > 1 else ''}: summary(full=True).)"
+    return (*head, f"{last} {more}")
+
+
+# -- coefficients that deserve care ----------------------------------------------------------------
+
+#: A coefficient is named where this much of its information may be that of fewer rows than this.
+FEW_PART, FEW_ROWS = 0.15, 10
+#: Public rows over the ranges, among which the longest is looked for.
+_CORNERS = 4096
+_MARKS = {
+    "n": "no z and p, as the error does not hold all there is: see the notes",
+    "c": "a combination of other columns, whatever the rows: drop a term",
+    "f": f"may rest on fewer than {FEW_ROWS} rows of high leverage: more bias is possible",
+}
+
+
+def marks_of(record: Record) -> tuple[list[str], tuple[str, ...]]:
+    """Return the mark of each coefficient, and the legend of those that occur."""
+    est = record.estimate
+    p = len(est.names)
+    which = {
+        "n": np.zeros(p, dtype=bool) if est.untested is None else np.asarray(est.untested),
+        "c": _dependent(record),
+        "f": few_rows(record),
+    }
+    cells = ["".join(mark for mark, those in which.items() if those[j]) for j in range(p)]
+    legend = tuple(f"{m}  {words}" for m, words in _MARKS.items() if which[m].any())
+    return cells, legend
+
+
+def _dependent(record: Record) -> npt.NDArray[np.bool_]:
+    """Say which coefficients have an estimate and, of all, no error: combinations of others."""
+    est = record.estimate
+    lost = np.isnan(inference.standard_errors(est))
+    some = est.bias_bound is not None and bool(lost.any()) and not bool(lost.all())
+    return lost if some else np.zeros(len(lost), dtype=bool)
+
+
+def few_rows(record: Record) -> npt.NDArray[np.bool_]:
+    """Say which coefficients may rest on few rows; public and released numbers only.
+
+    A row x holds ``(G x)_j^2`` of the information ``n G_jj`` along coefficient j, G the inverse of
+    the released information. So a part l of it in rows of large leverage is that of at least
+    ``l n G_jj / max (G x)_j^2`` rows, the maximum over the public ranges. Where that is many no
+    row decides, however long rows are, and with more rows nobody is named any more.
+    """
+    est, none = record.estimate, np.zeros(len(record.estimate.names), dtype=bool)
+    if est.bias_bound is None or record.n is None or not est.released:
+        return none
+    named = np.concatenate([one.few(T) for T, one in est.bias_bound.parts])
+    if not named.any():
+        return none
+    X = _public_rows(record.design)
+    first = tuple(name.partition(" [")[0] for name in est.names[: len(record.design.names)])
+    plain = first == tuple(record.design.names)  # a row's score is a multiple of its columns
+    out = []
+    for T, one in est.bias_bound.parts:
+        if X is None or not plain or len(T) != X.shape[1]:
+            out.append(one.few(T))
+            continue
+        G = T @ one.inverse @ T.T
+        along = np.sum((T @ one.inverse @ one.H) * (T @ one.inverse), axis=1)
+        longest = np.max((X @ G) ** 2, axis=0)
+        part = one.leverage(T, one.naming_noise)
+        least = part * record.n * along / np.maximum(longest, 1e-300)
+        out.append(one.few(T) & (part > FEW_PART) & (least < FEW_ROWS))
+    # where all predictors are zero is mostly far from every row: that is said of no coefficient
+    slope = np.array([not name.startswith("Intercept") for name in est.names])
+    return np.asarray(np.concatenate(out) & slope & ~np.isnan(inference.standard_errors(est)))
+
+
+def _public_rows(design: Any) -> Array | None:
+    """Return rows of the design at public points, corners first; None where a range is private."""
+    from dpmodels.formula.describe import public_corners, public_points
+
+    found = []
+    for points in (public_corners, public_points):
+        try:
+            rows = points(design, _CORNERS)
+        except RequestError:
+            return None
+        found.append(np.asarray(design.matrix(rows), dtype=float))
+    X = np.concatenate(found)
+    return np.asarray(X[np.isfinite(X).all(axis=1)])
+
+
+def _few(record: Record) -> list[str]:
+    few = few_rows(record)
+    if not few.any():
+        return []
+    names = ", ".join(n for n, w in zip(record.estimate.names, few, strict=True) if w)
+    return [
+        f"May rest on few rows of high leverage (fewer than {FEW_ROWS}): {names}. The interval "
+        "allows for a bias of bias_bound; more is possible. Narrower ranges, or a transformed "
+        "predictor (log), would help."
+    ]
+
+
+def _errors(record: Record) -> list[str]:
+    est, call = record.estimate, record.call
+    if est.vcov_sampling is None and not call.inference:
+        return [
+            "inference=False asked for no sampling uncertainty, so total standard errors, tests "
+            "and intervals do not exist for this fit. A fit with inference=True is a new charge."
+        ]
+    if est.vcov_sampling is None or est.vcov_privacy is None:
+        return [
+            "This fit released no "
+            + ("sampling" if est.vcov_sampling is None else "privacy")
+            + " part of the standard errors, so total standard errors, tests and intervals "
+            "do not exist for this fit."
+        ]
+    if np.isnan(est.params).all() or np.isnan(inference.standard_errors(est)).all():
+        return ["No coefficient of this fit has standard errors: the notes below say why."]
+    whole = (
+        "total² = sampling² + privacy²"
+        if est.bias is None
+        else "total: sampling, privacy and what an interval allows for a bias (fit.errors())"
+    )
+    reference = "Normal" if est.use_t is None else f"t ({est.use_t:g} degrees of freedom)"
+    tested = any(step.reply_test for step in record.guarantee.steps)
+    return [
+        f"Std. Error: {whole}. "
+        + _PRIVACY_SE.get(call.privacy_se, call.privacy_se)
+        + "; the sampling part comes from private releases (fit.ledger).",
+        f"{reference} approximation{', conditional on a reply' if tested else ''}.",
+    ]
+
+
+def bought_ranges(record: Record) -> list[str]:
+    """Return ``alcohol [8, 14]`` for each column whose range was bought."""
+    found = [(name, interval_of(record.design, name)) for name in record.bought]
+    return [name if i is None else f"{name} {f.interval(i)}" for name, i in found]
+
+
+def _ranges(record: Record) -> list[str]:
+    what = "bought or declared" if record.bought else "declared"
+    missing = _NA.get(record.call.na, record.call.na)
+    moved = f"Values outside the {what} ranges were moved to the nearest bound and {missing}. "
+    if not ranged(record.design):  # public data took the place of ranges: nothing is clipped
+        moved = f"{missing[0].upper()}{missing[1:]}. "
+    # a share from a released count may stand among the notes of the estimate
+    counted = any("of the rows were empty" in note for note in record.estimate.notes)
+    many = "How many exactly is private." if counted else "How many is private and is not reported."
+    return [*_bought(record), moved + many]
+
+
+def _bought(record: Record) -> list[str]:
+    if not record.bought:
+        return []
+    return [
+        "Ranges bought from the budget (declared ones cost nothing: bounds= or schema=): "
+        + ", ".join(bought_ranges(record))
+        + "."
+    ]
+
+
+def _largest_share(record: Record) -> list[str]:
+    shares = inference.privacy_share(record.estimate)
+    if np.isnan(shares).all():
+        return []
+    j = int(np.nanargmax(shares))
+    name, most = record.estimate.names[j], float(shares[j])
+    what = (
+        "Most of the variance is due to privacy"
+        if most > 0.5
+        else ("Largest share of variance due to privacy")
+    )
+    return [
+        f"{what}: {name}, {f.percent(most)}. More data or a larger ε narrows it{_foretold(record)}."
+    ]
+
+
+def _foretold(record: Record) -> str:
+    """Return where to learn by how much, for the methods whose plan says it."""
+    if record.bought or not _foretells(record.call.verb, record.call.method):
+        return ""
+    return "; dp.plan() predicts by how much, at no cost"
+
+
+def _foretells(verb: str, method: str) -> bool:
+    """Say whether the plans of a method print expected errors; one that is not known here: no."""
+    return method in method_names(verb) and resolve(verb, method).foretells
+
+
+def _promise(record: Record) -> list[str]:
+    """Return what qualifies the privacy statement."""
+    promise = record.guarantee
+    notes = []
+    name = record.call.identifier
+    if name:
+        notes.append(
+            f"Unit: one row. If {name} names people who may have several rows, unit={name!r} "
+            "protects a person."
+        )
+    if promise.proved == "add-remove" and promise.relation == "replace":
+        notes.append("Privacy: converted from a proof for add or remove one row.")
+    if promise.record_pair is not None:
+        eps, delta = promise.record_pair
+        notes.append(f"Privacy of a whole row: (ε = {eps:g}, δ = {delta:g})-DP.")
+    return [*notes, *promise.notes]
+
+
+#: What follows from the numbers that a fit by moments or by scores releases, where it can.
+_FOLLOWS = {"r-squared": ("score_clip", "effective_rows")}
+
+
+def _absent(record: Record) -> list[str]:
+    """Say what readers look for and do not find: only where really nothing was spent on it."""
+    verb, stats = verb_of(record.call.verb), record.estimate.stats
+    given = {label.lower() for label, key in verb.header if key in stats}
+    words = [w for w in verb.absent if w.lower() not in given]
+    # released numbers would tell it, but not with weights, without an intercept or of people
+    told = [w for w in words if any(k in stats for k in _FOLLOWS.get(w.lower(), ()))]
+    words = [w for w in words if w not in told]
+    out = [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
+    if told:
+        out.append(f"Not reported: {', '.join(told)} ({_why_untold(record)}).")
+    return out
+
+
+def _why_untold(record: Record) -> str:
+    design = record.design
+    if column_of(record.guarantee.unit) is not None:
+        return "the residual variance is of people, not of rows"
+    if design.weights is not None:
+        return "with weights= the released sums are those of weighted rows"
+    if not design.has_intercept:
+        return "without an intercept there is no share to explain"
+    return "the released moments do not determine it"
+
+
+def _declare(record: Record) -> list[str]:
+    if not record.bought:
+        return []
+    shown = ", ".join(f'"{name}": (lower, upper)' for name in record.bought[:2])
+    rest = ", ..." if len(record.bought) > 2 else ""
+    return [f"Declared ranges cost nothing and leave nothing to search: bounds={{{shown}{rest}}}"]
+
+
+def no_reply_page(record: Record) -> Page:
+    """Return the page of a fit without a reply: why, what it cost, what to try. All public."""
+    promise, call = record.guarantee, record.call
+    if record.why == "ranges":
+        start = (
+            "The private search for the ranges of undeclared variables did not find one for every "
+            "variable, so the method answered with its data-independent reply."
+        )
+    else:
+        start = (
+            "The private test did not pass, so the method answered with its data-independent reply."
+        )
+    text = (
+        f"{start} This is a valid private outcome, not an error: it happens by design when the "
+        "data may be too sensitive for the requested accuracy, and sometimes by chance alone."
+    )
+    nan = bool(np.isnan(record.estimate.params).all())
+    bullets = [
+        f"The full charge {f.pair(promise.eps, promise.delta)} is recorded: a no-reply also "
+        "reveals something.",
+        'params are nan; pass on_no_reply="default" to receive the method\'s fixed reply instead.'
+        if nan
+        else "params hold the method's fixed reply, which does not depend on the data.",
+        *(record.estimate.notes or _declare(record)),
+        "Public ways to make a reply more likely: a larger ε or δ, a larger noise level "
+        "(alpha=), fewer or narrower terms, tighter declared ranges. dp.plan() shows what each "
+        "does to the noise."
+        if "alpha" in call.options
+        else "Public ways to make a reply more likely: a larger ε or δ, fewer or narrower "
+        "terms, tighter declared ranges. dp.plan() shows what each does to the noise.",
+        "Fitting again on the same data is a new release with a new charge.",
+    ]
+    return Page(text, tuple(bullets))
+
+
+# -- A summary: the numbers of a record, written into one :class:`~dpmodels.tables.Table`.
+
 
 #: A summary is a table like any other.
 Summary = Table

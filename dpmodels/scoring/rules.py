@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dpmodels.exact.ask import Read
-from dpmodels.exact.prove import joint_reach, reach
-from dpmodels.exact.sets import Ball, Mark
-from dpmodels.exact.statistics import Gram, Sum
+from dpmodels.proof.prove import joint_reach, reach
+from dpmodels.proof.sets import Ball, Mark
+from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.sources.windows import ALL_ROWS, WINDOW, Windows
+from dpmodels.sums.ask import Read
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -107,7 +107,7 @@ CUT, CUT_OF_WEIGHTS, CLIPS_OF_WEIGHTS = 6.0, 36.0, 1.5
 MEAT_NOISE = 0.10
 #: Share of an early pass that goes to that scale.
 SCALE_OF_WEIGHTS = 0.10
-#: Scores are kept up to this part of C (:func:`dpmodels.scoring.sums.softened`).
+#: Scores are kept up to this part of C (:func:`dpmodels.scoring.passes.softened`).
 KEPT = 0.65
 #: Where typical long scores all have one length, C is at least this part of the rule's.
 LEAST_CLIP = 0.8

@@ -1,7 +1,7 @@
 """One row a person: what a person's rows come to, first, before any model sees them.
 
 A cell of a person is a function of its own rows in the order of the table, bit for bit, whoever
-stands between them (``units/theory.md``, 13). Calls on such a table protect people, or are refused.
+stands between them (``units.md``, 13). Calls on such a table protect people, or are refused.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, SourceError, did_you_mean, shown
 from dpmodels.formula.coerce import coerce
-from dpmodels.sources.source import Chunk, Source
-from dpmodels.sources.typed import one_type
-from dpmodels.units.ids import Ids
+from dpmodels.sources.tables import Chunk, Source, one_type
+from dpmodels.units import Ids
 from dpmodels.variables import Real
 
 Codes = npt.NDArray[np.int64]

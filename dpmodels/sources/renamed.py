@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dpmodels.errors import SourceError, did_you_mean
-from dpmodels.sources.source import Chunk, Source
+from dpmodels.sources.tables import Chunk, Source
 
 
 class Renamed:

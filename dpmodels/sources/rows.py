@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import importlib.util
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +15,136 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
-from dpmodels.sources.adapt import Source, chosen_chunks
-from dpmodels.sources.progress import progress_bar
+from dpmodels.quiet import bars_are_secret
+from dpmodels.sources.tables import Source, chosen_chunks
 from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, Windows
 
 if TYPE_CHECKING:
+    from dpmodels.formula.cells import Grid
     from dpmodels.formula.design import Design
-    from dpmodels.formula.grid import Grid
     from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.piece import Crew
+    from dpmodels.sources.tables import Crew
+
+
+# -- A progress bar over rows: public totals only, never a loss, a count or an acceptance.
+
+
+#: Cells of all passes above which a bar is shown unasked (about two seconds).
+LONG = 200_000_000
+
+
+class _Silent:
+    """No bar."""
+
+    def update(self, rows: int) -> None:
+        """Do nothing."""
+
+    def more(self, rows: int) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Shown:
+    """A bar of tqdm, whose total may grow."""
+
+    def __init__(self, n: int) -> None:
+        from tqdm.auto import tqdm
+
+        self._bar: Any = tqdm(total=n, unit=" rows", unit_scale=True, desc="reading", leave=False)
+
+    def update(self, rows: int) -> None:
+        """Move on by ``rows``."""
+        self._bar.update(rows)
+
+    def more(self, rows: int) -> None:
+        """Make the total larger."""
+        self._bar.total += rows
+        self._bar.refresh()
+
+    def close(self) -> None:
+        """End the bar."""
+        self._bar.close()
+
+
+def progress_bar(asked: bool | None, n: int, columns: int) -> Any:
+    """Return a bar of ``n`` rows with ``update(rows)``, ``more(rows)`` and ``close()``.
+
+    Parameters
+    ----------
+    asked : bool or None
+        None: only if the passes are long and the error stream is a terminal.
+    n, columns : int
+        Public size of all passes.
+    """
+    if asked is None:
+        asked = n * columns > LONG and sys.stderr.isatty()
+    if not asked or bars_are_secret() or importlib.util.find_spec("tqdm") is None:
+        return _Silent()
+    return _Shown(n)
+
+
+# -- A reader thread: files are decoded while the rows before are computed with
+
+
+#: Batches in memory at once: one in use, the others read or being read.
+BATCHES = 3
+
+T = TypeVar("T")
+_END: Any = object()
+
+
+def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
+    """Yield the items of a generator that runs in a thread of its own, in their order.
+
+    At most three items exist at a time if the caller lets go of each before it asks for the next.
+    The thread starts with the first item and has ended when this generator has, also if it is
+    closed early; the generator is closed in its own thread.
+
+    Notes
+    -----
+    **Privacy.** An exception of the reader is raised here as it is, to meet the same guard as one
+    without a thread; the thread itself prints nothing.
+    """
+    room = threading.Semaphore(BATCHES)
+    ready: SimpleQueue[tuple[T, BaseException | None]] = SimpleQueue()
+    stopped = threading.Event()
+
+    def read() -> None:
+        failure: BaseException | None = None
+        try:
+            while room.acquire() and not stopped.is_set():
+                item = next(items, _END)
+                if item is _END:
+                    break
+                ready.put((item, None))
+                del item  # or it would live on while the thread waits for room
+            items.close()
+        except BaseException as error:  # whatever it is, it belongs to the caller
+            failure = error
+        ready.put((_END, failure))
+
+    thread = threading.Thread(target=read, name="dpmodels reader", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, failure = ready.get()
+            if item is _END:
+                break
+            yield item
+            del item
+            room.release()
+    finally:
+        stopped.set()
+        room.release()
+        thread.join()
+    if failure is not None:
+        raise failure
+
+
+# -- Rows on their way to a release: passes over blocks of the design, and nothing that keeps them.
+
 
 #: Block height: products of integers up to 2^20 over 2^13 rows are exact in float64.
 BLOCK_ROWS = WINDOW
@@ -76,7 +201,7 @@ class Rows(OfRows):
     n : int
         The public row count; a pass that meets another number stops the call.
     progress : bool or None
-        See :func:`dpmodels.sources.progress.progress_bar`.
+        See :func:`dpmodels.sources.rows.progress_bar`.
     public_n : bool
         False under add/remove: the count of a pass is then not compared with n.
     passes : int

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmodels.errors import DPModelsError, StudyError, did_you_mean
-from dpmodels.schema import Schema
+from dpmodels.formula.schema import Schema
 from dpmodels.study import calls
 from dpmodels.study.places import Keys, Places, parsed
 

@@ -147,9 +147,9 @@ def source_of(
 
     ``columns``: name in the study -> name in the data; ``features``: as ``dp.per_person`` takes.
     """
-    from dpmodels.sources.adapt import as_source
     from dpmodels.sources.features import Features
     from dpmodels.sources.renamed import Renamed
+    from dpmodels.sources.tasks import as_source
 
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], (str, Path)):
         data = data[0]
@@ -161,7 +161,7 @@ def source_of(
 
 def _duckdb(url: str) -> Any:
     """Return a table of a DuckDB file, opened for reading."""
-    from dpmodels.sources.source import need, withheld
+    from dpmodels.sources.tables import need, withheld
 
     need("duckdb", "to read DuckDB files")
     import duckdb

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from dpmodels.errors import DPModelsError, FormulaError, SchemaError, UnknownOptionError
-from dpmodels.privacy.guarantee import Guarantee, joint
+from dpmodels.privacy.composition import Guarantee, joint
 from dpmodels.study import calls
 from dpmodels.study.asked import Asked, Paper
 from dpmodels.study.places import Keys
-from dpmodels.tables import Shown, Table, plain
+from dpmodels.tables.table import Shown, Table, plain
 
 #: Rows on which what comes after a release is tried, with a budget that leaves little noise.
 _TRIED, _PLENTY = 4000, {"eps": 200.0, "delta": 1e-3, "seed": 1}
@@ -110,7 +110,7 @@ def _outlook(paper: Paper, asked: Asked) -> Outlook:
 
 def _forecast(paper: Paper, verb: str, formula: str, given: dict[str, Any]) -> str:
     """Return "fine", "rough" or "not determined", by what the plan says of the noise."""
-    from dpmodels.api import plan
+    from dpmodels.api.planning import plan
 
     if isinstance(given.get("design"), Mapping):
         given["design"] = calls.survey_of(given["design"])
@@ -201,7 +201,7 @@ def in_order(faults: list[tuple[str, str]]) -> tuple[str, ...]:
 
 def _charged(paper: Paper, outlooks: list[Outlook], ledger: Any) -> tuple[Any, str, Any]:
     """Charge an account with the plan; by plain sums where other rules refuse and sums fit."""
-    from dpmodels.privacy.ledger import Budget
+    from dpmodels.privacy.budget import Budget
 
     found = []
     for rule in ("auto", "basic") if ledger is None else ("",):

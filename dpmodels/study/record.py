@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from dpmodels.errors import DPModelsError, RequestError
-from dpmodels.privacy.guarantee import joint
-from dpmodels.privacy.ledger import Budget
-from dpmodels.privacy.ledger_text import kind_of
+from dpmodels.privacy.budget import Budget, kind_of
+from dpmodels.privacy.composition import joint
 from dpmodels.study.asked import canonical_hash
 from dpmodels.study.folder import RECORD, files_of, hash_of, read_json
-from dpmodels.tables import Shown, Table, plain
-from dpmodels.tables.files import check_seal, sealed
-from dpmodels.units.person import named
+from dpmodels.tables.table import Shown, Table, check_seal, plain, sealed
+from dpmodels.units import named
 from dpmodels.verbs import verb_of
 
 #: Name and version of what ``record.schema.json`` beside this module describes.
@@ -49,7 +47,7 @@ def charges_of(budget: Budget, study: str, name: str) -> list[Any]:
 
 def record_text(ran: Any, outputs: Any, budget: Any) -> str:
     """Return the record of a run as JSON text, with its checksum."""
-    from dpmodels.api.versions import versions
+    from dpmodels.api.planning import versions
 
     paper, private = ran.paper, not ran.rehearsal
     ours = [charge for o in ran.outcomes for charge in o.charges]

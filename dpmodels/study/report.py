@@ -10,9 +10,9 @@ from importlib import resources
 from importlib.util import find_spec
 from typing import Any
 
-from dpmodels.privacy.guarantee import joint
+from dpmodels.privacy.composition import joint
 from dpmodels.study.checking import failure, side_by_side
-from dpmodels.tables import plain
+from dpmodels.tables.table import plain
 from dpmodels.verbs import verb_of
 
 _READ = (

@@ -15,14 +15,14 @@ from dpmodels.errors import (
     StudyError,
     UtilityWarning,
 )
-from dpmodels.privacy.ledger import Budget
+from dpmodels.privacy.budget import Budget
 from dpmodels.quiet import tell
 from dpmodels.study import calls
 from dpmodels.study.asked import Asked, Paper
 from dpmodels.study.checking import check, failure, fault_of, in_order, made, noted
 from dpmodels.study.folder import Folder, held
 from dpmodels.study.record import charges_of, mark_of, record_text
-from dpmodels.tables import Shown, Table, plain
+from dpmodels.tables.table import Shown, Table, plain
 
 
 @dataclass

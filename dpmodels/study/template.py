@@ -7,7 +7,7 @@ import re
 from importlib import resources
 from string import Template
 
-from dpmodels.formula.walk import category_names, needed_variables
+from dpmodels.formula.parser import category_names, needed_variables
 from dpmodels.study.calls import AFTER, verb_named
 
 _PEOPLE = """\

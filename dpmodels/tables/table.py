@@ -7,15 +7,30 @@ the widths of the columns. Greek letters stand in the table; text can spell them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import contextlib
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import partial, wraps
 from importlib import import_module
 from inspect import getattr_static
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
-from dpmodels.errors import choice
+import numpy as np
+
+from dpmodels.errors import (
+    DamagedError,
+    RequestError,
+    UtilityWarning,
+    choice,
+    did_you_mean,
+    shown,
+    whole,
+)
 
 #: Names of the formats -> module of the renderer.
 FORMATS = {
@@ -354,3 +369,268 @@ def plain(labels: Sequence[str], rows: Iterable[tuple[str, ...]], *, label: int 
     columns = tuple(Column(text, left=True, width=len(text) + 2) for text in labels)
     layout = Layout(ruled=False, label=label)
     return Table(columns=columns, rows=tuple(map(Row, rows)), layout=layout)
+
+
+# -- A table written to a file; a result as JSON, and read back.
+
+
+#: Suffix -> format.
+SUFFIXES = {
+    ".tex": "tex",
+    ".html": "html",
+    ".md": "md",
+    ".txt": "text",
+    ".docx": "docx",
+}
+_PAGE = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{}</title></head>\n'
+    "<body>\n{}\n</body></html>\n"
+)
+
+
+def check_file(path: Any) -> Path:
+    """Return the path of a file whose suffix is known, or refuse it."""
+    if not isinstance(path, (str, Path)):
+        raise RequestError(f"file= takes a path such as 'table.tex', got {shown(path)}")
+    found = Path(path)
+    if found.suffix.lower() not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise RequestError(
+            f"file={shown(str(path))}: the suffix says the format, one of {known}."
+            f"{did_you_mean(found.suffix, SUFFIXES)}"
+        )
+    return found
+
+
+def write_file(shown_: Shown, path: Path) -> None:
+    """Write a table, in UTF-8, or as a Word file; the suffix says how."""
+    write_as(shown_, SUFFIXES[path.suffix.lower()], path)
+
+
+def write_as(shown_: Shown, fmt: str, path: Any) -> None:
+    """Write a table in one format, whatever the name of the file."""
+    if not isinstance(path, (str, Path)):
+        raise RequestError(f"a table is written to a path such as 'table.html', got {shown(path)}")
+    path = Path(path)
+    if fmt == "docx":
+        from dpmodels.tables.markup import write
+
+        write(shown_.table(), path)
+        return
+    text = shown_.render(fmt)
+    if fmt == "html":
+        text = _PAGE.format(shown_.table().title or "Table", text)
+    path.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
+
+
+# -- results as JSON -------------------------------------------------------------------------------
+
+FORMAT, VERSION = "dpmodels.result", 1
+#: Kinds of results that a file may hold, and what they hold: name -> "module:class".
+_KINDS = {
+    "combinations": "dpmodels.results.contrasts:Combinations",
+    "joint test": "dpmodels.results.inference:JointTest",
+    "anova": "dpmodels.results.inference:AnovaTable",
+    "etable": "dpmodels.results.side_by_side:Etable",
+    "score": "dpmodels.models.holdout:Score",
+    "diagnosis": "dpmodels.models.holdout:Diagnosis",
+    "vote": "dpmodels.models.votes:VoteResult",
+    "labels": "dpmodels.models.votes:PateResult",
+    "selection": "dpmodels.api.custom:Selection",
+    "row": "dpmodels.tables.table:Row",
+    "record": "dpmodels.results.record:Record",
+    "guarantee": "dpmodels.privacy.composition:Guarantee",
+}
+_NAMES = {place: name for name, place in _KINDS.items()}
+WHAT, AGAIN = "this saved result", "Write it again with save(path), or use a copy"
+
+
+def check_saved(path: Any) -> Path:
+    """Return the path that something is saved at; the suffix of a table is refused."""
+    if not isinstance(path, (str, Path)):
+        raise RequestError(f"save takes a path such as 'fit.json', got {shown(path)}")
+    found = Path(path)
+    if found.suffix.lower() in SUFFIXES:
+        how = {".html": "to_html", ".tex": "to_latex", ".md": "to_markdown", ".docx": "to_word"}
+        instead = how.get(found.suffix.lower(), "to_html")
+        raise RequestError(
+            f"save writes what dp.load reads back, as JSON: save('{found.stem}.json'). The table "
+            f"alone: {instead}({str(path)!r})"
+        )
+    return found
+
+
+def _checksum(saved: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the canonical text: keys in order, nothing between, as JSON has it."""
+    read = json.loads(json.dumps({k: v for k, v in saved.items() if k != "checksum"}, default=str))
+    text = json.dumps(read, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sealed(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is saved with the checksum of all of it."""
+    return {**saved, "checksum": _checksum(saved)}
+
+
+def check_seal(saved: Mapping[str, Any], what: str, again: str) -> list[UtilityWarning]:
+    """Refuse what was changed after it was saved; return a warning where a file has no checksum.
+
+    A check of files, no signature: who means to deceive can work the checksum out again.
+    """
+    held = saved.get("checksum")
+    if held is None:
+        text = f"{what} has no checksum (it was written before 0.2.1): a change would not show"
+        return [UtilityWarning(f"{text}. {again}")]
+    if held != _checksum(saved):
+        raise DamagedError(f"{what} is damaged: its checksum does not hold. {again}")
+    return []
+
+
+def save(result: Any, path: Any) -> None:
+    """Write a result as JSON text."""
+    found = check_saved(path)
+    saved = sealed({"format": FORMAT, "version": VERSION, "result": _out(result)})
+    found.write_text(json.dumps(saved, allow_nan=False, indent=1) + "\n", encoding="utf-8")
+
+
+def load(saved: Any) -> Any:
+    """Return the result that :func:`save` wrote down."""
+    if saved.get("version") != VERSION:
+        raise RequestError(
+            f"this result was saved in format {shown(saved.get('version'))}; this version of "
+            f"dpmodels reads format {VERSION}"
+        )
+    with whole(WHAT, AGAIN):
+        return _in(saved["result"])
+
+
+def _place(value: Any) -> str:
+    return f"{type(value).__module__}:{type(value).__qualname__}"
+
+
+def _out(value: Any) -> Any:
+    """Write a value with what it is, so that it can be read back the same."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, np.generic):
+        return _out(value.item())
+    if isinstance(value, np.ndarray):
+        listed = [_out(v) for v in value.ravel().tolist()]
+        return {"array": listed, "shape": list(value.shape), "type": value.dtype.kind}
+    if isinstance(value, (tuple, list)):
+        return {"tuple" if isinstance(value, tuple) else "list": [_out(v) for v in value]}
+    if isinstance(value, dict):
+        return {"dict": [[_out(k), _out(v)] for k, v in value.items()]}
+    kind = _NAMES.get(_place(value))
+    if kind is not None and hasattr(value, "to_dict"):
+        return {"kind": kind, "value": _out(value.to_dict())}
+    if kind is not None:
+        own = {f.name: _out(getattr(value, f.name)) for f in fields(value) if f.init}
+        return {"kind": kind, "fields": own}
+    if hasattr(value, "columns") and hasattr(value, "to_numpy"):
+        columns = {str(c): {"list": [_out(v) for v in value[c].tolist()]} for c in value.columns}
+        return {"frame": columns}
+    raise RequestError(f"a {type(value).__name__} cannot be written into a file of results")
+
+
+def _in(saved: Any) -> Any:
+    """Read a value that :func:`_out` wrote."""
+    if not isinstance(saved, dict):
+        return saved
+    if "float" in saved:
+        return float(saved["float"])
+    if "array" in saved:
+        types = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.bool_}
+        listed: Any = np.array([_in(v) for v in saved["array"]], dtype=types[saved["type"]])
+        return listed.reshape(saved["shape"])
+    if "tuple" in saved or "list" in saved:
+        return tuple(map(_in, saved["tuple"])) if "tuple" in saved else [*map(_in, saved["list"])]
+    if "dict" in saved:
+        return {_in(k): _in(v) for k, v in saved["dict"]}
+    if "frame" in saved:
+        import pandas as pd
+
+        return pd.DataFrame({name: _in(column) for name, column in saved["frame"].items()})
+    module, _, name = _KINDS[saved["kind"]].partition(":")
+    cls: Any = getattr(import_module(module), name)
+    if "value" in saved:
+        return cls.from_dict(_in(saved["value"]))
+    return cls(**{k: _in(v) for k, v in saved["fields"].items()})
+
+
+def read(path: Any) -> Any:
+    """Return the JSON of a file, or None where it is none."""
+    if not isinstance(path, (str, Path)) or not Path(path).is_file():
+        raise RequestError(f"there is no file {shown(str(path))}")
+    found: Any = None
+    with contextlib.suppress(json.JSONDecodeError, RecursionError, UnicodeDecodeError):
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    return found
+
+
+# -- What the renderers with rich signs share.
+
+
+def signs(text: str) -> str:
+    """Write a no-reply with its sign."""
+    return text.replace("NO REPLY", "⊥ (no reply)")
+
+
+def facts_of(table: Table) -> list[tuple[str, str]]:
+    """Return all facts as one list."""
+    return [(label, signs(value)) for label, value in (*table.facts, *table.aside)]
+
+
+def notes_of(table: Table) -> list[str]:
+    """Return the notes, without the line breaks that text has."""
+    return [" ".join(note.split("\n")) for note in table.notes]
+
+
+def joined(label: str, value: str) -> str:
+    """Return ``label: value``."""
+    return f"{label}: {value}" if label else value
+
+
+def grids_of(table: Table) -> list[tuple[list[Column], list[Row]]]:
+    """Return columns and rows of each table shown, those of the wide layout."""
+    out = []
+    for part in (table, *table.more):
+        shown = [k for k, column in enumerate(part.columns) if column.wide]
+        rows = [
+            row if row.span or not row.cells else Row(tuple(signs(row.cells[k]) for k in shown))
+            for row in part.rows
+        ]
+        if shown:
+            out.append(([part.columns[k] for k in shown], rows))
+    return out
+
+
+def groups_of(columns: Sequence[Column]) -> Iterator[tuple[str, int]]:
+    """Yield ``(group, how many columns)`` for each run of columns of one group."""
+    k = 0
+    while k < len(columns):
+        j = k + 1
+        while j < len(columns) and columns[j].group == columns[k].group:
+            j += 1
+        yield columns[k].group, j - k
+        k = j
+
+
+def heads_of(labels: Sequence[str]) -> list[list[str]]:
+    """Return the lines of the headers, from the top; none where all headers are empty."""
+    if not any(labels):
+        return []
+    split = [label.split("\n") for label in labels]
+    high = max(map(len, split))
+    padded = [[""] * (high - len(lines)) + lines for lines in split]
+    return [list(line) for line in zip(*padded, strict=True)]
+
+
+def spanned(row: Row, columns: int) -> list[tuple[str, int]]:
+    """Return ``(text, how many columns)`` of the one or two cells of a row that spans."""
+    label, value = row.cells
+    if not value or columns < 2:
+        return [(joined(label, value) if value else label, columns)]
+    return [(label, columns - columns // 2), (value, columns // 2)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dpmodels as dp
-from dpmodels.planning.text import plan_table
+from dpmodels.planning import plan_table
 
 SCHEMA = dp.Schema(
     quality=dp.Real(0, 10), alcohol=dp.Real(8, 15), pH=dp.Real(2.7, 4.1), kind=dp.Levels(["a", "b"])

@@ -78,7 +78,7 @@ def test_rare_events_of_two_groups_start_at_the_mean(rate, ratio, n):
 def test_an_effect_that_no_range_allows_is_marked_and_not_tested():
     """Persons' estimates of 100 and more for a response in (-2, 4) were "significant"."""
     from dpmodels.formula.build import build_design
-    from dpmodels.scoring.public_rows import effects_beyond
+    from dpmodels.scoring.notes import effects_beyond
 
     ranges = {"x": (0, 1), "z": (1990, 2020), "y": (-2, 4)}
     schema = dp.Schema(g=dp.Levels(["u", "v", "w"]), **{k: dp.Real(*v) for k, v in ranges.items()})
@@ -97,7 +97,7 @@ def test_an_effect_that_no_range_allows_is_marked_and_not_tested():
 def test_effects_that_carry_the_response_are_not_beyond_its_range():
     """Without a constant the response is measured from zero; with weights as if without them."""
     from dpmodels.formula.build import build_design
-    from dpmodels.scoring.public_rows import effects_beyond
+    from dpmodels.scoring.notes import effects_beyond
 
     ranges = {"x": (1, 3), "z": (1, 3), "y": (294, 306), "w": (0, 3)}
     schema = dp.Schema(g=dp.Levels(["u", "v"]), **{k: dp.Real(*v) for k, v in ranges.items()})
@@ -116,7 +116,7 @@ def test_effects_that_carry_the_response_are_not_beyond_its_range():
 
 def test_a_step_that_has_not_arrived_at_a_public_row_is_marked():
     from dpmodels.formula.build import build_design
-    from dpmodels.scoring.public_rows import public_rows, still_moving
+    from dpmodels.scoring.notes import public_rows, still_moving
 
     design = build_design(
         "y ~ g + x", dp.Schema(y=dp.Real(0, 1), x=dp.Real(-1, 1), g=dp.Levels(["u", "v", "w"]))
@@ -167,7 +167,7 @@ def test_the_error_of_a_deviance_holds_what_is_cut(mean, alpha):
 
 def test_errors_by_cluster_that_may_be_missing_are_announced_by_the_plan():
     """300 clusters of 20 rows at eps = 1: 6 of 8 fits had no errors, and the plan was content."""
-    from dpmodels.scoring.cluster_rules import LOUD, TOO_LOUD
+    from dpmodels.scoring.cluster_plan import LOUD, TOO_LOUD
 
     ranges = {**{c: (-1, 1) for c in "abcd"}, "y": (-4, 4)}
 

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 
 from dpmodels._testing import ZeroNoise
-from dpmodels.exact.gram import gram
-from dpmodels.exact.rowmap import RowMap, UnitScale
-from dpmodels.exact.symmetric import ls_bound
-from dpmodels.models.linear.eptr_plan import OlsDetail
-from dpmodels.models.linear.eptr_release import (
+from dpmodels.models.linear.eptr import (
+    OlsDetail,
     auto_noise,
     safety,
     smallest_eigenvalue,
     solve_projected,
 )
-from dpmodels.privacy.gdp import agm, delta_gdp, mu_gdp, upper_quantile
-from dpmodels.privacy.propose import (
+from dpmodels.privacy.mechanisms import agm, delta_gdp, mu_gdp, upper_quantile
+from dpmodels.privacy.noise import (
     integer_coin,
     paper_midpoint,
     paper_sigma,
     reply_probability,
     split_midpoint,
 )
+from dpmodels.proof.sets import ls_bound
+from dpmodels.sums.cells import gram
+from dpmodels.sums.rowmap import RowMap, UnitScale
 
 pytestmark = pytest.mark.oracle
 

@@ -5,25 +5,22 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.exact.ask import Noisy
-from dpmodels.exact.lemmas import Of
-from dpmodels.exact.prove import reach
-from dpmodels.models.glm.perturbation import largest_rho, largest_rho_shift
-from dpmodels.models.linear.gptr_plan import (
-    choose_ridge,
-    half_leverage,
-    largest_m,
-)
 from dpmodels.models.linear.posterior import (
+    choose_ridge,
     d_add,
     d_rem,
+    half_leverage,
+    largest_m,
     largest_s,
     largest_s_pair,
     rdp_add,
     rdp_rem,
 )
+from dpmodels.models.newton import largest_rho, largest_rho_shift
 from dpmodels.privacy.composition import gdp_curve
-from dpmodels.privacy.gdp import mu_gdp, upper_quantile
+from dpmodels.privacy.mechanisms import mu_gdp, upper_quantile
+from dpmodels.proof.prove import Of, reach
+from dpmodels.sums.ask import Noisy
 
 pytestmark = pytest.mark.oracle
 
@@ -236,7 +233,7 @@ def test_profile_against_the_full_densities(seed):
 
 
 def test_half_leverage_is_where_efficiency_halves():
-    from dpmodels.models.linear.gptr_plan import efficiency
+    from dpmodels.models.linear.posterior import efficiency
 
     h = half_leverage("posterior", 0.25, 1e-7)
     assert efficiency("posterior", h, 0.25, 1e-7) == pytest.approx(0.5, abs=0.01)

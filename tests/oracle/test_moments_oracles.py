@@ -5,10 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.exact.passes import ball_map, ball_sd
-from dpmodels.exact.rowmap import UnitScale
-from dpmodels.models.linear.inference import Stage, errors
-from dpmodels.models.linear.public import (
+from dpmodels.models.linear.inference import errors
+from dpmodels.models.linear.scored import (
     PublicMoments,
     PublicWhitening,
     hotelling,
@@ -16,9 +14,10 @@ from dpmodels.models.linear.public import (
     public_radius,
     public_whitening,
 )
-from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
-from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.models.linear.solve import Stage, floor_ridge, isotropic, solve
+from dpmodels.privacy.mechanisms import Gaussian, mu_gdp
+from dpmodels.sums.ask import ball_map, ball_sd
+from dpmodels.sums.rowmap import UnitScale
 
 pytestmark = pytest.mark.oracle
 

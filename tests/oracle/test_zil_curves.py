@@ -10,13 +10,17 @@ from dpmodels.models.noised.curves import (
     beta_one,
     c_inf,
     c_one,
+    calibrate,
+    delta_exact,
+    delta_hull,
     delta_inf,
     delta_one,
     eps_inf,
+    exact_eps,
+    tradeoff,
     with_clear,
 )
-from dpmodels.models.noised.exact import calibrate, delta_exact, delta_hull, exact_eps, tradeoff
-from dpmodels.models.noised.linear import asymptotic_variance
+from dpmodels.models.noised.solve import asymptotic_variance
 
 pytestmark = pytest.mark.oracle
 

@@ -8,7 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from dpmodels.audit import (
+from dpmodels.audit.kit import (
+    _CASES,
     AuditCase,
     EventCheck,
     ReleaseCheck,
@@ -22,15 +23,13 @@ from dpmodels.audit import (
     check_structure,
     clopper_pearson,
     corner_neighbours,
+    derived,
     register_case,
     sentinel_search,
 )
-from dpmodels.audit.cases import _CASES
-from dpmodels.audit.derived import derived
 from dpmodels.errors import RequestError
-from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, mu_gdp
 from dpmodels.privacy.run import Run
 from dpmodels.registry import methods
 from tests.privacy.cases import uncovered

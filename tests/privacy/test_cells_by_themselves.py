@@ -17,8 +17,8 @@ import pytest
 import dpmodels as dp
 from dpmodels.errors import DPModelsError
 from dpmodels.formula.coerce import coerce
-from dpmodels.schema import Binary, Levels, Real, Text
-from dpmodels.sources.adapt import as_source
+from dpmodels.sources.tasks import as_source
+from dpmodels.variables import Binary, Levels, Real, Text
 
 pa = pytest.importorskip("pyarrow")
 pl = pytest.importorskip("polars")

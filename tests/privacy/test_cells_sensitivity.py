@@ -5,19 +5,22 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.exact import bycell
-from dpmodels.exact import cells as exact_cells
-from dpmodels.exact.cells import cell_gram
-from dpmodels.exact.prove import gram_l1, gram_sensitivity
-from dpmodels.exact.rowmap import STEPS, RowMap, unit_rows
 from dpmodels.formula.build import build_design
-from dpmodels.schema import Levels, Real, Schema
-from dpmodels.scoring import cells, sums
+from dpmodels.formula.schema import Schema
+from dpmodels.proof.prove import gram_l1, gram_sensitivity
+from dpmodels.scoring import cells
+from dpmodels.scoring import passes as sums
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
-from dpmodels.scoring.coordinates import public_coordinates
+from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES, plan_pass
-from dpmodels.scoring.score import plain
-from dpmodels.scoring.sums import Centre, ScorePass
+from dpmodels.scoring.scores import plain
+from dpmodels.scoring.starts import public_coordinates
+from dpmodels.sums import cells as bycell
+from dpmodels.sums import cells as exact_cells
+from dpmodels.sums.cells import cell_gram
+from dpmodels.sums.products import STEPS
+from dpmodels.sums.rowmap import RowMap, unit_rows
+from dpmodels.variables import Levels, Real
 
 SCHEMA = Schema(y=Real(-1, 1), g=Levels(["u", "v", "w"]), k=Levels(["a", "b"]))
 DESIGN = build_design("y ~ g * k", SCHEMA)
@@ -201,7 +204,7 @@ def test_a_ball_that_is_too_large_is_caught(monkeypatch):
 
 
 def test_the_rounding_is_paid_for_by_the_factor():
-    """exact/theory.md 1.7: the worst that one rounding adds, against what the factor takes off."""
+    """proof/theory.md 1.7: the worst that one rounding adds, against what the factor takes off."""
     saved = 2.0**40 * (1.0 - bycell.SHORTENED**2 * (1.0 + 2.0**-48))
     assert saved > 2.0**16
     for q in (1, 2, 100, 1 << 16):

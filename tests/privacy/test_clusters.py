@@ -12,17 +12,19 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit import derived, replay
+from dpmodels.audit import kit as derived
+from dpmodels.audit import replay
 from dpmodels.audit.queries import reach_ratio, recorded
 from dpmodels.audit.replay import replay_stage, rows_for
 from dpmodels.errors import DPModelsWarning, RequestError
-from dpmodels.exact import prove
-from dpmodels.exact.prove import cluster_move, reach
-from dpmodels.exact.sets import Ball
-from dpmodels.exact.statistics import ClusterGram, Clusters, ClusterTotals
-from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.scoring import cluster_rules, clusters
-from dpmodels.scoring.cluster_rules import ClusterPlan, radii
+from dpmodels.privacy.mechanisms import mu_gdp
+from dpmodels.proof import prove
+from dpmodels.proof.prove import cluster_move, reach
+from dpmodels.proof.sets import Ball
+from dpmodels.proof.statistics import ClusterGram, Clusters, ClusterTotals
+from dpmodels.scoring import cluster_plan as cluster_rules
+from dpmodels.scoring import clusters
+from dpmodels.scoring.cluster_plan import ClusterPlan, radii
 from dpmodels.scoring.clusters import ClusterPasses, pulled
 from dpmodels.survey import Frame, Survey
 
@@ -436,7 +438,7 @@ def test_a_ball_that_is_not_there_is_seen(monkeypatch):
 
 
 def test_half_the_noise_is_seen_by_the_audit(monkeypatch):
-    from dpmodels.exact import ask
+    from dpmodels.sums import ask
 
     def flagged():
         names = ("cluster scores", "clusters")

@@ -16,12 +16,15 @@ import dpmodels as dp
 from dpmodels.audit.queries import reach_ratio, recorded
 from dpmodels.audit.replay import replay_stage, rows_for
 from dpmodels.errors import DPModelsWarning, RequestError
-from dpmodels.exact import prove
-from dpmodels.exact.prove import cluster_move, reach
-from dpmodels.exact.sets import Ball
-from dpmodels.exact.statistics import ClusterGram, ClusterTotals
-from dpmodels.scoring import cluster_people, cluster_rules, clusters
-from dpmodels.scoring.cluster_people import GRAIN, parts_of, within
+from dpmodels.proof import prove
+from dpmodels.proof.prove import cluster_move, reach
+from dpmodels.proof.sets import Ball
+from dpmodels.proof.statistics import ClusterGram, ClusterTotals
+from dpmodels.scoring import cluster_plan as cluster_rules
+from dpmodels.scoring import clusters
+from dpmodels.scoring import clusters as cluster_people
+from dpmodels.scoring.clusters import parts_of, within
+from dpmodels.scoring.unit_passes import GRAIN
 
 N = 30
 SCHEMA = dp.Schema(

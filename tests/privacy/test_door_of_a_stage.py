@@ -5,25 +5,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dpmodels import private
+from dpmodels import door as private
 from dpmodels.errors import PrivacyBugError
-from dpmodels.exact.ask import Added, Ask, Query, Read
-from dpmodels.exact.lemmas import Of
-from dpmodels.exact.passes import Kept, Moments, set_of
-from dpmodels.exact.prove import noise_of, reach
-from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, WithOne
-from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Trace
-from dpmodels.exact.statistics import Along, Cells, Gram, Ranks, Sum
-from dpmodels.privacy.gdp import eps_gdp
-from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, eps_gdp
 from dpmodels.privacy.noise import SeededNoise
-from dpmodels.privacy.own_proofs import own_proof
-from dpmodels.privacy.run import FLOAT_NOTE, Run
-from dpmodels.sources.adapt import DictSource
+from dpmodels.privacy.run import FLOAT_NOTE, Run, own_proof
+from dpmodels.proof.prove import Of, noise_of, reach
+from dpmodels.proof.sets import Ball, Box, Hull, Interval, Mark, Trace
+from dpmodels.proof.statistics import Along, Cells, Gram, Ranks, Sum
 from dpmodels.sources.people import PeopleRows
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tables import DictSource
 from dpmodels.sources.windows import Windows
+from dpmodels.sums.ask import Added, Ask, Kept, Moments, Query, Read, set_of
+from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne
 from dpmodels.units import Person
 
 DELTA = 1e-6
@@ -235,7 +231,7 @@ def test_raw_rows_are_given_to_the_function_of_the_proof_alone():
 
 
 def test_a_proof_makes_the_draws_that_it_lists():
-    from dpmodels.exact.ask import Raw
+    from dpmodels.sums.ask import Raw
 
     raw = Raw(TABLE, Ask(TABLE, None), own_proof("stable winner"))
     for draw in ("gaussian", "laplace", "coin", "inner_normals", "_take"):

@@ -5,14 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.exact.gram import gram
-from dpmodels.exact.rowmap import RowMap, UnitScale
-from dpmodels.exact.symmetric import ls_bound
-from dpmodels.models.linear.eptr_release import (
-    residual_statistic,
-    smallest_eigenvalue,
-    solve_projected,
-)
+from dpmodels.models.linear.eptr import residual_statistic, smallest_eigenvalue, solve_projected
+from dpmodels.proof.sets import ls_bound
+from dpmodels.sums.cells import gram
+from dpmodels.sums.rowmap import RowMap, UnitScale
 
 SLACK = 1 + 1e-9
 

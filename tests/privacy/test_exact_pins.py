@@ -12,18 +12,25 @@ from scipy.stats import norm
 
 import dpmodels as dp
 from dpmodels.audit.replay import replay_stage
-from dpmodels.models.glm.plan import COEF_STEP, OUT_STEP
-from dpmodels.models.mean.ptr import PtrMeanDetail, sensitivity
-from dpmodels.privacy import sqlite_store
+from dpmodels.formula.schema import Schema
+from dpmodels.models.mean import PtrMeanDetail, sensitivity
+from dpmodels.models.objpert import COEF_STEP, OUT_STEP
+from dpmodels.privacy import ledger_file as sqlite_store
 from dpmodels.privacy.account import Account, entries_of
-from dpmodels.privacy.composition import delta_of_parts
-from dpmodels.privacy.gdp import delta_gdp
-from dpmodels.privacy.group import gaussian_form, gaussian_replace
-from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Profile, Pure, Step
+from dpmodels.privacy.composition import Guarantee, delta_of_parts
+from dpmodels.privacy.mechanisms import (
+    Approximate,
+    Gaussian,
+    Profile,
+    Pure,
+    Step,
+    delta_gdp,
+    gaussian_form,
+    gaussian_replace,
+)
 from dpmodels.privacy.run import Run
-from dpmodels.ranges.buy import plan_purchase, threshold
-from dpmodels.schema import Levels, Real, Schema
+from dpmodels.ranges import plan_purchase, threshold
+from dpmodels.variables import Levels, Real
 
 # -- bought ranges -------------------------------------------------------------------------------
 
@@ -43,9 +50,8 @@ def test_a_bin_of_one_row_is_kept_with_the_probability_that_is_charged(columns):
 
 
 def test_the_histogram_draws_the_noise_that_the_threshold_is_made_for():
-    from dpmodels.exact.ask import Ask
-    from dpmodels.exact.passes import Kept
     from dpmodels.privacy.run import Run
+    from dpmodels.sums.ask import Ask, Kept
 
     class Widths(Run):
         asked = None
@@ -73,7 +79,7 @@ def test_failure_of_a_replacement(mu, failure):
 
 
 def test_gaussian_form_adds_every_failure():
-    from dpmodels.privacy.gdp import mu_of_pure
+    from dpmodels.privacy.mechanisms import mu_of_pure
 
     steps = (
         Step("g", Gaussian(0.5), failure=1e-7),
@@ -243,8 +249,8 @@ def test_a_fit_that_does_not_certify_answers_the_centre():
     """Two steps are too few: whatever the rows, the answer is 0, not where they led."""
     from dataclasses import replace
 
-    from dpmodels.models.glm import release
-    from dpmodels.models.glm.newton import minimise
+    from dpmodels.models import objpert as release
+    from dpmodels.models.newton import minimise
 
     plan, reached = one_slope(), []
 
@@ -270,7 +276,7 @@ def test_curvature_and_reach_of_counts(cap):
         verb="dp_glm", family="poisson", method="objpert", inference=False,
     )  # fmt: skip
     detail = plan.detail
-    from dpmodels.models.glm.newton import WorkingRows
+    from dpmodels.models.newton import WorkingRows
 
     rng = np.random.default_rng(0)
     worst = worst_score = 0.0
@@ -332,7 +338,7 @@ def test_the_residual_bound_keeps_its_public_ends():
     """At least Y; under replace-one at most Y + B Y sqrt(n) / (2 sqrt(lam0)); else as released."""
     from types import SimpleNamespace
 
-    from dpmodels.models.linear.gptr_release import _bounded
+    from dpmodels.models.linear.posterior import _bounded
 
     detail = SimpleNamespace(Y=1.0, B=1.0, n=100)
     assert _bounded(3.0, detail, 0.0) == 3.0

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.families import FAMILIES, LINKS
-from dpmodels.scoring import sums
-from dpmodels.scoring.mean_score import MeanScore
+from dpmodels.scoring import passes as sums
+from dpmodels.scoring.mean_scores import MeanScore
+from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import BOUNDED, COUNT, EVENT, LINEAR, plan_pass
-from dpmodels.scoring.score import Expectile, Huber, Quantile
-from dpmodels.scoring.state import State
-from dpmodels.scoring.sums import Centre, ScorePass
+from dpmodels.scoring.scores import Expectile, Huber, Quantile, State
+from dpmodels.sums.products import STEPS
+from dpmodels.sums.rowmap import UnitScale
 
 P = 3
 MODELS = {
@@ -157,8 +157,8 @@ def test_smaller_radii_keep_the_charge(name):
 def test_the_longest_row_of_a_box_is_not_exceeded(weighted):
     """At 2000 random corners of the box, with dummies and a product."""
     import dpmodels as dp
-    from dpmodels.formula import build_design
-    from dpmodels.scoring.coordinates import longest_row, public_coordinates
+    from dpmodels.formula.build import build_design
+    from dpmodels.scoring.starts import longest_row, public_coordinates
 
     schema = dp.Schema(
         x=dp.Real(-2, 5), z=dp.Real(1, 3), g=dp.Levels(["a", "b", "c"]), y=dp.Real(0, 1),

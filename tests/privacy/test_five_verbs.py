@@ -16,10 +16,10 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit.queries import holds, recorded
 from dpmodels.audit.replay import rows_for
-from dpmodels.exact.prove import reach
-from dpmodels.exact.statistics import Along
+from dpmodels.proof.prove import reach
+from dpmodels.proof.statistics import Along
 from dpmodels.quiet import quiet
-from dpmodels.schema import Levels
+from dpmodels.variables import Levels
 
 N = 3000
 NUMBERS = {"a": dp.Real(-1, 1), "b": dp.Real(-2, 1)}

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from dpmodels.audit.replay import ReplayRun
-from dpmodels.exact.ask import Ask
-from dpmodels.models.glm.newton import WorkingRows
-from dpmodels.models.glm.plan import COEF_STEP, OUT_STEP
-from dpmodels.models.glm.release import working_map
+from dpmodels.models.newton import WorkingRows
+from dpmodels.models.objpert import COEF_STEP, OUT_STEP, working_map
 from dpmodels.quiet import quiet
 from dpmodels.registry import backend_of
-from dpmodels.sources.adapt import DictSource
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tables import DictSource
+from dpmodels.sums.ask import Ask
 from tests.privacy.test_replay import COUNTS, EVENT, Case, tables
 
 

@@ -5,22 +5,21 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.exact.gram import gram
-from dpmodels.exact.products import mapped
-from dpmodels.exact.words import joined
-from dpmodels.models.components.pca import working_map
-from dpmodels.models.glm.lattice import LogisticLoss, PoissonLoss, grain, real_sums
-from dpmodels.models.glm.lattice import lattice_sums as lattice_sums_of_losses
-from dpmodels.models.glm.newton import WorkingRows, evaluate
-from dpmodels.models.glm.release import information_sums
-from dpmodels.models.kernel import kernel
-from dpmodels.models.kernel.kernel import (
-    direct_sums,
-    gaussian,
-    grid_sums,
-    lattice_error,
-    lattice_sums,
+from dpmodels.models import kernel
+from dpmodels.models.components import working_map
+from dpmodels.models.kernel import direct_sums, gaussian, grid_sums, lattice_error, lattice_sums
+from dpmodels.models.newton import (
+    LogisticLoss,
+    PoissonLoss,
+    WorkingRows,
+    evaluate,
+    grain,
+    real_sums,
 )
+from dpmodels.models.newton import lattice_sums as lattice_sums_of_losses
+from dpmodels.models.objpert import information_sums
+from dpmodels.sums.cells import gram
+from dpmodels.sums.products import joined, mapped
 
 STEP = 2.0**44
 

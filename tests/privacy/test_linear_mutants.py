@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.audit import ReleaseCheck, check_sensitivity, corner_neighbours
-from dpmodels.exact import prove
-from dpmodels.exact import prove as sensitivity
-from dpmodels.exact.gram import gram
-from dpmodels.exact.rowmap import RowMap, identity_scale
+from dpmodels.audit.kit import ReleaseCheck, check_sensitivity, corner_neighbours
+from dpmodels.proof import prove
+from dpmodels.proof import prove as sensitivity
+from dpmodels.sums.cells import gram
+from dpmodels.sums.rowmap import RowMap, identity_scale
 from tests.privacy.cases import linear as cases
 
 

@@ -8,16 +8,17 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact import prove as sens
-from dpmodels.exact.gram import gram
-from dpmodels.exact.passes import ball_map, split_query
-from dpmodels.exact.prove import reach
-from dpmodels.exact.rowmap import STEPS, OneFirst, RowMap, UnitScale, unit_rows
-from dpmodels.formula import build_design
-from dpmodels.models.linear.scores import ScoreMap
-from dpmodels.sources.adapt import as_source
+from dpmodels.formula.build import build_design
+from dpmodels.models.linear.inference import ScoreMap
+from dpmodels.proof import prove as sens
+from dpmodels.proof.prove import reach
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tasks import as_source
 from dpmodels.sources.windows import WINDOW, Windows
+from dpmodels.sums.ask import ball_map, split_query
+from dpmodels.sums.cells import gram
+from dpmodels.sums.products import STEPS
+from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, unit_rows
 
 SLACK = 1 + 1e-9
 

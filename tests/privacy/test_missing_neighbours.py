@@ -13,7 +13,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.audit.replay import replay_ratios
-from dpmodels.schema import Binary, Count, Levels, Real, Schema
+from dpmodels.formula.schema import Schema
+from dpmodels.variables import Binary, Count, Levels, Real
 
 N = 4000
 #: Verb options, how the response is drawn, what else the table has.

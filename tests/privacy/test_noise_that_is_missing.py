@@ -12,15 +12,15 @@ import pytest
 
 from dpmodels.audit.queries import Asked, drawn_sd, noise_ratio, reach_ratio, recorded
 from dpmodels.errors import PrivacyBugError
-from dpmodels.exact.ask import Added, Query
-from dpmodels.exact.passes import Kept
-from dpmodels.exact.prove import reach
-from dpmodels.exact.statistics import Along
 from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.scoring import engine, expand_engine
-from dpmodels.scoring.expand_rules import unit_pass
-from dpmodels.scoring.release import along
+from dpmodels.proof.prove import reach
+from dpmodels.proof.statistics import Along
+from dpmodels.scoring import run as engine
+from dpmodels.scoring import unit_run as expand_engine
+from dpmodels.scoring.passes import joint_statistic as along
 from dpmodels.scoring.rules import LINEAR, Noise, PassPlan, plan_pass
+from dpmodels.scoring.unit_starts import unit_pass
+from dpmodels.sums.ask import Added, Kept, Query
 from tests.privacy import test_people
 from tests.privacy.test_replay import EVENT, XY, Case, tables
 

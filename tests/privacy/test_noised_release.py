@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit import check_sensitivity, corner_neighbours
-from dpmodels.exact.ask import Ask
-from dpmodels.formula import build_design
-from dpmodels.models.noised.layout import layout_of
-from dpmodels.models.noised.make import noised_rows
-from dpmodels.sources.adapt import as_source
+from dpmodels.audit.kit import check_sensitivity, corner_neighbours
+from dpmodels.formula.build import build_design
+from dpmodels.models.noised.calibration import layout_of
+from dpmodels.models.noised.table import noised_rows
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tasks import as_source
+from dpmodels.sums.ask import Ask
 from tests.privacy.cases.noised import CASE, MUTANTS
 
 
@@ -37,9 +37,9 @@ def test_structure_and_sentinels():
 
 def test_rows_move_by_no_more_than_the_diameter():
     """Deterministic: corner neighbours of one row, in units of the ranges, unclipped cells too."""
-    from dpmodels.formula import build_design
-    from dpmodels.sources.adapt import as_source
+    from dpmodels.formula.build import build_design
     from dpmodels.sources.rows import Rows
+    from dpmodels.sources.tasks import as_source
 
     schema = dp.Schema(a=dp.Real(-1, 5), b=dp.Real(0, 2))
     design = build_design(

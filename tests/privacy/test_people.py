@@ -7,21 +7,20 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels import ranges as buy
 from dpmodels.audit.replay import replay_ratios, replay_stage
 from dpmodels.errors import DPModelsWarning
-from dpmodels.exact.people import factors, into_balls, lengths
-from dpmodels.exact.prove import joint_reach
-from dpmodels.exact.rowmap import STEPS, UnitScale
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
-from dpmodels.ranges import buy
-from dpmodels.scoring import expand_pass
-from dpmodels.scoring.expand import RegressionRows
-from dpmodels.scoring.expand_pass import OCTAVES, UnitsJob
-from dpmodels.scoring.expand_rules import Lengths, unit_pass
-from dpmodels.scoring.sums import Centre
-from dpmodels.sources.adapt import as_source
+from dpmodels.proof.prove import joint_reach
+from dpmodels.scoring import unit_passes as expand_pass
+from dpmodels.scoring.passes import Centre
+from dpmodels.scoring.unit_passes import OCTAVES, RegressionRows, UnitsJob
+from dpmodels.scoring.unit_starts import Lengths, unit_pass
 from dpmodels.sources.people import BlockOfPeople, PeopleRows
+from dpmodels.sources.tasks import as_source
+from dpmodels.sums.products import STEPS
+from dpmodels.sums.rowmap import UnitScale, factors, into_balls, lengths
 from dpmodels.units import Person
 
 N = 12

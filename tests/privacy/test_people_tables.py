@@ -8,11 +8,12 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit.replay import replay_ratios, replay_stage
 from dpmodels.errors import DPModelsWarning
-from dpmodels.exact.people import shares
-from dpmodels.exact.prove import rank_reach
-from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.statistics import Ranks
-from dpmodels.models.table import quantile, ranks
+from dpmodels.models.table import quantiles as quantile
+from dpmodels.models.table import quantiles as ranks
+from dpmodels.proof.prove import rank_reach
+from dpmodels.proof.statistics import Ranks
+from dpmodels.sums.products import STEPS
+from dpmodels.sums.rowmap import shares
 
 N = 40
 SCHEMA = {"x": (-1.0, 1.0), "g": dp.Ordered(["a", "b", "c"]), "h": dp.Levels(["u", "v"]),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.audit import SensitivityCheck
+from dpmodels.audit.kit import SensitivityCheck
 from tests.privacy.cases import posterior as cases
 
 ROOT = math.sqrt(2.0)
@@ -56,7 +56,7 @@ def test_the_published_removal_bound_is_flagged():
 
 def test_a_row_map_without_its_ball_is_flagged():
     """The bug of a block with a missing row: the ball must not be switched off."""
-    from dpmodels.models.glm.newton import WorkingRows
+    from dpmodels.models.newton import WorkingRows
 
     class NoBall(WorkingRows):
         def apply(self, block):

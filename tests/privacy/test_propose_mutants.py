@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from dpmodels.audit import (
+from dpmodels.audit.kit import (
     EventCheck,
     ReleaseCheck,
     StructureCheck,
     check_sensitivity,
     corner_neighbours,
 )
-from dpmodels.exact.gram import gram
+from dpmodels.sums.cells import gram
 from tests.privacy.cases import propose as cases
 from tests.privacy.cases.verbs import odd_neighbours
 

@@ -22,13 +22,11 @@ from dpmodels.audit import queries
 from dpmodels.audit.queries import holds, noise_ratio, reach_ratio, recorded
 from dpmodels.audit.replay import rows_for
 from dpmodels.errors import PrivacyBugError
-from dpmodels.exact import bycell, end, prove
-from dpmodels.exact.ask import Ask
-from dpmodels.exact.lemmas import Of
-from dpmodels.exact.prove import noise_of, rank_reach, reach
-from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.sets import Ball, Box, Hull, Interval, Mark, Mass, PairMeans, Trace
-from dpmodels.exact.statistics import (
+from dpmodels.models.holdout import added_up
+from dpmodels.proof import prove
+from dpmodels.proof.prove import Of, noise_of, rank_reach, reach
+from dpmodels.proof.sets import Ball, Box, Hull, Interval, Mark, Mass, PairMeans, Trace
+from dpmodels.proof.statistics import (
     Along,
     ByClass,
     Cells,
@@ -43,10 +41,13 @@ from dpmodels.exact.statistics import (
     Sum,
     Tree,
 )
-from dpmodels.models.holdout.release import added_up
 from dpmodels.quiet import quiet
-from dpmodels.schema import Count, Levels
-from dpmodels.scoring.expand_pass import UnitsJob
+from dpmodels.scoring.unit_passes import UnitsJob
+from dpmodels.sums import cells as bycell
+from dpmodels.sums import products as end
+from dpmodels.sums.ask import Ask
+from dpmodels.sums.products import STEPS
+from dpmodels.variables import Count, Levels
 from tests.privacy import test_people, test_people_tables
 from tests.privacy.cases.tables import GROUPS
 from tests.privacy.test_replay import CASES, NAMES, tables
@@ -510,7 +511,7 @@ def test_half_a_reach_is_seen(monkeypatch):
 
 
 def test_half_a_reach_at_the_door_is_seen(monkeypatch):
-    from dpmodels.exact import ask
+    from dpmodels.sums import ask
 
     whole = prove.reach
     monkeypatch.setattr(ask, "reach", lambda *a: whole(*a) / 2.0)
@@ -623,7 +624,7 @@ def test_a_ball_that_is_too_large_is_seen(monkeypatch):
     assert unnoticed(found) > 10
 
 
-#: The rule of every function of ``exact/end.py`` about what is not finite, and nothing in its place.
+#: The rule of every function of ``sums/products.py`` about what is not finite, and nothing in its place.
 RULES = {
     "inside": ("if not math.isfinite(float(rest.sum())):", "if False:"),
     "_into_ball": ("if square.max() <= MOST:", "if True:"),

@@ -20,13 +20,13 @@ import pytest
 from dpmodels.audit import replay
 from dpmodels.audit.replay import ReplayRun, replay_ratios
 from dpmodels.errors import DPModelsWarning
-from dpmodels.exact.ask import Ask
-from dpmodels.exact.passes import Kept
-from dpmodels.models.votes.votes import PATE_STEP, answer_untested, majority, pate_steps, vote_steps
-from dpmodels.privacy.gdp import agm
-from dpmodels.privacy.propose import paper_sigma
+from dpmodels.formula.schema import Schema
+from dpmodels.models.votes import PATE_STEP, answer_untested, majority, pate_steps, vote_steps
+from dpmodels.privacy.mechanisms import agm
+from dpmodels.privacy.noise import paper_sigma
 from dpmodels.registry import methods
-from dpmodels.schema import Count, Levels, Ordered, Real, Schema
+from dpmodels.sums.ask import Ask, Kept
+from dpmodels.variables import Count, Levels, Ordered, Real
 
 XY = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Real(-3, 3))
 EVENT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Levels(["no", "yes"]))

@@ -13,11 +13,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpmodels.exact.rowmap import RowMap, UnitScale
-from dpmodels.models.glm.newton import WorkingRows
-from dpmodels.models.linear.scores import ScoreMap
+from dpmodels.models.linear.inference import ScoreMap
+from dpmodels.models.newton import WorkingRows
+from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import LINEAR, plan_pass
-from dpmodels.scoring.sums import Centre, ScorePass
+from dpmodels.sums.rowmap import RowMap, UnitScale
 
 
 def square(row):

@@ -19,18 +19,15 @@ import numpy as np
 import pytest
 
 from dpmodels.audit.replay import replay_stage
-from dpmodels.exact.end import ball_integers
-from dpmodels.exact.products import looked_up, mapped, sparsely, squares
-from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale
 from dpmodels.families import FAMILIES, LINKS
-from dpmodels.models.glm.lattice import LogisticLoss, PoissonLoss
-from dpmodels.models.glm.newton import WorkingRows
-from dpmodels.scoring.mean_score import MeanScore
+from dpmodels.models.newton import LogisticLoss, PoissonLoss, WorkingRows
+from dpmodels.scoring.mean_scores import MeanScore
+from dpmodels.scoring.passes import Centre, ScorePass, sums_of_passes
 from dpmodels.scoring.rules import LINEAR, plan_pass
-from dpmodels.scoring.score import Expectile, Huber, Quantile, plain
-from dpmodels.scoring.state import Information, State
-from dpmodels.scoring.sums import Centre, ScorePass, sums_of_passes
+from dpmodels.scoring.scores import Expectile, Huber, Information, Quantile, State, plain
 from dpmodels.sources import people, rows
+from dpmodels.sums.products import ball_integers, looked_up, mapped, sparsely, squares
+from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale
 from tests.privacy.test_replay import CASES, NAMES, tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -334,12 +331,12 @@ has = core.__cpu_features__
 _INTEGERS = """
 import hashlib
 import numpy as np
-from dpmodels.exact.gram import gram
-from dpmodels.exact.products import mapped
-from dpmodels.exact.rowmap import RowMap, UnitScale
+from dpmodels.sums.cells import gram
+from dpmodels.sums.products import mapped
+from dpmodels.sums.rowmap import RowMap, UnitScale
 from dpmodels.scoring.rules import LINEAR, plan_pass
-from dpmodels.scoring.score import plain
-from dpmodels.scoring.sums import Centre, ScorePass, sums_of_passes
+from dpmodels.scoring.scores import plain
+from dpmodels.scoring.passes import Centre, ScorePass, sums_of_passes
 
 out = hashlib.sha256()
 for q in (5, 14, 33):
@@ -393,9 +390,10 @@ FORMULA = "y ~ log(a) + exp(b) + sqrt(a) + a:b + I(a**3) + sin(b) + bs(a, knots=
 @pytest.mark.parametrize("width", [8192, 7, 1])
 def test_columns_of_a_design_do_not_depend_on_how_cells_lie(width):
     from dpmodels.formula.build import build_design
-    from dpmodels.schema import Levels, Real, Schema
-    from dpmodels.sources.adapt import DictSource
+    from dpmodels.formula.schema import Schema
     from dpmodels.sources.rows import Rows
+    from dpmodels.sources.tables import DictSource
+    from dpmodels.variables import Levels, Real
 
     schema = Schema(y=Real(-3, 3), a=Real(0.1, 9), b=Real(-2, 1), g=Levels(["u", "v", "w"]))
     design, rng = build_design(FORMULA, schema), np.random.default_rng(0)
@@ -488,9 +486,8 @@ def test_no_row_leaves_its_clip_set(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_no_person_leaves_its_clip_set(name):
-    from dpmodels.scoring.expand import RegressionRows
-    from dpmodels.scoring.expand_pass import OCTAVE_ZERO, OCTAVES, UnitsJob
-    from dpmodels.scoring.expand_rules import Lengths, unit_pass
+    from dpmodels.scoring.unit_passes import OCTAVE_ZERO, OCTAVES, RegressionRows, UnitsJob
+    from dpmodels.scoring.unit_starts import Lengths, unit_pass
     from dpmodels.sources.people import BlockOfPeople
 
     counts = np.zeros(OCTAVES)
@@ -537,7 +534,7 @@ def test_no_short_vector_leaves_its_ball(radius):
 
 
 def test_sums_that_are_not_finite_count_as_nothing():
-    from dpmodels.exact.words import Words
+    from dpmodels.sums.products import Words
 
     words = Words(2)
     words.add(np.array([[np.nan, 3.0], [np.inf, -np.inf]]))
@@ -547,7 +544,7 @@ def test_sums_that_are_not_finite_count_as_nothing():
 def test_ranges_beyond_what_squares_allow_are_refused():
     import dpmodels as dp
     from dpmodels.errors import FormulaError, SchemaError
-    from dpmodels.schema import Count, Real
+    from dpmodels.variables import Count, Real
 
     for make in (lambda: Real(0, 1e101), lambda: Real(-1.1e100, 0), lambda: Count(1e101)):
         with pytest.raises(SchemaError, match=r"within -1e\+100 and 1e\+100"):
@@ -584,7 +581,8 @@ def test_vast_weights_and_ranges_move_no_more_than_is_charged(name, size, unit):
     import dpmodels as dp
     from dpmodels.audit.replay import replay_ratios
     from dpmodels.errors import DPModelsWarning
-    from dpmodels.schema import Count, Levels, Real, Schema
+    from dpmodels.formula.schema import Schema
+    from dpmodels.variables import Count, Levels, Real
 
     verb, options = VAST[name]
     y = {"poisson": Count(6), "logistic": Levels(["no", "yes"])}.get(name, Real(-size, size))

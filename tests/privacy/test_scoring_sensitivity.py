@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmodels.exact import prove
-from dpmodels.exact.prove import joint_reach
-from dpmodels.exact.rowmap import STEPS, UnitScale
-from dpmodels.scoring import sums
+from dpmodels.proof import prove
+from dpmodels.proof.prove import joint_reach
+from dpmodels.scoring import passes as sums
+from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import FEW, LEAST_SQUARES, LINEAR, WIDE_LEAST_SQUARES, plan_pass
-from dpmodels.scoring.sums import Centre, ScorePass
+from dpmodels.sums.products import STEPS
+from dpmodels.sums.rowmap import UnitScale
 
 P = 3
 
@@ -289,7 +290,7 @@ def test_under_add_remove_a_row_does_not_depend_on_its_place():
 @pytest.mark.parametrize("factor", [1.0, 1 / math.sqrt(2), 0.5])
 def test_too_little_noise_of_a_whole_pass_is_flagged(k, factor, kind):
     """Seed 3; the honest pass fails with probability at most 1 %."""
-    from dpmodels.audit import ReleaseCheck
+    from dpmodels.audit.kit import ReleaseCheck
     from tests.privacy.cases import scoring as cases_scoring
 
     class Quieter:

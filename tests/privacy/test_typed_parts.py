@@ -13,15 +13,16 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import SourceError
-from dpmodels.exact.gram import gram_over
-from dpmodels.exact.rowmap import RowMap, unit_scale
-from dpmodels.formula import build_design
-from dpmodels.schema import Levels, Real, Schema
-from dpmodels.sources.adapt import as_source
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
 from dpmodels.sources.people import count_people
 from dpmodels.sources.rows import Rows
-from dpmodels.sources.typed import TypedPart, types_of
+from dpmodels.sources.tables import TypedPart, types_of
+from dpmodels.sources.tasks import as_source
+from dpmodels.sums.cells import gram_over
+from dpmodels.sums.rowmap import RowMap, unit_scale
 from dpmodels.units import Person
+from dpmodels.variables import Levels, Real
 
 DASK = importlib.util.find_spec("dask") is not None
 KINDS = {"y": "numeric", "g": "numeric"}

@@ -5,11 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.after.association import correlation, two_stage
-from dpmodels.after.explained import SecondMoments, isotropic_noise
-from dpmodels.after.regression import UNUSABLE, r_squared, regress, score
-from dpmodels.after.wald import wald
-from dpmodels.privacy.gdp import mu_gdp
+from dpmodels.after.inference import correlation, two_stage, wald
+from dpmodels.after.moments import (
+    UNUSABLE,
+    SecondMoments,
+    isotropic_noise,
+    r_squared,
+    regress,
+    score,
+)
+from dpmodels.privacy.mechanisms import mu_gdp
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 

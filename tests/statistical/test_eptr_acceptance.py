@@ -99,7 +99,7 @@ def test_coverage_of_the_theory_note(n, eps, naive_limit):
 
 def simulation(reps, eps=1.0, n=8000, p=5, radius=4.0):
     """Mean squared errors of the paper's simulation 4.3: default, the paper's, exact AdaSSP."""
-    from dpmodels.privacy.gdp import mu_gdp
+    from dpmodels.privacy.mechanisms import mu_gdp
 
     rng = np.random.default_rng(0)
     theta = 1 / np.arange(1, p + 1)

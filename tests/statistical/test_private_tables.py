@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.table.numbers import shown_numbers
-from dpmodels.models.table.sums import spread_out
-from dpmodels.models.table.table import half_ranges
+from dpmodels.models.table.layout import spread_out
+from dpmodels.models.table.table import half_ranges, shown_numbers
 from dpmodels.models.table.testing import pair_noise, solve
 
 pytestmark = pytest.mark.slow
@@ -192,7 +191,7 @@ def test_quantiles_are_covered(eps, n, heaps):
 
 def test_the_test_of_tests_keeps_its_level():
     """2000 nulls of a z test in parts: sd .005."""
-    from dpmodels.models.table import subsample
+    from dpmodels.models.table import nulls as subsample
 
     rng = np.random.default_rng(15)
     eps, m, a0 = 1.0, 40, 0.3

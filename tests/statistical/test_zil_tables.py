@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr, ndtri
 
-from dpmodels.models.noised.general import difference_hessian, sandwich
-from dpmodels.models.noised.linear import fit_linear
+from dpmodels.models.noised.fit import difference_hessian, sandwich
 from dpmodels.models.noised.losses import Logistic, check
-from dpmodels.models.noised.model import Model
+from dpmodels.models.noised.model import Model, second_model
 from dpmodels.models.noised.objective import minimise, objective_of, residual_mad
-from dpmodels.models.noised.sums import second_model
+from dpmodels.models.noised.solve import fit_linear
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 

@@ -158,7 +158,7 @@ def test_methods(run):
 
 
 def test_schema_new_is_a_schema(run):
-    from dpmodels.schema import Schema
+    from dpmodels.formula.schema import Schema
 
     code, out, _ = run("schema", "new", "quality", "pH value")
     assert code == 0

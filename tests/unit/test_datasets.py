@@ -44,7 +44,7 @@ def test_source_and_licence_stand_beside_the_data():
 
 
 def test_ranges_are_attached_and_those_the_design_fixes_clip_nothing():
-    from dpmodels.schema import Schema
+    from dpmodels.formula.schema import Schema
 
     frame = datasets.rand_hie()
     schema = Schema.from_frame_attrs(frame)

@@ -11,9 +11,8 @@ import warnings
 import numpy as np
 import pytest
 
-from dpmodels._guard import guarded
 from dpmodels.errors import PrivateStageError
-from dpmodels.quiet import quiet
+from dpmodels.quiet import guarded, quiet
 
 SECRET = "sentinel-4711"
 
@@ -55,8 +54,7 @@ class _Kills(SystemExit):
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, asyncio.CancelledError, _Kills])
 def test_user_code_that_raises_is_a_value_not_an_error(kind):
     """A CancelledError of user code was an error on one neighbour only."""
-    from dpmodels.models.custom.eptr import safe_number, safe_vector
-    from dpmodels.models.custom.gptr import _number
+    from dpmodels.models.custom import _number, safe_number, safe_vector
 
     def fails(*_):
         raise kind(SECRET)
@@ -135,7 +133,7 @@ def test_no_other_block_of_the_package_touches_the_filters():
 
 
 def test_outputs_of_user_mechanisms_have_few_digits():
-    from dpmodels.models.custom.gptr import _rounded
+    from dpmodels.models.custom import _rounded
 
     out = np.array([np.pi, -1e-30 / 3, 1e30 / 7, 0.0, np.nan, np.inf])
     got = _rounded(out)
@@ -153,7 +151,7 @@ def test_libraries_are_looked_up_again_when_modules_have_come(monkeypatch):
 
     import threadpoolctl
 
-    import dpmodels._guard as guard
+    import dpmodels.quiet as guard
 
     made = []
 
@@ -180,9 +178,9 @@ def test_estimates_run_on_one_thread_too(monkeypatch, kind):
     import threadpoolctl
 
     import dpmodels as dp
-    from dpmodels.models.linear import ssp
-    from dpmodels.models.moments import regression
-    from dpmodels.models.noised import backend
+    from dpmodels.models import moments_regression as regression
+    from dpmodels.models.linear import moments as ssp
+    from dpmodels.models.noised import fit as backend
 
     module = {"table": ssp, "moments": regression, "release": backend}[kind]
     frame = dp.datasets.rand_hie().head(2000)[["mdvis", "physlm"]]

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels import _testing, private
+from dpmodels import _testing
+from dpmodels import door as private
 from dpmodels.errors import (
     BudgetError,
     DPModelsWarning,
@@ -19,7 +20,7 @@ from dpmodels.errors import (
     RequestError,
     UtilityWarning,
 )
-from dpmodels.models.custom.selection import select
+from dpmodels.models.selection import select
 
 N = 60
 BOUNDS = {"y": (0, 1), "x": (0, 1), "z": (0, 1)}
@@ -147,7 +148,7 @@ def test_the_enclosing_block_pays(call, quiet):
 
 
 def test_one_charge_opens_the_door_once():
-    from dpmodels.models.votes.votes import release_winner, vote_plan
+    from dpmodels.models.votes import release_winner, vote_plan
 
     door = private.opened("twice", vote_plan(["a", "b"], N, 1.0, 1e-6), None, None)
     private.released(door, release_winner, ["a"] * N)
@@ -156,7 +157,7 @@ def test_one_charge_opens_the_door_once():
 
 
 def test_an_overrun_budget_is_met_before_a_stage():
-    from dpmodels.models.votes.votes import vote_plan
+    from dpmodels.models.votes import vote_plan
 
     with pytest.raises(dp.errors.BudgetExceededError):
         private.opened("big", vote_plan(["a", "b"], N, 2.0, 1e-6), dp.Budget(1, 1e-5), None)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpmodels.privacy.own_proofs import OWN_PROOFS
-from dpmodels.privacy.run import Run
+from dpmodels.privacy.run import OWN_PROOFS, Run
 from dpmodels.registry import _entries
 
 PACKAGE = Path(__file__).parents[2] / "dpmodels"
@@ -17,9 +16,9 @@ PACKAGE = Path(__file__).parents[2] / "dpmodels"
 DRAWS = {name for name in vars(Run) if not name.startswith("_")} - {
     "mechanism", "undrawn", "untouched",
 }  # fmt: skip
-TRUSTED = ("privacy/", "exact/ask.py", "audit/", "_testing.py")
+TRUSTED = ("privacy/", "sums/ask.py", "audit/", "_testing.py")
 #: Who may make the door of a stage.
-DOORS = ("private.py", "exact/ask.py", "audit/")
+DOORS = ("private.py", "sums/ask.py", "audit/")
 
 
 def modules():
@@ -81,7 +80,7 @@ def test_no_draw_but_through_the_door_and_registered_proofs():
      "def release(plan, run):\n    return run.laplace('x', [1], 1.0)"],
 )  # fmt: skip
 def test_the_check_of_draws_can_fail(code):
-    assert breaches("models/mean/clipped.py", ast.parse(code))
+    assert breaches("models/mean.py", ast.parse(code))
 
 
 def test_raw_rows_are_asked_for_where_the_proof_stands():
@@ -111,14 +110,14 @@ def test_a_model_states_no_reach():
         "add_remove_sensitivity",
     }  # fmt: skip
     for name, tree in modules():
-        if name in ("exact/prove.py", "exact/prove.py", "exact/passes.py"):
+        if name in ("proof/prove.py", "proof/prove.py", "sums/ask.py"):
             continue
         used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} & deciding
         assert not used or name in PLANNERS, (name, used)
 
 
 #: Public rules of radii, at plan time: what they choose reaches no draw but as a radius.
-PLANNERS = {"models/linear/plans.py", "models/linear/ssp.py", "models/moments/whitened.py"}
+PLANNERS = {"models/linear/inference.py", "models/linear/moments.py", "models/moments.py"}
 
 
 @pytest.mark.parametrize("name", sorted(OWN_PROOFS))

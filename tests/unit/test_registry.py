@@ -10,15 +10,13 @@ import pytest
 
 import dpmodels as dp
 from dpmodels import registry
-from dpmodels.exact.ask import Query
-from dpmodels.exact.passes import Counts, first_array
-from dpmodels.exact.sets import Mark
-from dpmodels.exact.statistics import Sum
 from dpmodels.planning import Plan
-from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.release import Estimate, Release
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
+from dpmodels.proof.sets import Mark
+from dpmodels.proof.statistics import Sum
+from dpmodels.records import Estimate, Release
+from dpmodels.sums.ask import Counts, Query, first_array
 
 
 def entries():

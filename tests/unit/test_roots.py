@@ -33,7 +33,7 @@ def test_the_same_root_as_scipy(name, tolerance):
 
 
 def test_calibrations_take_the_steps_of_scipy():
-    from dpmodels.privacy.gdp import log_delta_gdp
+    from dpmodels.privacy.mechanisms import log_delta_gdp
 
     rng, same, tries = random.Random(0), 0, 200
     for _ in range(tries):
@@ -65,7 +65,7 @@ def test_what_has_no_root_is_refused():
 
 def test_log_of_the_normal_tail_keeps_its_digits():
     mp = pytest.importorskip("mpmath")
-    from dpmodels.privacy.gdp import _log_ndtr
+    from dpmodels.privacy.mechanisms import _log_ndtr
 
     rng = random.Random(4)
     with mp.workdps(60):

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from dpmodels.errors import SchemaError, SchemaNeededError
-from dpmodels.schema import Binary, Count, Levels, Ordered, Real, Schema, Text, schema_for
+from dpmodels.formula.schema import Schema, schema_for
+from dpmodels.variables import Binary, Count, Levels, Ordered, Real, Text
 
 SCHEMA = Schema(
     quality=Real(0, 10, label="Quality", unit="points"),

@@ -15,7 +15,7 @@ import pytest
 import dpmodels as dp
 from dpmodels import _testing
 from dpmodels.errors import DPModelsError, RequestError
-from dpmodels.scoring import cluster_rules
+from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.survey import Frame, Survey
 
 STRATUM = np.repeat([1, 2], 6)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpmodels.privacy.own_proofs import OWN_PROOFS
+from dpmodels.privacy.run import OWN_PROOFS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "dpmodels"

@@ -138,10 +138,10 @@ def test_modules_have_plain_names():
 #: What only the door may call, and who else may, with the reason.
 DOOR = ("Run", "make_noise", "Rows", "guarded", "Opened")
 ELSEWHERE = {
-    "api/public.py": {"Rows"},  # reads the public data of ``public=``: there is no charge
+    "api/requests.py": {"Rows"},  # reads the public data of ``public=``: there is no charge
     # what runs on a worker: exact sums of a part, which only a charged stage asks for
-    "sources/pieces.py": {"Rows"},
-    "sources/worker.py": {"guarded"},
+    "sources/summed.py": {"Rows"},
+    "sources/tasks.py": {"guarded"},
 }
 #: ``audit/`` runs stages of planted and real methods on data of its own; nothing imports it.
 KIT = "audit/"
@@ -223,14 +223,14 @@ def test_only_the_door_opens_rows_makes_noise_and_calls_a_stage():
 
 
 #: A method of a released object, and a verb without a formula, that read rows themselves.
-MAY_OPEN = {"models/noised/grow.py", "models/custom/selection.py"}
+MAY_OPEN = {"models/noised/table.py", "models/selection.py"}
 
 
 def test_the_door_is_opened_by_verbs():
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
-        if "dpmodels.private" in imported(path)
+        if "dpmodels.door" in imported(path)
     }
     assert {u for u in users if not u.startswith("api/")} == MAY_OPEN
 
@@ -260,12 +260,12 @@ HARMLESS = {
 #: Not what is meant where a word is: no estimate is handed new records by a list's word, nor, as a
 #: thing that can be printed, a budget.
 NOT_FOLLOWED = {
-    ("dpmodels.models.noised.table", "NoisyTable.append"), ("dpmodels.privacy.ledger", "Budget"),
+    ("dpmodels.models.noised.table", "NoisyTable.append"), ("dpmodels.privacy.budget", "Budget"),
 }  # fmt: skip
 #: Rooms that make their objects of an estimate, or hand them to a release: an estimate is handed
 #: none, so what these add to a base class (of printing, of Ask) is not followed from there.
 LATER = tuple(f"dpmodels.{room}" for room in ("results", "api", "audit", "interop"))
-SEALED = ("dpmodels.sources", "dpmodels.private")
+SEALED = ("dpmodels.sources", "dpmodels.door")
 
 
 def dotted(path):
@@ -443,14 +443,14 @@ def test_the_closure_of_a_release_does_reach_rows(closure, backend):
 def test_a_subclass_that_reads_rows_is_found(closure):
     """An estimate that calls a method may be handed an object of a subclass."""
     planted = """
-from dpmodels.scoring.score import Score
+from dpmodels.scoring.scores import Score
 from dpmodels.sources.rows import Rows
 class Planted(Score):
     def curved(self, state, d, H, noise):
         return Rows(self.source, 100)
 """
     other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
-    ways = behind_the_wall(other.of("dpmodels.models.linear.scored", "estimate"))
+    ways = behind_the_wall(other.of("dpmodels.models.linear.scored:BACKEND", "estimate"))
     assert any(way.startswith("dpmodels.sources.rows:Rows <- ") for way in ways)
     assert any("dpmodels.planted:Planted.curved" in way for way in ways)
 
@@ -460,15 +460,15 @@ class Planted(Score):
 NOISE = tuple(f"dpmodels.privacy.{m}" for m in ("noise", "bulk", "run", "chance", "propose"))
 RANDOM = {"random", "urandom", "secrets", "default_rng", "SystemRandom", "uuid4", "getrandbits"}
 #: What is called on a worker.
-WORKER = (("dpmodels.sources.worker", "on_worker"), ("dpmodels.sources.worker", "partial_sums"))
+WORKER = (("dpmodels.sources.tasks", "on_worker"), ("dpmodels.sources.tasks", "partial_sums"))
 
 
 #: Shares a word with the semaphore of the reader thread, and is handed a run: no worker has one.
-NOT_ON_WORKERS = {("dpmodels.scoring.deviance", "Deviance.release")}
+NOT_ON_WORKERS = {("dpmodels.scoring.cells", "Deviance.release")}
 
 
 #: Its ``Counts`` hands over what it was given: that is looked at where one is made.
-PASSES = "dpmodels.exact.passes"
+PASSES = "dpmodels.sums.ask"
 
 
 def functions_counted(trees):
@@ -528,21 +528,21 @@ def random_on_a_worker(closure, roots):
 
 def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
     roots = jobs(closure.trees)
-    assert {("dpmodels.exact.gram", "GramOf"), ("dpmodels.scoring.sums", "Passes"),
-            ("dpmodels.models.kernel.kernel", "grid_sums"),
-            ("dpmodels.models.kernel.kernel", "lattice_sums"),
-            ("dpmodels.models.kernel.wavelet", "_cell_sums"),
-            ("dpmodels.models.components.pca", "_column_sums"),
-            ("dpmodels.models.linear.dpgd", "_gradient_sum"),
-            ("dpmodels.models.glm.release", "information_sums"),
-            ("dpmodels.models.glm.lattice", "lattice_sums"),
-            ("dpmodels.models.kernel.kernel", "UnitRows"),
+    assert {("dpmodels.sums.cells", "GramOf"), ("dpmodels.scoring.passes", "Passes"),
+            ("dpmodels.models.kernel", "grid_sums"),
+            ("dpmodels.models.kernel", "lattice_sums"),
+            ("dpmodels.models.kernel_regression:WAVELET", "_cell_sums"),
+            ("dpmodels.models.components:BACKEND", "_column_sums"),
+            ("dpmodels.models.linear.compared:DPGD", "_gradient_sum"),
+            ("dpmodels.models.objpert", "information_sums"),
+            ("dpmodels.models.newton", "lattice_sums"),
+            ("dpmodels.models.kernel", "UnitRows"),
             ("dpmodels.sources.summed", "Sampled")} <= set(roots)  # fmt: skip
     assert functions_counted(closure.trees)[1] == []  # of each it is known what is sent
     reached = closure.of_all(roots, NOISE)
-    needed = {("dpmodels.sources.rows", "Rows.blocks"), ("dpmodels.exact.gram", "gram"),
-              ("dpmodels.scoring.sums", "sums_of_passes"), ("dpmodels.formula.design", "Design.fill"),
-              ("dpmodels.scoring.score", "Quantile.evaluate")}  # fmt: skip
+    needed = {("dpmodels.sources.rows", "Rows.blocks"), ("dpmodels.sums.cells", "gram"),
+              ("dpmodels.scoring.passes", "sums_of_passes"), ("dpmodels.formula.design", "Design.fill"),
+              ("dpmodels.scoring.scores", "Quantile.evaluate")}  # fmt: skip
     assert needed <= set(reached)  # the walk finds what does run there
     assert random_on_a_worker(closure, roots) == set()
 
@@ -580,13 +580,13 @@ class Planted(ClusterPasses):
 
 #: Who reads blocks, or rows by their places, and not by :func:`counted` or ``summed``, and why.
 READ_HERE = {
-    "api/public.py": "public data: no rows of the call",
-    "models/noised/make.py": "every row is released, with noise of its own",
-    "models/linear/jl.py": "every row meets normals of its own",
-    "models/table/subsample.py": "the user's test takes a table",
-    "models/custom/gptr.py": "the user's functions take all rows",
-    "models/glm/lattice.py": "mapped rows are kept until the minimum is found",
-    "models/glm/tested.py": "the curvature at the minimum is a sum of floats",
+    "api/requests.py": "public data: no rows of the call",
+    "models/noised/table.py": "every row is released, with noise of its own",
+    "models/linear/compared.py": "every row meets normals of its own",
+    "models/table/nulls.py": "the user's test takes a table",
+    "models/custom.py": "the user's functions take all rows",
+    "models/newton.py": "mapped rows are kept until the minimum is found",
+    "models/glm.py": "the curvature at the minimum is a sum of floats",
 }
 
 
@@ -603,7 +603,7 @@ def test_passes_are_tasks_but_for_a_list():
             for c in calls
         ):
             found.add(file)
-    assert found == {*READ_HERE, "scoring/engine.py"}  # rows seen through a map of their own
+    assert found == {*READ_HERE, "scoring/run.py"}  # rows seen through a map of their own
 
 
 def test_methods_that_read_here_say_so():
@@ -613,10 +613,10 @@ def test_methods_that_read_here_say_so():
     rooms = {
         file.removesuffix(".py").replace("/", ".").rsplit(".", 1)[0] + "." + module
         for file, module in (
-            ("models/noised/make.py", "backend"), ("models/linear/jl.py", "jl"),
-            ("models/table/subsample.py", "subsample"), ("models/custom/gptr.py", "gptr"),
-            ("models/custom/eptr.py", "eptr"), ("models/mean/ptr.py", "ptr"),
-            ("models/glm/lattice.py", "objpert"), ("models/glm/tested.py", "tested"),
+            ("models/noised/table.py", "backend"), ("models/linear/compared.py", "jl"),
+            ("models/table/nulls.py", "subsample"), ("models/custom.py", "gptr"),
+            ("models/custom.py", "eptr"), ("models/mean.py", "ptr"),
+            ("models/newton.py", "objpert"), ("models/glm.py", "tested"),
         )
     }  # fmt: skip
     said = {e.backend.removeprefix("dpmodels.") for e in _entries().values() if e.by_rows}
@@ -625,8 +625,8 @@ def test_methods_that_read_here_say_so():
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("dpmodels.exact.ask", "Ask"), ("dpmodels.ranges.buy", "buy_ranges"),
-     ("dpmodels.scoring.engine", "release_scoring")],
+    [("dpmodels.sums.ask", "Ask"), ("dpmodels.ranges", "buy_ranges"),
+     ("dpmodels.scoring.run", "release_scoring")],
 )  # fmt: skip
 def test_the_check_of_workers_can_fail(closure, module, name):
     assert random_on_a_worker(closure, [*jobs(closure.trees), (module, name)])
@@ -739,7 +739,7 @@ WITH_ROWS = {
     *(dotted(f).removeprefix("dpmodels.") for f in (PACKAGE / "exact").glob("[a-z]*.py")),
     *(f"scoring.{name}" for name in ("sums", "cells", "expand", "expand_pass", "deviance")),
     *(f.removesuffix(".py").replace("/", ".") for f in READ_HERE if not f.startswith("api/")),
-    "models.glm.newton", "models.glm.release", "models.custom.eptr", "models.mean.ptr",
+    "models.newton", "models.objpert", "models.custom:EPTR", "models.mean:PTR",
 }  # fmt: skip
 _EXACT = "integers of which every partial sum fits a float: exact in any order"
 _PUBLIC = "public or released numbers: the map itself, the same for every row"
@@ -748,50 +748,50 @@ _KEPT = "float sums of kept rows: the certificate pays for their rounding (theor
 _CORNERS = "elements of a clip set, of tests: no row is read"
 #: Products that are no arithmetic of a row, each with its reason.
 NOT_OF_A_ROW = {
-    "exact.products._exactly": _EXACT,
-    "exact.products.cross_product": _EXACT,
-    "exact.products.weighted": _EXACT,
-    "exact.bycell.gram_of": _EXACT,
-    "exact.bycell.sum_of": _EXACT,
-    "exact.rowmap.RowMap._map": _PUBLIC,
-    "exact.symmetric.floored_cholesky": _PUBLIC,
-    "exact.symmetric.turned": _PUBLIC,
-    "scoring.deviance.Deviance.report": _PUBLIC,
-    "scoring.sums.affine_of": _PUBLIC,
-    "scoring.coordinates.Coordinates.affine": _PUBLIC,
-    "scoring.expand.Regression._constant": _PUBLIC,
-    "scoring.expand.Regression.curved": _PUBLIC,
-    "scoring.sums.ScorePass.back": _PUBLIC,
-    "models.robust.tabulated.Tabulated.start": _PUBLIC,
-    "models.panel.intercepts.Intercepts.events": _PUBLIC,
+    "sums.products._exactly": _EXACT,
+    "sums.products.cross_product": _EXACT,
+    "sums.products.weighted": _EXACT,
+    "sums.cells.gram_of": _EXACT,
+    "sums.cells.sum_of": _EXACT,
+    "sums.rowmap.RowMap._map": _PUBLIC,
+    "proof.sets.floored_cholesky": _PUBLIC,
+    "proof.sets.turned": _PUBLIC,
+    "scoring.cells.Deviance.report": _PUBLIC,
+    "scoring.passes.affine_of": _PUBLIC,
+    "scoring.starts.Coordinates.affine": _PUBLIC,
+    "scoring.unit_passes.Regression._constant": _PUBLIC,
+    "scoring.unit_passes.Regression.curved": _PUBLIC,
+    "scoring.passes.ScorePass.back": _PUBLIC,
+    "models.residual.Tabulated.start": _PUBLIC,
+    "models.panel.Intercepts.events": _PUBLIC,
     "models.survival.hazard.Timeline.hazards": _PUBLIC,
     "models.survival.hazard.Timeline.terms": _PUBLIC,
-    "scoring.sums.ScorePass._map": _PUBLIC,
-    "scoring.mean_score.MeanScore._events": _PUBLIC,
-    "scoring.mean_score.MeanScore._logs": _PUBLIC,
-    "scoring.mean_score.MeanScore._few_counts": _PUBLIC,
-    "scoring.mean_score._mean_log": _PUBLIC,
-    "scoring.mean_score._least_mean": _PUBLIC,
-    "scoring.state.mean_row": _PUBLIC,
-    "scoring.state.mass_of": _PUBLIC,
-    "scoring.score.Start.heard": _PUBLIC,
-    "scoring.state.State.length": _PUBLIC,
-    "scoring.state.roots": _PUBLIC,
-    "models.glm.tested.estimate": _PUBLIC,
-    "models.table.subsample.p_value": _PUBLIC,
-    "models.glm.lattice.LogisticLoss.terms": _VALUE,
-    "models.glm.lattice.PoissonLoss.terms": _VALUE,
-    "models.glm.newton.score_sum": _KEPT,
-    "models.glm.newton._sums": _KEPT,
-    "models.glm.newton._newton": _KEPT,
-    "scoring.coordinates.Coordinates.start": _PUBLIC,
-    "scoring.score.Start.of": _PUBLIC,
-    "scoring.state.floored": _PUBLIC,
-    "scoring.score._unheard": _PUBLIC,
-    "scoring.expand.Regression.typical_long": _PUBLIC,
-    "exact.statistics.Gram.of": _CORNERS,
-    "exact.sets.Ball.corners": _CORNERS,
-    "models.linear.jl.release": "a sum of float normals times rows: the guarantee carries a note",
+    "scoring.passes.ScorePass._map": _PUBLIC,
+    "scoring.mean_scores.MeanScore._events": _PUBLIC,
+    "scoring.mean_scores.MeanScore._logs": _PUBLIC,
+    "scoring.mean_scores.MeanScore._few_counts": _PUBLIC,
+    "scoring.mean_scores._mean_log": _PUBLIC,
+    "scoring.mean_scores._least_mean": _PUBLIC,
+    "scoring.scores.mean_row": _PUBLIC,
+    "scoring.scores.mass_of": _PUBLIC,
+    "scoring.scores.Start.heard": _PUBLIC,
+    "scoring.scores.State.length": _PUBLIC,
+    "scoring.scores.roots": _PUBLIC,
+    "models.glm.estimate_tested": _PUBLIC,
+    "models.table.nulls.p_value": _PUBLIC,
+    "models.newton.LogisticLoss.terms": _VALUE,
+    "models.newton.PoissonLoss.terms": _VALUE,
+    "models.newton.score_sum": _KEPT,
+    "models.newton._sums": _KEPT,
+    "models.newton._newton": _KEPT,
+    "scoring.starts.Coordinates.start": _PUBLIC,
+    "scoring.scores.Start.of": _PUBLIC,
+    "scoring.scores.floored": _PUBLIC,
+    "scoring.scores._unheard": _PUBLIC,
+    "scoring.unit_passes.Regression.typical_long": _PUBLIC,
+    "proof.statistics.Gram.of": _CORNERS,
+    "proof.sets.Ball.corners": _CORNERS,
+    "models.linear.compared.release_jl": "a sum of float normals times rows: the guarantee carries a note",
 }
 
 
@@ -828,10 +828,10 @@ def with_rows(closure):
 
 
 def test_rows_are_multiplied_by_the_primitives_alone(closure):
-    """Their images and lengths: ``mapped``, ``sparsely``, ``squares`` of exact/products.py."""
+    """Their images and lengths: ``mapped``, ``sparsely``, ``squares`` of sums/products.py."""
     reached = with_rows(closure)
-    assert ("dpmodels.scoring.sums", "ScorePass._rows") in reached
-    assert ("dpmodels.models.glm.newton", "WorkingRows.apply") in reached
+    assert ("dpmodels.scoring.passes", "ScorePass._rows") in reached
+    assert ("dpmodels.models.newton", "WorkingRows.apply") in reached
     found = functions_with(closure, reached, is_product)
     assert {k: v for k, v in found.items() if k not in NOT_OF_A_ROW} == {}
     assert set(NOT_OF_A_ROW) <= set(found)  # and nothing is listed that is gone
@@ -855,26 +855,26 @@ ROUNDED = {"trunc", "rint", "floor", "fix", "around", "round"}
 _PLACE = "a place in a public grid, cut to it: no length of a row"
 _WHOLE = "asks whether a cell is a whole number: nothing is rounded"
 _OUTPUT = "noise is in it already: what is released lies on a public grid"
-#: Where rows, or what is made of them, become whole numbers outside exact/end.py, and why.
+#: Where rows, or what is made of them, become whole numbers outside sums/products.py, and why.
 NOT_AN_END = {
-    "exact.bycell.gram_of": "integers, cut in two parts",
-    "models.glm.lattice.lattice_sums": "a gradient on a grain of its own (theory.md 4.4)",
-    "models.kernel.kernel._bins": "a weight and what is left of 1: the two add up",
-    "scoring.cluster_people.PersonScores.of_rows": "summed over a person's part, which is ended",
-    "scoring.expand_pass.own_scores": "summed over a unit, whose sum is ended",
-    "scoring.expand_pass.PlacesJob.over": "shares of a unit that add up to 2^20 at most",
-    "models.choice.likelihood._Rows.expand": _WHOLE,
-    "models.panel.effects._Shares.expand": _WHOLE,
-    "models.table.ranks.cells_of": _PLACE,
-    "models.table.sums.codes_of": _PLACE,
-    "models.weighted._of_weights": _PLACE,
-    "scoring.scales._Places.over": _PLACE,
-    "models.custom.gptr._rounded": _OUTPUT,
-    "models.glm.tested.release": _OUTPUT,
-    "models.linear.jl.release": _OUTPUT,
-    "exact.sets.Ball.corners": _CORNERS,
-    "exact.sets.Box.corners": _CORNERS,
-    "exact.sets.Orthant.corners": _CORNERS,
+    "sums.cells.gram_of": "integers, cut in two parts",
+    "models.newton.lattice_sums": "a gradient on a grain of its own (theory.md 4.4)",
+    "models.kernel._bins": "a weight and what is left of 1: the two add up",
+    "scoring.clusters.PersonScores.of_rows": "summed over a person's part, which is ended",
+    "scoring.unit_passes.own_scores": "summed over a unit, whose sum is ended",
+    "scoring.unit_passes.PlacesJob.over": "shares of a unit that add up to 2^20 at most",
+    "models.choice._Rows.expand": _WHOLE,
+    "models.panel._Shares.expand": _WHOLE,
+    "models.table.quantiles.cells_of": _PLACE,
+    "models.table.layout.codes_of": _PLACE,
+    "models.weights._of_weights": _PLACE,
+    "scoring.starts._Places.over": _PLACE,
+    "models.custom._rounded": _OUTPUT,
+    "models.glm.release_tested": _OUTPUT,
+    "models.linear.compared.release_jl": _OUTPUT,
+    "proof.sets.Ball.corners": _CORNERS,
+    "proof.sets.Box.corners": _CORNERS,
+    "proof.sets.Orthant.corners": _CORNERS,
 }
 
 
@@ -889,7 +889,7 @@ def rounded_rows(closure):
     """Return module.function -> roundings, where rows are mapped and added up."""
     found = functions_with(closure, with_rows(closure), is_rounded)
     rooms = ("exact.", "scoring.", "models.", "planted.")
-    public = ("models.table.subsample.noise_cdf",)  # of the noise alone
+    public = ("models.table.nulls.noise_cdf",)  # of the noise alone
     return {k: v for k, v in found.items() if k.startswith(rooms) and k not in public}
 
 

@@ -13,10 +13,10 @@ import pytest
 
 import dpmodels as dp
 from dpmodels import audit, registry, verbs
-from dpmodels.audit import cases
-from dpmodels.exact.sets import Box
-from dpmodels.exact.statistics import Sum
-from dpmodels.models.mean import methods as mean_methods
+from dpmodels.audit import kit as cases
+from dpmodels.models import mean as mean_methods
+from dpmodels.proof.sets import Box
+from dpmodels.proof.statistics import Sum
 from tests.privacy.cases import propose, uncovered
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ def added(monkeypatch, registries):
     monkeypatch.setattr("dpmodels.models.mean.laplace", module, raising=False)
     exec(block("dpmodels/models/mean/laplace.py"), vars(module))
     room = {"Method": registry.Method, "register_method": registry.register_method}
-    exec(block("dpmodels/models/mean/methods.py"), room)
+    exec(block("dpmodels/models/mean.py"), room)
     return module
 
 
@@ -69,7 +69,7 @@ def test_the_method_of_the_page_is_a_method(added):
 def added_verb(monkeypatch, registries):
     """Put the example of a verb where the page says, for the time of a test."""
     verbs.register_verb(eval(block("dpmodels/verbs.py"), dict(vars(verbs))))
-    exec(block("dpmodels/models/mean/methods.py (dp_share)"), dict(vars(mean_methods)))
+    exec(block("dpmodels/models/mean.py (dp_share)"), dict(vars(mean_methods)))
     assert uncovered() == [("dp_share", "sums")], "a method without a case is found"
     name, _, module = re.search(r'`"(dp_share)": "((?:\w+\.)+\w+)"`', PAGE).group(1, 2, 2)
     shared = types.ModuleType(module)

@@ -166,4 +166,4 @@ plt.show()
 # 5. The delta of the claim can be delta.
 # 6. The exact search over balls is not tractable in high dimension; intervals per coordinate are.
 #
-# Proofs: `dpmodels/models/mean/theory.md`, section 6.
+# Proofs: `dpmodels/models/mean.md`, section 6.

@@ -247,4 +247,4 @@ plt.show()
 # | Thm B.5, Alg. 6 | Renyi with a false-pass probability | not proved; our note composes one-sided, section 1 |
 # | Thm D.11 | `mu_2/sigma_2^2` | `mu_2/sigma_1^2` |
 #
-# All of them: `dpmodels/models/custom/theory.md`, section 6. `variant="paper"` is refused.
+# All of them: `dpmodels/models/custom.md`, section 6. `variant="paper"` is refused.

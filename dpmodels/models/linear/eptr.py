@@ -1,24 +1,590 @@
-"""Backend of ``dp_ols(method="eptr")``."""
+"""The plan of ePTR least squares: radii, shares and steps; all of it public."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.models.linear.eptr_plan import plan, working_radius
-from dpmodels.models.linear.eptr_release import release
-from dpmodels.release import Estimate
+from dpmodels.errors import RequestError
+from dpmodels.planning import Plan, Purchase
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step, upper_quantile
+from dpmodels.privacy.noise import (
+    integer_coin,
+    paper_midpoint,
+    paper_sigma,
+    reply_probability,
+    split_midpoint,
+)
+from dpmodels.privacy.run import own_proof
+from dpmodels.proof.prove import Of
+from dpmodels.proof.sets import Ball, Interval, float_allowance, ls_bound
+from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import Backend
+from dpmodels.sums.ask import Added, Moments, Query, Sums
+from dpmodels.sums.products import end_of_numbers, mapped
+from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
-    from dpmodels.models.linear.eptr_plan import OlsDetail
-    from dpmodels.models.linear.eptr_release import OlsReleased
-    from dpmodels.planning import Plan
-    from dpmodels.release import Release
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
 
 __all__ = ["covariances", "estimate", "plan", "release"]
+
+
+#: Shares of mu^2 (of what the ranges leave) by (needs the scale matrix, needs the variance).
+_SHARES = {
+    (True, True): {"scale": 0.20, "bound": 0.12, "coef": 0.60, "variance": 0.08},
+    (True, False): {"scale": 0.20, "bound": 0.12, "coef": 0.68},
+    (False, False): {"bound": 0.15, "coef": 0.85},
+}
+_STEP_NAMES = {
+    "scale": "scale matrix",
+    "bound": "lower bound and test",
+    "coef": "coefficients",
+    "variance": "residual variance",
+}
+
+
+@dataclass(frozen=True)
+class OlsDetail:
+    """What ePTR decided before the first row.
+
+    Attributes
+    ----------
+    form : {"auto", "fixed", "paper"}
+        A released lower bound of the smallest eigenvalue; or a coin at a fixed c0, with tight or
+        with the paper's constants.
+    raw : bool
+        Rows are bounded by ``Rx`` in the design's own units (no ranges are used).
+    rx, ry : float
+        Row bounds in the working coordinates.
+    rtheta : float
+        Given bound on the coefficient norm; infinity: only the free bound.
+    whiten, inference, ridge, project : bool
+    mu : dict
+        Share name -> mu (auto form).
+    delta_f, z : float
+        Failure probability of the lower bound, and its quantile.
+    eps_t, eps_r, delta, c0 : float
+        Coin and release of the pair forms.
+    sharp : bool
+        The sharper integer coin.
+    """
+
+    form: str
+    raw: bool
+    rx: float
+    ry: float
+    rtheta: float
+    whiten: bool
+    inference: bool
+    ridge: bool
+    project: bool
+    mu: dict[str, float]
+    delta_f: float = 0.0
+    z: float = 0.0
+    eps_t: float = 0.0
+    eps_r: float = 0.0
+    delta: float = 0.0
+    c0: float = 0.0
+    sharp: bool = False
+
+
+def column_radius(design: Design) -> float:
+    """Return R_x for rows in unit half-ranges: half the largest squared norm of the slopes.
+
+    ``R_x^2 = 1 + d/2`` for d >= 2 numeric slopes (2 for one); a block of dummies counts 1. Rows
+    beyond it are scaled down (weighted least squares), which costs less than the noise it saves.
+    """
+    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
+    factors = len({c.term for c in design.columns if c.kind == "dummy"})
+    square = 1.0 if design.has_intercept else 0.0
+    square += numeric / 2.0 if numeric + factors > 1 else numeric
+    return math.sqrt(max(square + factors, 0.5))
+
+
+def _form(request: Request) -> str:
+    if request["variant"] == "paper":
+        missing = [k for k in ("Rx", "Rtheta", "c0") if not isinstance(request[k], float)]
+        if missing:
+            raise RequestError(
+                f"variant='paper' runs the published algorithm and needs {', '.join(missing)}=: "
+                "public bounds on the row norm (Rx), on the coefficient norm (Rtheta), and the "
+                "smallest eigenvalue per row that is asked for (c0). "
+                "For example Rx=2.0, Rtheta=1.0, c0=0.2"
+            )
+        return "paper"
+    return "auto" if request["c0"] in (None, "auto") else "fixed"
+
+
+def _check_combination(request: Request, form: str) -> None:
+    if form != "auto":
+        if request["whiten"] is True:
+            raise RequestError("whiten=True goes with c0='auto': a fixed c0 has no scale matrix")
+        if request["on_fail"] == "ridge":
+            raise RequestError("on_fail='ridge' goes with c0='auto'")
+    if request["Rx"] is not None and form != "paper" and request["Ry"] is None:
+        raise RequestError(
+            "Rx= bounds the row norm in the design's own units, so the response needs its own "
+            "bound too: add Ry=, for example Ry=10.0; or drop Rx= and declare ranges"
+        )
+    if request.relation != "replace":
+        raise RequestError("eptr has its proof for relation='replace' (n public)")
+
+
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan a call of ``dp_ols(method="eptr")``.
+
+    Source: Shen, Tong and Wang, Algorithms 2 and 4; the auto form and the constants are ours
+    (``eptr.md``).
+    """
+    form = _form(request)
+    _check_combination(request, form)
+    raw = form == "paper" or request["Rx"] is not None
+    to_buy = () if raw else design.unknown
+    if form == "auto":
+        purchase, steps, detail, shares = _plan_auto(request, design, raw, to_buy)
+    else:
+        purchase, steps, detail, shares = _plan_pair(request, design, n, raw, to_buy, form)
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        shares=shares,
+        scales=_scales(detail, design.p, n),
+        expected_se=_expected_se(detail, design, n),
+        purchase=purchase,
+        detail=detail,
+        advice=_advice(detail, design.p, n),
+    )
+
+
+def _shares(request: Request, needs_scale: bool, inference: bool) -> dict[str, float]:
+    default = _SHARES[(needs_scale, inference)]
+    given = request.shares_of(default)
+    return dict(default) if given is None else given
+
+
+def _plan_auto(
+    request: Request, design: Design, raw: bool, to_buy: tuple[str, ...]
+) -> tuple[Purchase | None, list[Step], OlsDetail, dict[str, float]]:
+    whiten = request["whiten"] is not False
+    # Standard errors need the scale matrix even where it does not whiten.
+    shares = _shares(request, whiten or request.inference, request.inference)
+    delta_f = FAILURE_SHARE * request.delta
+    part = gaussian_part(request, to_buy, delta_f)
+    steps, mu, bought = list(part.steps), part.mu, part.share
+    mus = {k: mu * math.sqrt((1.0 - bought) * share) for k, share in shares.items()}
+    for key, share in shares.items():
+        steps.append(
+            Step(
+                _STEP_NAMES[key],
+                Gaussian(mus[key]),
+                share=share * (1.0 - bought),
+                failure=delta_f if key == "bound" else 0.0,
+                reply_test=key == "bound",
+            )
+        )
+    detail = OlsDetail(
+        form="auto",
+        raw=raw,
+        rx=float(request["Rx"]) if raw else column_radius(design),
+        ry=float(request["Ry"]) if raw else 1.0,
+        rtheta=math.inf if request["Rtheta"] is None else float(request["Rtheta"]),
+        whiten=whiten,
+        inference=request.inference,
+        ridge=request["on_fail"] == "ridge",
+        project=request["clip"] == "project",
+        mu=mus,
+        delta_f=delta_f,
+        z=upper_quantile(delta_f),
+    )
+    printed = {k: v * (1.0 - bought) for k, v in shares.items()}
+    return part.purchase, steps, detail, {**part.printed, **printed}
+
+
+def _plan_pair(
+    request: Request, design: Design, n: int, raw: bool, to_buy: tuple[str, ...], form: str
+) -> tuple[Purchase | None, list[Step], OlsDetail, dict[str, float]]:
+    part = pair_part(request, to_buy)
+    steps, eps, delta, bought = list(part.steps), part.eps, part.delta, part.share
+    c0 = float(request["c0"])
+    eps_t = 0.5 * eps if form == "paper" else float(request["test_share"]) * eps
+    rx = float(request["Rx"]) if raw else column_radius(design)
+    given = math.inf if request["Rtheta"] is None else float(request["Rtheta"])
+    if form == "paper":
+        rtheta, ry = given, rx * given
+    else:
+        ry = float(request["Ry"]) if raw else 1.0
+        # On the safe set lambda_min >= c0 n, and |theta|^2 lambda_min <= sum of y^2 <= n R_y^2.
+        rtheta = min(given, ry / math.sqrt(c0))
+    steps.append(
+        Step(
+            "coefficients and test",
+            Approximate(eps, delta),
+            share=1.0 - bought,
+            reply_test=True,
+            label="ePTR coin and Gaussian",
+        )
+    )
+    project = request["clip"] == "project" or (form == "paper" and request["clip"] is None)
+    detail = OlsDetail(
+        form=form,
+        raw=raw,
+        rx=rx,
+        ry=ry,
+        rtheta=rtheta,
+        whiten=False,
+        inference=False,
+        ridge=False,
+        project=project,
+        mu={},
+        eps_t=eps_t,
+        eps_r=eps - eps_t,
+        delta=delta,
+        c0=c0,
+        sharp=request["coin"] == "sharp",
+    )
+    shares = {**part.printed, "coef": 1.0 - bought} if to_buy else {}
+    return part.purchase, steps, detail, shares
+
+
+def working_radius(detail: OlsDetail, p: int) -> float:
+    """Return the radius of the rows that the coefficients are computed from."""
+    return math.sqrt(1.5 * p) if detail.whiten else detail.rx
+
+
+def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
+    """Return expected privacy errors for predictors spread evenly over their ranges.
+
+    Assumed (a public assumption, not data): uncorrelated columns with sd a quarter of the range,
+    so that whitening multiplies a column in half-ranges by 2. Empty where the test is not expected
+    to pass, or a range is not known yet.
+    """
+    import numpy as np
+
+    from dpmodels.proof.sets import ls_bound
+    from dpmodels.sums.rowmap import unit_scale
+
+    if detail.form != "auto" or detail.raw or design.unknown:
+        return {}
+    radius2 = working_radius(detail, design.p) ** 2
+    smallest = n if detail.whiten else n * 0.25
+    room = smallest - (detail.z / detail.mu["bound"] + 1.0) * radius2
+    if room <= 0:
+        return {}
+    rtheta = min(detail.ry * math.sqrt(n / room), detail.rtheta)
+    rtheta = min(rtheta, detail.ry) if detail.whiten else rtheta
+    sigma = ls_bound(math.sqrt(radius2), detail.ry, rtheta) / room / detail.mu["coef"]
+    unit = unit_scale(design)
+    A, _ = unit.back()
+    spread = np.array([1.0 if c.kind == "intercept" else 2.0 for c in design.columns])
+    W = np.diag(spread if detail.whiten else np.ones(design.p))
+    se = sigma * np.sqrt(np.sum((A @ W) ** 2, axis=1))
+    return dict(zip(design.names, se.tolist(), strict=True))
+
+
+def _scales(detail: OlsDetail, p: int, n: int) -> dict[str, float]:
+    radius = working_radius(detail, p)
+    out = {"working row norm": radius}
+    if detail.form == "auto":
+        sd = 1.0 / detail.mu["bound"]
+        out["margin of the eigenvalue test (in rows at the bound)"] = detail.z * sd + 1.0
+        out["noise multiplier of the coefficients"] = 1.0 / detail.mu["coef"]
+    return out
+
+
+def _advice(detail: OlsDetail, p: int, n: int) -> tuple[str, ...]:
+    """Public advice: the test cannot pass if even the best design is below its margin."""
+    if detail.form != "auto":
+        return ()
+    radius2 = working_radius(detail, p) ** 2
+    need = (detail.z / detail.mu["bound"] + 1.0) * radius2
+    if n >= need or detail.ridge:
+        return ()
+    return (
+        f"with n = {n} and {p} coefficients the test of this method cannot be expected to pass: "
+        f"it needs about n = {math.ceil(need / 1000) * 1000:d} at this eps and delta. More rows, a "
+        "larger eps, fewer columns, on_fail='ridge' or method='ssp' would answer",
+    )
+
+
+# -- The private stage of ePTR least squares: rows in, released numbers out.
+
+
+@dataclass(frozen=True)
+class OlsReleased:
+    """Public numbers of the release, beside the released ones.
+
+    Attributes
+    ----------
+    unit : UnitScale
+    whitening : (p, p) array or None
+        W = sqrt(n) St^{-1/2}.
+    lower : float
+        Released lower bound of the smallest eigenvalue (auto form), otherwise NaN.
+    ridge : float
+        rho, a function of the lower bound.
+    rtheta : float
+        Radius of the coefficient ball in force.
+    sigma : float
+        Sd of the noise on each working coefficient.
+    """
+
+    unit: UnitScale
+    whitening: Array | None = None
+    lower: float = math.nan
+    ridge: float = 0.0
+    rtheta: float = math.inf
+    sigma: float = math.nan
+    values: dict[str, Array] = field(default_factory=dict)
+
+
+def _identity(q: int) -> UnitScale:
+    return UnitScale(np.ones(q), np.zeros(q), False)
+
+
+def _row_map(detail: OlsDetail, unit: UnitScale, p: int, matrix: Array | None) -> RowMap:
+    radius = working_radius(detail, p) if matrix is not None else detail.rx
+    full = None
+    if matrix is not None:
+        full = np.eye(p + 1)
+        full[:p, :p] = matrix
+    box = np.full(p + 1, radius)
+    box[p] = detail.ry
+    return RowMap(unit, box, ball=p, radius=radius, matrix=full, project=detail.project)
+
+
+def solve_projected(S: Array, b: Array, rtheta: float) -> Array:
+    """Return Proj_R(S^{-1} b); the zero vector where the solve is singular or not finite."""
+    p = len(b)
+    try:
+        theta = np.linalg.solve(S, b)
+    except np.linalg.LinAlgError:
+        return np.zeros(p)
+    norm = float(np.linalg.norm(theta))
+    if not math.isfinite(norm):
+        return np.zeros(p)
+    return np.asarray(theta * min(1.0, rtheta / norm) if norm > 0 else theta, dtype=float)
+
+
+def smallest_eigenvalue(S: Array) -> float:
+    """Return lambda_min of a positive semidefinite matrix, never below 0."""
+    return max(0.0, float(np.linalg.eigvalsh(S)[0]))
+
+
+def whitening_matrix(scale: Array, n: int, nu: float) -> Array:
+    """Return W = sqrt(n) St^{-1/2}, eigenvalues of the released St floored at nu."""
+    values, vectors = np.linalg.eigh(scale)
+    W: Array = (vectors * np.sqrt(n / np.maximum(values, nu))) @ vectors.T
+    return W
+
+
+def coefficient_radius(detail: OlsDetail, whitening: Array | None) -> float:
+    """Return the given bound on the working coefficients, before the free one.
+
+    Whitened coefficients are ``W^{-1} theta``, so ``R_theta`` stretches by at most ``|W^{-1}|``;
+    and they are of size R_y at most where the whitened eigenvalues are near n.
+    """
+    if whitening is None:
+        return detail.rtheta
+    return min(detail.ry, detail.rtheta / float(np.linalg.eigvalsh(whitening)[0]))
+
+
+def auto_noise(
+    lower: float, detail: OlsDetail, radius: float, top: float, n: int, allowance: float
+) -> tuple[float, float, float] | None:
+    """Return (rho, R_theta, h) as functions of the released lower bound; None: no reply.
+
+    h(l) = B(R_theta) / (l - R^2 + rho): the estimator's sensitivity whenever l <= max(lam, lam').
+    """
+    room = lower - radius * radius * (1.0 + allowance)
+    rho = max(0.0, 0.3 * n - room) if detail.ridge else 0.0
+    safe = max(room, 0.3 * n) if detail.ridge else room
+    if safe <= 0:
+        return None
+    # |theta|^2 (lam + rho) <= sum of y^2 <= n R_y^2 holds at both neighbours.
+    free = detail.ry * math.sqrt(n / safe)
+    rtheta = min(top, free)
+    return rho, rtheta, ls_bound(radius, detail.ry, rtheta) / safe * (1.0 + allowance)
+
+
+def residual_statistic(
+    blocks: Iterable[Array], rowmap: RowMap, theta: Array, c: float
+) -> tuple[int, float]:
+    """Return (sum of trunc(clip(r / c)^2 2^30), unit) with r = y - z'theta; sensitivity 2^30.
+
+    theta is the *released* vector: with the exact one the sensitivity would be wrong.
+    """
+    p = len(theta)
+    ratio = theta * rowmap.box[:p] / c
+    total = 0
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            w = rowmap.normalised(block)
+            r = w[p] * (rowmap.box[p] / c) - mapped(ratio[None], w[:p])[0]
+            total += int(end_of_numbers(r * r, steps=2.0**30, low=0.0).sum())
+    return total, c * c * 2.0**-30
+
+
+def release(plan: Plan[OlsDetail], ask: Ask) -> Release:
+    """Run ePTR least squares on the rows.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. Charged: the steps of the plan, whether or not they ran.
+    """
+    detail = plan.detail
+    design = ranged_design(plan, ask)
+    if design is None:
+        return no_ranges(plan)
+    unit = _identity(design.q) if detail.raw else unit_scale(design)
+    if detail.form == "auto":
+        return _release_auto(plan, design, unit, ask)
+    return _release_pair(plan, design, unit, ask)
+
+
+def _release_auto(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: Ask) -> Release:
+    detail = plan.detail
+    n, p = ask.n, design.p
+    allowance = float_allowance(p, n)
+    raw = ask.raw(own_proof("ePTR, least squares"))
+    values: dict[str, Array] = {}
+    rowmap = _row_map(detail, unit, p, None)
+    over = Moments(design, rowmap)
+    if "scale" in detail.mu:
+        ball = Gram(Ball(p))  # the predictors' coordinates
+        scale = Query(ball, over, lambda G: Added(G.integers()[:p, :p]), rowmap.radius**2)
+        values["scale"] = ask("scale matrix", scale).values
+    W = None
+    if detail.whiten:
+        nu = math.sqrt(2.0) * detail.rx**2 / detail.mu["scale"] * math.sqrt(2.0 * p)
+        W = whitening_matrix(values["scale"], n, nu)
+        rowmap = _row_map(detail, unit, p, W)
+        over = Moments(design, rowmap)
+    G = raw.total(over).real(rowmap.units)
+    S, b = G[:p, :p], G[:p, p]
+    radius = rowmap.radius
+    # Auto form: a lower bound that exceeds lam with probability delta_f only.
+    lemma = Of("least eigenvalue", (radius * radius, p, n))
+    least = Query(lemma, over, lambda _: Added(np.array([smallest_eigenvalue(S)])))
+    lower = float(ask("lower bound and test", least).at_least(detail.delta_f)[0])
+    values["lower"] = np.array(lower)
+    proposal = auto_noise(lower, detail, radius, coefficient_radius(detail, W), n, allowance)
+    if proposal is None:
+        return Release(
+            values, plan.guarantee, design, reply=False, why="test",
+            detail=OlsReleased(unit, W, lower),
+        )  # fmt: skip
+    rho, rtheta, h = proposal
+    theta = solve_projected(S + rho * np.eye(p), b, rtheta)
+    values["theta"] = raw.gaussian_real("coefficients", theta, h)
+    if "variance" in detail.mu:
+        values["residual"] = _release_residual(ask, detail, over, G, values["theta"])
+    sigma = h / detail.mu["coef"]
+    return Release(
+        values,
+        plan.guarantee,
+        design,
+        detail=OlsReleased(unit, W, lower, rho, rtheta, sigma),
+    )
+
+
+def residual_bound(detail: OlsDetail, radius: float, theta: Array) -> float:
+    """Return the largest squared residual a row can have: (R_y + R |theta|)^2."""
+    return (detail.ry + radius * float(np.linalg.norm(theta))) ** 2
+
+
+def _release_residual(ask: Ask, detail: OlsDetail, over: Moments, G: Array, theta: Array) -> Array:
+    """Release the residual sum of squares at the *released* vector.
+
+    From the moments at hand if n is so large that the noise for unclipped residuals does not
+    matter (a rule on public numbers; it saves a pass), otherwise from clipped residuals.
+    """
+    rowmap = over.rowmap
+    bound = residual_bound(detail, rowmap.radius, theta)
+    if not detail.project and bound / detail.mu["variance"] <= 2e-4 * ask.n * detail.ry**2:
+        t = np.append(-theta, 1.0)
+        lemma = Of("squared residuals", (bound, len(theta), ask.n))
+        query = Query(lemma, over, lambda _: Added(np.array([t @ G @ t])))
+    else:
+        again = Sums(over.design, _Residuals(rowmap, theta, detail.ry))
+        one = Sum(Interval(0, 1 << 30))
+        query = Query(
+            one,
+            again,
+            lambda k: Added(np.array([k], dtype=object)),
+            detail.ry * detail.ry * 2.0**-30,
+        )
+    return ask("residual variance", query).values[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Residuals:
+    """The pass of :func:`residual_statistic`, for whoever adds up."""
+
+    rowmap: RowMap
+    theta: Array
+    bound: float
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
+        """Return the integer over blocks. Confidential."""
+        return residual_statistic(blocks, self.rowmap, self.theta, self.bound)[0]
+
+
+def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[float, float, float]:
+    """Return (gamma, reply probability, noise sd) of the pair forms at smallest eigenvalue lam."""
+    r2 = detail.rx * detail.rx
+    if detail.form == "paper":
+        gamma = max(0.0, lam - detail.c0 * n - 2.0 * r2) / (2.0 * r2)
+        alpha = 4.0 * r2 * detail.rtheta / (detail.c0 * n)
+        eps = detail.eps_t + detail.eps_r
+        p = reply_probability(gamma, detail.eps_t, paper_midpoint(eps, detail.delta))
+        return gamma, p, paper_sigma(alpha, eps, detail.delta)
+    from dpmodels.privacy.mechanisms import agm
+
+    # s (1 + allowance), not s: with the exact s the ceiling breaks the Lipschitz bound at
+    # rounding errors.
+    s = r2 * (1.0 + allowance)
+    whole = math.ceil(max(0.0, lam - detail.c0 * n - s) / s)
+    alpha = ls_bound(detail.rx, detail.ry, detail.rtheta) / (detail.c0 * n) * (1.0 + allowance)
+    if detail.sharp:
+        p = integer_coin(whole, detail.eps_t, detail.delta)
+    else:
+        p = reply_probability(whole, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
+    return float(whole), p, alpha * agm(detail.eps_r, detail.delta)
+
+
+def _release_pair(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: Ask) -> Release:
+    detail = plan.detail
+    n, p = ask.n, design.p
+    raw = ask.raw(own_proof("ePTR, least squares"))
+    rowmap = _row_map(detail, unit, p, None)
+    G = raw.total(Moments(design, rowmap)).real(rowmap.units)
+    S, b = G[:p, :p], G[:p, p]
+    _, probability, sd = safety(detail, smallest_eigenvalue(S), n, float_allowance(p, n))
+    theta = solve_projected(S, b, detail.rtheta)
+    noisy = raw.coin_gaussian("coefficients and test", probability, theta, sd)
+    if noisy is None:
+        return Release({}, plan.guarantee, design, reply=False, why="test")
+    return Release(
+        {"theta": noisy},
+        plan.guarantee,
+        design,
+        detail=OlsReleased(unit, rtheta=detail.rtheta, sigma=sd),
+    )
+
+
+# -- Backend of ``dp_ols(method="eptr")``.
 
 
 # -- Coefficients and standard errors of ePTR least squares, from released numbers alone
@@ -127,3 +693,6 @@ def _no_reply(why: str) -> tuple[str, ...]:
 
 
 # --
+
+
+BACKEND = Backend(plan, release, estimate)

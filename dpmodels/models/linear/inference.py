@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from dpmodels.after.explained import SecondMoments
-from dpmodels.after.statistics import fit_statistics, kept_moments
+from dpmodels.after.moments import SecondMoments, fit_statistics, kept_moments
 from dpmodels.arrays import Array
-from dpmodels.models.linear.dominated import allowance, dominated, dominated_notes
-from dpmodels.models.linear.facts import Errors, Report, Stage
-from dpmodels.models.linear.plans import second_radius
-from dpmodels.models.linear.solve import Moments, floor_ridge, positive_part, solve, stein_ridge
-from dpmodels.release import Estimate
-from dpmodels.scoring.report import empty_rows, no_ranges_note
+from dpmodels.errors import RequestError
+from dpmodels.formula.cells import grid_of
+from dpmodels.models.linear.solve import (
+    Errors,
+    Moments,
+    Report,
+    Scores,
+    Stage,
+    allowance,
+    dominated,
+    dominated_notes,
+    floor_ridge,
+    positive_part,
+    solve,
+    stein_ridge,
+)
+from dpmodels.planning import Purchase
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
+from dpmodels.proof.prove import gram_l1
+from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, turned
+from dpmodels.ranges import gaussian_part, to_be_bought
+from dpmodels.records import Estimate, Release
+from dpmodels.scoring.notes import empty_rows, no_ranges_note
+from dpmodels.sources.windows import ALL_ROWS, Windows
+from dpmodels.sums.ask import Moments as Moments_of_ask
+from dpmodels.sums.ask import Read, ball_map, ball_sd, moments_query
+from dpmodels.sums.products import ball_integers, cross_product, mapped, squares
+from dpmodels.sums.rowmap import OneFirst, RowMap, unit_scale
 
 if TYPE_CHECKING:
-    from dpmodels.exact.rowmap import UnitScale
-    from dpmodels.models.linear.facts import Stage
-    from dpmodels.release import Release
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+    from dpmodels.sums.rowmap import UnitScale
 
 __all__ = [
     "DRAWS",
@@ -36,6 +61,132 @@ __all__ = [
     "shrink_report",
     "unit_back",
 ]
+
+
+# -- What the plans of this room share: currency, radii of public rules, the stage rule.
+
+
+#: Tolerated ratio of privacy to sampling variance in the radius rules.
+PHI = 0.1
+#: Share of the budget (mu^2; eps when delta = 0) of the first of two stages.
+STAGE_ONE = 0.2
+
+
+@dataclass(frozen=True)
+class StageBudget:
+    """A budget that stages share: mu^2 of a Gaussian plan, or eps of a pure one.
+
+    Attributes
+    ----------
+    mu, eps : float
+        One of them is positive.
+    """
+
+    mu: float = 0.0
+    eps: float = 0.0
+
+    def part(self, share: float) -> Gaussian | Pure:
+        """Return the mechanism that a share of the budget buys."""
+        if self.eps > 0:
+            return Pure(self.eps * share)
+        return Gaussian(self.mu * math.sqrt(share))
+
+    def rest(self, share: float) -> StageBudget:
+        """Return what is left after ``share`` was taken."""
+        if self.eps > 0:
+            return StageBudget(eps=self.eps * (1.0 - share))
+        return StageBudget(mu=self.mu * math.sqrt(1.0 - share))
+
+
+def stage_shares(request: Request, *, two: bool, scores: float) -> tuple[float, float]:
+    """Return the shares of the (first, second) release of moments; ``split=`` before the default.
+
+    ``scores`` is the share of a release of scores (0: none); the stages share the rest. With one
+    stage the second share is 0.
+    """
+    stages = ("first", "second") if two else ("moments",)
+    given = request.shares_of((*stages, "scores") if scores > 0 else stages)
+    if not two:
+        return 1.0 - scores, 0.0
+    first = STAGE_ONE * (1.0 - scores) if given is None else given["first"]
+    return first, 1.0 - first - scores
+
+
+def mu_like(mechanism: Gaussian | Pure, q: int) -> float:
+    """Return mu, or for Laplace noise the mu with the same variance off the diagonal."""
+    if isinstance(mechanism, Pure):
+        return mechanism.eps / (math.sqrt(2.0) * gram_l1(q))
+    return mechanism.mu
+
+
+def currency(request: Request) -> StageBudget:
+    """Return the budget of a request that buys no ranges."""
+    if request.delta == 0:
+        return StageBudget(eps=request.eps)
+    return StageBudget(mu=mu_gdp(request.eps, request.delta))
+
+
+def purchase(request: Request, design: Design) -> tuple[Purchase | None, list[Step], StageBudget]:
+    """Plan the ranges that must be bought; return them with what they leave."""
+    missing = design.unknown
+    if not missing:
+        return None, [], currency(request)
+    shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
+    if request.delta == 0:
+        raise RequestError(
+            f"delta = 0 buys no ranges (the search has a failure probability): declare them, "
+            f"for example bounds={{{shown}}}"
+        )
+    part = gaussian_part(request, to_be_bought(request, missing))
+    return part.purchase, list(part.steps), StageBudget(mu=part.mu).rest(part.share)
+
+
+def second_radius(mu: float, q: int, n: int, phi: float = PHI) -> float:
+    """Return R of a stage whose rows were whitened by a released matrix.
+
+    ``R^2 = min(max(chi2_q(.95), mu sqrt(phi n)), 1.5 chi2_q(1 - .05/n))``: the predictive quantile
+    of a Gaussian row, raised until noise is phi of the sampling variance.
+    """
+    low = chi2_upper(q, 0.05)
+    return math.sqrt(min(max(low, mu * math.sqrt(phi * n)), 1.5 * chi2_upper(q, 0.05 / n)))
+
+
+# -- Expected privacy errors of a moment fit, before any data: for ``plan()``
+
+
+#: Spread (sd) of a column, and of the residual, in half ranges: a quarter of the range.
+_SPREAD = 0.5
+
+
+def expected_se(
+    design: Design,
+    mechanism: Gaussian | Pure,
+    radius: float,
+    n: int,
+    relation: str,
+    *,
+    whitened: bool,
+) -> dict[str, float]:
+    """Return the expected privacy error of each coefficient (``theory.md``, 3.5).
+
+    Assumed (public, not data): uncorrelated columns about the middle of their ranges, their sd
+    and the residual's a quarter of the range. An entry of ``X'y`` has noise sd ``s / sqrt 2``; in
+    whitened rows its second moments are n I, in unit rows n times the square of the spread.
+    """
+    unit = unit_scale(design)
+    A, _ = unit.back()
+    if not np.isfinite(A).all():
+        return {}
+    noise = ball_sd(mechanism, radius, design.q, relation) / math.sqrt(2.0) / n
+    flat = np.array([c.kind == "intercept" for c in design.columns])
+    slope = np.where(flat, 1.0, _SPREAD)
+    # whitened: residual in units of its sd, column in units of its own; else 1 / second moment
+    size = _SPREAD / slope if whitened else 1.0 / slope**2
+    se = noise * np.sqrt(np.sum((A * size) ** 2, axis=1))
+    return dict(zip(design.names, se.tolist(), strict=True))
+
+
+# -- From the released moments of the last stage to coefficients, errors, notes. Sees no row.
 
 
 # -- Parametric bootstrap of a moment fit, from released numbers only
@@ -344,3 +495,320 @@ def _about_moments(facts: Report, stage: Stage, out: dict[str, Any]) -> dict[str
 def no_reply(release: Release) -> Estimate:
     """Return the estimate of a run whose ranges could not be bought."""
     return no_ranges_note(release.design.names)
+
+
+# -- The passes of ``ssp`` and ``pmt``: rows into a ball, moments out, one whitened by the other.
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What every pass of one call shares.
+
+    Attributes
+    ----------
+    ask, design, unit, relation
+    constant : bool
+        Put the constant 1 in front of every row (the design has no intercept column).
+    per : float
+        Public guess of the rows of a person, where that is the unit; 0: rows.
+    """
+
+    ask: Ask
+    design: Design
+    unit: UnitScale
+    relation: str
+    constant: bool = False
+    per: float = 0.0
+
+    @property
+    def q(self) -> int:
+        """Columns of a mapped row."""
+        return self.design.q + self.constant
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """What a call released, in the order of the passes: the detail of its release.
+
+    Attributes
+    ----------
+    unit : UnitScale
+    stages : tuple of Stage
+    scores : Scores or None
+        With ``vcov="hetero"``.
+    """
+
+    unit: UnitScale
+    stages: tuple[Stage, ...]
+    scores: Scores | None = None
+
+
+def ball_stage(
+    passes: Passes,
+    L: Array | None,
+    radius: float,
+    step: str,
+    mechanism: Gaussian | Pure,
+    windows: Windows = ALL_ROWS,
+    every: int = 1,
+) -> Stage:
+    """Release the moments of ``min(1, R/|w|) w``, ``w = L^{-1} unit row``. One pass.
+
+    Privacy
+    -------
+    The mechanism of the step. L and the radius must be public or released before. With
+    ``every = k`` each row is read with probability 1/k, by secret coins. By person the ball is that
+    of the trace of a person's rows (``units.md``, 2 and 10).
+    """
+    q = passes.q
+    inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
+    rowmap = ball_map(passes.unit, radius, inverse)
+    over = Moments_of_ask(
+        passes.design, OneFirst(rowmap) if passes.constant else rowmap, people=passes.per > 0.0
+    )
+    found = passes.ask(step, moments_query(over, radius=radius), Read(every, windows))
+    return Stage(found.values, found.variance, np.eye(q) if L is None else L, radius)
+
+
+def whitened_stage(
+    passes: Passes,
+    first: Stage,
+    mechanism: Gaussian | Pure,
+    *,
+    n: int,
+    first_n: int | None = None,
+    phi: float,
+    radius: float,
+    floor: float,
+    least: float,
+) -> Stage:
+    """Whiten (and re-centre) by a released first stage, and release the moments again.
+
+    ``C2 = L Q1/n L'`` with the eigenvalues of ``Q1/n`` floored at ``max(floor s1 sqrt(2q)/n,
+    least)`` where the smallest is below that. ``radius = 0``: by rule. ``first_n``: rows that the
+    first stage read, if not all.
+    """
+    q = passes.q
+    read = n if first_n is None else first_n
+    noise = first.s * math.sqrt(2.0 * q) / read
+    K = floored_cholesky(first.Q / read, noise, multiple=floor, least=least)
+    # whitened is the trace of a person: phi speaks of rows, of which each has so many
+    R = radius or second_radius(mu_like(mechanism, q), q, n, phi / (passes.per or 1.0))
+    L = first.L @ K
+    grid = None if passes.per else grid_of(passes.design)
+    if grid is not None and len(grid.numbers) == 1:  # rows can then be added up by cell
+        L = turned(L, grid.numbers[0] + passes.constant)
+    return ball_stage(passes, L, R, "whitened moments", mechanism)
+
+
+# -- Standard errors that allow unequal variances: one more release, the moments of the scores.
+#
+# At the released coefficients d of the last stage, row i of weighted least squares has the score
+# ``c_i^2 x_i (r_i - x_i'd)``. Whitened by the released bread and scaled into a ball, scores are
+# rows
+# in a ball: their Gram matrix goes out as every other one does. Its inverse maps give the meat of a
+# sandwich (``theory.md``, 4.1).
+
+
+#: Share of the budget (mu^2; eps when delta = 0) of the scores.
+SHARE = 0.1
+#: Squared radius of the scores over their mean square ``p v``, at least.
+RADIUS = 3.0
+#: Noise of a variance, relative to it, up to which a larger radius costs nothing that matters.
+QUIET = 0.15
+#: Above this relative noise the standard errors are themselves too noisy: advice.
+LOUD = 0.3
+#: A row this near to the ball, in squared norm, was scaled onto it.
+_ON_BALL = 1.0 - 2.0**-30
+#: Name of the step.
+SCORES = "scores"
+
+
+def _wanted(request: Request) -> bool:
+    """Say whether a call asks for scores; refuse it where it asks for no errors at all."""
+    if request.options.get("vcov") in (None, "iid"):
+        return False
+    if not request.inference:
+        raise RequestError(
+            "vcov='hetero' spends a part of the budget on standard errors, and inference=False "
+            "asks for none: drop one of them"
+        )
+    return True
+
+
+def score_share(request: Request) -> float:
+    """Return the share of the scores: 0 without them, ``split=`` before the default."""
+    if not _wanted(request):
+        return 0.0
+    return SHARE if request.split is None else float(request.split.get(SCORES, SHARE))
+
+
+def _unit_noise(mechanism: Gaussian | Pure, p: int, relation: str, *, parts: int) -> float:
+    """Return ``s_1``: the noise scale, at radius 1, of the sum of ``parts`` released matrices."""
+    return math.sqrt(parts) * ball_sd(mechanism, 1.0, parts * p, relation)
+
+
+def noise_figure(
+    mechanism: Gaussian | Pure | None, p: int, n: int, relation: str, *, two: bool
+) -> float | None:
+    """Return the noise of a variance, relative to it, that the radius rule allows. Public.
+
+    None without a release of scores.
+
+    With ``G^2 = v max(3 p, QUIET n / s_1)`` (``s_1``: noise scale at radius 1) the noise of the
+    meat over ``n v`` is ``max(3 p s_1 / n, QUIET)``: the unknown v cancels.
+    """
+    if mechanism is None:
+        return None
+    return max(RADIUS * p * _unit_noise(mechanism, p, relation, parts=1 + two) / n, QUIET)
+
+
+def score_scales(figure: float | None) -> dict[str, float]:
+    """Return the figure as a public scale of a plan."""
+    return {} if figure is None else {"relative noise of robust variances": figure}
+
+
+def score_advice(figure: float | None) -> tuple[str, ...]:
+    """Return public advice where the noise of the variances would be large."""
+    if figure is None or figure <= LOUD:
+        return ()
+    return (
+        f"the robust variances would carry a noise of {figure:.0%} of their size (above "
+        f"{LOUD:.0%}): vcov='iid', a larger share ('scores' in split=), more rows or a larger eps "
+        "give steadier intervals",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMap:
+    """``g = matrix x (r - x'd)`` of mapped rows (x, r), into the ball of ``radius``, to integers.
+
+    Attributes
+    ----------
+    rows : RowMap
+        Of the last stage: row factor included.
+    d : (p,) array
+        Released coefficients of that stage.
+    matrix : (p, p) array
+        Released whitening of the scores.
+    radius : float
+    apart : bool
+        Scores of rows that were scaled onto the ball of the stage stand in p coordinates of their
+        own: a row has zeros in one half or the other, and the same norm.
+    """
+
+    rows: RowMap
+    d: Array
+    matrix: Array
+    radius: float
+    apart: bool = False
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the coordinates."""
+        return np.full((1 + self.apart) * len(self.d), self.radius)
+
+    @property
+    def clip_set(self) -> Ball:
+        """The ball of a row's coordinates."""
+        return Ball(len(self.box))
+
+    def integers(self, block: Array) -> Array:
+        """Return lattice coordinates of norm at most 2^20; zero for missing rows."""
+        k, scaled = self._scores(block)
+        if scaled is None:
+            return k
+        return np.vstack([np.where(scaled, 0.0, k), np.where(scaled, k, 0.0)])
+
+    def product(self, block: Array) -> Array:
+        """Return the Gram matrix of :meth:`integers`, whose two halves never meet."""
+        k, scaled = self._scores(block)
+        whole = cross_product(k)
+        if scaled is None:
+            return whole
+        p = len(k)
+        out = np.zeros((2 * p, 2 * p))
+        out[p:, p:] = cross_product(k[:, scaled])
+        out[:p, :p] = whole - out[p:, p:]
+        return out
+
+    def _scores(self, block: Array) -> tuple[Array, npt.NDArray[np.bool_] | None]:
+        """Return lattice scores (p, m), and which of them stand apart; None: nothing does."""
+        z = self.rows.real(block)
+        x = z[:-1]
+        g = mapped(self.matrix, x)
+        g *= z[-1] - mapped(self.d[None], x)[0]
+        k = ball_integers(g, self.radius)
+        if not self.apart:
+            return k, None
+        return k, squares(z) > self.rows.radius**2 * _ON_BALL
+
+
+def _row_map(stage: Stage, unit: UnitScale) -> RowMap:
+    q = len(stage.Q)
+    if math.isinf(stage.radius):
+        return RowMap(unit, np.ones(q))
+    inverse = np.asarray(np.linalg.inv(stage.L), dtype=np.float64)
+    return ball_map(unit, stage.radius, inverse)
+
+
+def _reach(stage: Stage, d: Array, matrix: Array) -> float:
+    """Return a bound on ``|matrix x (r - x'd)|`` over all mapped rows (x, r).
+
+    Over ``|x|^2 + r^2 <= R^2``: ``|x||r - x'd| <= R^2 (|d| + sqrt(1 + |d|^2)) / 2``. Over the unit
+    box: ``sqrt(p) + p |d|``.
+    """
+    size, p = float(np.linalg.norm(d)), len(d)
+    if math.isinf(stage.radius):
+        top = math.sqrt(p) + p * size
+    else:
+        top = stage.radius**2 * (size + math.sqrt(1.0 + size * size)) / 2.0
+    return top * float(np.linalg.norm(matrix, 2))
+
+
+def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) -> Scores:
+    """Release the second moments of the scores at the released fit of the last stage. One pass.
+
+    Privacy
+    -------
+    The mechanism of the step "scores". Row map, coefficients, whitening and radius are public or
+    were released before, so a row changes one score in a ball. After two stages the scores of
+    rows on the ball of the second are a block of their own (:class:`ScoreMap`).
+    """
+    stage = facts.stages[-1]
+    fit = last_fit(facts)
+    p = len(fit.d)
+    n_eff = fit.free + p
+    m = stage.moments
+    K = floored_cholesky(m.M / n_eff, m.spectral / n_eff, multiple=1.0, least=1e-9)
+    matrix = np.asarray(np.linalg.inv(K))
+    apart = len(facts.stages) > 1
+    s1 = _unit_noise(mechanism, p, passes.relation, parts=1 + apart)
+    square = fit.errors.v * max(RADIUS * p, QUIET * n_eff / s1)
+    radius = min(math.sqrt(square), _reach(stage, fit.d, matrix))
+    scoremap = ScoreMap(_row_map(stage, passes.unit), fit.d, matrix, radius, apart)
+    over = Moments_of_ask(passes.design, scoremap)
+    S = passes.ask(SCORES, moments_query(over, radius=radius)).values
+    outside = S[p:, p:] if apart else None
+    return Scores(S[:p, :p], K, radius, s1 * radius**2, outside)
+
+
+def finished(
+    plan: Plan[Any],
+    passes: Passes,
+    stages: Sequence[Stage],
+    mechanism: Gaussian | Pure | None,
+    facts: Callable[[Plan[Any], Design, Stages], Report],
+) -> Release:
+    """Return the release of some stages, after that of the scores where a plan has them.
+
+    Privacy
+    -------
+    That of :func:`release_scores`.
+    """
+    released = Stages(passes.unit, tuple(stages))
+    values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
+    if mechanism is not None:
+        scores = release_scores(passes, facts(plan, passes.design, released), mechanism)
+        released, values = replace(released, scores=scores), {**values, **scores.values}
+    return Release(values, plan.guarantee, passes.design, detail=released)

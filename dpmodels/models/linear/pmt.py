@@ -14,44 +14,55 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.passes import ball_sd
-from dpmodels.exact.rowmap import UnitScale
-from dpmodels.exact.symmetric import chi2_upper
-from dpmodels.models.linear.facts import Report, Stage
-from dpmodels.models.linear.inference import report, shrink_report
-from dpmodels.models.linear.plans import (
+from dpmodels.models.linear import scored
+from dpmodels.models.linear.inference import (
+    SCORES,
+    Passes,
+    Stages,
+    ball_stage,
     currency,
+    finished,
     mu_like,
+    noise_figure,
+    report,
+    score_advice,
+    score_scales,
+    score_share,
     second_radius,
+    shrink_report,
     stage_shares,
+    whitened_stage,
 )
-from dpmodels.models.linear.public import (
+from dpmodels.models.linear.scored import (
+    LinearModel,
     PublicFit,
     PublicWhitening,
     combined,
     public_fit,
     public_radius,
     public_whitening,
+    start_stage,
 )
-from dpmodels.models.linear.scores import (
-    SCORES,
-    finished,
-    noise_figure,
-    score_advice,
-    score_scales,
-    score_share,
+from dpmodels.models.linear.scored import (
+    release as release_of_scored,
 )
-from dpmodels.models.linear.stages import Passes, Stages, ball_stage, whitened_stage
-from dpmodels.planning import Plan
-from dpmodels.planning.plan import enough_rows, guessed_rows, planning_rows
+from dpmodels.models.linear.solve import Report, Stage
+from dpmodels.planning import Plan, enough_rows, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.release import Release
+from dpmodels.proof.sets import chi2_upper
+from dpmodels.records import Release
+from dpmodels.registry import Backend
+from dpmodels.scoring.plan import ScoredDetail
+from dpmodels.sums.ask import ball_sd
+from dpmodels.sums.rowmap import UnitScale
 
 if TYPE_CHECKING:
-    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.release import Estimate
-    from dpmodels.request import Request
+    from dpmodels.records import Estimate, Request
+    from dpmodels.sums.ask import Ask
+
+__all__ = ["estimate_pmt_scored", "plan_pmt_scored", "release"]
+
 
 #: Two stages while the first release's relative noise is at most this (``theory.md`` 3.3).
 TWO_STAGE_NOISE = 0.15
@@ -107,7 +118,7 @@ def whitening_of(request: Request, design: Design, n: int | None) -> PublicWhite
     )
 
 
-def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
+def plan_pmt(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_ols(method="pmt")`` that ends by moments alone."""
     return whitened_plan(request, design, n, whitening_of(request, design, n))
 
@@ -279,7 +290,7 @@ def beside(fit: PublicFit, names: tuple[str, ...]) -> str:
     return f"Public-only fit ({rows}; standard errors in brackets): {cells}."
 
 
-def estimate(plan: Plan[PmtDetail], release: Release) -> Estimate:
+def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     """Map the last stage back, beside the public-only fit; combine on request."""
     detail = plan.detail
     released: Stages = release.detail
@@ -339,3 +350,49 @@ def with_public(found: Estimate, public: PublicFit | None, request: Request) -> 
             )
             return replace(found, warnings=(*found.warnings, text))
     return found
+
+
+PMT = Backend(plan_pmt, release, estimate_pmt)
+
+
+# -- The ending of ``pmt`` by scoring: the passes of :mod:`.scored`, whitened by public moments.
+
+
+def plan_pmt_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan a call of ``dp_ols(method="pmt")`` that ends by scoring."""
+    return scored.plan(request, design, n, whitening_of(request, design, n))
+
+
+def _unlike(plan: Plan[ScoredDetail], release: Release) -> tuple[str, ...]:
+    """Return warnings where the start is unlike the public rows; of people none is released."""
+    if plan.request.unit is not None:
+        return ()
+    detail = plan.detail
+    return tuple(diagnostics(start_stage(plan, release), detail.guide.start(detail.rows)))
+
+
+def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
+    """Return the estimate of a scoring fit, beside the public-only fit."""
+    detail = plan.detail
+    model = detail.model
+    assert isinstance(model, LinearModel) and model.white is not None
+    white = model.white
+    found = scored.estimate(plan, release)
+    public = None
+    if white.moments.response_scale is None:
+        public = public_fit(white.moments)
+    notes, arrays = list(found.notes), dict(found.arrays)
+    if public is not None:
+        notes.append(beside(public, release.design.names))
+        arrays |= {"public_params": public.params, "public_bse": public.bse}
+    found = replace(
+        found,
+        notes=tuple(notes),
+        arrays=arrays,
+        warnings=(*found.warnings, *_unlike(plan, release)),
+        stats={**found.stats, "shrinkage_of_public_moments": white.shrink},
+    )
+    return with_public(found, public, plan.request)
+
+
+PMT_SCORED = Backend(plan_pmt_scored, release_of_scored, estimate_pmt_scored)

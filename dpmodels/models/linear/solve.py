@@ -8,12 +8,21 @@ response.
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sums.rowmap import UnitScale
+
 
 _GRID = 60
 
@@ -183,3 +192,331 @@ def stein_ridge(m: Moments, *, scale: bool = True) -> Solution:
             best = Solution(c * th, lam, c, risk)
     assert best is not None
     return best
+
+
+# -- What a fit by moments is made from: released stages, and the facts of its report.
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One released matrix of second moments, in the coordinates of its mapped rows.
+
+    Attributes
+    ----------
+    Q : (q, q) array
+        Response last.
+    V : (q, q) array
+        Noise variance of each entry.
+    L : (q, q) array
+        Lower triangular: unit rows are ``L`` times mapped rows (before the ball).
+    radius : float
+        Of the ball; infinity: none.
+    """
+
+    Q: Array
+    V: Array
+    L: Array
+    radius: float
+
+    @property
+    def moments(self) -> Moments:
+        """Return the blocks as moments of (x, y)."""
+        p = len(self.Q) - 1
+        Q, V = self.Q, self.V
+        return Moments(Q[:p, :p], Q[:p, p], float(Q[p, p]), V[:p, :p], V[:p, p], float(V[p, p]))
+
+    @property
+    def s(self) -> float:
+        """Largest noise scale of the matrix in svec coordinates."""
+        upper = np.triu_indices(len(self.V), 1)
+        return math.sqrt(max(float(np.diag(self.V).max()), 2.0 * float(self.V[upper].max())))
+
+    def back(self, d: Array) -> Array:
+        """Return unit-row coefficients ``b_B + L_yy L_xx^{-T} d``."""
+        p = len(d)
+        Lx = self.L[:p, :p]
+        centre = self.L[p, :p] + self.L[p, p] * d
+        return np.asarray(np.linalg.solve(Lx.T, centre))
+
+    @property
+    def slope(self) -> Array:
+        """Return ``L_yy L_xx^{-T}``: derivative of :meth:`back`."""
+        p = len(self.L) - 1
+        return np.asarray(self.L[p, p] * np.linalg.inv(self.L[:p, :p]).T)
+
+    def effective_rows(self, n: int, unit: UnitScale, *, intercept: bool) -> float:
+        """Return n_eff: the released sum of squared row weights, between n/10 and n.
+
+        Rows voided by a missing cell do not count. Without an intercept it is n.
+        """
+        if not intercept:
+            return float(n)
+        return min(
+            float(n), max(float(self.Q[0, 0]) * float(self.L[0, 0] / unit.scale[0]) ** 2, n / 10.0)
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report of a moment fit needs.
+
+    Attributes
+    ----------
+    rows : int
+        n, or the public guess.
+    towards : str
+        What the ridge shrinks towards, in words.
+    biased_errors : bool
+        Print standard errors (with a warning) even where the ridge is active.
+    notes, warnings : tuple of str
+        Of the method, before those of this module.
+    scores : Scores or None
+        Of the last stage, for errors that allow unequal variances; None: one residual variance.
+    """
+
+    design: Design
+    unit: UnitScale
+    stages: tuple[Stage, ...]
+    rows: int
+    request: Request
+    towards: str
+    biased_errors: bool = False
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    stats: tuple[tuple[str, float], ...] = ()
+    arrays: tuple[tuple[str, Array], ...] = ()
+    scores: Scores | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the first cell of every complete row is 1."""
+        return self.design.has_intercept and not self.design.scaled
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Covariances of the working coefficients d, residual variance v, and the meat.
+
+    ``meat``, (p, p): covariance of the score ``h0 - M0 d0``; ``v M`` under one variance.
+    ``taken``, (p,): what row weights may have taken off d.
+    ``unknown``, (p,): coefficients in the user's units that the release does not determine.
+    """
+
+    sampling: Array
+    privacy: Array
+    v: float
+    meat: Array
+    taken: Array
+    unknown: npt.NDArray[np.bool_] | None = None
+
+
+# -- The meat of a sandwich: released moments of scores, and what they say. Sees no row
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Released second moments of whitened scores (``scores.py``).
+
+    Attributes
+    ----------
+    inside : (p, p) array
+        Of ``K^{-1} g`` over the rows, noise included; g is the score in the stage's coordinates.
+    K : (p, p) array
+        Lower triangular.
+    radius : float
+        Of the ball the whitened scores were scaled into.
+    sd : float
+        Noise scale of S in svec coordinates.
+    outside : (p, p) array or None
+        Of the rows that were scaled onto the ball of the stage; ``inside`` is then the others.
+    """
+
+    inside: Array
+    K: Array
+    radius: float
+    sd: float
+    outside: Array | None = None
+
+    @property
+    def S(self) -> Array:
+        """Return the moments over all rows."""
+        return self.inside if self.outside is None else self.inside + self.outside
+
+    @property
+    def values(self) -> dict[str, Array]:
+        """Return the released matrices by name."""
+        both = {"scores": self.inside, "scores outside": self.outside}
+        return {name: S for name, S in both.items() if S is not None}
+
+    @property
+    def meat(self) -> Array:
+        """Return the second moments of the scores.
+
+        Eigenvalues of S are floored at its noise scale, which is public given the radius: no
+        variance is reported that is below the noise it was measured with.
+        """
+        values, vectors = np.linalg.eigh(self.S)
+        root = self.K @ vectors * np.sqrt(np.maximum(values, self.sd))
+        return np.asarray(root @ root.T)
+
+    def weighting(self, radius: float, free: float) -> Array:
+        """Return ``J = (I - kappa)^{-1}``, (p, p); the identity where rows were not kept apart.
+
+        ``kappa = M^{-1} (2/R^2) sum g g'`` over the rows on the ball of ``radius`` is what the
+        row weights take off a deviation from its centre (4.3). Its eigenvalues are held between 0
+        and 1/2: the formula is of first order.
+        """
+        p = len(self.K)
+        if self.outside is None:
+            return np.eye(p)
+        values, vectors = np.linalg.eigh(self.outside)
+        kappa = np.clip(2.0 / radius**2 * values / (free + p), 0.0, 0.5)
+        inner = (vectors / (1.0 - kappa)) @ vectors.T
+        return np.asarray(np.linalg.solve(self.K.T, inner @ self.K.T))
+
+    def noise(self, free: float, v: float) -> float:
+        """Return the noise of a variance of the sandwich, relative to it: ``sd / (n_eff v)``."""
+        return self.sd / ((free + len(self.S)) * v)
+
+    def note(self, free: float, v: float) -> str:
+        """Say what the standard errors cover, and how noisy they are themselves."""
+        noise = self.noise(free, v)
+        return (
+            "Errors allow unequal variances (vcov='hetero': HC1 sandwich of the weighted least "
+            "squares of the last stage, from one more release, the moments of its scores: see the "
+            "budget), not correlated rows. The noise of that release has mean zero and is about "
+            f"{noise:.1%} of a variance, {noise / 2.0:.1%} of a standard error; intervals are not "
+            "widened for it."
+        )
+
+
+# -- Errors where noise dominates some direction of the design, and the allowance for row weights.
+#
+# Both are post-processing of released numbers (``theory.md``, 4.2 and 4.3).
+
+
+#: Prior sd of a coefficient in unit rows: half ranges of the response per half range of a column.
+PRIOR_SD = 1.0
+#: Mean information of pure noise, this many times, is taken off the information of M.
+NOISE_INFORMATION = 2.0
+#: A coefficient whose posterior sd exceeds this part of its prior sd was not determined.
+DETERMINED = 0.5
+#: Rounds of the iteration at most, and the relative change at which it ends: what float leaves.
+_ROUNDS, _CLOSE = 60, 1e-8
+
+
+def posterior(m: Moments, precision: Array, meat: Array) -> tuple[Array, Array]:
+    """Return (mean, covariance) of d0, given the release and a normal prior about zero.
+
+    Parameters
+    ----------
+    m : Moments
+        ``M = M0 + E``, ``h = h0 + e``.
+    precision : (p, p) array
+        Prior precision of d0.
+    meat : (p, p) array
+        Covariance of the score ``h0 - M0 d0``.
+
+    Notes
+    -----
+    ``g(d) = h - M d`` has covariance ``W = meat + Cov(e - E d0)`` at the truth, whatever M0 is, so
+    the information on d is ``M W^{-1} M`` less what noise alone would show,
+    ``E[E W^{-1} E]`` (times 2, its own spread), never negative. W needs second moments of d0:
+    those of the posterior, by damped iteration. Where M is far above its noise this is the delta
+    method; where it is not, the prior stands.
+    """
+    P: Array = np.asarray(np.linalg.inv(precision))
+    d: Array = np.zeros(len(m.h))
+    for _ in range(_ROUNDS):
+        W = meat + m.score_noise(np.outer(d, d) + P)
+        inverse = np.asarray(np.linalg.inv(W), dtype=np.float64)
+        shown = m.M @ inverse @ m.M - NOISE_INFORMATION * m.noise_moment(inverse)
+        cov = np.asarray(np.linalg.inv(positive_part(shown) + precision), dtype=np.float64)
+        mean = cov @ (m.M @ (inverse @ m.h))
+        done = _close(mean, d) and _close(cov, P)
+        d, P = np.asarray(d + mean) / 2.0, np.asarray(P + cov) / 2.0
+        if done:
+            break
+    return d, P
+
+
+def _close(new: Array, old: Array) -> bool:
+    return bool(np.abs(new - old).max() <= _CLOSE * np.abs(new).max())
+
+
+@functools.lru_cache(maxsize=256)
+def attenuation(q: int, radius: float, *, intercept: bool) -> tuple[float, float]:
+    """Return what row weights take off a deviation from the centre, (intercept, slopes).
+
+    The factor ``min(1, R/|w|)`` of a row depends on its residual ``r = x'd0 + e``, so least
+    squares of r on x with weights c^2 gives ``(1 - kappa) d0`` to first order. For Gaussian rows
+    whitened exactly, ``w = (1, u)`` with ``u ~ N(0, I_k)`` (``w = u`` without an intercept),
+
+        kappa = 2 R^2 E[1{|w| > R} |u|^4 / |w|^4] / ((k + 2) E[c^2 |u|^2])     (slopes)
+        kappa = 2 R^2 E[1{|w| > R} |u|^2 / |w|^4] / (k E[c^2])                 (intercept).
+    """
+    from scipy.special import chdtri
+
+    k = q - 1 if intercept else q
+    size = 4096
+    squares = np.asarray(chdtri(float(k), (np.arange(size) + 0.5) / size))
+    norms = squares + (1.0 if intercept else 0.0)
+    outside = norms > radius**2
+    weights = np.minimum(1.0, radius**2 / norms)
+    tail = np.where(outside, 2.0 * radius**2 / norms**2, 0.0)
+    slopes = float(np.mean(tail * squares**2) / ((k + 2.0) * np.mean(weights * squares)))
+    level = float(np.mean(tail * squares) / (k * np.mean(weights)))
+    return (level if intercept else slopes), slopes
+
+
+def allowance(facts: Report, d: Array) -> Array:
+    """Return what the row weights may have taken off d, ``kappa/(1 - kappa) d``, (p,).
+
+    Only where rows were whitened by a released matrix: the factor is that of whitened rows.
+    """
+    if len(facts.stages) < 2:
+        return np.zeros(len(d))
+    stage = facts.stages[-1]
+    level, slopes = attenuation(len(stage.Q), stage.radius, intercept=facts.known)
+    kappa = np.full(len(d), slopes)
+    kappa[0] = level
+    return np.asarray(kappa / (1.0 - kappa) * d)
+
+
+def dominated(facts: Report, d: Array, found: Errors) -> Errors:
+    """Errors of a shrunk estimate d: its mean squared error under a public prior.
+
+    ``E[(d0 - d)(d0 - d)' | release] = P + (mean - d)(mean - d)'`` for the prior that unit-row
+    coefficients lie about the centre with sd ``PRIOR_SD``.
+    """
+    stage, (B, _) = facts.stages[-1], facts.unit.back()
+    slope = stage.slope
+    mean, P = posterior(stage.moments, slope.T @ slope / PRIOR_SD**2, positive_part(found.meat))
+    sd = np.sqrt(np.diag(B @ slope @ P @ slope.T @ B.T))
+    prior_sd = PRIOR_SD * np.linalg.norm(B, axis=1)
+    total = P + np.outer(mean - d, mean - d)
+    return replace(
+        found,
+        privacy=positive_part(total - found.sampling),
+        unknown=np.asarray(sd > DETERMINED * prior_sd),
+    )
+
+
+def dominated_notes(facts: Report, found: Errors) -> list[str]:
+    """Say what errors of a shrunk fit mean, and which coefficients have none."""
+    assert found.unknown is not None
+    notes = []
+    if not found.unknown.all():
+        notes.append(
+            "Noise dominates some direction of the design. Standard errors are root mean squared "
+            "errors, the ridge's bias included, if coefficients lie about "
+            f"{facts.towards} with standard deviation {PRIOR_SD:g} (half ranges of the response "
+            "per half range of the column)."
+        )
+    lost = [n for n, u in zip(facts.design.names, found.unknown, strict=True) if u]
+    if lost:
+        notes.append(
+            f"Not determined by this release, so without errors: {', '.join(lost)}. More rows, a "
+            "larger eps, a narrower range or fewer levels would help."
+        )
+    return notes

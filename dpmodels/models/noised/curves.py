@@ -6,9 +6,16 @@ Closed forms of Long, Chen and Qiu's limiting curve, simplified; proofs in ``the
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+from bisect import bisect_right
+from typing import Any
 
-from dpmodels.errors import RequestError
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, shown
 from dpmodels.roots import brent
 
 
@@ -98,3 +105,324 @@ def eps_inf(c: float, delta: float, clear_prob: float = 0.0) -> float:
         return math.inf
     lg = math.log1p(-clear_prob) - math.log1p(-delta)
     return max(0.0, c * c / (2.0 * lg) - lg)
+
+
+# -- Exact privacy curve of SL noise in finite dimension, by one-dimensional quadrature.
+#
+# Notation: g(r) = v log r + log K_|v|(sqrt2 r), v = (2 - d)/2, is the log density of SL_d(I) at
+# radius r up to a constant; strictly decreasing. With u = log r and B(k) = P(cos of the angle > k),
+#
+#     Q(L > eps) = int q(u) B((R^2 - r^2 - c^2) / (2 r c)) du,   g(R) = g(r) - eps,
+#     P(L > eps) = int q(u) B((r^2 + c^2 - R^2) / (2 r c)) du,   g(R) = g(r) + eps,
+#     delta = Q - e^eps P.
+#
+# The integrands have kinks where the argument of B passes +-1 and a needle near u = log c: break
+# points are found by bisection and panels are graded towards them.
+
+
+_LO, _HI = -60.0, 4.6
+_SAFETY = 1.0 - 1e-6
+
+
+class Radial:
+    """Log density of the radius of SL_d(I), and its inverse, in u = log r."""
+
+    def __init__(self, d: int) -> None:
+        from scipy.special import gammaln
+
+        self.d, self.v = d, abs(0.5 * (2.0 - d))
+        sign = 0.5 * (2.0 - d)
+        self.const = (
+            math.log(2.0) - 0.5 * d * math.log(2 * math.pi) - 0.5 * sign * math.log(2.0)
+        ) + (math.log(2.0) + 0.5 * d * math.log(math.pi) - float(gammaln(0.5 * d)))
+        # table for the start of Newton's method: g decreases in u
+        self.grid = np.linspace(-90.0, 12.0, 20_401)
+        self.table = self.g(self.grid)
+
+    def g(self, u: Array) -> Array:
+        """Return v log r + log K_|v|(sqrt2 r) at r = e^u."""
+        from scipy.special import gammaln, kve
+
+        u = np.asarray(u, dtype=float)
+        z = math.sqrt(2.0) * np.exp(u)
+        with np.errstate(all="ignore"):
+            log_k = np.log(kve(self.v, z)) - z
+            if self.v == 0:
+                small = np.log(-(np.log(z / 2.0)) - 0.57721566490153286)
+            else:
+                # two terms of the series, then one: K_v(z) ~ Gamma(v)/2 (2/z)^v
+                small = gammaln(self.v) - math.log(2.0) + self.v * (math.log(2.0) - np.log(z))
+        log_k = np.where(np.isfinite(log_k), log_k, small)
+        return np.asarray((1.0 - 0.5 * self.d) * u + log_k)
+
+    def slope(self, u: Array) -> Array:
+        """Return dg/du = -sqrt2 r K_{v+1}(sqrt2 r) / K_v(sqrt2 r) (for v >= 0 in r^-v K_v)."""
+        from scipy.special import kve
+
+        z = math.sqrt(2.0) * np.exp(u)
+        with np.errstate(all="ignore"):
+            ratio = kve(self.v + 1.0, z) / kve(self.v, z)
+            out = -z * ratio
+        if self.v == 0:
+            return np.asarray(np.where(np.isfinite(out) & (out < 0), out, 1.0 / u))
+        return np.asarray(np.where(np.isfinite(out) & (out < 0), out, -2.0 * self.v))
+
+    def inverse(self, value: Array) -> Array:
+        """Return u with g(u) = value (+inf radius beyond the table; -inf if g never gets there)."""
+        value = np.asarray(value, dtype=float)
+        u = np.interp(-value, -self.table, self.grid)
+        for _ in range(2):
+            step = (self.g(u) - value) / self.slope(u)
+            u = np.clip(u - np.where(np.isfinite(step), step, 0.0), -120.0, 14.0)
+        top = float(self.table[0])
+        return np.asarray(np.where(value > top, -math.inf, u))
+
+    def log_q(self, u: Array) -> Array:
+        """Return the log density of u = log r."""
+        return np.asarray(self.const + self.g(u) + self.d * u)
+
+
+@functools.lru_cache(maxsize=64)
+def _radial(d: int) -> Radial:
+    return Radial(d)
+
+
+@functools.lru_cache(maxsize=1)
+def _nodes() -> tuple[Array, Array]:
+    x, w = np.polynomial.legendre.leggauss(24)
+    return x, w
+
+
+def _cosine(rad: Radial, u: Array, c: float, eps: float, under_q: bool) -> Array:
+    """Return the argument of B."""
+    big = rad.inverse(rad.g(u) + (-eps if under_q else eps))
+    # R^2 - r^2 without cancellation
+    r = np.exp(u)
+    with np.errstate(all="ignore"):
+        diff = r * r * np.expm1(2.0 * (big - u))
+        k = (diff - c * c) / (2.0 * r * c) if under_q else (c * c - diff) / (2.0 * r * c)
+    return np.asarray(np.nan_to_num(k, nan=0.0, posinf=1e300, neginf=-1e300))
+
+
+def _breaks(rad: Radial, c: float, eps: float, under_q: bool) -> list[float]:
+    """Return the points where the argument of B crosses -1 or 1."""
+    log_c = math.log(c)
+    near = 10.0 ** np.linspace(-14.0, 0.0, 141)
+    grid = np.unique(
+        np.concatenate([np.linspace(_LO, _HI, 1601), log_c + near, log_c - near, [log_c]])
+    )
+    grid = grid[(grid >= _LO) & (grid <= _HI)]
+    k = _cosine(rad, grid, c, eps, under_q)
+    found = [log_c]
+    for level in (-1.0, 1.0):
+        s = np.sign(k - level)
+        i = np.flatnonzero(s[1:] * s[:-1] < 0)
+        if not len(i):
+            continue
+        lo, hi, left = grid[i], grid[i + 1], s[i]
+        for _ in range(60):
+            mid = 0.5 * (lo + hi)
+            same = np.sign(_cosine(rad, mid, c, eps, under_q) - level) == left
+            lo, hi = np.where(same, mid, lo), np.where(same, hi, mid)
+        found += (0.5 * (lo + hi)).tolist()
+    return sorted(x for x in found if _LO < x < _HI)
+
+
+def _panels(breaks: list[float]) -> tuple[Array, Array]:
+    """Return panels (lo, hi) graded geometrically towards every break point."""
+    ends = [_LO, *breaks, _HI]
+    cuts: list[float] = []
+    for a, b in itertools.pairwise(ends):
+        half = 0.5 * (b - a)
+        if half <= 0:
+            continue
+        steps: list[float] = []
+        s = half
+        while s > 1e-13 * max(1.0, abs(a), abs(b)) and len(steps) < 40:
+            steps.append(s)
+            s *= 0.35
+        # wide smooth stretches are cut evenly too
+        pts = [a, *[a + s for s in reversed(steps)], *[b - s for s in steps[1:]], b]
+        cuts += pts
+    cut = np.unique(np.array(cuts))
+    fine = [cut[:1]]
+    for lo, hi in itertools.pairwise(cut):
+        m = max(1, math.ceil((hi - lo) / 1.0))
+        fine.append(np.linspace(lo, hi, m + 1)[1:])
+    cut = np.concatenate(fine)
+    return cut[:-1], cut[1:]
+
+
+def _tail(d: int, c: float, eps: float, under_q: bool) -> float:
+    from scipy.special import betainc
+
+    rad = _radial(d)
+    lo, hi = _panels(_breaks(rad, c, eps, under_q))
+    x, w = _nodes()
+    mid, half = 0.5 * (hi + lo), 0.5 * (hi - lo)
+    u = (mid[:, None] + half[:, None] * x).ravel()
+    k = np.clip(_cosine(rad, u, c, eps, under_q), -1.0, 1.0)
+    m = 0.5 * (d - 1)
+    values = np.exp(rad.log_q(u)) * betainc(m, m, 0.5 * (1.0 - k))
+    return math.fsum((values.reshape(-1, 24) @ w * half).tolist())
+
+
+@functools.lru_cache(maxsize=4096)
+def _tails(d: int, c: float, eps: float) -> tuple[float, float]:
+    """Return (Q(L > eps), P(L > eps)), d >= 2."""
+    return _tail(d, c, eps, True), _tail(d, c, eps, False)
+
+
+def delta_exact(eps: float, c: float, d: int) -> float:
+    """Return delta_{d,c}(eps), eps >= 0; d = 0 stands for the limit d = inf.
+
+    Between the closed forms of d = 1 and d = inf, which also bound what quadrature may say.
+    """
+    if c <= 0:
+        return 0.0
+    if d == 1:
+        return delta_one(eps, c)
+    if d == 0 or d > 40:
+        return delta_inf(eps, c)
+    q, p = _tails(int(d), float(c), float(eps))
+    value = q - (math.exp(min(eps, 700.0)) * p if p > 0 else 0.0)
+    return min(max(value, delta_one(eps, c), 0.0), delta_inf(eps, c))
+
+
+def sl_curve(eps: float, *, c: float, d: float, p: float = 0.0) -> float:
+    """Profile of one block of ZIL noise: p + (1 - p) delta_{d,c}(eps)."""
+    return with_clear(delta_exact(eps, c, int(d)), p)
+
+
+@functools.lru_cache(maxsize=64)
+def _hull(c: float, d: int, knot: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    top = max(4.0 * knot, 4.0)
+    eps = sorted({knot, *(top * (k / 24.0) ** 2 for k in range(25))})
+    return tuple(eps), tuple(delta_exact(e, c, d) for e in eps)
+
+
+def delta_hull(eps: float, c: float, d: int, knot: float) -> float:
+    """Return an upper bound of delta_{d,c} that is cheap: chords in e^eps of 26 exact points.
+
+    The curve is convex in e^eps, so chords lie above it; the knots include ``knot``. Beyond the
+    last knot the curve is at most its value there and at most the limit curve.
+    """
+    if d in (0, 1):
+        return delta_exact(eps, c, d)
+    at, values = _hull(float(c), int(d), float(knot))
+    limit = delta_inf(eps, c)
+    if eps >= at[-1]:
+        return min(limit, values[-1])
+    i = bisect_right(at, eps) - 1
+    if at[i] == eps:
+        return values[i]
+    a, b = eps - at[i], at[i + 1] - at[i]
+    share = math.exp(a - b) * math.expm1(-a) / math.expm1(-b)  # expm1(a) / expm1(b), any size
+    return min(limit, values[i] + share * (values[i + 1] - values[i]))
+
+
+def sl_hull_curve(eps: float, *, c: float, d: float, p: float, knot: float) -> float:
+    """Profile of a block inside a composition, where thousands of points are needed."""
+    return with_clear(delta_hull(eps, c, int(d), knot), p)
+
+
+@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
+def calibrate(eps: float, delta: float, d: int, p: float = 0.0, tight: bool = True) -> float:
+    """Return the largest c for which one block of d columns is (eps, delta).
+
+    Parameters
+    ----------
+    d : int
+        Noised columns of the block.
+    p : float
+        Clear probability.
+    tight : bool
+        False: the closed form of d = inf, valid for every d.
+
+    Notes
+    -----
+    Exact calibration is reduced by one part in 1e6: quadrature and root error must not cost
+    privacy.
+    """
+    if d < 1:
+        raise RequestError("a release needs at least one column that is noised")
+    if d == 1:
+        return c_one(eps, delta, p) * (1.0 - 1e-12)
+    low = c_inf(eps, delta, p)
+    if not tight or d > 40:
+        return low * (1.0 - 1e-12)
+    target = math.log(-math.expm1(math.log1p(-delta) - math.log1p(-p)))
+    high = min(c_one(eps, delta, p), 200.0)
+
+    def gap(log_c: float) -> float:
+        value = delta_exact(eps, math.exp(log_c), d)
+        return (math.log(value) if value > 0 else -1e4) - target
+
+    a, b = math.log(low), math.log(high)
+    if gap(a) >= 0:
+        return low * (1.0 - 1e-12)
+    if gap(b) <= 0:
+        return math.exp(b) * _SAFETY
+    root = brent(gap, a, b, xtol=1e-12, rtol=1e-13, maxiter=200)
+    return max(low * (1.0 - 1e-12), math.exp(root) * _SAFETY)
+
+
+@functools.lru_cache(maxsize=256)
+def exact_eps(c: float, delta: float, d: int, p: float = 0.0) -> float:
+    """Return the smallest eps >= 0 with p + (1 - p) delta_{d,c}(eps) <= delta."""
+    if d == 1:
+        if p > delta:
+            return math.inf
+        lg = math.log1p(-p) - math.log1p(-delta)
+        return max(0.0, math.sqrt(2.0) * c - 2.0 * lg)
+    top = eps_inf(c, delta, p)
+    if d == 0 or d > 40 or not math.isfinite(top) or top == 0.0 or top > 100.0:
+        return top  # an upper bound for every d; beyond 100 its size does not matter
+    gap: Any = lambda e: with_clear(delta_exact(e, c, d), p) - delta  # noqa: E731
+    if gap(0.0) <= 0:
+        return 0.0
+    # never above the limit's eps; rounded up by the quadrature's error
+    if gap(top) > 0:
+        return top
+    root = brent(gap, 0.0, top, xtol=1e-10, rtol=1e-12)
+    return min(top, root * (1.0 + 1e-7) + 1e-12)
+
+
+def tradeoff(alpha: float, c: float, d: int, p: float = 0.0) -> float:
+    """Return T_{d,c,p}(alpha): the least type II error of a test of level alpha.
+
+    d = 1 and d = inf (0): closed forms. Otherwise eps is swept: alpha = P(L > eps), beta =
+    1 - Q(L > eps), found by bisection in eps.
+    """
+    if not 0.0 <= alpha <= 1.0:
+        raise RequestError(f"alpha must lie in [0, 1], got {shown(alpha)}")
+    if alpha >= 1.0 - p:
+        return 0.0
+    a = alpha / (1.0 - p)
+    if c <= 0:
+        return (1.0 - p) * (1.0 - a)
+    if d == 1:
+        return (1.0 - p) * beta_one(a, c)
+    if d == 0 or d > 40 or a <= 0.0:
+        return (1.0 - p) * beta_inf(a, c)
+    # symmetric in P and Q: on eps < 0 exchange the roles of the two errors
+    flip = a > _tails(d, c, 0.0)[1]
+
+    def errors(e: float) -> tuple[float, float]:
+        q, pp = _tails(d, c, e)
+        return (1.0 - q, pp) if flip else (pp, 1.0 - q)
+
+    def before(e: float) -> bool:
+        """Whether ``e`` is too small: alpha falls with e, or rises if the roles are exchanged."""
+        alpha_e = errors(e)[0]
+        return alpha_e < a if flip else alpha_e > a
+
+    lo, hi = 0.0, math.sqrt(2.0) * c
+    while before(hi) and hi < 600.0:
+        lo, hi = hi, 2.0 * hi
+    def gap(e: float) -> float:
+        return math.log(max(errors(e)[0], 1e-300)) - math.log(a)
+
+    root = brent(gap, lo, hi, xtol=1e-9, rtol=1e-10)
+    return (1.0 - p) * errors(root)[1]

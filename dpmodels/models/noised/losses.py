@@ -25,7 +25,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.noised import calibration as filters
 from dpmodels.models.noised.calibration import Filtered, Kernel
-from dpmodels.models.noised.sums import Sums, Terms, sums_of
+from dpmodels.models.noised.model import Sums, Terms, sums_of
 
 __all__ = ["IndexLoss", "KinkLoss", "Loss", "SmoothLoss", "Terms", "check", "hinge", "huber"]
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import importlib.util
+import json
 import math
-from collections.abc import Mapping
+import os
+import weakref
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,20 +18,24 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError, did_you_mean, shown
-from dpmodels.models.noised.exact import delta_exact, exact_eps, tradeoff
-from dpmodels.tables import Table, Written, own_names, plain
-from dpmodels.units.person import named
+from dpmodels.door import answered, checked, row_count, rows_of
+from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, shown, whole
+from dpmodels.models.noised.calibration import Group, Layout, NoisePlan
+from dpmodels.models.noised.curves import delta_exact, exact_eps, tradeoff
+from dpmodels.privacy.run import own_proof
+from dpmodels.quiet import tell
+from dpmodels.sums.ask import Ask
+from dpmodels.tables.table import Table, Written, check_seal, own_names, plain, sealed
+from dpmodels.units import named
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.formula.design import Design
-    from dpmodels.models.noised.calibration import NoisePlan
-    from dpmodels.models.noised.grow import Origin
-    from dpmodels.models.noised.layout import Layout
-    from dpmodels.privacy.guarantee import Guarantee
-    from dpmodels.schema import Schema
+    from dpmodels.formula.schema import Schema
+    from dpmodels.privacy.composition import Guarantee
+    from dpmodels.sources.rows import Rows
+
 
 Names = tuple[str, ...]
 
@@ -210,8 +220,6 @@ class NoisyTable(Written):
         after ``load``, is not recognised. Ranges, levels and scales do not change; values outside
         are clipped.
         """
-        from dpmodels.models.noised.grow import appended
-
         return appended(self, new_data, seed, budget)
 
     def _grown(self, values: Array, public: Mapping[str, Any], seeded: bool) -> NoisyTable:
@@ -250,15 +258,11 @@ class NoisyTable(Written):
         table : {"parquet", "csv"}, optional
             Default: Parquet if pyarrow is installed.
         """
-        from dpmodels.models.noised.files import save
-
         return save(self, path, table)
 
     @classmethod
     def load(cls, path: str | Path) -> NoisyTable:
         """Read what :meth:`save` wrote."""
-        from dpmodels.models.noised.files import load
-
         return load(cls, path)
 
     def __dir__(self) -> list[str]:
@@ -268,8 +272,6 @@ class NoisyTable(Written):
     # -- text ------------------------------------------------------------------------------
     def summary(self) -> Table:
         """Return the facts of the release; ``print`` them."""
-        from dpmodels.models.noised.table import table_of
-
         return table_of(self)
 
     def _shown(self) -> Table:
@@ -318,8 +320,6 @@ class NoisyTable(Written):
         )
 
     def _repr_html_(self) -> str:
-        from dpmodels.models.noised.table import table_of
-
         return table_of(self).as_html()
 
 
@@ -401,3 +401,394 @@ def table_of(rel: NoisyTable) -> Table:
         facts=tuple(head),
         notes=(*notes_of_table(rel), tail),
     )
+
+
+# -- The private stage of a release: rows in, a noised table out.
+
+
+#: Released cells lie on lo + k (hi - lo) 2^-20.
+GRID = 2.0**-20
+
+
+@dataclass(frozen=True)
+class Noised:
+    """What left the private stage: the noised cells, and public columns as they were.
+
+    Attributes
+    ----------
+    values : (d, n) array
+    public : mapping of str to (n,) array
+    lower, scale : (d,) arrays
+        lo_j and s_j = hi_j - lo_j.
+    """
+
+    values: Array
+    public: Mapping[str, npt.NDArray[Any]]
+    lower: Array
+    scale: Array
+
+
+def column_scales(design: Design, layout: Layout) -> tuple[Array, Array]:
+    """Return (lo_j, s_j) of the noised columns; a column without width gets the scale 1."""
+    ends = design.intervals()[list(layout.rows)]
+    width = ends[:, 1] - ends[:, 0]
+    return ends[:, 0].copy(), np.where(width > 0, width, 1.0)
+
+
+def noised_rows(
+    design: Design,
+    layout: Layout,
+    plan: NoisePlan,
+    public: Sequence[str],
+    ask: Ask,
+    *,
+    keep_order: bool,
+) -> Noised:
+    """Read the rows once, clip, permute, add noise, round.
+
+    Privacy
+    -------
+    Unit: one row (or one attribute of it); replace-one, n public. Each released row is a function
+    of one row of the data; rows are matched by position, so unless ``keep_order`` they are put in
+    a uniformly random order first.
+
+    Notes
+    -----
+    Read by the caller and by no task: each row meets noise of its own, which workers must not draw.
+    """
+    lower, scale = column_scales(design, layout)
+    upper = lower + scale
+    raw = ask.raw(own_proof("noised rows"))
+    rows, n = raw.rows, ask.n
+    order = None if keep_order else ask.permutation(n)
+    values = np.empty((layout.d, n))
+    index = list(layout.rows)
+    at = 0
+    # A level outside an inline list marks its row in the cell of another attribute: not here.
+    for block in rows.blocks(design.unmarked()):
+        part = block[index]
+        m = part.shape[1]
+        missing = np.isnan(part)
+        if missing.any():
+            part = np.where(missing, (0.5 * (lower + upper))[:, None], part)
+        np.clip(part, lower[:, None], upper[:, None], out=part)
+        where: Any = slice(at, at + m) if order is None else order[at : at + m]
+        for column, cells in zip(values, part, strict=True):  # twice as fast as all at once
+            column[where] = cells
+        at += m
+    kept = _public_columns(rows, public, order)
+    shapes = np.asarray(plan.shapes) * scale
+    for name, columns, reach in plan.stages:
+        one = list(columns)
+        whole = len(one) == layout.d
+        part = values if whole else values[one]
+        raw.noisy_table(
+            name,
+            part,
+            shape=shapes[one],
+            sensitivity=reach,
+            lower=lower[one],
+            grid=GRID * scale[one],
+        )
+        if not whole:
+            values[one] = part
+    return Noised(values, kept, lower, scale)
+
+
+def _public_columns(
+    rows: Rows, names: Sequence[str], order: npt.NDArray[np.intp] | None
+) -> dict[str, npt.NDArray[Any]]:
+    """Return public columns as they are, in the released order."""
+    if not names:
+        return {}
+    parts: dict[str, list[npt.NDArray[Any]]] = {c: [] for c in names}
+    for chunk in rows.raw(list(names)):
+        for c in names:
+            parts[c].append(np.asarray(chunk[c]))
+    out: dict[str, npt.NDArray[Any]] = {}
+    for c in names:
+        column = np.concatenate(parts[c])
+        if len(column) != rows.n:
+            raise SourceError("the source did not give the same rows in every pass")
+        if order is not None:
+            moved = np.empty_like(column)
+            moved[order] = column
+            column = moved
+        out[c] = column
+    return out
+
+
+# -- New records for an existing release: the same design, the same noise, a fresh run.
+
+
+class Origin:
+    """Which object or file a batch came from, without holding it. Never saved or pickled."""
+
+    def __init__(self, data: Any = None) -> None:
+        self._path: Path | None = None
+        self._refs: tuple[weakref.ref[Any], ...] = ()
+        if isinstance(data, (str, os.PathLike)):
+            self._path = Path(data).resolve()
+            return
+        parts = list(data.values()) if isinstance(data, Mapping) else [data]
+        refs = []
+        for part in parts:
+            try:
+                refs.append(weakref.ref(part))
+            except TypeError:  # a list, a number: cannot be remembered without keeping it
+                continue
+        self._refs = tuple(refs)
+
+    def same(self, data: Any) -> bool:
+        """Tell if ``data`` is the object or the file of this batch."""
+        other = Origin(data)
+        if self._path is not None:
+            return other._path == self._path
+        held = [ref() for ref in self._refs]
+        new = [ref() for ref in other._refs]
+        if not held or len(held) != len(new):
+            return False
+        return all(a is not None and a is b for a, b in zip(held, new, strict=True))
+
+    def __reduce__(self) -> Any:
+        return Origin, ()
+
+
+def batch_guarantee(table: NoisyTable) -> Guarantee:
+    """Return what one further batch costs: the noise of the rows, not the ranges bought before."""
+    return replace(table.guarantee, steps=table.plan.steps)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is public about records to come; ``n`` counts those of earlier batches too."""
+
+    table: NoisyTable
+    guarantee: Guarantee
+    n: int
+    advice: tuple[str, ...] = ()
+
+
+def _noised(plan: Batch, ask: Ask) -> Noised:
+    """Noise the new rows as the old ones were."""
+    table = plan.table
+    return noised_rows(
+        table.design, table.layout, table.plan, table.public_columns, ask,
+        keep_order=table.keep_order,
+    )  # fmt: skip
+
+
+def appended(table: NoisyTable, new_data: Any, seed: int | None, budget: Any = None) -> NoisyTable:
+    """Return ``table`` with the records of ``new_data`` after its own."""
+    from dpmodels.sources.tasks import as_source, need_rows
+
+    checked(budget, seed)
+    if hasattr(new_data, "__noisy_table__"):
+        raise RequestError("append() takes new records, not a release")
+    if any(origin.same(new_data) for origin in table.origins):
+        raise RequestError(
+            "this object or file is in the release already: fresh noise on the same records costs "
+            "their privacy again. Append a table that holds the new records only. Nothing was read "
+            "or charged"
+        )
+    source = as_source(new_data)
+    need_rows(source, "append()")
+    needed = tuple(dict.fromkeys((*table.design.variables, *table.public_columns)))
+    missing = [c for c in needed if c not in source.kinds]
+    if missing:
+        raise RequestError(
+            f"append() needs the columns of the release ({', '.join(needed)}); the new data has "
+            f"no column {missing[0]!r}"
+        )
+    n = row_count(source, None, needed[0], asks_n=False)
+    if n < 1:
+        raise RequestError("the table to append has no rows")
+    plan = Batch(table, batch_guarantee(table), table.n + n)
+    label = f"append({', '.join(table.layout.names)})"
+    rows = functools.partial(rows_of, source, n)
+    door, made = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
+    grown = table._grown(made.values, made.public, seeded=door.guarantee.seeded)
+    return replace(grown, origins=(*table.origins, Origin(new_data)))
+
+
+# -- Saving and loading a release: JSON for the facts, Parquet or CSV for the cells.
+
+
+FORMAT = "dpmodels.records"
+VERSION = 1
+
+
+def _paths(path: str | Path) -> tuple[Path, Path]:
+    base = Path(path)
+    if base.suffix in (".json", ".parquet", ".csv"):
+        base = base.with_suffix("")
+    return base, base.with_name(base.name + ".json")
+
+
+def save(rel: NoisyTable, path: str | Path, table: str | None) -> Path:
+    """Write the release; see :meth:`NoisyTable.save`."""
+    from dpmodels._version import __version__
+
+    if table is None:
+        table = "parquet" if importlib.util.find_spec("pyarrow") else "csv"
+    choice("table", table, ("parquet", "csv"))
+    base, facts = _paths(path)
+    cells = base.with_name(f"{base.name}.{table}")
+    frame = _cells(rel)
+    if table == "parquet":
+        frame.to_parquet(cells, index=False)
+    else:
+        frame.to_csv(cells, index=False)
+    facts.write_text(
+        json.dumps(
+            sealed(_facts(rel, cells.name, __version__)), indent=1, allow_nan=False, default=str
+        ),
+        encoding="utf-8",
+    )
+    return facts
+
+
+def _cells(rel: NoisyTable) -> pd.DataFrame:
+    """Return all cells under unambiguous names (a public name may be a noised one too)."""
+    import pandas as pd
+
+    frame = pd.DataFrame(rel.values.T, columns=list(rel.names), copy=False)
+    for name, column in rel.public.items():
+        frame[f"public:{name}"] = column
+    return frame
+
+
+def _hash(values: Any) -> str:
+    """Return the checksum of the noised cells, bit for bit."""
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
+
+
+def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
+    plan, layout = rel.plan, rel.layout
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "dpmodels": version,
+        "cells": cells,
+        "values": _hash(rel.values),
+        "n": rel.n,
+        "batches": list(rel.batches),
+        "design": rel.design.to_dict(),
+        "declared": rel.schema.to_dict(),
+        "guarantee": rel.guarantee.to_dict(),
+        "lower": rel.lower.tolist(),
+        "scale": rel.scale.tolist(),
+        "bought": list(rel.bought),
+        "public": list(rel.public),
+        "keep_order": rel.keep_order,
+        "expected_clear": rel.expected_clear,
+        "layout": {
+            "rows": list(layout.rows),
+            "names": list(layout.names),
+            "kinds": list(layout.kinds),
+            "groups": [
+                [list(g.columns), sorted(g.variables), g.diam, g.ldiam] for g in layout.groups
+            ],
+        },
+        "plan": {
+            "noise": plan.noise,
+            "unit": plan.unit,
+            "blocks": [list(b) for b in plan.blocks],
+            "sd": list(plan.sd),
+            "clear_prob": plan.clear_prob,
+            "c": list(plan.c),
+            "steps": [s.name for s in plan.steps],
+            "shapes": list(plan.shapes),
+            "sensitivities": list(plan.sensitivities),
+            "eps": plan.eps,
+            "delta": plan.delta,
+            "record_pair": None
+            if plan.record_pair is None
+            else [_plain(v) for v in plan.record_pair],
+        },
+    }
+
+
+def load(kind: type[NoisyTable], path: str | Path) -> NoisyTable:
+    """Read a release; see :meth:`NoisyTable.load`."""
+    _, facts = _paths(path)
+    if not facts.exists():
+        raise RequestError(f"there is no file {str(facts)!r}")
+    saved: Any = None
+    try:
+        saved = json.loads(facts.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        saved = None
+    if not isinstance(saved, dict) or saved.get("format") != FORMAT:
+        raise RequestError(f"{facts.name} is not a saved release. Write one with rel.save(path)")
+    if saved.get("version") != VERSION:
+        raise RequestError(
+            f"this release was saved in format {saved.get('version')!r}; this version of dpmodels "
+            f"reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
+        )
+    what, again = f"the release {facts.name}", "Write it again with rel.save(path), or use a copy"
+    tell(*check_seal(saved, what, again))
+    with whole(what, again):
+        return _read(kind, facts, saved)
+
+
+def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTable:
+    """Return the release that a file describes."""
+    import pandas as pd
+
+    from dpmodels.formula.schema import Schema
+    from dpmodels.formula.survival import design_from
+    from dpmodels.privacy.composition import Guarantee
+
+    cells = facts.with_name(saved["cells"])
+    if cells.suffix == ".parquet":
+        frame = pd.read_parquet(cells)
+    else:
+        # as text first: parsers of floats differ in the last bit, Python's does not
+        frame = pd.read_csv(cells, dtype=dict.fromkeys(saved["layout"]["names"], str))
+    lay = saved["layout"]
+    names = lay["names"]
+    if len(frame) != saved["n"] or any(c not in frame.columns for c in names):
+        raise RequestError(f"{cells.name} does not hold the cells that {facts.name} describes")
+    layout = Layout(
+        tuple(lay["rows"]), tuple(names), tuple(lay["kinds"]),
+        tuple(Group(tuple(c), frozenset(v), a, b) for c, v, a, b in lay["groups"]),
+    )  # fmt: skip
+    guarantee = Guarantee.from_dict(saved["guarantee"])
+    values = np.ascontiguousarray(frame[names].to_numpy(dtype=object).astype(float).T)
+    values.setflags(write=False)
+    if "values" in saved and saved["values"] != _hash(values):  # not in files before 0.2.1
+        raise ValueError("cells")
+    if not len(names) == len(saved["lower"]) == len(saved["scale"]) == len(lay["kinds"]):
+        raise ValueError("lengths")
+    return kind(
+        design=design_from(saved["design"]),
+        layout=layout,
+        plan=_plan(saved["plan"], guarantee),
+        guarantee=guarantee,
+        values=values,
+        public={c: frame[f"public:{c}"].to_numpy() for c in saved["public"]},
+        lower=np.array(saved["lower"]),
+        scale=np.array(saved["scale"]),
+        batches=tuple(saved["batches"]),
+        bought=tuple(saved["bought"]),
+        keep_order=bool(saved["keep_order"]),
+        expected_clear=float(saved["expected_clear"]),
+        declared=Schema.from_dict(saved["declared"]),
+    )
+
+
+def _plan(saved: dict[str, Any], guarantee: Any) -> NoisePlan:
+    steps = {s.name: s for s in guarantee.steps}
+    pair = saved["record_pair"]
+    return NoisePlan(
+        saved["noise"], saved["unit"], tuple(tuple(b) for b in saved["blocks"]),
+        tuple(saved["sd"]), saved["clear_prob"], tuple(saved["c"]),
+        tuple(steps[name] for name in saved["steps"]),
+        tuple(saved["shapes"]), tuple(saved["sensitivities"]), saved["eps"], saved["delta"],
+        None if pair is None else (float(pair[0]), float(pair[1])),
+    )  # fmt: skip

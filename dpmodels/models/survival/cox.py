@@ -1,8 +1,8 @@
 """Backend of ``dp_coxph``: proportional hazards by private Fisher scoring of follow-up.
 
-A survival table by stratum first (:mod:`dpmodels.models.survival.release`); its hazards are an
+A survival table by stratum first (:mod:`dpmodels.models.survival.curve`); its hazards are an
 offset of the person-period likelihood (:mod:`dpmodels.models.survival.hazard`), whose passes are
-those of any fit over units (:mod:`dpmodels.scoring.expand_engine`). ``theory.md``, 7.
+those of any fit over units (:mod:`dpmodels.scoring.unit_run`). ``theory.md``, 7.
 """
 
 from __future__ import annotations
@@ -10,35 +10,334 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.ask import Query
-from dpmodels.models.survival.concordance import Concordance
-from dpmodels.models.survival.counts import SurvivalPass, added, statistic_of
-from dpmodels.models.survival.hazard import Hazard, q_terms
-from dpmodels.models.survival.layout import Layout, layout_of
-from dpmodels.models.survival.noise import CellNoise
-from dpmodels.models.survival.offset import offset_of, residual
-from dpmodels.planning.plan import planning_rows
+from dpmodels.models.survival.curve import Curve, curves
+from dpmodels.models.survival.hazard import Hazard, Timeline, q_terms
+from dpmodels.models.survival.table import (
+    CellNoise,
+    Layout,
+    SurvivalPass,
+    added,
+    layout_of,
+    statistic_of,
+)
+from dpmodels.planning import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.scoring.expand_engine import Begun, UnitChain, UnitRelease
-from dpmodels.scoring.expand_fit import plan_units, release_units_fit
-from dpmodels.scoring.expand_report import UnitPart, estimate_units
-from dpmodels.scoring.expand_start import Number, Spread, numbers
-from dpmodels.scoring.score import Beginning
+from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
+from dpmodels.scoring.estimate import UnitPart, estimate_units
+from dpmodels.scoring.scores import Beginning
+from dpmodels.scoring.unit_passes import in_u, predictor
+from dpmodels.scoring.unit_run import Begun, UnitChain, UnitRelease, plan_units, release_units_fit
+from dpmodels.scoring.unit_starts import Number, Spread, numbers
+from dpmodels.sums.ask import Query
 
 if TYPE_CHECKING:
-    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.release import Estimate, Release
-    from dpmodels.request import Request
-    from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.records import Estimate, Release, Request
+    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.scoring.unit_run import UnitPlan
+    from dpmodels.sums.ask import Ask
+
+
+# -- The hazard that a Cox fit starts from: a number for each half of a cell of time, and its
+# errors.
+#
+# An offset, so it need not be right: the time terms of the model take what it is wrong by in level,
+# slope and bend. What they leave is in the errors of survival that is predicted (``theory.md``, 8).
+# Functions of released cells: nothing here costs anything.
+
+
+#: Cells of time that need no halves.
+ENOUGH = 24
+#: Hazards of cells, over their mean: at least, at most.
+WITHIN = (0.2, 8.0)
+#: Newton's steps of three coefficients, and the largest log of a factor.
+_STEPS, _REACH = 20, 5.0
+
+
+def offset_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Timeline, float]:
+    """Return the offset of a released table, and the events in it."""
+    rates, events = hazards_of(layout, noise, cells)
+    line = in_halves(np.array(layout.edges), rates, events)
+    parts = [
+        _unsmoothed(own, noise, line, s) for s, own in enumerate(curves(layout, noise, cells))
+    ]
+    factors, spread = (np.array(part) for part in zip(*parts, strict=True))
+    return replace(line, factors=factors, spread=spread), float(events.sum())
+
+
+def hazards_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Array, Array]:
+    """Return (hazard a unit of time of every cell, events), each (strata, K).
+
+    Three-cell moving sums of events over exposure, within ``WITHIN`` times the mean. An offset: the
+    time terms of the model take what it is wrong by.
+    """
+    rates, events = [], []
+    for curve in curves(layout, noise, cells):
+        exposure = _exposure(curve)
+        mean = max(float(curve.d.sum()), 1.0) / max(float(exposure.sum()), 1e-300)
+        three = np.ones(3)
+        d, time = (np.convolve(v, three)[1:-1] for v in (curve.d, exposure))
+        found = np.where(time > 0.0, d / np.maximum(time, 1e-300), mean)
+        rates.append(np.clip(found, WITHIN[0] * mean, WITHIN[1] * mean))
+        events.append(curve.d)
+    return np.array(rates), np.array(events)
+
+
+def _exposure(curve: Curve) -> Array:
+    """Return the time at risk in every cell, (K,)."""
+    width = np.diff(curve.layout.edges)
+    return np.asarray(np.maximum(curve.Y - 0.5 * curve.d, 0.0) * width)
+
+
+def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
+    """Return the timeline of both halves of every cell, hazards of their middles on straight lines.
+
+    A hazard that is level within few long cells stands below that of those who are left: slopes
+    are a tenth of a standard error off, on straight lines a third of that (``theory.md``, 7).
+
+    Parameters
+    ----------
+    edges : (K + 1,) array
+    rates, events : (S, K) arrays
+    """
+    K = len(edges) - 1
+    if not 1 < K < ENOUGH:
+        return Timeline(edges, rates, events)
+    fine = np.interp(np.arange(2 * K + 1) / 2.0, np.arange(K + 1.0), edges)
+    out = []
+    for own in rates:
+        mean = float(np.mean(own))
+        out.append(np.clip(_lines(edges, fine, own), WITHIN[0] * mean, WITHIN[1] * mean))
+    return Timeline(fine, np.array(out), np.repeat(events, 2, axis=1) / 2.0)
+
+
+def _lines(edges: Array, fine: Array, own: Array) -> Array:
+    """Return what straight lines through the middles of cells are at those of their halves."""
+    middle, at = (edges[1:] + edges[:-1]) / 2.0, (fine[1:] + fine[:-1]) / 2.0
+    line = np.interp(at, middle, own)
+    for end, inner, half in ((0, 1, 0), (-1, -2, -1)):  # beyond the middles the line goes on
+        slope = (own[inner] - own[end]) / (middle[inner] - middle[end])
+        line[half] = own[end] + slope * (at[half] - middle[end])
+    return line
+
+
+# -- What a cumulative hazard is made of: the cells as they were released
+
+
+def _unsmoothed(curve: Curve, noise: CellNoise, line: Timeline, s: int) -> tuple[Array, Array]:
+    """Return (factors (F,) to the hazard of each cell by itself, covariance (F, F) of the logs).
+
+    Moving sums keep noise out of the passes, and bend what is cumulated. The time terms of a fit
+    make up for that, and for how the columns of those who are left change. The first is what they
+    come to in the table itself (``k``): of the hazards of the cells only the second is wanted. Of
+    the errors of the cells (events are Poisson given the exposure; the noise of the table is in
+    both) ``I - P`` is left, P the projection on the time terms in the metric of the events.
+    """
+    edges = np.array(curve.layout.edges)
+    K = len(edges) - 1
+    each = line.K // K
+    d, exposure = np.maximum(curve.d, 0.0), np.maximum(_exposure(curve), 1e-300)
+    mass = line.rates[s] * np.diff(line.edges)
+    smooth = mass.reshape(K, each).sum(axis=1)
+    f = np.repeat(d / exposure * np.diff(edges) / smooth, each)
+    expected = mass * np.repeat(exposure / np.diff(edges), each)
+    Z = line.terms[s].T
+    k = _poisson(expected * f, expected, Z)
+    # what a unit of each cell of the table adds to the log of a cell's hazard
+    of_d, _, of_Y = curve.weights
+    d = np.maximum(d, 1.0)
+    J = of_d / d[:, None]
+    J -= np.diff(edges)[:, None] * (of_Y - 0.5 * of_d) / exposure[:, None]
+    errors = np.diag(1.0 / d) + noise.covariance(J)
+    D = np.repeat(d, each) / each
+    rest = np.eye(line.K) - Z @ np.linalg.pinv(Z.T @ (D[:, None] * Z)) @ (Z.T * D)
+    left = rest @ np.repeat(np.eye(K), each, axis=0)
+    return f * np.exp(-Z @ k), left @ errors @ left.T
+
+
+def _poisson(events: Array, expected: Array, Z: Array) -> Array:
+    """Return k with ``sum z (events - expected e^{z'k}) = 0``: a few steps from 0."""
+    k = np.zeros(Z.shape[1])
+    for _ in range(_STEPS):
+        fitted = expected * np.exp(np.clip(Z @ k, -_REACH, _REACH))
+        k = k + np.linalg.pinv(Z.T @ (fitted[:, None] * Z)) @ (Z.T @ (events - fitted))
+    return np.asarray(np.clip(k, -_REACH, _REACH))
+
+
+def residual(line: Timeline, mass: Array) -> Array:
+    """Return sds (S, K) of cumulative hazards at the ends of cells, of what the time terms leave.
+
+    Parameters
+    ----------
+    mass : (S, K) array
+        Hazard that each cell adds.
+    """
+    if line.spread is None:
+        return np.zeros_like(mass)
+    up_to = np.tril(np.ones((line.K, line.K))) * mass[:, None, :]
+    return np.sqrt(np.maximum(np.einsum("sij,sjk,sik->si", up_to, line.spread, up_to), 0.0))
+
+
+# -- Harrell's C of a released fit: one more table, by tenths of the released risk.
+#
+# Which of two units has its event first, and which of them the fit says is at higher risk, is a
+# question about pairs; a table of (tenth of risk, cell of time, event | censored | beyond) answers
+# it. ``theory.md``, 9.
+
+
+#: Groups of risk.
+TENTHS = 10
+#: Comparable pairs below so many of their noise sds: not determined.
+_DETERMINED = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """The linear predictor of rows, cut where a normal one of its released spread has its tenths.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    theta : (r,) array
+        Released coefficients in u, the time terms left out.
+    """
+
+    coordinates: Coordinates
+    theta: Array
+
+    @functools.cached_property
+    def cuts(self) -> Array:
+        """Return the inner ends of the tenths: released numbers only.
+
+        In u second moments are the identity over the box of the released places, so a predictor
+        theta'u has mean theta'a, a the coefficients of the constant.
+        """
+        from scipy.special import ndtri
+
+        a = self.coordinates.constant
+        mean = 0.0 if a is None else float(self.theta @ a)
+        sd = math.sqrt(max(float(self.theta @ self.theta) - mean * mean, 1e-12))
+        return np.asarray(mean + sd * ndtri(np.arange(1, TENTHS) / TENTHS))
+
+    def added_to(self, block: Array) -> Array:
+        """Return a block with a row more: the tenth of each row; NaN where it is not known."""
+        with np.errstate(all="ignore"):
+            eta = predictor(self.theta, in_u(self.coordinates, block))
+        known = np.isfinite(eta)
+        tenth = np.searchsorted(self.cuts, np.where(known, eta, 0.0), side="right")
+        return np.concatenate([block, np.where(known, tenth, np.nan)[None, :]])
+
+
+def by_risk(layout: Layout) -> Layout:
+    """Return the layout with tenths of risk for groups, stratum by stratum."""
+    return replace(layout, groups=tuple(f"risk {k + 1}" for k in range(TENTHS)))
+
+
+def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, float]:
+    """Return C with its errors: ``concordance, concordance_se, concordance_noise``.
+
+    ``C = A / P``, over strata and cells k of time. P are pairs: of an event in k and all that leave
+    later; of an event and a censoring in k by half, as either may come first; of two events in k. A
+    are those in which the event has the higher tenth; half of those of one tenth, and of two events
+    in one cell. To leave pairs of one cell out would leave out the closest: C would be too large.
+    Noise of different cells is independent, so it biases squares alone, by its variance: nothing
+    beside pairs that are determined. Errors by the gradient of C: ``sum n psi^2`` of sampling,
+    ``psi V psi'`` of noise. NaN: not determined.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of :func:`by_risk`.
+    cells : (M,) array
+        Noisy, consistent, never clipped.
+    """
+    to_A, to_P = np.zeros(layout.M), np.zeros(layout.M)
+    A = P = 0.0
+    G = len(layout.groups)
+    ranks = np.tril(np.ones((G, G)), -1) + 0.5 * np.eye(G)  # the row's tenth over the column's
+    for s in range(len(layout.stratas)):
+        groups = range(s * G, (s + 1) * G)
+        events = np.array([cells[layout.run(g, 0)] for g in groups])  # (G, K)
+        censored = np.array([cells[layout.run(g, 1)] for g in groups])
+        at_break = np.array([cells[layout.run(g, 2)] for g in groups])
+        beyond = cells[[layout.beyond(g) for g in groups]]
+        leave = events + censored + at_break
+        later = np.cumsum(leave[:, ::-1], axis=1)[:, ::-1] - leave
+        later += beyond[:, None] + 0.5 * censored
+        together = events.sum(axis=0)  # in one cell: (K,)
+        square = together * (together - 1.0)
+        for to, of, part in ((to_A, ranks, 0.5), (to_P, np.ones((G, G)), 1.0)):
+            by_event, by_later = of @ later, of.T @ events
+            before = np.cumsum(by_later, axis=1) - by_later
+            for i, g in enumerate(groups):
+                to[layout.run(g, 0)] += by_event[i] + before[i] + part * (together - 0.5)
+                to[layout.run(g, 1)] += before[i] + 0.5 * by_later[i]
+                to[layout.run(g, 2)] += before[i]
+                to[layout.beyond(g)] += by_later[i].sum()
+        A += float(np.sum(events * (ranks @ later)) + np.sum(square) / 4.0)
+        P += float(np.sum(together * later.sum(axis=0)) + np.sum(square) / 2.0)
+    if not _DETERMINED * math.sqrt(float(noise.covariance(to_P[None, :])[0, 0])) < P:
+        return dict.fromkeys(("concordance", "concordance_se", "concordance_noise"), math.nan)
+    C = A / P
+    psi = (to_A - C * to_P) / P
+    privacy = float(noise.covariance(psi[None, :])[0, 0])
+    sampling = max(float(cells @ psi**2), 0.0)
+    return {
+        "concordance": C,
+        "concordance_se": math.sqrt(sampling + privacy),
+        "concordance_noise": math.sqrt(privacy),
+    }
+
+
+@dataclass(frozen=True)
+class Concordance:
+    """The table that C is read off, released after the passes.
+
+    Attributes
+    ----------
+    layout : Layout
+        Of the baseline's table.
+    people : bool
+    N : int
+    """
+
+    layout: Layout
+    people: bool
+    N: int
+
+    step: ClassVar[str] = "concordance table"
+    share: ClassVar[float] = 0.05
+
+    def conclude(
+        self, found: UnitRelease, scoring: UnitPlan, design: Design, ask: Ask
+    ) -> dict[str, float]:
+        """Release the table by tenths of the released risk, and read C off it.
+
+        Privacy
+        -------
+        ``share`` of the call's mu^2, for one unit: its mass in one table, as of the baseline's
+        (``theory.md``, 2). Cuts are released numbers.
+        """
+        model = found.chains[0].expansion
+        assert isinstance(model, Hazard)
+        theta = found.chains[0].last.state.theta[: len(model.coordinates.W0)]
+        layout = by_risk(self.layout)
+        over = SurvivalPass(design, layout, self.people, Risk(model.coordinates, theta))
+        noisy = ask(self.step, Query(statistic_of(layout, people=self.people), over, added))
+        noise = CellNoise(layout, float(noisy.sd.flat[0]))
+        return concordance_of(layout, noise, noise.fit(noisy.values, float(self.N)))
+
+
+# -- Backend of ``dp_coxph``: proportional hazards by private Fisher scoring of follow-up.
+
 
 #: Cells of time where the call does not say.
 CELLS = 13
@@ -217,3 +516,74 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         plan, release, stats, back=_back, names=names, lost=lost, more=more,
         arrays=lambda part: baseline(release.detail, part),
     )  # fmt: skip
+
+
+BACKEND = Backend(plan, release, estimate)
+
+
+# -- Methods of survival curves and tests, as data.
+
+
+_CURVE = "dpmodels.models.survival.curve:SURVFIT"
+_TEST = "dpmodels.models.survival.curve:SURVDIFF"
+_BREAKS = (
+    Option("times", "public times at which survival is wanted: [6, 12, 24]", None, object),
+    Option("breaks", "equal intervals of the declared range, or a list of times; None: 16", None,
+           object),
+    Option("max_episodes", "of Surv(start, stop, event): episodes of a unit that count whole; "
+           "None: 1", None, int, lower=0, upper=1001),
+)  # fmt: skip
+
+register_method(
+    Method(
+        name="table",
+        verb="dp_survfit",
+        title="Kaplan-Meier of a table of follow-up",
+        backend=_CURVE,
+        people=(_CURVE,),
+        needs=("delta > 0", "one pass"),
+        inference="yes",
+        privacy_se="public",
+        reference="Kaplan and Meier (1958); Greenwood (1926); Gaussian mechanism on counts",
+        options=(
+            *_BREAKS,
+            Option(
+                "conf_type", "scale on which intervals are symmetric (R's default is 'log')",
+                "log-log", str, choices=("log-log", "log", "plain"),
+            ),
+        ),
+    )
+)  # fmt: skip
+register_method(
+    Method(
+        name="logrank",
+        verb="dp_survdiff",
+        title="Log-rank test of a table of follow-up",
+        backend=_TEST,
+        people=(_TEST,),
+        needs=("delta > 0", "one pass"),
+        inference="yes",
+        privacy_se="public",
+        reference="Mantel (1966); Peto and Peto (1972); Gaussian mechanism on counts",
+        options=_BREAKS,
+    )
+)
+_COX = "dpmodels.models.survival.cox:BACKEND"
+register_method(
+    Method(
+        name="scoring",
+        verb="dp_coxph",
+        title="proportional hazards by private Fisher scoring",
+        backend=_COX,
+        people=(_COX,),
+        needs=("delta > 0", "several passes"),
+        inference="yes",
+        privacy_se="released",
+        reference="Cox (1972); Holford (1980); theory note survival/theory.md",
+        options=(
+            *_BREAKS, BOUNDS_SHARE,
+            Option("concordance", "release Harrell's C too, with .05 of mu^2", False, bool),
+        ),
+        foretells=True,
+    )
+)

@@ -9,13 +9,36 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.survival.layout import Layout
-from dpmodels.models.survival.noise import CellNoise
+from dpmodels.models.survival.table import (
+    CellNoise,
+    Layout,
+    SurvivalPass,
+    added,
+    layout_of,
+    statistic_of,
+)
+from dpmodels.planning import Plan
+from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.proof.prove import noise_of
+from dpmodels.ranges import gaussian_part
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import Backend
+from dpmodels.sums.ask import Query
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+__all__ = ["estimate_of", "estimate_survdiff", "estimate_survfit", "names_of", "plan", "release"]
+
 
 CONF_TYPES = ("log-log", "log", "plain")
 #: A number at risk below so many of its noise sds ends the curve: a quotient by it says nothing.
@@ -284,3 +307,296 @@ def level_at(edges: Array, S: Array, q: float) -> float:
     return float(edges[k - 1] + (edges[k] - edges[k - 1]) * (whole[k - 1] - q) / drop)
 
 
+# -- What ``dp_survfit`` and ``dp_survdiff`` share: one table, planned and released.
+
+
+_STEP = "survival table"
+#: Noise over sampling error of a curve beyond which a plan says that the noise decides.
+_WIDE = 1.5
+
+
+@dataclass(frozen=True)
+class SurvivalDetail:
+    """The layout of a call and the noise of its cells."""
+
+    layout: Layout
+    noise: CellNoise
+
+
+def plan(request: Request, design: Design, n: int) -> Plan[SurvivalDetail]:
+    """Plan one Gaussian release of a table. Reads no row."""
+    layout = layout_of(design, request.options)
+    if request.verb == "dp_survdiff" and len(layout.groups) < 2:
+        raise RequestError(
+            f'"{request.formula}" has one group, and a test compares several: write a variable '
+            "with two declared levels or more on the right, Surv(time, event) ~ group"
+        )
+    mu = gaussian_part(request, ()).mu
+    statistic = statistic_of(layout, people=request.by_person)
+    sd = float(noise_of(statistic, Gaussian(mu), request.relation)[0])
+    noise = CellNoise(layout, sd)
+    ahead, sampling = _foreseen(layout, noise, n)
+    counted = "people" if request.by_person else "rows"
+    advice: list[str] = []
+    if not ahead <= _WIDE * sampling:
+        advice.append(
+            f"{n:,} {counted} in {layout.G} group{'s' if layout.G > 1 else ''} at this budget: the "
+            "noise of a curve is larger than its sampling error. Fewer groups or intervals, more "
+            f"{counted} or a larger eps"
+        )
+    reasons = list(request.reasons)
+    if layout.levels > 1:
+        reasons.append(
+            f"a binary tree of {layout.levels} levels, because {layout.K} intervals by themselves "
+            "would add up more noise"
+        )
+    if layout.entries:
+        said = "episode" if layout.episodes == 1 else "episodes"
+        reasons.append(
+            f"{layout.episodes} {said} of a unit whole (max_episodes=); more are scaled down"
+        )
+    return Plan.of(
+        request, design, n, (Step(_STEP, Gaussian(mu), share=1.0),),
+        shares={"table": 1.0},
+        scales={
+            "noise sd of a released count": sd,
+            "noise sd of S = .5 at the end": ahead,
+            "sampling sd of S = .5 at the end": sampling,
+        },
+        detail=SurvivalDetail(layout, noise),
+        reasons=tuple(reasons),
+        advice=tuple(advice),
+        passes=1,
+    )  # fmt: skip
+
+
+def _foreseen(layout: Layout, noise: CellNoise, n: int) -> tuple[float, float]:
+    """Return noise and sampling sd of S = .5 at the end, of a group of average size."""
+    mean = n / layout.G
+    cells = np.zeros(layout.M)
+    cells[layout.run(0, 0)] = 0.5 * mean / layout.K
+    cells[layout.beyond(0)] = 0.5 * mean
+    if layout.entries:
+        cells[layout.first(0)] = mean
+    curve = Curve(layout, noise, cells, 0)
+    if curve.known < layout.K:
+        return math.inf, 0.5 / math.sqrt(mean)
+    return 0.5 * math.sqrt(float(curve.privacy[-1])), 0.5 * math.sqrt(float(curve.greenwood[-1]))
+
+
+def release(plan: Plan[SurvivalDetail], ask: Ask) -> Release:
+    """Release the table.
+
+    Privacy
+    -------
+    Unit: one row, or one person (the mean of own rows; of episodes, their counts in a ball);
+    replace-one, their number public. A unit is in one cell of each level: ``sqrt(2 levels)``;
+    episodes: ``theory.md``, 2. A row that makes no sense is in the cell "missing", or nowhere.
+    """
+    detail = plan.detail
+    people = plan.request.by_person
+    over = SurvivalPass(plan.design, detail.layout, people)
+    found = ask(_STEP, Query(statistic_of(detail.layout, people=people), over, added))
+    cells: Array = detail.noise.fit(found.values, plan.n)
+    return Release({"cells": cells}, plan.guarantee, plan.design)
+
+
+def curves_of(plan: Plan[Any], release: Release) -> tuple[Curve, ...]:
+    """Return the curves of a release."""
+    detail: SurvivalDetail = plan.detail
+    return curves(detail.layout, detail.noise, release.values["cells"])
+
+
+# -- Backend of ``dp_survfit``: Kaplan-Meier curves by group from one table.
+
+
+#: More points than this, and covariances between them are not worked out.
+_MOST = 600
+
+
+def names_of(layout: Layout) -> tuple[str, ...]:
+    """Return ``S(12)``, ``S(12)[g=a]``: group by group."""
+    return tuple(
+        f"S({t:g})" + (f"[{label}]" if label else "")
+        for label in layout.labels
+        for t in layout.edges[1:]
+    )
+
+
+def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
+    """Survival at the end of every interval, by group, with both errors."""
+    detail = plan.detail
+    found = curves_of(plan, release)
+    sampling, privacy = _covariances(found)
+    notes = [
+        "Counts are noisy, and may be negative or no whole numbers; at every time numbers at risk, "
+        "events and survival come from one release.",
+        f"Intervals are made on the scale {plan.request['conf_type']!r}"
+        + (" (R's default is 'log')." if plan.request["conf_type"] == "log-log" else "."),
+    ]
+    ended = [c for c in found if c.known < detail.layout.K]
+    if ended:
+        notes.insert(
+            0,
+            "A curve ends where its number at risk is within the noise: "
+            + ", ".join(
+                f"{detail.layout.labels[c.group] or 'all'} at {detail.layout.edges[c.known]:g}"
+                for c in ended
+            )
+            + ".",
+        )
+    if plan.request.by_person and detail.layout.entries:
+        notes.append(
+            "Errors take episodes for independent: of recurrent events they are too small."
+        )
+    return Estimate(
+        names_of(detail.layout),
+        np.concatenate([np.clip(c.S, 0.0, 1.0) for c in found]),
+        vcov_sampling=sampling,
+        vcov_privacy=privacy,
+        stats={"events": float(sum(c.d.sum() for c in found))},
+        notes=tuple(notes),
+        arrays={"cells": release.values["cells"], "sd": np.array([detail.noise.sd])},
+    )
+
+
+def _covariances(found: tuple[Curve, ...]) -> tuple[Any, Any]:
+    """Return the two covariances of S at the ends of the intervals, all groups."""
+    layout = found[0].layout
+    size = layout.G * layout.K
+    S = np.concatenate([c.S for c in found])
+    if size > _MOST:  # the diagonals alone
+        parts = []
+        for v in ("greenwood", "privacy"):
+            own = np.full((size, size), np.nan)
+            own[np.diag_indices(size)] = S**2 * np.concatenate([getattr(c, v) for c in found])
+            parts.append(own)
+        return parts[0], parts[1]
+    sampling = np.zeros((size, size))
+    for c in found:
+        at = slice(c.group * layout.K, (c.group + 1) * layout.K)
+        sampling[at, at] = np.minimum.outer(c.greenwood, c.greenwood)
+    privacy = found[0].noise.covariance(np.concatenate([c.J for c in found]))
+    scale = np.outer(S, S)
+    return sampling * scale, privacy * scale
+
+
+SURVFIT = Backend(plan, release, estimate_survfit)
+
+
+# -- The log-rank test on a table of cells, for any number of groups and strata (``theory.md``, 5).
+
+
+@dataclass(frozen=True)
+class LogRank:
+    """Observed and expected events by group, and the test that they agree.
+
+    Attributes
+    ----------
+    N, observed, expected : (G,) arrays
+        At risk from the first (or entered), events, events if all groups were alike; noisy.
+    U : (G,) array
+        ``observed - expected``.
+    V, W : (G, G) arrays
+        Its sampling covariance under the hypothesis, and that of the noise.
+    """
+
+    N: Array
+    observed: Array
+    expected: Array
+    U: Array
+    V: Array
+    W: Array
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom."""
+        return len(self.U) - 1
+
+    @property
+    def statistic(self) -> float:
+        """``U' (V + W)^{-1} U`` without the last group, whose part follows from the others."""
+        total = (self.V + self.W)[:-1, :-1]
+        U = self.U[:-1]
+        return float(U @ inverse_and_rank(total)[0] @ U)
+
+    @property
+    def p_value(self) -> float:
+        """Of the chi-square reference."""
+        from scipy.special import chdtrc
+
+        return float(chdtrc(self.df, max(self.statistic, 0.0)))
+
+
+def logrank(layout: Layout, found: Sequence[Curve]) -> LogRank:
+    """Return the test of equal curves within strata.
+
+    Parameters
+    ----------
+    layout : Layout
+    found : sequence of Curve
+        Of all tabulated groups.
+    """
+    G = len(layout.groups)
+    observed, expected, V = np.zeros(G), np.zeros(G), np.zeros((G, G))
+    slopes = np.zeros((G, layout.M))
+    N = np.zeros(G)
+    for s in range(len(layout.stratas)):
+        mine = found[s * G : (s + 1) * G]
+        d, Y = np.array([c.d for c in mine]), np.array([c.Y for c in mine])
+        N += [c.followed for c in mine]
+        by_d, by_Y = (np.array([c.weights[i] for c in mine]) for i in (0, 2))  # (G, K, M)
+        sd = np.sqrt(np.diag(mine[0].noise.covariance(by_Y.sum(axis=0))))
+        all_d, all_Y = d.sum(axis=0), Y.sum(axis=0)
+        bad = (all_Y <= _DETERMINED * sd) | (all_Y <= 1.0)
+        k = int(np.argmax(bad)) if bad.any() else layout.K
+        d, Y, all_d, all_Y = d[:, :k], Y[:, :k], all_d[:k], all_Y[:k]
+        share, rate = Y / all_Y, all_d / all_Y
+        observed += d.sum(axis=1)
+        expected += (Y * rate).sum(axis=1)
+        # ties: without the last factor V is too large by 1 - d/Y
+        tied = all_d * (all_Y - all_d) / (all_Y - 1.0)
+        V += np.diag(share @ tied) - (share * tied) @ share.T
+        sum_d, sum_Y = by_d[:, :k].sum(axis=0), by_Y[:, :k].sum(axis=0)
+        for g in range(G):
+            slopes[g] += by_d[g, :k].sum(axis=0) - rate @ by_Y[g, :k] - share[g] @ sum_d
+            slopes[g] += (share[g] * rate) @ sum_Y
+    W = found[0].noise.covariance(slopes)
+    return LogRank(N, observed, expected, observed - expected, _psd(V), _psd(W))
+
+
+def _psd(V: Array) -> Array:
+    """Return the nearest covariance: noise may leave a small negative eigenvalue."""
+    values, vectors = np.linalg.eigh(0.5 * (V + V.T))
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+# -- Backend of ``dp_survdiff``: the log-rank test from one table.
+
+
+def estimate_survdiff(plan: Plan[Any], release: Release) -> Estimate:
+    """Observed less expected events by group, and the test."""
+    layout: Layout = plan.detail.layout
+    return estimate_of(layout, logrank(layout, curves_of(plan, release)))
+
+
+def estimate_of(layout: Layout, test: LogRank) -> Estimate:
+    """Return the estimate of a test."""
+    notes = [
+        "The noise is in the variance of the statistic, so the level is kept at any eps; what "
+        "noise costs is power. Counts are noisy.",
+    ]
+    if len(layout.stratas) > 1:
+        notes.append(f"Stratified: groups are compared within {len(layout.stratas)} strata.")
+    return Estimate(
+        layout.groups,
+        test.U,
+        vcov_sampling=test.V,
+        vcov_privacy=test.W,
+        stats={"statistic": test.statistic, "df": float(test.df), "p_value": test.p_value},
+        notes=tuple(notes),
+        arrays={"n": np.asarray(test.N), "observed": test.observed, "expected": test.expected},
+    )
+
+
+SURVDIFF = Backend(plan, release, estimate_survdiff)

@@ -21,16 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.exact.products import mapped, squares
-from dpmodels.models.survival.counts import apart
-from dpmodels.scoring.expand import Expanded, Likelihood, Local, in_u, predictor
-from dpmodels.scoring.expand_rules import first_clip
-from dpmodels.scoring.score import Curved
-from dpmodels.scoring.state import State
+from dpmodels.models.survival.table import apart
+from dpmodels.scoring.scores import Curved, State
+from dpmodels.scoring.unit_passes import Expanded, Likelihood, Local, in_u, predictor
+from dpmodels.scoring.unit_starts import first_clip
+from dpmodels.sums.products import mapped, squares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Survival
-    from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.scoring.starts import Coordinates
     from dpmodels.sources.people import BlockOfPeople
 
 Index = npt.NDArray[np.intp]

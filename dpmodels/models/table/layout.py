@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.sources.summed import counted, summed
+from dpmodels.sums.products import STEPS, end_of_numbers
+from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:
     from dpmodels.formula.cells import CellProgram
     from dpmodels.formula.design import Design
+    from dpmodels.sources.people import BlockOfPeople
+
 
 #: What the last cell of every axis is called: a missing or undeclared level, a row left out.
 MISSING = "(missing)"
@@ -242,3 +252,206 @@ def _bins(design: Design, number: int, bins: int) -> Axis:
         labels = tuple(f"[{a:.6g}, {b:.6g})" for a, b in itertools.pairwise(edges))
         labels = (*labels[:-1], labels[-1][:-1] + "]")
     return Axis(column.name, number, "bin", (*labels, MISSING))
+
+
+# -- Exact statistics of a table on the lattice (``theory.md``, 1.1).
+#
+# A row is in one cell of every table; a number is in three at once. With t in [-1, 1] it lays
+# ``((1-t)/2)^2, (1-t^2)/2, ((1+t)/2)^2`` into the cells "low", "middle" and "high" of its axis:
+# they
+# are not negative and add up to 1, and their sums are N, T = sum t and Q = sum t^2 in another
+# basis:
+# ``N = l + m + h, T = h - l, Q = l - m + h``. So whatever a table holds, one row is one unit of
+# mass:
+# replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
+
+
+#: N, T and Q of the four cells of a number's axis.
+COUNT = np.array([1.0, 1.0, 1.0, 0.0])
+TOTAL = np.array([-1.0, 0.0, 1.0, 0.0])
+SQUARE = np.array([1.0, -1.0, 1.0, 0.0])
+
+Codes = npt.NDArray[np.intp]
+
+
+def masses(t: Array) -> Array:
+    """Return the lattice masses (4, m) of numbers in [-1, 1], NaN missing: integers >= 0.
+
+    Each column adds up to exactly 2^20: low and high are rounded down, the middle is what is left.
+    """
+    low, high = (end_of_numbers((0.5 * (1.0 + s * t)) ** 2, low=0.0) for s in (-1.0, 1.0))
+    gone = np.isnan(t)
+    out = np.stack([low, STEPS - low - high, high, np.zeros_like(low)])
+    out[:, gone] = 0.0
+    out[3, gone] = STEPS
+    return out
+
+
+def spread_out(N: Array, T: Array, Q: Array) -> Array:
+    """Return the cells (low, middle, high) of given sums, last axis first: for plans."""
+    return np.stack([(N - 2.0 * T + Q) / 4.0, (N - Q) / 2.0, (N + 2.0 * T + Q) / 4.0])
+
+
+@dataclass(frozen=True, eq=False)
+class TablePass:
+    """The tables of a layout of rows, or of people: :func:`statistics`."""
+
+    design: Design
+    layout: Layout
+    centre: Array
+    half: Array
+    people: bool = False
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
+        """Return the tables, flat. Confidential."""
+        if self.people:
+            return table_of_people(rows, self.design, self.layout, self.centre, self.half)
+        job = functools.partial(
+            _of_blocks, layout=self.layout, centre=self.centre, half=self.half
+        )
+        return counted(rows, self.design, job)[0]
+
+
+def _of_blocks(
+    blocks: Iterable[Array], layout: Layout, centre: Array, half: Array
+) -> tuple[npt.NDArray[np.object_]]:
+    return (statistics(blocks, layout, centre, half),)
+
+
+def statistics(
+    blocks: Iterable[Array], layout: Layout, centre: Array, half: Array
+) -> npt.NDArray[np.object_]:
+    """Return the tables of all blocks of a layout, flat and concatenated, in steps of 2^-20.
+
+    Confidential. Exact in any order: within 2^13 rows every sum is an integer below 2^53.
+
+    Parameters
+    ----------
+    centre, half : (q,) arrays
+        Of the numbers.
+    """
+    totals = [np.zeros(layout.cells(b.axes), dtype=np.int64) for b in layout.blocks]
+    numbers = {a.column for a in layout.axes if a.kind != "level"}
+    for cells in blocks:
+        codes, mass = _opened(layout, cells, centre, half, numbers)
+        for block, total in zip(layout.blocks, totals, strict=True):
+            _add(layout, block, codes, mass.get(block.number), total)
+    return np.concatenate(totals).astype(object)
+
+
+def _opened(
+    layout: Layout, cells: Array, centre: Array, half: Array, numbers: Iterable[int]
+) -> tuple[list[Codes], dict[int, Array]]:
+    """Return the codes of rows along the axes, and the masses of numbers."""
+    with np.errstate(all="ignore"):
+        unit = {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
+        mass = {b.number: masses(unit[b.number]) for b in layout.blocks if b.number >= 0}
+    return codes_of(layout, cells, unit), mass
+
+
+@dataclass(frozen=True, eq=False)
+class TableOfPeople:
+    """The tables of :func:`statistics` where a person lays the mean of its rows."""
+
+    layout: Layout
+    centre: Array
+    half: Array
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
+        """Return the sums over people. Confidential."""
+        layout = self.layout
+        totals = [np.zeros(layout.cells(b.axes), dtype=np.int64) for b in layout.blocks]
+        numbers = {a.column for a in layout.axes if a.kind != "level"}
+        people = 0
+        for part in blocks:
+            people += len(part.counts)
+            codes, mass = _opened(layout, part.rows, self.centre, self.half, numbers)
+            person = np.repeat(np.arange(len(part.counts)), part.counts)
+            for block, total in zip(layout.blocks, totals, strict=True):
+                place, weight = _entries(layout, block, codes, mass.get(block.number))
+                whose = np.tile(person, len(place) // max(len(person), 1))
+                where, share = shares(whose, place, weight, part.counts, total.size)
+                np.add.at(total, where, share)
+        return CountsOfPeople(np.concatenate(totals), people)
+
+
+def table_of_people(
+    rows: Any, design: Design, layout: Layout, centre: Array, half: Array
+) -> npt.NDArray[np.object_]:
+    """Return the tables of people as :func:`statistics` does those of rows. Confidential.
+
+    A declared person without a row is in the cells "(missing)", so every table adds up to N.
+    """
+    found = summed(rows, design, TableOfPeople(layout, centre, half))
+    out, end = found.values.astype(object), 0
+    for block in layout.blocks:
+        end += layout.cells(block.axes)
+        out[end - 1] += (rows.n - found.people) * int(STEPS)
+    return np.asarray(out, dtype=object)
+
+
+def _entries(
+    layout: Layout, block: Block, codes: list[Codes], mass: Array | None
+) -> tuple[Codes, npt.NDArray[np.int64]]:
+    """Return (cell, mass) of every row of a buffer, four times over for a number."""
+    place: Codes = np.zeros(len(codes[0]), dtype=np.intp)
+    for j in block.axes:
+        place = place * layout.axes[j].size + codes[j]
+    if mass is None:
+        return place, np.full(len(place), int(STEPS), dtype=np.int64)
+    stride = 1
+    for j in block.axes[block.axes.index(layout.number_axis(block.number)) + 1 :]:
+        stride *= layout.axes[j].size
+    places = [place + e * stride for e in range(len(mass))]
+    return np.concatenate(places), mass.ravel().astype(np.int64)
+
+
+def codes_of(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Codes]:
+    """Return the code of each row along each axis; 0 along the axis of a number."""
+    out = []
+    for axis in layout.axes:
+        if axis.kind == "level":
+            codes = block[axis.column]
+        elif axis.kind == "bin":
+            width = axis.size - 1
+            t = (unit[axis.column] + 1.0) * (0.5 * width)
+            codes = np.where(np.isnan(t), width, np.minimum(np.floor(t), width - 1))
+        else:
+            codes = np.zeros(block.shape[1])
+        out.append(codes.astype(np.intp))
+    return out
+
+
+def placed(
+    layout: Layout, block: Block, codes: list[Codes], mass: Array | None, whole: Array | None
+) -> Iterator[tuple[Codes, Array | None]]:
+    """Yield (cell of each row, its mass there): once, or four times for a number.
+
+    ``whole``: the mass of rows where the table is of counts alone; None: a unit each.
+    """
+    place: Codes = np.zeros(len(codes[0]), dtype=np.intp)
+    stride = 1
+    for j in block.axes:
+        place = place * layout.axes[j].size + codes[j]
+    if mass is None:
+        yield place, whole
+        return
+    number = block.axes.index(layout.number_axis(block.number))
+    for j in block.axes[number + 1 :]:
+        stride *= layout.axes[j].size
+    for e, part in enumerate(mass):
+        yield place + e * stride, part
+
+
+def _add(
+    layout: Layout, block: Block, codes: list[Codes], mass: Array | None,
+    total: npt.NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add the rows of a buffer to a table."""
+    for place, part in placed(layout, block, codes, mass, None):
+        if part is None:
+            total += np.bincount(place, minlength=total.size) * int(STEPS)
+            continue
+        sums = np.bincount(place, weights=part, minlength=total.size)
+        total += sums.astype(np.int64)

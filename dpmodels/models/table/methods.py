@@ -1,22 +1,21 @@
 """Methods of tables, quantiles and tests, as data."""
 
-from dpmodels.models.options import BOUNDS_SHARE
-from dpmodels.registry import Ending, Method, Option, register_method
+from dpmodels.registry import BOUNDS_SHARE, Ending, Method, Option, register_method
 
 register_method(
     Method(
         name="joint",
         verb="dp_table",
         title="Exact counts and sums, one joint release",
-        backend="dpmodels.models.table.table",
+        backend="dpmodels.models.table.table:BACKEND",
         endings=(
             Ending(
-                "dpmodels.models.table.weighted", "dpmodels.models.table.weighted:why_not", "",
+                "dpmodels.models.table.weighted:BACKEND", "dpmodels.models.table.weighted:why_not", "",
                 "Weighted counts and sums, two joint releases",
             ),
         ),
         accepts=("weights", "design"),
-        people=("dpmodels.models.table.table",),
+        people=("dpmodels.models.table.table:BACKEND",),
         kept=True,
         needs=("one pass",),
         inference="yes",
@@ -52,8 +51,8 @@ register_method(
         name="em",
         verb="dp_quantile",
         title="Exponential mechanism on a grid",
-        backend="dpmodels.models.table.quantile",
-        people=("dpmodels.models.table.quantile",),
+        backend="dpmodels.models.table.quantiles:EM",
+        people=("dpmodels.models.table.quantiles:EM",),
         kept=True,
         needs=("one pass",),
         inference="intervals by two more draws",
@@ -67,16 +66,16 @@ register_method(
         name="tree",
         verb="dp_quantile",
         title="Noisy 4-way tree of counts",
-        backend="dpmodels.models.table.quantile_tree",
+        backend="dpmodels.models.table.quantiles:TREE",
         endings=(
             Ending(
-                "dpmodels.models.table.quantile_weighted",
-                "dpmodels.models.table.quantile_weighted:why_not", "",
+                "dpmodels.models.table.weighted_quantiles:WEIGHTED",
+                "dpmodels.models.table.weighted_quantiles:why_not", "",
                 "Noisy 4-way tree of weights",
             ),
         ),
         accepts=("weights", "design"),
-        people=("dpmodels.models.table.quantile_tree",),
+        people=("dpmodels.models.table.quantiles:TREE",),
         kept=True,
         needs=("delta > 0", "one pass"),
         inference="yes",
@@ -99,15 +98,15 @@ register_method(
         name="score",
         verb="dp_test",
         title="Test of noisy sums",
-        backend="dpmodels.models.table.testing",
+        backend="dpmodels.models.table.testing:BACKEND",
         endings=(
             Ending(
-                "dpmodels.models.table.rao_scott", "dpmodels.models.table.rao_scott:why_not", "",
+                "dpmodels.models.table.weighted_quantiles:RAO_SCOTT", "dpmodels.models.table.weighted_quantiles:why_not", "",
                 "Rao-Scott test of weighted sums",
             ),
         ),
         accepts=("weights", "design"),
-        people=("dpmodels.models.table.testing",),
+        people=("dpmodels.models.table.testing:BACKEND",),
         kept=True,
         needs=("delta > 0", "one pass"),
         inference="yes",
@@ -130,7 +129,7 @@ register_method(
         name="subsample",
         verb="dp_test",
         title="Test of tests",
-        backend="dpmodels.models.table.subsample",
+        backend="dpmodels.models.table.nulls:BACKEND",
         by_rows=True,
         needs=("one pass", "rows in memory"),
         inference="yes",

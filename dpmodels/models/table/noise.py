@@ -3,19 +3,278 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.exact.prove import noise_of
-from dpmodels.exact.statistics import Cells
-from dpmodels.models.table.effects import Effects, Measured
-from dpmodels.models.table.layout import Block, Layout
-from dpmodels.models.table.sums import TOTAL
+from dpmodels.models.table.layout import TOTAL, Block, Layout
 from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.proof.prove import noise_of
+from dpmodels.proof.statistics import Cells
+from dpmodels.roots import brent
+
+# -- Consistent tables from noisy ones: least squares in closed form (``theory.md``, 1.3).
+#
+# Every measured table is a complete margin of the joint table of its axes, with independent noise
+# of one variance. The space of tables splits into orthogonal *effects*, one a set S of axes: what a
+# table over S has beyond its own margins. Least squares ``(A'WA)^{-1} A'W y`` is then the mean of
+# the effects that the tables show, weighted by precision: no matrix is formed.
+
+
+Axes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A noisy margin.
+
+    Attributes
+    ----------
+    axes : tuple of int
+        Increasing.
+    values : array
+        Of the shape of its axes.
+    variance : float
+        Of the noise of every cell.
+    laplace : float
+        Scale of the noise if it is Laplace, else 0.
+    """
+
+    axes: Axes
+    values: Array
+    variance: float
+    laplace: float = 0.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Law of the noise of a cell, by its variance and kurtosis.
+
+    ``Laplace(scale) + N(0, variance - 2 scale^2)``; ``scale`` is 0 where the noise is Gaussian.
+    """
+
+    variance: float
+    scale: float = 0.0
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation."""
+        return math.sqrt(self.variance)
+
+
+def subsets(axes: Axes) -> list[Axes]:
+    """Return every subset, smaller ones first."""
+    return [s for k in range(len(axes) + 1) for s in itertools.combinations(axes, k)]
+
+
+class Effects:
+    """The effects of measured tables.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of levels of each axis.
+    tables : iterable of Measured
+    total : float or None
+        Public number of rows, exact; None: not known.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], tables: Iterable[Measured], total: float | None
+    ) -> None:
+        self.sizes = tuple(sizes)
+        self.tables = tuple(tables)
+        self.total = total
+        self._variance = {
+            s: self._precision(s) for s in {s for t in self.tables for s in subsets(t.axes)}
+        }
+        self._effect: dict[Axes, Array] = {}
+
+    def _cells(self, axes: Iterable[int]) -> float:
+        return float(math.prod(self.sizes[j] for j in axes))
+
+    def _margin_variance(self, table: Measured, s: Axes) -> float:
+        return table.variance * self._cells(set(table.axes) - set(s))
+
+    def _precision(self, s: Axes) -> float:
+        """Return the variance of a margin over S as far as its own effect goes."""
+        if not s and self.total is not None:
+            return 0.0
+        used = [t for t in self.tables if set(s) <= set(t.axes)]
+        return 1.0 / math.fsum(1.0 / self._margin_variance(t, s) for t in used)
+
+    def effect(self, s: Axes) -> Array:
+        """Return the effect of S: a table over S with margins 0; for S empty the total."""
+        if s in self._effect:
+            return self._effect[s]
+        if not s and self.total is not None:
+            value = np.array(float(self.total))
+        else:
+            value = np.zeros([self.sizes[j] for j in s])
+            for t in self.tables:
+                if set(s) <= set(t.axes):
+                    gone = tuple(i for i, j in enumerate(t.axes) if j not in s)
+                    part = t.values.sum(axis=gone)
+                    for i in range(len(s)):
+                        part = part - part.mean(axis=i, keepdims=True)
+                    value = value + part * (self._variance[s] / self._margin_variance(t, s))
+        self._effect[s] = value
+        return value
+
+    def table(self, axes: Axes) -> Array:
+        """Return the least squares table over ``axes`` (increasing)."""
+        out = np.zeros([self.sizes[j] for j in axes])
+        for s in subsets(axes):
+            shape = [self.sizes[j] if j in s else 1 for j in axes]
+            spread = self._cells(set(axes) - set(s))
+            out = out + self.effect(s).reshape(shape) / spread
+        return out
+
+    def variance(self, axes: Axes) -> float:
+        """Return the noise variance of a cell of :meth:`table`."""
+        return self.covariance(axes, axes)
+
+    def covariance(self, axes: Axes, margin: Axes) -> float:
+        """Return the covariance of a cell with the cell of a margin that contains it."""
+        return math.fsum(
+            self._variance[s]
+            * math.prod(1.0 - 1.0 / self.sizes[j] for j in s)
+            / self._cells(set(axes) - set(s))
+            / self._cells(set(margin) - set(s))
+            for s in subsets(margin)
+        )
+
+    def noise_covariance(self, axes: Axes) -> Array:
+        """Return the noise covariance of the cells of a table, each axis without its last cell.
+
+        ``sum over S of v_S prod_{j in S} (same_j - 1/k_j) / prod_{j not in S} k_j^2``.
+        """
+        sizes = [self.sizes[j] for j in axes]
+        out = np.zeros([math.prod(k - 1 for k in sizes)] * 2)
+        for s in subsets(axes):
+            part = np.ones((1, 1))
+            for j, k in zip(axes, sizes, strict=True):
+                one = np.eye(k - 1) - 1.0 / k if j in s else np.full((k - 1, k - 1), 1.0 / k**2)
+                part = _kronecker(part, one)
+            out += self._variance[s] * part
+        return out
+
+    def along(self, axes: Axes, axis: int) -> Array:
+        """Return the noise covariance of the cells along one axis, the others held fixed."""
+        k = self.sizes[axis]
+        out = np.zeros((k, k))
+        for s in subsets(axes):
+            rest = [j for j in axes if j != axis]
+            part = self._variance[s] * math.prod(
+                1.0 - 1.0 / self.sizes[j] if j in s else 1.0 / self.sizes[j] ** 2 for j in rest
+            )
+            out += part * (np.eye(k) - 1.0 / k if axis in s else np.full((k, k), 1.0 / k**2))
+        return out
+
+    def spread(self, axes: Axes) -> Spread:
+        """Return the law of the noise of a cell, up to its fourth moment."""
+        variance = self.variance(axes)
+        fourth = 0.0
+        for t in self.tables:
+            if t.laplace > 0:
+                weights = self._weights(axes, t)
+                fourth += t.laplace**4 * float((weights**4).sum()) * t.values.size / weights.size
+        return Spread(variance, fourth**0.25)
+
+    def _weights(self, axes: Axes, table: Measured) -> Array:
+        """Return the weight of one cell of a measured table in every cell of ``axes``."""
+        impulse = [Measured(t.axes, np.zeros(t.values.shape), t.variance) for t in self.tables]
+        place = self.tables.index(table)
+        impulse[place].values[(0,) * len(table.axes)] = 1.0
+        other = Effects(self.sizes, impulse, None if self.total is None else 0.0)
+        return other.table(axes)
+
+
+# -- Intervals with the noise in them (``theory.md``, 1.4 to 1.6)
+
+
+def critical(spread: Spread, level: float, extra: float = 0.0) -> float:
+    """Return c with ``P(|noise + N(0, extra)| <= c) = level``.
+
+    With a Laplace part of scale b and a normal part of sd s the tail beyond c is
+    ``ndtr(-c/s) + [e^{s^2/2b^2 - c/b} ndtr(c/s - s/b) - e^{s^2/2b^2 + c/b} ndtr(-c/s - s/b)] / 2``.
+    """
+    from scipy.special import ndtri
+
+    b = spread.scale
+    rest = max(spread.variance - 2.0 * b * b, 0.0) + extra
+    sd = math.sqrt(spread.variance + extra)
+    tail = (1.0 - level) / 2.0
+    if sd == 0.0:
+        return 0.0
+    if b * b < 1e-4 * sd * sd:
+        return -float(ndtri(tail)) * sd
+    s = math.sqrt(rest)
+    if s < 1e-6 * b:
+        return b * math.log(1.0 / (2.0 * tail))
+    return brent(lambda c: _tail(c, b, s) - tail, 0.0, 60.0 * sd, xtol=1e-12 * sd)
+
+
+def _tail(c: float, b: float, s: float) -> float:
+    """P(Laplace(b) + N(0, s^2) > c), c >= 0."""
+    from scipy.special import log_ndtr, ndtr
+
+    k = 0.5 * (s / b) ** 2
+    up = math.exp(k - c / b + float(log_ndtr(c / s - s / b)))
+    down = math.exp(k + c / b + float(log_ndtr(-c / s - s / b)))
+    return float(ndtr(-c / s)) + 0.5 * (up - down)
+
+
+def share_interval(
+    share: Array, n: float | Array, tau: float | Array, z: float | Array
+) -> tuple[Array, Array]:
+    """Return Wilson's interval of a share with noise of sd ``tau`` on it.
+
+    ``[p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2 + tau^2 (1 + z^2/n))] / (1 + z^2/n)``: the p with
+    ``(share - p)^2 <= z^2 (p(1-p)/n + tau^2)``. Ends outside [0, 1] are left to the print.
+    """
+    p = np.asarray(share, dtype=float)
+    n, z = np.asarray(n, dtype=float), np.asarray(z, dtype=float)
+    lift = z * z / n
+    # a noisy share may lie outside [0, 1]: the discriminant is that of the quadratic all the same
+    inside = p * (1.0 - p) / n + lift / (4.0 * n) + np.square(tau) * (1.0 + lift)
+    half = z * np.sqrt(np.maximum(inside, 0.0))
+    # noise may put the whole set outside [0, 1]: then the nearest share is all that is left
+    middle = np.where(inside < 0, np.clip(p, 0.0, 1.0) * (1.0 + lift), p + lift / 2.0)
+    return (middle - half) / (1.0 + lift), (middle + half) / (1.0 + lift)
+
+
+def fieller(total: Array, count: Array, variance: Array, z: float) -> tuple[Array, Array]:
+    """Return the set of m with ``(T - m N)^2 <= z^2 (a + m^2 b)``, NaN where it is no interval.
+
+    Parameters
+    ----------
+    total, count : arrays
+        Noisy sum and count.
+    variance : (2, ...) array
+        a (of T - m N at m = 0: sampling and noise) and b (noise of the count).
+    """
+    a, b = variance
+    lead = count**2 - z * z * b
+    inner = (total * count) ** 2 - lead * (total**2 - z * z * a)
+    with np.errstate(all="ignore"):
+        root = np.sqrt(inner)
+        low, high = (total * count - root) / lead, (total * count + root) / lead
+    open_ = ~(lead > 0)
+    return np.where(open_, np.nan, low), np.where(open_, np.nan, high)
+
+
+def _kronecker(a: Array, b: Array) -> Array:
+    """Return the Kronecker product of two matrices; numpy takes ten times as long to begin."""
+    (m, n), (p, q) = a.shape, b.shape
+    return np.asarray(a[:, None, :, None] * b[None, :, None, :]).reshape(m * p, n * q)
+
+
+# -- Which noise a table gets, and how its parts divide the budget: rules on public facts.
 
 
 @dataclass(frozen=True)

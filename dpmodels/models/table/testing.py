@@ -8,37 +8,362 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError
-from dpmodels.exact.ask import Query
-from dpmodels.exact.gram import gram
-from dpmodels.exact.passes import Counts, first_array
-from dpmodels.exact.prove import noise_of
-from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
-from dpmodels.exact.statistics import Pair
+from dpmodels.errors import RequestError, choice, shown
 from dpmodels.models.table import nulls
-from dpmodels.models.table.effects import Effects
-from dpmodels.models.table.hypotheses import Facts, kind_of, null_of
-from dpmodels.models.table.layout import Axis, Block, Layout, layout_of
-from dpmodels.models.table.noise import table_noise
-from dpmodels.models.table.power import power_of
-from dpmodels.models.table.sums import COUNT, SQUARE, TOTAL, TablePass
+from dpmodels.models.table.layout import (
+    COUNT,
+    SQUARE,
+    TOTAL,
+    Axis,
+    Block,
+    Layout,
+    TablePass,
+    layout_of,
+    program_of,
+    spread_out,
+)
+from dpmodels.models.table.noise import Effects, TableNoise, table_noise
 from dpmodels.models.table.table import half_ranges
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.proof.prove import noise_of
+from dpmodels.proof.statistics import Pair
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.release import Estimate, Release
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import Backend
+from dpmodels.sums.ask import Counts, Query, first_array
+from dpmodels.sums.cells import gram
+from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
 
 if TYPE_CHECKING:
-    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.request import Request
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+
+# -- Which test a formula calls for, and what it tests: public, checked before anything is read.
+
+
+#: What ``test=`` may say.
+NAMES = (
+    "t", "mean", "paired", "welch", "anova", "proportion", "fit", "chi2", "independence",
+    "correlation",
+)  # fmt: skip
+
+
+def _describe(design: Design) -> tuple[list[int], list[int], bool]:
+    """Return the numbers and the categories of a formula, and whether it has two sides."""
+    program = program_of(design)
+    terms = (*program.left, *program.right)
+    crossed = [t for t in terms if len(t) == 2]
+    if (
+        len(crossed) == 1
+        and not program.left
+        and {t for t in terms if len(t) == 1} <= {(j,) for j in crossed[0]}
+    ):  # "~ a * b", as in a table; "~ a + b" says the same here
+        terms = tuple((j,) for j in crossed[0])
+    if any(len(t) > 1 for t in terms) or len(program.left) > 1:
+        raise RequestError(f'"{design.formula}": a test takes "y ~ g", "y ~ 1", "~ g" or "~ a * b"')
+    places = [t[0] for t in terms]
+    numbers = [j for j in places if program.sources[j].levels is None]
+    return numbers, [j for j in places if j not in numbers], bool(program.left and program.right)
+
+
+def kind_of(request: Request, design: Design) -> str:
+    """Return the kind of a test by the kinds of its variables, or as ``test=`` says."""
+    numbers, categories, _ = _describe(design)
+    shape = (len(numbers), len(categories))
+    found = {
+        (1, 0): "mean", (1, 1): "groups", (0, 1): "fit", (0, 2): "independence",
+        (2, 0): "correlation",
+    }.get(shape)  # fmt: skip
+    left = program_of(design).left
+    if (
+        found is None
+        or len({*numbers, *categories}) < sum(shape)
+        or (found == "groups" and [t[0] for t in left] != numbers)
+    ):
+        raise RequestError(
+            f'"{design.formula}" has {len(numbers)} numbers and {len(categories)} categories: a '
+            'test takes "y ~ g" (means), "y ~ 1" (one mean), "~ g" (shares), "~ a * b" '
+            "(independence of two categories, correlation of two numbers)"
+        )
+    asked = request["test"]
+    if asked is None:
+        return found
+    serves = {
+        "mean": ("t", "mean", "paired"), "groups": ("t", "welch", "anova"),
+        "fit": ("chi2", "fit", "proportion"),
+        "independence": ("chi2", "independence", "proportion"),
+        "correlation": ("correlation",),
+    }  # fmt: skip
+    if asked not in serves[found]:
+        fitting = ", ".join(map(repr, serves[found]))
+        raise RequestError(
+            f'test={asked!r} does not go with "{design.formula}", whose variables call for '
+            f"{fitting}. Leave test= out to have it chosen"
+        )
+    levels = len(program_of(design).sources[categories[0]].levels or ()) if categories else 0
+    if asked in ("t", "welch", "proportion") and levels > 2:
+        raise RequestError(
+            f"test={asked!r} takes two groups, and {design.columns[categories[0]].name!r} has "
+            f"{levels} declared levels. For more: test='anova', or test='chi2' for counts"
+        )
+    return found
+
+
+def null_of(request: Request, design: Design, kind: str) -> tuple[float, ...]:
+    """Return the hypothesis: a mean inside the range, or shares of the levels."""
+    mu0, p = request["mu0"], request["p"]
+    if kind == "mean":
+        if p is not None:
+            raise RequestError("p= gives shares of levels; the hypothesis of a mean is mu0=")
+        value = float(mu0 or 0.0)
+        interval = design.columns[0].interval
+        if interval is not None and not interval[0] < value < interval[1]:
+            raise RequestError(
+                f"mu0={value:g} is not inside the range [{interval[0]:g}, {interval[1]:g}] of "
+                f"{design.columns[0].name!r}: no mean of clipped values could be that"
+            )
+        return (value,)
+    if mu0 is not None:
+        raise RequestError('mu0= is the hypothesis of one mean: "y ~ 1"')
+    if kind != "fit":
+        if p is not None:
+            raise RequestError('p= is the hypothesis of one category: "~ g"')
+        return ()
+    levels = program_of(design).sources[0].levels or ()
+    if p is None:
+        return (1.0 / len(levels),) * len(levels)
+    if isinstance(p, (int, float)) and not isinstance(p, bool) and len(levels) == 2:
+        p = (1.0 - p, p)  # of the second level, as everywhere
+    if isinstance(p, Mapping):
+        unknown = [k for k in p if k not in levels]
+        if unknown or len(p) != len(levels):
+            raise RequestError(f"p= must give a share to each of {list(levels)!r}")
+        p = [p[level] for level in levels]
+    shares = [float(v) for v in p] if isinstance(p, (list, tuple, np.ndarray)) else []
+    if len(shares) != len(levels) or min(shares) <= 0 or abs(math.fsum(shares) - 1.0) > 1e-9:
+        raise RequestError(
+            f"p={shown(request['p'])}: {len(levels)} positive shares that add up to 1 are needed, "
+            f"one for each of {list(levels)!r}"
+        )
+    return tuple(shares)
+
+
+def check_name(test: Any) -> Any:
+    """Return a known name of a test, None, or a function; else refuse it."""
+    if test is None or callable(test):
+        return test
+    meant = {"ttest": "t", "t.test": "t", "t-test": "t", "student": "t", "chisq": "chi2",
+             "f": "anova", "chi-squared": "chi2", "pearson": "correlation"}  # fmt: skip
+    near = meant.get(str(test).lower())
+    return choice("test", test, NAMES, more=f" Did you mean {near!r}?" if near else "")
+
+
+# -- What a test by sums is made from: its kind, layout and noise, decided from public facts
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is public about a test.
+
+    Attributes
+    ----------
+    kind : str
+        "mean", "groups", "fit", "independence" or "correlation".
+    layout : Layout or None
+        None for a correlation.
+    noise : TableNoise or None
+    mu : float
+        Of the release.
+    null : tuple of float
+        Hypothesised mean, in the user's units; or shares.
+    alike : int
+        Rows that may depend on each other (those of a person that are kept).
+    """
+
+    kind: str
+    layout: Layout | None
+    noise: TableNoise | None
+    mu: float
+    null: tuple[float, ...] = ()
+    alike: int = 1
+
+
+# -- Power of a test before a row is read: the test of the expected sums (``theory.md``, 3.5).
+#
+# Under the alternative the statistic is about noncentral chi-squared; its noncentrality is the
+# statistic itself at the expected sums, since the noise is part of the variance there too.
+
+
+Solver = Callable[[Any, Any, Array, int], Any]
+
+#: Public guess of a standard deviation: this part of the range.
+_SD = 0.25
+
+
+def _shares(request: Request, k: int) -> Array:
+    """Return the expected shares of the groups (``shares=``), equal by default."""
+    given = request["shares"]
+    if given is None:
+        return np.full(k, 1.0 / k)
+    shares = np.array(given, dtype=float) if isinstance(given, (list, tuple)) else np.zeros(0)
+    if shares.size != k or not (shares > 0).all() or abs(shares.sum() - 1.0) > 1e-9:
+        raise RequestError(f"shares= takes {k} positive shares of the groups that add up to 1")
+    return shares
+
+
+def expected_sums(
+    request: Request, design: Design, facts: Facts, n: int, effect: float
+) -> Array:
+    """Return the expected noiseless sums under an effect.
+
+    effect: the difference of a mean from ``mu0``, or between the two extreme groups (equally
+    spaced); the sd of the shares about the null in its own units (Cohen's w); a correlation.
+    """
+    if facts.kind == "correlation":
+        v = (2.0 * _SD) ** 2
+        return n * np.array([1.0, 0.0, 0.0, v, effect * v, v])
+    assert facts.layout is not None
+    if facts.kind in ("fit", "independence"):
+        return _expected_counts(facts, n, effect)
+    return _expected_means(request, design, facts, n, effect)
+
+
+def _expected_counts(facts: Facts, n: int, w: float) -> Array:
+    """Return counts with Cohen's effect w: shares moved along one contrast."""
+    assert facts.layout is not None
+    shape = [facts.layout.axes[j].size for j in facts.layout.blocks[0].axes]
+    out = np.zeros(shape)
+    if facts.kind == "fit":
+        p0 = np.array(facts.null)
+        step = np.zeros(len(p0))
+        step[0], step[-1] = 1.0, -1.0
+        step /= math.sqrt(float((step**2 / p0).sum()))
+        out[:-1] = n * (p0 + w * step)
+    else:
+        r, c = shape[0] - 1, shape[1] - 1
+        flat = np.full((r, c), 1.0 / (r * c))
+        step = np.zeros((r, c))
+        step[0, 0] = step[-1, -1] = 1.0
+        step[0, -1] = step[-1, 0] = -1.0
+        step /= math.sqrt(float((step**2 / flat).sum()))
+        out[:-1, :-1] = n * (flat + w * step)
+    return out.ravel()
+
+
+def _expected_means(
+    request: Request, design: Design, facts: Facts, n: int, effect: float
+) -> Array:
+    assert facts.layout is not None
+    (block,) = facts.layout.blocks
+    interval = design.columns[block.number].interval
+    assert interval is not None
+    half, centre = 0.5 * (interval[1] - interval[0]), 0.5 * (interval[1] + interval[0])
+    sd = float(request["sd"] or 2.0 * _SD * half) / half
+    groups = [facts.layout.axes[j].size for j in facts.layout.group(block)]
+    k = groups[0] - 1 if groups else 1
+    shares = _shares(request, k) if groups else np.ones(1)
+    if facts.kind == "mean":
+        means = np.array([(facts.null[0] + effect - centre) / half])
+    else:
+        means = np.linspace(0.0, effect / half, k) if k > 1 else np.zeros(1)
+        means = means - float(shares @ means)
+    N = n * shares
+    cells = np.zeros((4, *groups)) if groups else np.zeros((4, 1))
+    cells[:3, :k] = spread_out(N, N * means, N * (sd**2 + means**2))
+    first = block.axes[0] == facts.layout.number_axis(block.number)
+    return np.asarray(cells if first else cells.T).ravel()
+
+
+def _power(
+    request: Request, design: Design, facts: Facts, n: int, effect: float, solve: Solver
+) -> float:
+    from scipy.special import chdtri, chndtr
+
+    test = solve(facts, design, expected_sums(request, design, facts, n, effect), n).test
+    return 1.0 - float(chndtr(chdtri(test.df, 1.0 - request.level), test.df, test.statistic))
+
+
+def power_of(
+    request: Request, design: Design, facts: Facts, n: int, solve: Solver
+) -> dict[str, float]:
+    """Return the power at ``effect=``, and the least effect with power .8: facts of a plan.
+
+    ``solve`` turns sums into a test, as :func:`dpmodels.models.table.testing.solve` does.
+    """
+    alpha = 1.0 - request.level
+    out = {}
+    if request["effect"] is not None:
+        effect = float(request["effect"])
+        name = f"power against an effect of {effect:g} at level {alpha:.3g}"
+        out[name] = _power(request, design, facts, n, effect, solve)
+    top = _largest(design, facts)
+    if _power(request, design, facts, n, top, solve) < 0.8:
+        out["least effect with power .8 (none up to here)"] = top
+        return out
+
+    def beyond(effect: float) -> float:
+        return _power(request, design, facts, n, effect, solve) - 0.8
+
+    out["least effect with power .8"] = _crossing(beyond, top)
+    return out
+
+
+def _crossing(f: Callable[[float], float], top: float) -> float:
+    """Return where f comes to be at least 0 between 0, where it is not, and ``top``, where it is.
+
+    To 2^-24 of ``top``, by chords whose end that stays counts half each time (Illinois), and by
+    halves where they take long; a value that is none counts as below 0. A test is solved for each
+    point, so there should be few.
+    """
+    low, high = 0.0, top
+    below, above = f(low), f(high)
+    kept = 0
+    for step in range(60):
+        if high - low <= top * 2.0**-24:
+            break
+        chord = high - above * (high - low) / (above - below) if below < above else math.nan
+        far = step % 8 == 7 or not low < chord < high
+        middle = 0.5 * (low + high) if far else chord
+        # a point beside an end that is as good as found brings the other end there too
+        middle = min(max(middle, low + top * 2.0**-25), high - top * 2.0**-25)
+        value = f(middle)
+        if value >= 0.0:
+            high, above = middle, value
+            below = 0.5 * below if kept == 1 else below
+            kept = 1
+        else:
+            low, below = middle, value
+            above = 0.5 * above if kept == -1 else above
+            kept = -1
+    return high
+
+
+def _largest(design: Design, facts: Facts) -> float:
+    """Return the largest effect that is looked at."""
+    if facts.kind == "correlation":
+        return 0.99
+    if facts.kind in ("fit", "independence"):
+        return 0.9 * min(facts.null, default=0.5)
+    assert facts.layout is not None
+    interval = design.columns[facts.layout.blocks[0].number].interval
+    assert interval is not None
+    if facts.kind == "mean":
+        return interval[1] - facts.null[0]
+    return 0.5 * (interval[1] - interval[0])
+
+
+# -- Backend of ``dp_test(method="score")``: tests from one release of noisy sums.
+
 
 _STEP = "sums of the test"
 #: Where they stand in the Gram matrix of (x, y, 1).
@@ -126,7 +451,7 @@ def release(plan: Plan[Facts], ask: Ask) -> Release:
     Privacy
     -------
     Unit: one row; replace-one, n public. A row with a missing cell is in the cell "(missing)", or
-    void. Or one person, who lays the mean of its rows (``units/theory.md``, 11).
+    void. Or one person, who lays the mean of its rows (``units.md``, 11).
     """
     design = ranged_design(plan, ask)
     if design is None:
@@ -353,3 +678,6 @@ _SOLVERS: dict[str, Callable[[Facts, Any, Array, int], Solved]] = {
     "independence": _solve_independence,
     "correlation": _solve_correlation,
 }
+
+
+BACKEND = Backend(plan, release, estimate)

@@ -17,40 +17,461 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.exact.ask import Query, as_is
-from dpmodels.exact.end import STEPS, end_of_numbers
-from dpmodels.exact.statistics import Cells
-from dpmodels.models.by_design import DesignErrors, said
-from dpmodels.models.table.cells_by_design import CellScores, Laid, laid_of, scales
-from dpmodels.models.table.layout import Layout
-from dpmodels.models.table.noise import TableNoise
-from dpmodels.models.table.numbers import COLUMNS
-from dpmodels.models.table.sums import codes_of, placed
-from dpmodels.models.table.table import half_ranges, layout_for
-from dpmodels.models.table.weighted_numbers import (
-    SMALL,
-    Context,
-    counts,
-    effects_of,
-    means,
-    sums,
+from dpmodels.models.table.layout import COUNT, SQUARE, TOTAL, Layout, Section, codes_of, placed
+from dpmodels.models.table.noise import Effects, Measured, Spread, TableNoise, critical
+from dpmodels.models.table.table import COLUMNS, half_ranges, layout_for
+from dpmodels.models.weights import (
+    SHARE,
+    STEP,
+    DesignErrors,
+    Trim,
+    clipped,
+    said,
+    scale_for,
+    shares_of_weight,
+    trim_of,
 )
-from dpmodels.models.weighted import SHARE, STEP, Trim, shares_of_weight, trim_of
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.proof.statistics import Cells
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.release import Estimate, Release
-from dpmodels.scoring.cluster_rules import ClusterPlan, clip_of
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import Backend
+from dpmodels.scoring.cluster_plan import ClusterPlan, clip_of
 from dpmodels.scoring.clusters import release_clusters
-from dpmodels.scoring.words import CONSERVATIVE
+from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.sources.summed import counted
+from dpmodels.sums.ask import Query, as_is
+from dpmodels.sums.products import STEPS, end_of_numbers
 
 if TYPE_CHECKING:
-    from dpmodels.exact.ask import Ask
     from dpmodels.formula.design import Design
-    from dpmodels.request import Request
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+
+# -- A table by design: its cells and means, linearised, as coordinates of one pass by cluster.
+#
+# ``z = u (1_c - p_c)`` of a share, ``u 1_g (t - m_g)`` of a mean, p and m released; ``u`` itself
+# of a
+# total, where units are compared in pairs. Shares of margins are sums of those of cells, so the
+# largest tables alone are laid down (``theory.md``, 4.7).
+
+
+#: More coordinates than this have more noise than errors.
+MOST = 60
+#: Least sd of a number in a group, in half ranges, that is believed.
+_SPREAD = 0.02
+#: Length of a row in standard deviations of its group that still fits, beside heavy weights.
+_LONG = 1.2
+
+
+@dataclass(frozen=True)
+class Laid:
+    """What a pass lays down of a table: the sections whose cells are coordinates. Public.
+
+    Attributes
+    ----------
+    layout : Layout
+    sections : tuple of Section
+        Counts that are no margins of others, and all means.
+    weight : bool
+        The last coordinate is u.
+    """
+
+    layout: Layout
+    sections: tuple[Section, ...]
+    weight: bool = False
+
+    def cells(self, section: Section) -> int:
+        """Return the coordinates of a section: all cells but the last, or groups."""
+        axes = [self.layout.axes[j].size for j in section.axes]
+        if section.kind == "counts":
+            return int(np.prod(axes)) - 1
+        return int(np.prod([k - 1 for k in axes]))
+
+    @property
+    def size(self) -> int:
+        """Coordinates."""
+        return sum(map(self.cells, self.sections)) + self.weight
+
+    def places(self) -> Iterable[tuple[Section, slice]]:
+        """Yield sections with the coordinates that are theirs."""
+        at = 0
+        for section in self.sections:
+            end = at + self.cells(section)
+            yield section, slice(at, end)
+            at = end
+
+    def functions(self, section: Section) -> tuple[Array, npt.NDArray[np.intp]]:
+        """Return (functions of z that a section shows, which of its items they are), (k, d), (k,).
+
+        The cells whose last level of every axis is "(missing)" have none of their own: they are
+        what the others leave.
+        """
+        for own, at in self.places():
+            if own == section and section.kind == "means":
+                L = np.zeros((self.cells(section), self.size))
+                L[:, at] = np.eye(len(L))
+                return L, np.arange(len(L))
+            if section.kind == own.kind == "counts" and set(section.axes) <= set(own.axes):
+                shape = [self.layout.axes[j].size for j in own.axes]
+                keep = [own.axes.index(j) for j in section.axes]
+                cell = np.array(np.unravel_index(np.arange(self.cells(own)), shape))[keep]
+                sizes = [shape[i] for i in keep]
+                to = np.ravel_multi_index(tuple(cell), sizes)
+                k = int(np.prod(sizes)) - 1  # the last one holds the last cell, which is not laid
+                L = np.zeros((k, self.size))
+                inside = to < k
+                L[to[inside], at.start + np.flatnonzero(inside)] = 1.0
+                return L, np.arange(k)
+        return np.zeros((0, self.size)), np.zeros(0, dtype=np.intp)
+
+
+def laid_of(layout: Layout, *, weight: bool) -> Laid:
+    """Return what is laid down of a layout, or refuse."""
+    counts = [s for s in layout.sections if s.kind == "counts"]
+    own = [s for s in counts if not any(set(s.axes) < set(o.axes) for o in counts)]
+    means = [s for s in layout.sections if s.kind == "means"]
+    found = Laid(layout, (*own, *means), weight and bool(own))
+    if found.size > MOST:
+        raise RequestError(
+            f"errors by PSU of {found.size} cells and means at once: their noise would be all "
+            f"there is. Take at most {MOST}: merge levels, or make several tables"
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class CellScores:
+    """The coordinates of rows: public and released numbers alone.
+
+    Attributes
+    ----------
+    laid_down : Laid
+    middle, scale : (d,) arrays
+        p of cells and m of groups; factors.
+    centre, half : (q,) arrays
+        Of the numbers.
+    top : float
+        T, where weights are cut.
+    place : int or None
+        Row of the block that holds them.
+    """
+
+    laid_down: Laid
+    middle: Array
+    scale: Array
+    centre: Array
+    half: Array
+    top: float
+    place: int | None
+    back: None = None
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return self.laid_down.size
+
+    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+        """Return coordinates of rows times their factors, in the ball of C: integers (d, m)."""
+        layout, m = self.laid_down.layout, rows.shape[1]
+        u = np.ones(m) if self.place is None else shares_of_weight(rows[self.place], self.top)
+        numbers = {a.column for a in layout.axes if a.kind != "level"}
+        unit = {j: np.clip((rows[j] - self.centre[j]) / self.half[j], -1.0, 1.0) for j in numbers}
+        codes = codes_of(layout, rows, unit)
+        z = np.empty((self.size, m))
+        if self.laid_down.weight:
+            z[-1] = 1.0
+        for section, at in self.laid_down.places():
+            means = section.kind == "means"
+            where, there = np.zeros(m, dtype=np.intp), np.ones(m, dtype=bool)
+            for j in section.axes:
+                levels = layout.axes[j].size - means
+                there &= codes[j] < levels
+                where = where * levels + np.minimum(codes[j], levels - 1)
+            mine = (where == np.arange(at.stop - at.start)[:, None]) & there
+            middle = self.middle[at, None]
+            if means:
+                t = unit[section.number]
+                z[at] = np.where(mine & ~np.isnan(t), t - middle, 0.0)
+            else:
+                z[at] = mine - middle
+        z *= u
+        z *= self.scale[:, None]
+        return clipped(z, factor, clip)
+
+
+def scales(
+    laid: Laid, shares: dict[Section, Array], means: dict[Section, tuple[Array, Array, Array]],
+    square: float, clip: float,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Return (middles, factors, typical variance a row) of coordinates, by released numbers.
+
+    Parameters
+    ----------
+    shares : mapping
+        Of the cells of counts.
+    means : mapping
+        Of groups: their shares, means and variances, in half ranges.
+    square : float
+        Mean of u^2.
+    clip : float
+        C.
+    """
+    middle, variance, reach = (np.ones(laid.size) for _ in range(3))
+    part = np.full(laid.size, clip)
+    for section, at in laid.places():
+        d = at.stop - at.start
+        part[at] = clip * np.sqrt(d / laid.size)
+        if section.kind == "counts":
+            p = np.clip(shares[section][:d], 0.0, 1.0)
+            middle[at], variance[at] = p, p * (1.0 - p)
+        else:
+            share, m, v = means[section]
+            v = np.maximum(v, _SPREAD**2)
+            middle[at], variance[at] = m, np.clip(share, 0.0, 1.0) * v
+            reach[at] = _LONG * np.sqrt(v)
+    if laid.weight:
+        middle[-1], part[-1] = 0.0, clip
+    factor = scale_for(variance, reach, square, part)
+    typical = factor**2 * variance * square
+    if laid.weight:  # a sum of weights is no share: PSUs of one size have the same
+        typical[-1] = 0.0
+    return middle, factor, typical
+
+
+def errors_of(
+    errors: DesignErrors, laid: Laid, section: Section, rows: Array
+) -> tuple[Array, Array]:
+    """Return (design effects, factors for degrees of freedom) of the items of a section.
+
+    Parameters
+    ----------
+    rows : (k,) array
+        Of each item, the sum of squares of its z over rows.
+    """
+    mean = errors.average[0] if errors.determined else np.nan
+    effect, factor = np.full(len(rows), mean), np.ones(len(rows))
+    L, which = laid.functions(section)
+    effect[which], factor[which] = errors.effects(L, rows[which])
+    return effect, factor
+
+
+# -- From released masses and squares to what a weighted table shows. Post-processing.
+#
+# Shares are ratios of released sums; their errors are of rows by the squares, times the design
+# effect
+# of the PSUs (``theory.md``, 4.3, 4.4 and 4.7).
+
+
+#: Of the trimmed part of the weight, how far beyond its own difference a share may be moved.
+MOVED, ALLOWED = 1.5, 0.75
+#: Below so many sds of its noise a sum of squares says nothing of heavy rows, and a group has no
+#: mean.
+CLEAR, SMALL = 4.0, 3.0
+
+
+def effects_of(layout: Layout, noise: TableNoise, noisy: Array, n: int) -> Effects:
+    """Return the effects of released tables; n less what is unused is their total, with noise."""
+    tables, at = [], 0
+    for b, block in enumerate(layout.blocks):
+        shape = [layout.axes[j].size for j in block.axes]
+        size = math.prod(shape)
+        values = noisy[at : at + size].reshape(shape)
+        unused = noisy[at + size]
+        at += size + 1
+        tables.append(Measured(block.axes, values, noise.variance(b)))
+        tables.append(Measured((), np.array(n - unused), noise.variance(b)))
+    return Effects(layout.sizes, tables, None)
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything released and public that the sections are made of."""
+
+    layout: Layout
+    mass: Effects
+    squares: Effects
+    trim: Trim
+    centre: Array
+    half: Array
+    n: int
+    level: float
+    population: float | None
+    laid: Laid | None = None
+    errors: DesignErrors | None = None
+
+    def of_design(self, section: Section, rows: Array) -> tuple[Array, Array]:
+        """Return (design effects by PSU, factors for degrees of freedom); 1 where rows are alone.
+
+        Parameters
+        ----------
+        rows : (k,) array
+            Sums of squares of z over rows, of the items of the section.
+        """
+        if self.errors is None or self.laid is None:
+            return np.ones(len(rows)), np.ones(len(rows))
+        return errors_of(self.errors, self.laid, section, rows)
+
+    @property
+    def used(self) -> float:
+        """Released sum of u."""
+        return max(float(self.mass.effect(())), 1.0)
+
+    @property
+    def heavy(self) -> float:
+        """Released sum of u^2, no less than that of equal weights."""
+        return max(float(self.squares.effect(())), self.used**2 / self.n)
+
+    @property
+    def z(self) -> float:
+        """Two-sided normal quantile."""
+        return critical(Spread(1.0), self.level)
+
+    def widened(self, bias: Array, se: Array) -> Array:
+        """Return half widths of intervals that allow for a bias."""
+        ratio = np.divide(bias, se, out=np.zeros_like(se), where=se > 0.0)
+        return np.asarray(critical_value(ratio, self.level) * se)
+
+
+def counts(c: Context, section: Section) -> tuple[Array, Array]:
+    """Return totals and shares of the cells of a table."""
+    M, S = (e.table(section.axes).ravel() for e in (c.mass, c.squares))
+    U, S2 = c.used, c.heavy
+    own, with_total = c.mass.variance(section.axes), c.mass.covariance(section.axes, ())
+    of_total = c.mass.variance(())
+    share = M / U
+    p = np.clip(share, 0.0, 1.0)
+    privacy = np.sqrt(np.maximum(own - 2.0 * p * with_total + p * p * of_total, 0.0)) / U
+    least = p * (1.0 - p) / c.n  # no weights make fewer rows tell more
+    sampling = np.sqrt(np.maximum((S * (1.0 - 2.0 * p) + p * p * S2) / U**2, least))
+    design, free = c.of_design(section, (sampling * U) ** 2)
+    sampling = sampling * np.sqrt(design)
+    corrected, bias = share, np.zeros_like(share)
+    noise_s = math.sqrt(c.squares.variance(section.axes))
+    if float(c.squares.effect(())) > CLEAR * math.sqrt(c.squares.variance(())):
+        d = S / S2 - share
+        corrected = share + MOVED * c.trim.lost * d
+        bias = ALLOWED * c.trim.lost * (np.abs(d) + noise_s / S2)
+    se = np.hypot(sampling, privacy)
+    half = c.widened(bias, se) * free
+    # Wilson's middle: an interval of a rare cell leans to the inside
+    middle = corrected + c.z**2 * (1.0 - 2.0 * p) * sampling**2 / np.maximum(p * (1 - p), 1e-3) / 2
+    middle = np.where(p > 0.02, corrected, np.minimum(middle, corrected + half / 2.0))
+    whole = c.population or U * c.trim.top / (1.0 - c.trim.lost)
+    noisy = 0.0 if c.population else of_total / U**2  # of the total itself
+    out = np.full((len(COLUMNS) + 1, M.size), np.nan)
+    out[0] = corrected * whole
+    out[1] = whole * (sampling if c.population else _of_totals(c, section, sampling, p, S))
+    out[2] = whole * np.sqrt(privacy**2 + corrected**2 * noisy)
+    wide = whole * c.widened(bias, np.hypot(out[1], out[2]) / whole) * free
+    out[3], out[4] = out[0] - wide, out[0] + wide
+    out[5], out[6], out[7], out[8] = corrected, se, middle - half, middle + half
+    with np.errstate(all="ignore"):
+        plain = p * (1.0 - p) / c.n
+        out[9] = np.where(plain * c.n > 3.0 * privacy, sampling**2 / plain, np.nan)
+    return out, M * c.trim.top / max(c.trim.mean, 1e-300)
+
+
+def _of_totals(c: Context, section: Section, sampling: Array, p: Array, S: Array) -> Array:
+    """Return sampling errors of totals over the sum of weights, which is not known."""
+    U = c.used
+    if c.errors is None:
+        spread = max(c.heavy / U**2 - 1.0 / c.n, 0.0)
+        return np.asarray(np.sqrt(sampling**2 + p**2 * spread))
+    if c.laid is None or not c.laid.weight:
+        return np.full(len(p), np.nan)
+    L, which = c.laid.functions(section)
+    L[:, -1] = p[which]  # sum u 1_c is the sum of z, and p times the sum of u
+    rows = np.maximum.reduce([S - p * p * U * U / c.n, S * 0.05, 0.0 * S])[which]  # S is released
+    effect, _ = c.errors.effects(L, np.maximum(rows, 1e-300))
+    out = np.hypot(sampling, p * math.sqrt(max(c.heavy / U**2 - 1.0 / c.n, 0.0)))
+    out[which] = np.sqrt(effect * rows) / U
+    return np.asarray(out)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Released sums of a number in groups: of masses, and of squared ones."""
+
+    axes: tuple[int, ...]
+    N: Array
+    T: Array
+    m: Array
+    v: Array
+    squared: tuple[Array, Array, Array]
+
+
+def sums(c: Context, section: Section) -> Groups:
+    """Return the sums of a section of means, its means and variances in half ranges."""
+    axis = c.layout.number_axis(section.number)
+    axes = tuple(sorted((*section.axes, axis)))
+    there = tuple(slice(0, -1) for _ in section.axes)
+
+    def cells(effects: Effects) -> Array:
+        found = np.moveaxis(effects.table(axes), axes.index(axis), -1)
+        return np.asarray(found[there].reshape(-1, 4))
+
+    M, S = cells(c.mass), cells(c.squares)
+    N, T, Q = (M @ w for w in (COUNT, TOTAL, SQUARE))
+    N2, T2, Q2 = (S @ w for w in (COUNT, TOTAL, SQUARE))
+    safe = np.maximum(N, 1.0)
+    m = np.clip(T / safe, -1.0, 1.0)
+    v = np.clip(Q / safe - m * m, 0.0, 1.0)
+    return Groups(axes, N, T, m, v, (N2, T2, Q2))
+
+
+def means(c: Context, section: Section) -> tuple[Array, Array]:
+    """Return the total, weighted mean and sd of every group."""
+    found = sums(c, section)
+    axis, axes = c.layout.number_axis(section.number), found.axes
+    K, KS = c.mass.along(axes, axis), c.squares.along(axes, axis)
+    N, m, v, (N2, T2, Q2) = found.N, found.m, found.v, found.squared
+    safe = np.maximum(N, 1.0)
+    slope = TOTAL - m[:, None] * COUNT
+    privacy = np.sqrt(np.einsum("gi,ij,gj->g", slope, K, slope)) / safe
+    kish = c.heavy * c.n / c.used**2
+    least = v / np.maximum(safe * c.n / c.used, 1.0)
+    sampling = np.sqrt(np.maximum((Q2 - 2.0 * m * T2 + m * m * N2) / safe**2, least))
+    sampling = np.minimum(sampling, np.sqrt(25.0 * kish * np.maximum(least, 1e-300)))
+    design, free = c.of_design(section, (sampling * safe) ** 2)
+    sampling = sampling * np.sqrt(design)
+    tau_n = math.sqrt(float(COUNT @ K @ COUNT))
+    noise_2 = math.sqrt(float(COUNT @ KS @ COUNT))
+    d = np.where(CLEAR * noise_2 < N2, T2 / np.maximum(N2, 1e-300) - m, 0.0)
+    error = np.where(CLEAR * noise_2 < N2, noise_2 / np.maximum(N2, 1e-300), 0.0)
+    corrected = np.clip(m + MOVED * c.trim.lost * d, -1.0, 1.0)
+    bias = ALLOWED * c.trim.lost * (np.abs(d) + error)
+    se = np.hypot(sampling, privacy)
+    half = c.widened(bias, se) * free
+    h, middle = float(c.half[section.number]), float(c.centre[section.number])
+    scale = c.trim.top / (1.0 - c.trim.lost)
+    scale = scale if c.population is None else c.population / c.used
+    out = np.full((len(COLUMNS) + 1, 3, m.size), np.nan)
+    wide = critical(Spread(tau_n**2), c.level)
+    out[:5, 0] = (
+        N * scale, np.zeros(m.size), np.full(m.size, tau_n * scale), (N - wide) * scale,
+        (N + wide) * scale,
+    )  # fmt: skip
+    blank = np.where(SMALL * tau_n <= N, 1.0, np.nan)
+    low, high = np.clip(corrected - half, -1.0, 1.0), np.clip(corrected + half, -1.0, 1.0)
+    out[:5, 1] = (
+        (middle + h * corrected) * blank, h * sampling * blank, h * privacy * blank,
+        middle + h * np.where(blank == 1.0, low, -1.0),
+        middle + h * np.where(blank == 1.0, high, 1.0),
+    )  # fmt: skip
+    out[9, 1] = np.where(blank == 1.0, sampling**2 / np.maximum(least, 1e-300), np.nan)
+    out[0, 2] = h * np.sqrt(v) * blank
+    size = np.repeat(N * c.trim.top / max(c.trim.mean, 1e-300), 3)
+    return out.transpose(0, 2, 1).reshape(len(COLUMNS) + 1, -1), size
+
+
+# -- Backend of ``dp_table(weights=)``: weighted totals, shares and means by group, as ``svyby``.
+
 
 #: Share of what is left for the tables of squares.
 SQUARES = 0.15
@@ -347,3 +768,4 @@ def _notes(c: Context, kish: float) -> tuple[str, ...]:
     )
 
 
+BACKEND = Backend(plan, release, estimate)

@@ -5,8 +5,8 @@
 
 import importlib
 
-from dpmodels.audit import cases
-from dpmodels.audit.derived import derived
+from dpmodels.audit import kit as cases
+from dpmodels.audit.kit import derived
 
 ROOMS = ("linear", "propose", "posterior", "noised", "tables", "people", "scoring")
 

@@ -11,24 +11,23 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.audit import (
+from dpmodels.audit.kit import (
     AuditCase,
     ReleaseCheck,
     SensitivityCheck,
     corner_neighbours,
     register_case,
 )
-from dpmodels.exact.ask import Ask
-from dpmodels.exact.passes import Moments, ball_map, moments_query
-from dpmodels.exact.rowmap import identity_scale
-from dpmodels.models.linear.facts import Report, Stage
-from dpmodels.models.linear.outpert import output_sensitivity
-from dpmodels.models.linear.scores import release_scores
-from dpmodels.models.linear.stages import Passes
-from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.formula.schema import Schema
+from dpmodels.models.linear.compared import output_sensitivity
+from dpmodels.models.linear.inference import Passes, release_scores
+from dpmodels.models.linear.solve import Report, Stage
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.run import Run
-from dpmodels.schema import Real, Schema
 from dpmodels.sources.windows import OfRows
+from dpmodels.sums.ask import Ask, Moments, ball_map, moments_query
+from dpmodels.sums.rowmap import identity_scale
+from dpmodels.variables import Real
 from tests.privacy.cases.scoring import BY_CELL, FAR, PASSES
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
 
@@ -147,8 +146,7 @@ def _check(name: str, method: str, values: tuple[str, ...], pair: Any, **kw: Any
 
 
 def _one_step(name: str, mu: float) -> Guarantee:
-    from dpmodels.privacy.gdp import eps_gdp
-    from dpmodels.privacy.mechanisms import Gaussian, Step
+    from dpmodels.privacy.mechanisms import Gaussian, Step, eps_gdp
 
     return Guarantee((Step(name, Gaussian(mu)),), eps_gdp(mu, 1e-6) * (1 + 1e-9), 1e-6)
 

@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.audit.cases import check_sensitivity, corner_neighbours
-from dpmodels.audit.outcomes import Finding, audit_events, audit_release
-from dpmodels.privacy.gdp import mu_gdp, upper_quantile
-from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step
+from dpmodels.audit.kit import (
+    Finding,
+    audit_events,
+    audit_release,
+    check_sensitivity,
+    corner_neighbours,
+)
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step, mu_gdp, upper_quantile
 from dpmodels.privacy.run import Run
 
 __all__ = ["MUTANTS", "Mutant", "flagged"]

@@ -14,15 +14,22 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.audit import AuditCase, SentinelCheck, StructureCheck, register_case
-from dpmodels.audit.outcomes import Finding, delta_lower
-from dpmodels.exact.ask import Ask
-from dpmodels.models.noised.exact import _radial
-from dpmodels.models.noised.make import noised_rows
-from dpmodels.models.noised.stage import Settings, TablePlan, plan_table
+from dpmodels.audit.kit import (
+    AuditCase,
+    Finding,
+    SentinelCheck,
+    StructureCheck,
+    delta_lower,
+    register_case,
+)
+from dpmodels.formula.schema import Schema
+from dpmodels.models.noised.curves import _radial
+from dpmodels.models.noised.release import Settings, TablePlan, plan_table
+from dpmodels.models.noised.table import noised_rows
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.schema import Levels, Real, Schema
+from dpmodels.sums.ask import Ask
+from dpmodels.variables import Levels, Real
 
 __all__ = ["RowCheck"]
 
@@ -63,7 +70,7 @@ class RowCheck:
 
     def run(self, draws: int, seed: int) -> Finding:
         """Run the check: events {likelihood ratio > t}, Clopper-Pearson bounds."""
-        from dpmodels.formula import build_design
+        from dpmodels.formula.build import build_design
 
         design = build_design(f"~ {self.terms}", _SCHEMA, na="impute-midpoint", one_sided_ok=True)
         plan = plan_table(design, draws, self.eps, self.delta, self.settings)
@@ -94,8 +101,8 @@ class RowCheck:
         return Finding(self.name, worst <= 0, shown, claimed, 0.01, f"{draws} records a side")
 
     def _draw(self, plan: TablePlan, cells: Mapping[str, Any], n: int, seed: int) -> Array:
-        from dpmodels.sources.adapt import as_source
         from dpmodels.sources.rows import Rows
+        from dpmodels.sources.tasks import as_source
 
         noise = replace(
             plan.noise, sensitivities=tuple(self.shrink * s for s in plan.noise.sensitivities)
@@ -108,8 +115,8 @@ class RowCheck:
     def _centre(self, plan: TablePlan, cells: Mapping[str, Any]) -> Array:
         """Return what was clipped and mapped, in units of the ranges: the mean of the draws."""
         from dpmodels._testing import ZeroNoise
-        from dpmodels.sources.adapt import as_source
         from dpmodels.sources.rows import Rows
+        from dpmodels.sources.tasks import as_source
 
         rows = Rows(as_source(_table(cells, 1)), 1)
         zero: Any = ZeroNoise()
@@ -145,10 +152,10 @@ def _odd(cells: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _release(data: Any) -> Any:
-    from dpmodels.formula import build_design
-    from dpmodels.models.noised.stage import make_table
-    from dpmodels.sources.adapt import as_source
+    from dpmodels.formula.build import build_design
+    from dpmodels.models.noised.release import make_table
     from dpmodels.sources.rows import Rows
+    from dpmodels.sources.tasks import as_source
 
     design = build_design("~ a + b + g", _SCHEMA, na="impute-midpoint", one_sided_ok=True)
     plan = plan_table(design, 6, 1.0, 1e-6, Settings())

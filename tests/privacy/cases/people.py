@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpmodels.audit.cases import register_case
-from dpmodels.schema import Binary, Real
+from dpmodels.audit.kit import register_case
+from dpmodels.variables import Binary, Real
 from tests.privacy.cases.verbs import verb_case
 
 __all__: list[str] = []

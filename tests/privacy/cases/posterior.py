@@ -14,42 +14,38 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.audit import (
+from dpmodels.audit.kit import (
     AuditCase,
     EventCheck,
     SensitivityCheck,
     corner_neighbours,
     register_case,
 )
-from dpmodels.exact.features import column_sums
-from dpmodels.exact.gram import gram
-from dpmodels.exact.lemmas import Of
-from dpmodels.exact.prove import reach
-from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.statistics import Powers
-from dpmodels.exact.words import joined
-from dpmodels.models.components.pca import (
-    eigengap,
-    projector,
-    projector_sensitivity,
-    working_map,
-)
-from dpmodels.models.glm.lattice import LogisticLoss, Loss, PoissonLoss
-from dpmodels.models.glm.newton import WorkingRows, evaluate
-from dpmodels.models.glm.perturbation import (
+from dpmodels.formula.schema import Schema
+from dpmodels.models.components import eigengap, projector, projector_sensitivity, working_map
+from dpmodels.models.linear.posterior import d_add, d_rem, largest_m, largest_s
+from dpmodels.models.newton import (
+    LogisticLoss,
+    Loss,
+    PoissonLoss,
+    WorkingRows,
     curvature_sensitivity,
     displacement,
+    evaluate,
     hessian_rdp,
     logistic_profile,
     two_sided_profile,
 )
-from dpmodels.models.glm.release import information_sums
-from dpmodels.models.linear.gptr_plan import largest_m
-from dpmodels.models.linear.posterior import d_add, d_rem, largest_s
+from dpmodels.models.objpert import information_sums
 from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.schema import Binary, Real, Schema
+from dpmodels.proof.prove import Of, reach
+from dpmodels.proof.statistics import Powers
+from dpmodels.sums.cells import gram
+from dpmodels.sums.products import STEPS, joined
+from dpmodels.sums.rowmap import column_sums
+from dpmodels.variables import Binary, Real
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
 
 __all__: list[str] = []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.audit import (
+from dpmodels.audit.kit import (
     AuditCase,
     EventCheck,
     ReleaseCheck,
@@ -19,19 +19,19 @@ from dpmodels.audit import (
     corner_neighbours,
     register_case,
 )
-from dpmodels.exact.ask import Added, Ask, Query
-from dpmodels.exact.gram import gram
-from dpmodels.exact.passes import Moments
-from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
-from dpmodels.exact.sets import Ball
-from dpmodels.exact.statistics import Gram
-from dpmodels.models.kernel.kernel import direct_sums, gaussian
-from dpmodels.models.linear.eptr_release import residual_statistic, smallest_eigenvalue
-from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.formula.schema import Schema
+from dpmodels.models.kernel import direct_sums, gaussian
+from dpmodels.models.linear.eptr import residual_statistic, smallest_eigenvalue
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.schema import Levels, Real, Schema
+from dpmodels.proof.sets import Ball
+from dpmodels.proof.statistics import Gram
 from dpmodels.sources.windows import OfRows
+from dpmodels.sums.ask import Added, Ask, Moments, Query
+from dpmodels.sums.cells import gram
+from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
+from dpmodels.variables import Levels, Real
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
 
 __all__: list[str] = []
@@ -89,8 +89,7 @@ _OLS_SENSITIVITY = (
 
 def _one_step(name: str, mu: float) -> Guarantee:
     """Return the guarantee of a single Gaussian step, at delta = 1e-6."""
-    from dpmodels.privacy.gdp import eps_gdp
-    from dpmodels.privacy.mechanisms import Gaussian, Step
+    from dpmodels.privacy.mechanisms import Gaussian, Step, eps_gdp
 
     return Guarantee((Step(name, Gaussian(mu)),), eps_gdp(mu, 1e-6) * (1 + 1e-9), 1e-6)
 

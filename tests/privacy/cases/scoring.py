@@ -8,25 +8,22 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.audit import ReleaseCheck
-from dpmodels.audit.cases import AuditCase, register_case
-from dpmodels.exact.ask import Ask
-from dpmodels.exact.passes import Kept
-from dpmodels.exact.rowmap import UnitScale
-from dpmodels.formula.grid import Grid
+from dpmodels.audit.kit import AuditCase, ReleaseCheck, register_case
+from dpmodels.formula.cells import Grid
 from dpmodels.formula.program import Program
-from dpmodels.privacy.gdp import eps_gdp
-from dpmodels.privacy.guarantee import Guarantee
+from dpmodels.formula.schema import Schema
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import eps_gdp
 from dpmodels.privacy.run import Run
-from dpmodels.schema import Binary, Real, Schema
 from dpmodels.scoring.cells import CellPass, CellPasses
-from dpmodels.scoring.engine import Chain, plan_scoring, steps
-from dpmodels.scoring.release import ask_pass
+from dpmodels.scoring.passes import Centre, PassSums, ScorePass, ask_pass
 from dpmodels.scoring.rules import LEAST_SQUARES as FEW_COLUMNS
 from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, Manner, PassPlan, plan_pass
-from dpmodels.scoring.score import Expectile, LeastSquares, Score
-from dpmodels.scoring.state import State
-from dpmodels.scoring.sums import Centre, PassSums, ScorePass
+from dpmodels.scoring.run import Chain, plan_scoring, steps
+from dpmodels.scoring.scores import Expectile, LeastSquares, Score, State
+from dpmodels.sums.ask import Ask, Kept
+from dpmodels.sums.rowmap import UnitScale
+from dpmodels.variables import Binary, Real
 from tests.privacy.cases.verbs import verb_case
 
 __all__ = ["BY_CELL", "FAR", "PASSES", "WEIGHTED", "release_of"]

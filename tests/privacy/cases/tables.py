@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.audit import (
+from dpmodels.audit.kit import (
     AuditCase,
     EventCheck,
     ReleaseCheck,
@@ -16,10 +16,8 @@ from dpmodels.audit import (
     corner_neighbours,
     register_case,
 )
-from dpmodels.exact.ask import Ask
-from dpmodels.exact.prove import reach
-from dpmodels.exact.statistics import Norm
-from dpmodels.models.holdout.release import (
+from dpmodels.formula.schema import Schema
+from dpmodels.models.holdout import (
     AtBounds,
     BinnedResiduals,
     ClassCounts,
@@ -33,8 +31,11 @@ from dpmodels.models.holdout.release import (
 )
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.schema import Levels, Real, Schema
+from dpmodels.proof.prove import reach
+from dpmodels.proof.statistics import Norm
 from dpmodels.sources.windows import OfRows
+from dpmodels.sums.ask import Ask
+from dpmodels.variables import Levels, Real
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
 
 __all__ = ["GROUPS", "sums_of"]

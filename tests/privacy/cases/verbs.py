@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.audit.cases import AuditCase
-from dpmodels.audit.structure import SentinelCheck, StructureCheck
+from dpmodels.audit.kit import AuditCase, SentinelCheck, StructureCheck
 from dpmodels.errors import NoReplyWarning
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.planning import Plan
-    from dpmodels.release import Release
+    from dpmodels.records import Release
 
 __all__ = ["backend_release", "odd_neighbours", "plan_of", "verb_case"]
 
@@ -138,10 +137,10 @@ def plan_of(
 
 def backend_release(plan: Plan[Any], data: Mapping[str, Any], run: Any) -> Release:
     """Run the private stage of a plan on synthetic columns."""
-    from dpmodels.exact.ask import Ask
     from dpmodels.registry import backend_of
-    from dpmodels.sources.adapt import DictSource
     from dpmodels.sources.rows import Rows
+    from dpmodels.sources.tables import DictSource
+    from dpmodels.sums.ask import Ask
 
     assert plan.n is not None
     with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpmodels.after import allowance
-from dpmodels.after.allowance import Allowance, Carried
-from dpmodels.after.wald import critical_value
+from dpmodels.after import inference as allowance
+from dpmodels.after.inference import Allowance, Carried, critical_value
 
 TAIL = SimpleNamespace(total=0.3, error=0.1, near=0.02, one_sided=0.2, unseen=0.5)
 

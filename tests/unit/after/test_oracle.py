@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
-from dpmodels.after.association import correlation, two_stage
-from dpmodels.after.explained import SecondMoments, explained, isotropic_noise
-from dpmodels.after.regression import change, r_squared, regress, score
-from dpmodels.after.wald import critical_value, noncentrality, wald
+from dpmodels.after.inference import correlation, critical_value, noncentrality, two_stage, wald
+from dpmodels.after.moments import (
+    SecondMoments,
+    change,
+    explained,
+    isotropic_noise,
+    r_squared,
+    regress,
+    score,
+)
 
 pytestmark = pytest.mark.oracle
 

@@ -5,10 +5,16 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.explained import SecondMoments, isotropic_noise
-from dpmodels.after.regression import inverse_and_rank, r_squared, regress, score
-from dpmodels.after.selection import components
-from dpmodels.after.wald import wald
+from dpmodels.after.inference import wald
+from dpmodels.after.moments import (
+    SecondMoments,
+    components,
+    inverse_and_rank,
+    isotropic_noise,
+    r_squared,
+    regress,
+    score,
+)
 
 pytestmark = pytest.mark.usefixtures("noiseless")
 N = 5000

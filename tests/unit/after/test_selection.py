@@ -5,10 +5,17 @@ import itertools
 import numpy as np
 import pytest
 
-from dpmodels.after.association import anderson_rubin, two_stage
-from dpmodels.after.explained import SecondMoments, isotropic_noise
-from dpmodels.after.regression import regress, score
-from dpmodels.after.selection import best_subset, components, lasso, slopes
+from dpmodels.after.inference import anderson_rubin, two_stage
+from dpmodels.after.moments import (
+    SecondMoments,
+    best_subset,
+    components,
+    isotropic_noise,
+    lasso,
+    regress,
+    score,
+    slopes,
+)
 
 ONE, *X, Y = np.eye(6)
 

@@ -54,12 +54,12 @@ def test_the_message_says_which_numbers_and_that_nothing_was_charged():
 
 
 def test_an_estimate_that_cannot_be_made_says_that_the_charge_stands(monkeypatch):
-    from dpmodels.models.mean import clipped
+    from dpmodels.models import mean as clipped
 
     def singular(plan, release):
         return np.linalg.inv(np.zeros((2, 2)))
 
-    monkeypatch.setattr(clipped, "estimate", singular)
+    monkeypatch.setattr(clipped, "estimate_clipped", singular)
     budget = dp.Budget(eps=2, delta=1e-5)
     with pytest.raises(RequestError, match=r"Singular matrix.*The charge stands"):
         dp.dp_mean("y ~ 1", pd.DataFrame({"y": np.zeros(50)}), eps=1, delta=1e-6,
@@ -68,12 +68,12 @@ def test_an_estimate_that_cannot_be_made_says_that_the_charge_stands(monkeypatch
 
 
 def test_a_fault_of_the_package_is_not_blamed_on_the_numbers(monkeypatch):
-    from dpmodels.models.mean import clipped
+    from dpmodels.models import mean as clipped
 
     def wrong(request, design, n):
         raise ValueError("a bug")
 
-    monkeypatch.setattr(clipped, "plan", wrong)
+    monkeypatch.setattr(clipped, "plan_clipped", wrong)
     with pytest.raises(ValueError, match=r"^a bug$"):
         dp.plan("y ~ 1", verb="dp_mean", bounds=BOUNDS, n=10, eps=1, delta=1e-6)
 
@@ -127,8 +127,8 @@ def test_dates_of_arrow_in_pandas_are_read(kind):
 
 def test_ids_of_arrow_types_that_pandas_has_no_name_for():
     pa = pytest.importorskip("pyarrow")
-    from dpmodels.sources.adapt import as_source
     from dpmodels.sources.people import count_people
+    from dpmodels.sources.tasks import as_source
     from dpmodels.units import Person
 
     cells = pa.chunked_array([pa.array(["a", "b", "a"], pa.string_view())])

@@ -212,8 +212,8 @@ def test_what_is_no_verb_and_a_schema_that_is_a_mapping():
 @pytest.mark.filterwarnings("ignore")
 def test_steps_are_looked_at_before_the_charge():
     """A plan whose steps cannot be drawn is refused while nothing is charged."""
+    from dpmodels.door import opened
     from dpmodels.privacy.mechanisms import Gaussian, Step
-    from dpmodels.private import opened
 
     plan = dp.plan("y ~ x", dp.Schema(**SCHEMA), n=99, eps=1, delta=1e-6)
     twice = (Step("a", Gaussian(0.1)), Step("a", Gaussian(0.1)))

@@ -8,18 +8,27 @@ import pandas as pd
 import pytest
 
 from dpmodels.errors import PrivacyBugError
-from dpmodels.exact import bycell
-from dpmodels.exact.bycell import ByCell, checked, directions, gram_of, products_of, sum_of
-from dpmodels.exact.cells import BallCells, cell_gram
-from dpmodels.exact.gram import gram, gram_over
-from dpmodels.exact.rowmap import OneFirst, RowMap, UnitScale, WithOne, unit_rows, unit_scale
-from dpmodels.exact.symmetric import turned
 from dpmodels.formula.build import build_design, build_mean_design
-from dpmodels.schema import Levels, Real, Schema
-from dpmodels.sources.adapt import as_source
-from dpmodels.sources.crew import Threads
+from dpmodels.formula.schema import Schema
+from dpmodels.proof.sets import turned
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.sources.windows import WINDOW
+from dpmodels.sums import cells as bycell
+from dpmodels.sums.cells import (
+    BallCells,
+    ByCell,
+    cell_gram,
+    checked,
+    directions,
+    gram,
+    gram_of,
+    gram_over,
+    products_of,
+    sum_of,
+)
+from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne, unit_rows, unit_scale
+from dpmodels.variables import Levels, Real
 
 SCHEMA = Schema(
     y=Real(0, 10),

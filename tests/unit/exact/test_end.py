@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dpmodels.exact.end import (
+from dpmodels.sums.products import (
     LEAST,
     MOST,
     STEPS,
@@ -18,7 +18,7 @@ from dpmodels.exact.end import (
     inside,
     towards_zero,
 )
-from dpmodels.exact.rowmap import RowMap, UnitScale, WithOne
+from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
 
 #: Zeros, denormals, what is lost when squared, steps, the ends of the squares and of floats.
 CELLS = (0.0, 5e-324, -1e-300, 1e-162, -1e-141, 1e-3, 1.0, -1.5, 2.0**20, -(2.0**20) * (1 + 2e-16),

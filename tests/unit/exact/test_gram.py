@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.exact import products
-from dpmodels.exact.gram import gram
-from dpmodels.exact.passes import ball_map as ballmap_of
-from dpmodels.exact.products import cross_product, mapped
-from dpmodels.exact.rowmap import STEPS, RowMap, UnitScale
-from dpmodels.exact.words import Gram, Words
+from dpmodels.sums import products
+from dpmodels.sums.ask import ball_map as ballmap_of
+from dpmodels.sums.cells import gram
+from dpmodels.sums.products import STEPS, Gram, Words, cross_product, mapped
+from dpmodels.sums.rowmap import RowMap, UnitScale
 
 
 def identity(q):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dpmodels.errors import PrivacyBugError
-from dpmodels.exact.ask import Ask, Query
-from dpmodels.exact.lemmas import LEMMAS, Of
-from dpmodels.exact.passes import Kept, split_query
-from dpmodels.exact.prove import noise_of, rank_reach, reach
-from dpmodels.exact.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass
-from dpmodels.exact.statistics import (
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
+from dpmodels.privacy.noise import SeededNoise
+from dpmodels.privacy.run import Run
+from dpmodels.proof.prove import LEMMAS, Of, noise_of, rank_reach, reach
+from dpmodels.proof.sets import Ball, Blocks, Box, Hull, Interval, Mark, Mass
+from dpmodels.proof.statistics import (
     Along,
     ByClass,
     Cells,
@@ -26,9 +26,7 @@ from dpmodels.exact.statistics import (
     Sum,
     Tree,
 )
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
-from dpmodels.privacy.noise import SeededNoise
-from dpmodels.privacy.run import Run
+from dpmodels.sums.ask import Ask, Kept, Query, split_query
 
 CASES = [
     (split_query(4, 3.0, known=True, relation="replace", r2=0.5), "replace", "l2", math.sqrt(18)),

@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpmodels.formula import build_design, coerce
-from dpmodels.schema import Binary, Count, Levels, Ordered, Real, Schema
+from dpmodels.formula import coerce
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
+from dpmodels.variables import Binary, Count, Levels, Ordered, Real
 
 SCHEMA = Schema(
     y=Real(0, 10),

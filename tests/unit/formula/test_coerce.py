@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpmodels.formula import build_design, coerce
+from dpmodels.formula import coerce
+from dpmodels.formula.build import build_design
 from dpmodels.formula.coerce import coerce_all
-from dpmodels.schema import Binary, Count, Levels, Ordered, Real, Text
+from dpmodels.variables import Binary, Count, Levels, Ordered, Real, Text
 
 nan = np.nan
 
@@ -150,7 +151,7 @@ def table():
 def test_every_kind_of_frame_gives_the_same_matrix():
     pa = pytest.importorskip("pyarrow")
     pl = pytest.importorskip("polars")
-    from dpmodels.schema import Schema
+    from dpmodels.formula.schema import Schema
 
     data = table()
     schema = Schema(

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpmodels.formula import build_design, coerce
+from dpmodels.formula import coerce
+from dpmodels.formula.build import build_design
 
 pytest.importorskip("formulaic")
 

@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 from dpmodels.formula.build import build_design, build_mean_design
-from dpmodels.formula.grid import MOST_CELLS, grid_of
-from dpmodels.schema import Binary, Levels, Ordered, Real, Schema
-from dpmodels.sources.adapt import as_source
+from dpmodels.formula.cells import MOST_CELLS, grid_of
+from dpmodels.formula.schema import Schema
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tasks import as_source
+from dpmodels.variables import Binary, Levels, Ordered, Real
 
 SCHEMA = Schema(
     y=Real(0, 10),

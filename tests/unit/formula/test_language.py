@@ -10,9 +10,10 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import FormulaError
-from dpmodels.formula import build_design, build_mean_design, register_rowwise
-from dpmodels.formula.functions import REGISTERED
-from dpmodels.schema import Binary, Count, Levels, Real, Schema, Text
+from dpmodels.formula.build import build_design, build_mean_design
+from dpmodels.formula.schema import Schema
+from dpmodels.formula.words import REGISTERED, register_rowwise
+from dpmodels.variables import Binary, Count, Levels, Real, Text
 
 SCHEMA = Schema(
     y=Real(0, 10),

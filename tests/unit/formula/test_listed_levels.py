@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpmodels.formula import build_design
-from dpmodels.schema import Levels, Real, Schema
-from dpmodels.sources.adapt import as_source
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tasks import as_source
+from dpmodels.variables import Levels, Real
 
 SCHEMA = Schema(y=Real(0, 9), g=Levels(["a", "b", "c", "d"]), k=Real(0, 9))
 CELLS = ["a", "b", "c", "d", None, "z"]

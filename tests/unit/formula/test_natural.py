@@ -6,7 +6,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import FormulaError, FormulaPrivacyError
-from dpmodels.formula import build_design
+from dpmodels.formula.build import build_design
 
 SCHEMA = dp.Schema(y=dp.Real(-5, 5), x=dp.Real(0, 10), u=dp.Real(), z=dp.Real(-1, 1))
 KNOTS = [2, 3.5, 7]

@@ -8,9 +8,8 @@ import sys
 import pytest
 
 from dpmodels.errors import FormulaError
-from dpmodels.formula.formulaic_terms import laid_by_library, parsed_by_library
-from dpmodels.formula.nodes import Cat, Node
-from dpmodels.formula.plain import plain_layout, plain_terms
+from dpmodels.formula.parser import laid_by_library, parsed_by_library, plain_layout, plain_terms
+from dpmodels.formula.words import Cat, Node
 
 NAMES = ("a", "b", "c", "_u", "x1", "log(a)", "I( a+b )", "f(g(a), 1.5)", "I(b ** 2)")
 ODD = ("a.b", "1.0", "2", "00", "in", "é", "(a + b)", "f(a)(b)", "f(a b)", "log (a)", "if", "None",

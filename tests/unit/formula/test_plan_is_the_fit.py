@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.api import run as _run
+from dpmodels.api import call as _run
 
 SCHEMA = dp.Schema(
     y=dp.Real(0, 10),

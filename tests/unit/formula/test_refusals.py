@@ -6,9 +6,11 @@ import traceback
 import pytest
 
 from dpmodels.errors import FormulaError, FormulaPrivacyError
-from dpmodels.formula import build_design, build_mean_design, needed_variables, register_rowwise
-from dpmodels.formula.functions import REGISTERED
-from dpmodels.schema import Binary, Levels, Real, Schema, Text
+from dpmodels.formula.build import build_design, build_mean_design
+from dpmodels.formula.parser import needed_variables
+from dpmodels.formula.schema import Schema
+from dpmodels.formula.words import REGISTERED, register_rowwise
+from dpmodels.variables import Binary, Levels, Real, Text
 
 SCHEMA = Schema(
     quality=Real(0, 10),

@@ -17,8 +17,11 @@ import pandas as pd
 import pytest
 
 from dpmodels.errors import DPModelsError
-from dpmodels.formula import build_design, coerce, describe, needed_variables
-from dpmodels.schema import Binary, Count, Levels, Real, Schema, schema_for
+from dpmodels.formula import coerce, describe
+from dpmodels.formula.build import build_design
+from dpmodels.formula.parser import needed_variables
+from dpmodels.formula.schema import Schema, schema_for
+from dpmodels.variables import Binary, Count, Levels, Real
 
 SECRET_TEXT = "Zq7SENTINELxw"
 SECRET_NUMBER = 918273.6455

@@ -9,9 +9,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import FormulaError
-from dpmodels.formula import build_survival_cells, build_survival_design
-from dpmodels.formula.again import design_from
 from dpmodels.formula.schema import Schema
+from dpmodels.formula.survival import build_survival_cells, build_survival_design, design_from
 
 SCHEMA = Schema(
     start=dp.Real(0, 60),

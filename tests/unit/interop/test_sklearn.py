@@ -191,7 +191,7 @@ def test_typed_containers_are_read_by_their_type_and_not_quoted():
 
 
 def test_the_default_is_the_default_of_dp_ols():
-    from dpmodels.api.building import choose_method
+    from dpmodels.api.requests import choose_method
 
     assert DPLinearRegression().method == choose_method("dp_ols", None, None).method
     assert DPLogisticRegression().method is None  # dp_glm chooses

@@ -8,7 +8,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import RequestError
-from dpmodels.models.choice.likelihood import Multinomial, ProportionalOdds, probabilities
+from dpmodels.models.choice import Multinomial, ProportionalOdds, probabilities
 
 LEVELS = ["low", "middle", "high", "top"]
 NEW = pd.DataFrame({"x": [0.0, 1.5, -2.0], "z": [0.0, -0.5, 0.8]}, index=["p", "q", "r"])

@@ -9,10 +9,10 @@ import pytest
 import dpmodels as dp
 from dpmodels._testing import ZeroNoise, noise_source
 from dpmodels.audit.queries import recorded
-from dpmodels.models.choice.fit import ChoiceModel
-from dpmodels.models.choice.likelihood import CategoryModel, ProportionalOdds
-from dpmodels.scoring import expand_engine
-from dpmodels.scoring.expand_start import CELLS, Number, Spread
+from dpmodels.models.choice import CategoryModel, ChoiceModel, ProportionalOdds
+from dpmodels.scoring import unit_run as expand_engine
+from dpmodels.scoring.unit_passes import CELLS
+from dpmodels.scoring.unit_starts import Number, Spread
 from tests.unit.models.test_expansions_exact import coordinates_of, planned
 
 SCHEMA = {"x": (-1, 1), "q": dp.Ordered(list("abcd"))}

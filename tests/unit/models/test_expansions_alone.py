@@ -10,18 +10,11 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.choice import fit as choice
-from dpmodels.models.choice.likelihood import (
-    APART,
-    BEYOND,
-    CategoryModel,
-    Multinomial,
-    ProportionalOdds,
-)
-from dpmodels.models.panel.effects import FixedPoisson, without_constant
-from dpmodels.models.panel.intercepts import Intercepts, Variances
-from dpmodels.scoring.expand import Regression
-from dpmodels.scoring.score import Beginning, LeastSquares
+from dpmodels.models import choice
+from dpmodels.models.choice import APART, CategoryModel, Multinomial, ProportionalOdds
+from dpmodels.models.panel import FixedPoisson, Intercepts, Variances, without_constant
+from dpmodels.scoring.scores import Beginning, LeastSquares
+from dpmodels.scoring.unit_passes import BEYOND, Regression
 from dpmodels.sources.people import BlockOfPeople
 from tests.unit.models.test_expansions_exact import coordinates_of, planned
 

@@ -12,19 +12,18 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.choice import fit as choice
-from dpmodels.models.choice.likelihood import CategoryModel
-from dpmodels.models.panel import fit as panel
-from dpmodels.models.panel.effects import FixedPoisson, without_constant
-from dpmodels.models.survival import cox, offset
+from dpmodels.models import choice, panel
+from dpmodels.models.choice import CategoryModel
+from dpmodels.models.panel import FixedPoisson, without_constant
+from dpmodels.models.survival import cox
+from dpmodels.models.survival import cox as offset
 from dpmodels.models.survival.hazard import Hazard
-from dpmodels.scoring.expand import Regression
-from dpmodels.scoring.expand_pass import units_of
-from dpmodels.scoring.expand_start import in_order
-from dpmodels.scoring.score import Beginning, LeastSquares
-from dpmodels.sources.adapt import as_source
+from dpmodels.scoring.scores import Beginning, LeastSquares
+from dpmodels.scoring.unit_passes import Regression, units_of
+from dpmodels.scoring.unit_starts import in_order
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tasks import as_source
 
 DATA = Path(os.environ.get("DPMODELS_DATA", Path(__file__).parents[4] / "shared" / "data"))
 BETA = np.array([0.5, -0.4, 0.3])

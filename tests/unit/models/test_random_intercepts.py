@@ -12,18 +12,12 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import NotReleasedError, RequestError
-from dpmodels.exact.prove import reach
-from dpmodels.exact.sets import PairMeans
-from dpmodels.exact.statistics import Sum
-from dpmodels.models.panel import intercepts
-from dpmodels.models.panel.intercepts import (
-    Intercepts,
-    Variances,
-    averages_of,
-    coefficients,
-    ended,
-)
-from dpmodels.scoring.score import Beginning
+from dpmodels.models import panel as intercepts
+from dpmodels.models.panel import Intercepts, Variances, averages_of, coefficients, ended
+from dpmodels.proof.prove import reach
+from dpmodels.proof.sets import PairMeans
+from dpmodels.proof.statistics import Sum
+from dpmodels.scoring.scores import Beginning
 from dpmodels.sources.people import BlockOfPeople
 from tests.unit.models.test_expansions_exact import block_of, coordinates_of, people, planned, root
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
+from dpmodels import planning as size
 from dpmodels.errors import FormulaError, RequestError, UtilityWarning
-from dpmodels.planning import plan as size
 
 
 def schema(levels):

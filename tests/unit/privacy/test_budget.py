@@ -9,10 +9,9 @@ import threading
 import pytest
 
 from dpmodels.errors import BudgetError, BudgetExceededError, PrivacyBugError, RequestError
-from dpmodels.privacy.gdp import delta_gdp, mu_gdp
-from dpmodels.privacy.guarantee import Guarantee, joint
-from dpmodels.privacy.ledger import Budget, Ledger, current_budget
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
+from dpmodels.privacy.budget import Budget, Ledger, current_budget
+from dpmodels.privacy.composition import Guarantee, joint
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, delta_gdp, mu_gdp
 
 
 def gauss(eps=1.0, delta=1e-6, **kw):
@@ -359,7 +358,7 @@ def test_the_best_attacker_stays_below_delta(eps, delta, share):
 
 def _calls(eps, delta):
     """Calls of the kinds that the library has: Gaussian plans, profiles, tests with failures."""
-    from dpmodels.models.glm.perturbation import two_sided_profile
+    from dpmodels.models.newton import two_sided_profile
 
     part = Gaussian(mu_gdp(eps, delta) * 0.9)
     small = mu_gdp(eps, delta) / 4

@@ -14,12 +14,11 @@ import pytest
 from scipy.stats import norm
 
 from dpmodels.errors import BudgetError, BudgetExceededError
-from dpmodels.models.glm.perturbation import two_sided_profile
+from dpmodels.models.newton import two_sided_profile
 from dpmodels.privacy.account import Account, entries_of
-from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.guarantee import Guarantee, joint
-from dpmodels.privacy.ledger import Budget
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
+from dpmodels.privacy.budget import Budget
+from dpmodels.privacy.composition import Guarantee, joint
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, mu_gdp
 
 RULES = ("auto", "mixed", "caps", "basic")
 PID = "one person (column pid)"

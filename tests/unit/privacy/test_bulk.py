@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpmodels.privacy import bulk
+from dpmodels.privacy import noise as bulk
 from dpmodels.privacy.noise import ExactNoise
 
 

@@ -9,10 +9,7 @@ from scipy.integrate import simpson
 from scipy.special import ndtr
 
 from dpmodels.errors import PrivacyBugError, RequestError
-from dpmodels.privacy.composition import delta_of_parts, eps_of_parts
-from dpmodels.privacy.gdp import delta_gdp, eps_gdp, eps_of_rho, mu_gdp, upper_quantile
-from dpmodels.privacy.group import add_remove_request, gaussian_replace, pair_replace
-from dpmodels.privacy.guarantee import Guarantee, joint
+from dpmodels.privacy.composition import Guarantee, delta_of_parts, eps_of_parts, joint
 from dpmodels.privacy.mechanisms import (
     RDP,
     Approximate,
@@ -20,7 +17,15 @@ from dpmodels.privacy.mechanisms import (
     Profile,
     Pure,
     Step,
+    add_remove_request,
+    delta_gdp,
+    eps_gdp,
+    eps_of_rho,
+    gaussian_replace,
+    mu_gdp,
+    pair_replace,
     register_curve,
+    upper_quantile,
 )
 
 
@@ -181,7 +186,7 @@ def test_tradeoff_and_plot():
 
 
 def _z(alpha):
-    from dpmodels.privacy.gdp import upper_quantile
+    from dpmodels.privacy.mechanisms import upper_quantile
 
     return upper_quantile(alpha)
 

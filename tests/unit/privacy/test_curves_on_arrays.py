@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpmodels.privacy.composition import deltas_gdp, gdp_bounds
-from dpmodels.privacy.gdp import delta_gdp
-from dpmodels.privacy.mechanisms import _ON_ARRAYS, Profile, register_curve
+from dpmodels.privacy.mechanisms import _ON_ARRAYS, Profile, delta_gdp, register_curve
 
 EPS = np.concatenate([np.linspace(-6.0, 6.0, 97), np.geomspace(1e-8, 80.0, 40), [0.0]])
 
@@ -66,7 +65,7 @@ def test_compositions_leave_out_nothing_that_counts(monkeypatch):
 @pytest.mark.parametrize("steps", [3, 0])
 def test_the_largest_loss_is_that_of_many_halvings(monkeypatch, steps):
     """Also where Newton's steps do not end at the maximum: there are none."""
-    from dpmodels.models.glm import perturbation
+    from dpmodels.models import newton as perturbation
 
     monkeypatch.setattr(perturbation, "_STEPS", steps)
     removal_loss = perturbation.removal_loss

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dpmodels.privacy.gdp import (
+from dpmodels.privacy.mechanisms import (
     agm,
     delta_gdp,
     eps_gdp,

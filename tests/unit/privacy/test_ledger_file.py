@@ -18,19 +18,18 @@ import pytest
 from dpmodels import quiet as quiet_module
 from dpmodels import registry
 from dpmodels.errors import BudgetError, BudgetExceededError, LedgerWarning
-from dpmodels.privacy import ledger
-from dpmodels.privacy import store as witness
-from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.ledger import Budget
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
-from dpmodels.privacy.sqlite_store import _chained, _seal
+from dpmodels.privacy import budget as ledger
+from dpmodels.privacy import ledger_file as witness
+from dpmodels.privacy.budget import Budget
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.ledger_file import _chained, _seal
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, mu_gdp
 
 CHILD = """
 import sys
 from dpmodels.errors import BudgetExceededError
-from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.ledger import Budget
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.budget import Budget
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.mechanisms import Step
 path, log, wait = sys.argv[1:4]

@@ -227,7 +227,7 @@ def _erfinv(x):
 @pytest.mark.parametrize(("mu", "eps"), [(0.5, 1.0), (1.0, 1.0), (0.5, 0.3), (2.0, 1.0)])
 def test_discrete_gaussian_meets_the_curve_up_to_the_lattice_term(mu, eps):
     """Exact sums: excess over dG within mu phi(x) h^2 [-1/12, 1/24], and both ends are attained."""
-    from dpmodels.privacy.gdp import delta_gdp
+    from dpmodels.privacy.mechanisms import delta_gdp
 
     for ratio in (16, 64):  # sigma / grid
         shift = round(mu * ratio)
@@ -270,7 +270,7 @@ def test_coins_near_one_draw_their_complement(delta):
     """1 - p was a multiple of 1.1e-16: a coin that fails with 1e-20 never failed."""
     import pickle
 
-    from dpmodels.privacy import propose as generic
+    from dpmodels.privacy import noise as generic
 
     eps = 1.0
     m = generic.split_midpoint(eps, delta)

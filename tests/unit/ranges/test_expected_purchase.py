@@ -8,7 +8,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import UtilityWarning
-from dpmodels.ranges.parts import expected_reply
+from dpmodels.ranges import expected_reply
 
 
 def table(n, seed=0):

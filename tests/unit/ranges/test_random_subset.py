@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chisquare
 
 from dpmodels.privacy.noise import make_noise
-from dpmodels.ranges.buy import random_subset
+from dpmodels.ranges import random_subset
 
 
 @pytest.mark.parametrize("n", [5, 8, 10**9])

@@ -7,16 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmodels.formula import build_design
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
 from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.gdp import mu_gdp
-from dpmodels.privacy.guarantee import Guarantee
-from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Method
-from dpmodels.release import Estimate, Release
-from dpmodels.request import Request
 from dpmodels.results.fit import Fit
-from dpmodels.schema import Real, Schema
+from dpmodels.variables import Real
 
 FORMULA = "quality ~ alcohol + volatile_acidity + sulphates + pH"
 NAMES = ("Intercept", "alcohol", "volatile_acidity", "sulphates", "pH")

@@ -12,8 +12,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DamagedError, DPModelsError, DPModelsWarning, FormulaError, SchemaError
-from dpmodels.formula import formulaic_terms
-from dpmodels.formula.syntax import capped_powers
+from dpmodels.formula import parser as formulaic_terms
+from dpmodels.formula.words import capped_powers
 from dpmodels.results import Fit
 
 #: What stands in place of a value: another type, another size, nonsense.

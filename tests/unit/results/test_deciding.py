@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmodels.release import Estimate
+from dpmodels.records import Estimate
 from dpmodels.results import inference
 
 

@@ -15,7 +15,7 @@ from dpmodels.errors import DPModelsWarning, NotReleasedError, RequestError
 from dpmodels.results import Fit
 from dpmodels.results import capabilities as can
 from dpmodels.results.fit import kind_of
-from dpmodels.tables import Result, Shown, also
+from dpmodels.tables.table import Result, Shown, also
 
 pytestmark = pytest.mark.usefixtures("quiet")
 #: Most names that a result lists.
@@ -113,7 +113,9 @@ def test_no_result_lists_more_than_forty_names(made):
     """``Fit`` had more than 60 for every verb; a quantile had ``lasso_path``."""
     long = {name: len(listed(one)) for name, one in made.items() if len(listed(one)) > MOST}
     assert long == {}
-    from dpmodels.results import contrasts, estimates, fit, joint, side_by_side
+    from dpmodels.results import capabilities as estimates
+    from dpmodels.results import contrasts, fit, side_by_side
+    from dpmodels.results import inference as joint
 
     for module in (can, estimates, fit, contrasts, joint, side_by_side):
         for cls in (c for c in vars(module).values() if inspect.isclass(c)):
@@ -360,13 +362,13 @@ def test_update_is_a_new_release(made, tmp_path):
     ],
 )
 def test_updated_formulas(old, new, text):
-    from dpmodels.api.holdout import updated
+    from dpmodels.api.followups import updated
 
     assert updated(old, new) == text
 
 
 def test_updated_formulas_that_cannot_be():
-    from dpmodels.api.holdout import updated
+    from dpmodels.api.followups import updated
 
     for given, says in ((None, "takes a formula"), ("- x", "'~ - x'"), ("", "takes a formula")):
         with pytest.raises(RequestError, match=says):

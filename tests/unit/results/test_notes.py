@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.results.notes import SHOWN, few_rows, marks_of, notes_of
+from dpmodels.results.summary import SHOWN, few_rows, marks_of, notes_of
 
 pytestmark = pytest.mark.usefixtures("quiet")
 BOUNDS = {"x": (-1, 1), "z": (0, 2), "w": (0, 1), "y": (-5, 7)}

@@ -100,7 +100,7 @@ def test_numbers_of_any_size_fit(make_fit):
     ],
 )  # fmt: skip
 def test_number(x, decimals, text):
-    from dpmodels.results.formats import number
+    from dpmodels.results.inference import number
 
     assert number(x, decimals) == text
 
@@ -122,7 +122,7 @@ def test_number(x, decimals, text):
 )
 def test_one_notation_a_column(values, beside, texts):
     """CI "0.000 0.013" where p = .0654; 8.99e-04 among 0.0121."""
-    from dpmodels.results.formats import column
+    from dpmodels.results.inference import column
 
     assert column(values, 4, beside) == list(texts)
 
@@ -145,7 +145,7 @@ def test_intervals_have_as_many_digits_as_estimates(make_fit):
     ],
 )
 def test_p_value(p, text):
-    from dpmodels.results.formats import p_value
+    from dpmodels.results.inference import p_value
 
     assert p_value(p) == text
 
@@ -170,7 +170,7 @@ def test_t_reference_is_said(make_fit):
 
 
 def test_names_keep_their_letters():
-    from dpmodels.tables.text import ascii_text
+    from dpmodels.tables.markup import ascii_text
 
     assert ascii_text("gr\u00f6\u00dfe \u03b5 \u00b2") == "gr\u00f6\u00dfe eps ^2"
 

@@ -11,18 +11,18 @@ import pytest
 import dpmodels as dp
 from dpmodels.errors import NotPrivateWarning
 from dpmodels.formula.build import build_design
-from dpmodels.schema import Binary, Count, Levels, Real, Schema
+from dpmodels.formula.schema import Schema
 from dpmodels.scoring import cells
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
-from dpmodels.scoring.coordinates import public_coordinates
+from dpmodels.scoring.passes import BINS, Centre, Passes, ScorePass
 from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES, plan_pass
-from dpmodels.scoring.score import plain
-from dpmodels.scoring.sums import BINS, Centre, Passes, ScorePass
-from dpmodels.sources.adapt import as_source
-from dpmodels.sources.crew import Threads
+from dpmodels.scoring.scores import plain
+from dpmodels.scoring.starts import public_coordinates
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.summed import summed
+from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.sources.windows import WINDOW, Coins
+from dpmodels.variables import Binary, Count, Levels, Real
 
 N = 12_000
 SCHEMA = Schema(
@@ -200,7 +200,7 @@ def test_a_fit_by_cell_is_the_dense_fit(name, monkeypatch):
     by_cell, passes = fit(), len(read)
     assert passes >= 2
     monkeypatch.setattr("dpmodels.scoring.cells.grid_of", lambda design: None)
-    monkeypatch.setattr("dpmodels.exact.cells.grid_of", lambda design: None)
+    monkeypatch.setattr("dpmodels.sums.cells.grid_of", lambda design: None)
     dense = fit()
     assert len(read) == passes
     one, other = np.asarray(by_cell.params, float), np.asarray(dense.params, float)

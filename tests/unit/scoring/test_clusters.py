@@ -163,7 +163,7 @@ def test_the_guarantee_and_the_ledger(villages):
     assert fit.privacy.eps == 1
     assert fit.privacy.unit == "record"
     mus = [s.mechanism.mu for s in fit.privacy.steps]
-    from dpmodels.privacy.gdp import mu_gdp
+    from dpmodels.privacy.mechanisms import mu_gdp
 
     assert math.sqrt(math.fsum(m * m for m in mus)) == pytest.approx(mu_gdp(1, 1e-6), rel=1e-9)
 

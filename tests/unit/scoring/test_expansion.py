@@ -6,29 +6,39 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.products import mapped, sparsely
-from dpmodels.exact.rowmap import UnitScale
 from dpmodels.families import LINKS, family_of
-from dpmodels.scoring.coordinates import public_coordinates
-from dpmodels.scoring.expand import Regression, RegressionRows
-from dpmodels.scoring.expand_pass import CELLS, OCTAVE_ZERO, OCTAVES, UnitsJob, octaves
-from dpmodels.scoring.expand_rules import (
+from dpmodels.scoring.intervals import _left, overflow
+from dpmodels.scoring.mean_scores import MeanScore
+from dpmodels.scoring.passes import BINS, Centre, affine_of, counted_lengths
+from dpmodels.scoring.scores import Beginning
+from dpmodels.scoring.starts import public_coordinates
+from dpmodels.scoring.unit_passes import (
+    CELLS,
+    OCTAVE_ZERO,
+    OCTAVES,
+    Regression,
+    RegressionRows,
+    UnitsJob,
+    octaves,
+)
+from dpmodels.scoring.unit_starts import (
     FINE,
     Lengths,
+    Number,
+    Spread,
     chosen_clip,
     forecast,
+    in_order,
     kept,
+    located,
     mean_square,
     needed,
+    scales_of,
     unit_pass,
 )
-from dpmodels.scoring.expand_start import Number, Spread, in_order, located, scales_of
-from dpmodels.scoring.intervals import _left
-from dpmodels.scoring.mean_score import MeanScore
-from dpmodels.scoring.overflow import overflow
-from dpmodels.scoring.score import Beginning
-from dpmodels.scoring.sums import BINS, Centre, affine_of, counted_lengths
 from dpmodels.sources.people import BlockOfPeople
+from dpmodels.sums.products import mapped, sparsely
+from dpmodels.sums.rowmap import UnitScale
 
 P, N = 3, 300
 

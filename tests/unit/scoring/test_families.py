@@ -77,8 +77,7 @@ def test_the_score_of_a_quantile_vanishes_at_quantreg(tau):
     """No more rows than coefficients decide the sign: the subgradient contains zero."""
     import statsmodels.api as sm
 
-    from dpmodels.scoring.score import Quantile
-    from dpmodels.scoring.state import State
+    from dpmodels.scoring.scores import Quantile, State
 
     d = table(2000)
     X = sm.add_constant(d[["x", "z"]]).to_numpy()
@@ -95,7 +94,7 @@ def test_the_score_of_a_quantile_vanishes_at_quantreg(tau):
 @pytest.fixture
 def every_row(monkeypatch):
     """All passes read all rows, whatever the budget: what is left is the method's own error."""
-    monkeypatch.setattr("dpmodels.scoring.fitting.guide_share", lambda x: 1)
+    monkeypatch.setattr("dpmodels.scoring.plan.guide_share", lambda x: 1)
 
 
 def robust(X, psi, omega):
@@ -237,8 +236,7 @@ def test_several_quantiles_share_their_passes(quiet):
 def test_the_start_of_a_quantile_is_shifted_and_the_kernel_in_units_of_the_density():
     from scipy.special import ndtri
 
-    from dpmodels.scoring.score import Quantile, Start
-    from dpmodels.scoring.state import Information, State
+    from dpmodels.scoring.scores import Information, Quantile, Start, State
 
     constant = np.array([1.0, 0.0])
     start = Start(np.zeros(2), 0.25, np.eye(2), Information(np.eye(2), 0.0), constant, np.ones(2))
@@ -256,7 +254,7 @@ def test_the_start_of_a_quantile_is_shifted_and_the_kernel_in_units_of_the_densi
 def test_curvature_adds_to_the_bound_of_the_bias():
     from dataclasses import replace
 
-    from dpmodels.after.allowance import Allowance, Tail
+    from dpmodels.after.inference import Allowance, Tail
 
     one, step = np.eye(1), np.array([0.5])
     plain = Allowance("rows", True, one, one, one, 0.0, 0.0, step, 1.0, 0.1, Tail(), 1.0)
@@ -370,12 +368,13 @@ def test_fit_statistics_are_those_of_statsmodels(noiseless, quiet, every_row, na
 
 def test_three_numbers_of_a_row_stay_in_the_unit_box():
     """Hence the L2 sensitivity sqrt 3, under either relation, of the weighted count with them."""
-    from dpmodels.exact.prove import reach
-    from dpmodels.exact.rowmap import STEPS, UnitScale
-    from dpmodels.exact.sets import Box
-    from dpmodels.exact.statistics import Sum
-    from dpmodels.scoring.deviance import COUNT, Deviance, _in_steps
-    from dpmodels.scoring.sums import Centre
+    from dpmodels.proof.prove import reach
+    from dpmodels.proof.sets import Box
+    from dpmodels.proof.statistics import Sum
+    from dpmodels.scoring.cells import COUNT, Deviance, _in_steps
+    from dpmodels.scoring.passes import Centre
+    from dpmodels.sums.products import STEPS
+    from dpmodels.sums.rowmap import UnitScale
 
     most = reach(Sum(Box(3, radius=0.5), count=COUNT, count_first=True), "replace", "l2")
     assert most == pytest.approx(math.sqrt(3), rel=1e-15)

@@ -6,7 +6,7 @@ import pytest
 from scipy.linalg import block_diag
 
 import dpmodels as dp
-from dpmodels.scoring.score import _unheard
+from dpmodels.scoring.scores import _unheard
 
 BOUNDS = {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
 CALL = dict(eps=1.0, delta=1e-6, bounds=BOUNDS)
@@ -102,7 +102,7 @@ def test_a_fit_has_bias_aware_intervals(quiet):
 
 
 def test_critical_values_of_armstrong_and_kolesar():
-    from dpmodels.results.inference import critical_value
+    from dpmodels.after.inference import critical_value
 
     a = np.array([0.0, 0.25, 0.5, 1.0, 8.0])
     expected = [1.959963984540, 2.019713, 2.181477, 2.646146, 8.0 + 1.644853626951]

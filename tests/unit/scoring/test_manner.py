@@ -6,14 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmodels.after.allowance import Allowance, Tail
-from dpmodels.exact.ask import Ask
-from dpmodels.exact.passes import Kept
+from dpmodels.after.inference import Allowance, Tail
 from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.scoring.intervals import _careful, _kind, infer
-from dpmodels.scoring.newton import far_heard, newton_step, score_noise
-from dpmodels.scoring.overflow import overflow, tail_of
-from dpmodels.scoring.release import Released, ask_pass
+from dpmodels.scoring.intervals import (
+    _careful,
+    _kind,
+    far_heard,
+    infer,
+    newton_step,
+    overflow,
+    score_noise,
+    tail_of,
+)
+from dpmodels.scoring.passes import AT_CLIP, BINS, PassSums, Released, ask_pass
 from dpmodels.scoring.rules import (
     EVENT,
     FEW,
@@ -28,9 +33,8 @@ from dpmodels.scoring.rules import (
     passes_of,
     plan_pass,
 )
-from dpmodels.scoring.score import LeastSquares
-from dpmodels.scoring.state import State, kept_apart
-from dpmodels.scoring.sums import AT_CLIP, BINS, PassSums
+from dpmodels.scoring.scores import LeastSquares, State, kept_apart
+from dpmodels.sums.ask import Ask, Kept
 
 N = 4000
 

@@ -7,21 +7,18 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.ask import ALL, Ask
-from dpmodels.exact.prove import MOST_COLUMNS, joint_reach
-from dpmodels.exact.rowmap import UnitScale
+from dpmodels.formula.schema import Schema
 from dpmodels.privacy.run import Run
-from dpmodels.schema import Real, Schema
-from dpmodels.scoring import engine
-from dpmodels.scoring.engine import plan_scoring
-from dpmodels.scoring.intervals import infer
-from dpmodels.scoring.newton import newton_step
-from dpmodels.scoring.overflow import overflow, tail_weight
-from dpmodels.scoring.release import Released
+from dpmodels.proof.prove import MOST_COLUMNS, joint_reach
+from dpmodels.scoring import run as engine
+from dpmodels.scoring.intervals import infer, newton_step, overflow, tail_weight
+from dpmodels.scoring.passes import AT_CLIP, BINS, Centre, Released, ScorePass
 from dpmodels.scoring.rules import LINEAR, Guide
-from dpmodels.scoring.score import LeastSquares, Start
-from dpmodels.scoring.state import Information, State
-from dpmodels.scoring.sums import AT_CLIP, BINS, Centre, ScorePass
+from dpmodels.scoring.run import plan_scoring
+from dpmodels.scoring.scores import Information, LeastSquares, Start, State
+from dpmodels.sums.ask import ALL, Ask
+from dpmodels.sums.rowmap import UnitScale
+from dpmodels.variables import Real
 
 XY = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Real(-1, 1))
 
@@ -151,7 +148,7 @@ def test_a_step_keeps_the_axes_of_its_information_and_the_last_looks_no_further(
 
 
 def test_the_start_is_floored_least_squares():
-    from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.scoring.starts import Coordinates
 
     coordinates = Coordinates(
         UnitScale(np.ones(2), np.zeros(2), False), np.eye(1), np.ones(1, bool), np.zeros(1), 1.0
@@ -278,7 +275,7 @@ def test_what_the_design_does_not_determine_has_no_error(quiet):
 
 def test_the_small_sample_factor(quiet, monkeypatch):
     """HC1: n / (n - p) reaches the intervals."""
-    from dpmodels.scoring import report
+    from dpmodels.scoring import estimate as report
 
     seen = []
     real = report.infer
@@ -302,7 +299,7 @@ def test_a_pass_can_be_drawn_once():
 
 def test_a_score_of_length_zero_is_in_the_first_bin():
     """frexp(0) is (0, 0): next to the clip, if nobody looks."""
-    from dpmodels.scoring.sums import counted_lengths
+    from dpmodels.scoring.passes import counted_lengths
 
     bins = counted_lengths(np.array([0.0, 1e-200, 0.99, 1.0, 1e9]))
     assert bins[0] == 2 and bins[AT_CLIP - 1] == 1 and bins[AT_CLIP] == 1 and bins[-1] == 1

@@ -8,11 +8,10 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.families import FAMILIES, LINKS
-from dpmodels.scoring import mean_score as rare
-from dpmodels.scoring.mean_score import MeanScore
+from dpmodels.scoring import mean_scores as rare
+from dpmodels.scoring.mean_scores import MeanScore
 from dpmodels.scoring.rules import COUNT, EVENT, KEPT, plan_pass
-from dpmodels.scoring.score import Curved
-from dpmodels.scoring.state import State
+from dpmodels.scoring.scores import Curved, State
 
 LOGIT, LOG = LINKS["logit"], LINKS["log"]
 
@@ -121,9 +120,9 @@ def test_the_scale_of_events_and_of_few_counts_is_at_least_one():
 @pytest.mark.parametrize("family", ["poisson", "negative_binomial"])
 def test_the_start_of_rare_counts_is_at_their_mean(family):
     from dpmodels.formula.build import build_design
-    from dpmodels.schema import Count, Real, Schema
-    from dpmodels.scoring.score import Start
-    from dpmodels.scoring.state import Information
+    from dpmodels.formula.schema import Schema
+    from dpmodels.scoring.scores import Information, Start
+    from dpmodels.variables import Count, Real
 
     design = build_design("y ~ x", Schema(y=Count(10), x=Real(-1, 1)))
     score = MeanScore.of(FAMILIES[family], LOG).bound(design)

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpmodels.exact.end import STEPS
 from dpmodels.families import FAMILIES
-from dpmodels.models.table.rao_scott import Contrasts
-from dpmodels.scoring import cluster_rules
+from dpmodels.models.table.weighted_quantiles import Contrasts
+from dpmodels.scoring import cluster_plan as cluster_rules
+from dpmodels.scoring.cells import Deviance, FitStatistics, _SumsOfPeople
 from dpmodels.scoring.clusters import Scored
-from dpmodels.scoring.deviance import Deviance, FitStatistics, _SumsOfPeople
-from dpmodels.scoring.expand_report import UnitPart, _void
+from dpmodels.scoring.estimate import UnitPart, _void
+from dpmodels.sums.products import STEPS
 
 
 @pytest.mark.parametrize("clusters", [50.0, 2000.0, 40_000.0])

@@ -8,22 +8,24 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import RequestError
-from dpmodels.exact.prove import reach
 from dpmodels.formula.build import build_design
-from dpmodels.schema import Binary, Levels, Real, Schema
-from dpmodels.scoring import scales
-from dpmodels.scoring.coordinates import narrowed, public_coordinates
-from dpmodels.scoring.scales import (
+from dpmodels.formula.schema import Schema
+from dpmodels.proof.prove import reach
+from dpmodels.scoring import starts as scales
+from dpmodels.scoring.starts import (
     CELLS,
     OCTAVES,
     ScalePlan,
     _Distances,
     _Places,
     median_of,
+    narrowed,
     numbers_of,
+    public_coordinates,
     scale_of,
     scale_steps,
 )
+from dpmodels.variables import Binary, Levels, Real
 
 
 def plan(names=("a", "b", "y"), relation="replace", mu=0.3):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.allowance import ALIKE, SETTLED, Allowance, Carried, Tail
+from dpmodels.after.inference import ALIKE, SETTLED, Allowance, Carried, Tail
 
 RANGES = {**{f"x{j}": (-5, 5) for j in range(5)}, "rare": (0, 1), "y": (-30, 30)}
 

@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.prove import reach
-from dpmodels.exact.sets import Trace
-from dpmodels.exact.statistics import Gram
-from dpmodels.scoring.expand import RegressionRows
-from dpmodels.scoring.expand_pass import OCTAVE_ZERO, OCTAVES, UnitsJob
-from dpmodels.scoring.expand_rules import Lengths, unit_pass
+from dpmodels.proof.prove import reach
+from dpmodels.proof.sets import Trace
+from dpmodels.proof.statistics import Gram
+from dpmodels.scoring.unit_passes import OCTAVE_ZERO, OCTAVES, RegressionRows, UnitsJob
+from dpmodels.scoring.unit_starts import Lengths, unit_pass
 from dpmodels.sources.people import BlockOfPeople
 from tests.unit.scoring.test_expansion import N, P, centre, plan
 
@@ -58,7 +57,7 @@ def test_a_box_ten_times_too_wide_or_off_costs_little(panel):
 
 def test_information_is_looked_at_in_coordinates_of_its_own(panel):
     """Between and within people scores differ by 5 in variance, the information does not."""
-    from dpmodels.scoring import expand_engine
+    from dpmodels.scoring import unit_run as expand_engine
 
     seen = []
     plain = expand_engine._chain
@@ -84,7 +83,7 @@ def test_a_start_of_noise_does_not_lead_far_away():
     rng = np.random.default_rng(2)
     data = pd.DataFrame({"id": np.arange(60), "b": rng.uniform(-1, 1, 60),
                          "w": rng.uniform(-1, 1, 60), "y": rng.uniform(-1, 1, 60)})  # fmt: skip
-    from dpmodels.scoring import expand_engine
+    from dpmodels.scoring import unit_run as expand_engine
 
     lengths = []
     plain = expand_engine.unit_step

@@ -7,8 +7,9 @@ import pytest
 import dpmodels as dp
 from dpmodels.errors import SourceError
 from dpmodels.formula.coerce import coerce
-from dpmodels.schema import Binary, Levels, Real, Text
-from dpmodels.sources.adapt import READ_ROWS, as_source
+from dpmodels.sources.tables import READ_ROWS
+from dpmodels.sources.tasks import as_source
+from dpmodels.variables import Binary, Levels, Real, Text
 
 
 def frame(n=200):

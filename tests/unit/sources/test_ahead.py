@@ -12,12 +12,12 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import PrivateStageError
-from dpmodels.formula import build_design
-from dpmodels.schema import Real, Schema
-from dpmodels.sources.adapt import as_source
-from dpmodels.sources.lines import parts_of_file
-from dpmodels.sources.progress import BATCHES, read_ahead
-from dpmodels.sources.rows import Rows
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
+from dpmodels.sources.files import parts_of_file
+from dpmodels.sources.rows import BATCHES, Rows, read_ahead
+from dpmodels.sources.tasks import as_source
+from dpmodels.variables import Real
 
 NAME = "dpmodels reader"
 

@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.glm import newton
-from dpmodels.sources import crew as crew_module
-from dpmodels.sources.crew import Cluster
-from dpmodels.sources.piece import CONNECTED
+from dpmodels.models import newton
+from dpmodels.sources import tasks as crew_module
+from dpmodels.sources.tables import CONNECTED
+from dpmodels.sources.tasks import Cluster
 from dpmodels.sources.windows import WINDOW
 
 distributed = pytest.importorskip("distributed")

@@ -5,14 +5,15 @@ import pandas as pd
 import pytest
 
 from dpmodels.errors import PrivacyBugError
-from dpmodels.exact.ask import Ask
-from dpmodels.formula import build_design
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
 from dpmodels.privacy.run import Run
-from dpmodels.schema import Real, Schema
-from dpmodels.scoring.engine import Guide
-from dpmodels.sources.adapt import as_source
+from dpmodels.scoring.rules import Guide
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tasks import as_source
 from dpmodels.sources.windows import WINDOW, Coins, Windows
+from dpmodels.sums.ask import Ask
+from dpmodels.variables import Real
 
 POWERS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 

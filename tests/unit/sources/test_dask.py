@@ -35,7 +35,7 @@ def test_a_frame_held_by_a_cluster_is_fetched_from_it(quiet):
 
 def test_the_scheduler_is_that_of_the_futures():
     """Without a cluster: a graph with a future goes to its client, any other stays here."""
-    from dpmodels.sources.elsewhere import _holder
+    from dpmodels.sources.tasks import _holder
 
     Future = type("Future", (), {"client": "its client"})
     part = type("Part", (), {"__dask_graph__": lambda self: {"a": 1, "b": Future()}})

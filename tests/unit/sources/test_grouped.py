@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpmodels.sources.people import Columns
-from dpmodels.units.ids import Ids
+from dpmodels.units import Ids
 
 
 def parts(last=float):

@@ -74,7 +74,7 @@ def test_nothing_is_kept_where_the_number_of_rows_is_private(path, monkeypatch):
 
 
 def test_cells_are_let_go_at_the_end(path):
-    from dpmodels.sources.adapt import as_source
+    from dpmodels.sources.tasks import as_source
 
     design = dp.plan("y ~ a", n=150_000, **{k: v for k, v in CALL.items() if k != "seed"}).design
     rows = module.Rows(as_source(path), 150_000, passes=2)
@@ -103,7 +103,7 @@ def test_the_rows_of_the_next_early_pass_are_kept_where_the_table_is_not(path, m
 def test_coins_of_a_later_pass_are_its_own(tmp_path, monkeypatch):
     """Every row in as many passes as its coins say, whether a pass is read or was foreseen."""
     pytest.importorskip("pyarrow")
-    from dpmodels.sources.adapt import as_source
+    from dpmodels.sources.tasks import as_source
     from dpmodels.sources.windows import Coins
 
     n = 150_000

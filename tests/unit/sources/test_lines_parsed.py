@@ -5,10 +5,16 @@ import pandas as pd
 import pytest
 
 from dpmodels.formula.coerce import coerce_all
-from dpmodels.schema import Levels, Real
-from dpmodels.sources.files import CsvSource
-from dpmodels.sources.lines import MISSING, _by_arrow, chosen_lines, count_lines, parts_of_file
+from dpmodels.sources.files import (
+    MISSING,
+    CsvSource,
+    _by_arrow,
+    chosen_lines,
+    count_lines,
+    parts_of_file,
+)
 from dpmodels.sources.rows import count_rows
+from dpmodels.variables import Levels, Real
 
 KINDS = {"x": Real(-10, 10), "g": Levels(["1", "01", "b"])}
 ODD = [

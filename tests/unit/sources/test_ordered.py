@@ -19,10 +19,10 @@ import dpmodels as dp
 from dpmodels.errors import DPModelsWarning, PrivateStageError, RequestError, SourceError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
-from dpmodels.sources import ordered
-from dpmodels.sources.adapt import as_source
-from dpmodels.sources.ordered import Scratch, SortedPeople, count_distinct
+from dpmodels.sources import sorted as ordered
 from dpmodels.sources.people import PeopleRows, count_people
+from dpmodels.sources.sorted import Scratch, SortedPeople, count_distinct
+from dpmodels.sources.tasks import as_source
 from dpmodels.sources.windows import Coins
 from dpmodels.units import Person
 
@@ -165,7 +165,7 @@ import numpy as np, pandas as pd
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
 from dpmodels.sources import ordered
-from dpmodels.sources.adapt import as_source
+from dpmodels.sources.tasks import as_source
 from dpmodels.units import Person
 
 tempfile.tempdir, when = sys.argv[1], sys.argv[3]
@@ -229,7 +229,7 @@ def test_a_sort_that_could_not_spill_is_refused_before_anything_is_read(monkeypa
         pytest.skip("this DuckDB encrypts nothing")
     ordered._way_to_spill.cache_clear()
     monkeypatch.setattr(ordered, "_WAYS", ((ordered._ENCRYPTED, ("SET no_such_setting = 1",)),))
-    monkeypatch.setattr("dpmodels.private.opened", None)  # nothing is charged
+    monkeypatch.setattr("dpmodels.door.opened", None)  # nothing is charged
     with pytest.raises(SourceError, match="cannot write encrypted temporary files"):
         fit(panel(), sort="duckdb")
     ordered._way_to_spill.cache_clear()

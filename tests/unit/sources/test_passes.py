@@ -8,16 +8,15 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.formula import build_design
-from dpmodels.models.glm import newton
-from dpmodels.schema import Real, Schema
-from dpmodels.sources.adapt import as_source
-from dpmodels.sources.crew import Serial, Threads
-from dpmodels.sources.piece import CONNECTED, Piece
-from dpmodels.sources.pieces import Partial, Task, added
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
+from dpmodels.models import newton
 from dpmodels.sources.rows import Rows
-from dpmodels.sources.summed import Cells, Sampled, sampled
+from dpmodels.sources.summed import Cells, Partial, Sampled, Task, added, sampled
+from dpmodels.sources.tables import CONNECTED, Piece
+from dpmodels.sources.tasks import Serial, Threads, as_source
 from dpmodels.sources.windows import WINDOW
+from dpmodels.variables import Real
 
 N = 30_011
 NAMES = ["x", "z", "w", "y"]

@@ -5,11 +5,12 @@ import pytest
 
 from dpmodels.errors import SourceError
 from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
 from dpmodels.privacy.noise import SeededNoise
-from dpmodels.schema import Real, Schema
-from dpmodels.sources.adapt import DictSource
 from dpmodels.sources.people import CappedRows, PeopleRows
+from dpmodels.sources.tables import DictSource
 from dpmodels.units import Person
+from dpmodels.variables import Real
 
 N, MOST = 40, 3
 DESIGN = build_design("y ~ x", Schema(y=Real(-1, 1), x=Real(-1, 1)))

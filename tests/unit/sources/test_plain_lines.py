@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmodels.formula.coerce import coerce_all
-from dpmodels.sources import lines
+from dpmodels.sources import files as lines
 from dpmodels.variables import Levels, Real
 
 pytest.importorskip("pyarrow")

@@ -9,17 +9,17 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.gram import GramOf, gram_over
-from dpmodels.exact.rowmap import RowMap, unit_scale
-from dpmodels.formula import build_design
-from dpmodels.schema import Levels, Real, Schema
-from dpmodels.sources import pieces as pieces_module
-from dpmodels.sources.adapt import as_source
-from dpmodels.sources.crew import Serial, Threads
-from dpmodels.sources.piece import CONNECTED
-from dpmodels.sources.pieces import Partial, Task, added, alike
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
+from dpmodels.sources import summed as pieces_module
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.summed import Partial, Task, added, alike
+from dpmodels.sources.tables import CONNECTED
+from dpmodels.sources.tasks import Serial, Threads, as_source
 from dpmodels.sources.windows import WINDOW, Key, Windows
+from dpmodels.sums.cells import GramOf, gram_over
+from dpmodels.sums.rowmap import RowMap, unit_scale
+from dpmodels.variables import Levels, Real
 
 N = 50_011
 BOUNDS = {"x": (-3, 3), "z": (-1, 1), "y": (-6, 6)}
@@ -376,7 +376,7 @@ def test_a_part_that_fails_says_nothing_of_its_rows(quiet):
 def test_a_worker_returns_its_failure_as_a_value():
     """An exception would be logged beside the arguments of the task: rows."""
     pytest.importorskip("cloudpickle")
-    from dpmodels.sources.worker import Failed, on_worker, told
+    from dpmodels.sources.tasks import Failed, on_worker, told
 
     found = on_worker(partials()[0].packed(), 0, as_source, make(5)[["x"]], 0)
     assert type(found) is Failed and found.kind is dp.errors.PrivateStageError
@@ -492,7 +492,7 @@ def test_coins_of_a_row_do_not_depend_on_the_cut_of_the_table():
 
 @pytest.mark.parametrize("formula", ["y ~ x", "y ~ g + x", "y ~ g"])
 def test_many_rows_use_threads_and_one_thread_gives_the_same_numbers(formula, quiet, monkeypatch, tmp_path):
-    from dpmodels.sources import crew
+    from dpmodels.sources import tasks as crew
 
     frame, used = make(), []
     done = Task.done

@@ -8,24 +8,23 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsWarning, PrivacyBugError, SourceError
-from dpmodels.exact.gram import GramOf
-from dpmodels.exact.people import PeopleGramOf
-from dpmodels.exact.rowmap import RowMap, UnitScale
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
-from dpmodels.sources.adapt import as_source
-from dpmodels.sources.crew import Serial
-from dpmodels.sources.memory import FrameSource
-from dpmodels.sources.people import PeopleRows, PeopleTask, count_people
-from dpmodels.sources.piece import Piece
-from dpmodels.sources.together import (
+from dpmodels.sources.people import (
     MOVED,
+    PeopleRows,
+    PeopleTask,
     added_people,
+    count_people,
     counted,
     moved,
     people_of,
     whole_part,
 )
+from dpmodels.sources.tables import FrameSource, Piece
+from dpmodels.sources.tasks import Serial, as_source
+from dpmodels.sums.cells import GramOf
+from dpmodels.sums.rowmap import PeopleGramOf, RowMap, UnitScale
 from dpmodels.units import Person
 
 dask = pytest.importorskip("dask")
@@ -190,7 +189,7 @@ def test_fits_by_tasks_are_those_of_memory(call, monkeypatch):
     verb, formula, more = call
     frame = panel()
     source = Moved(frame)
-    monkeypatch.setattr("dpmodels.api.fitting.as_source", lambda data: source)
+    monkeypatch.setattr("dpmodels.api.call.as_source", lambda data: source)
     options = {**dict(eps=1.0, delta=1e-4, bounds=BOUNDS, unit="pid", seed=3), **more}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPModelsWarning)

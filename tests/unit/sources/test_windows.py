@@ -7,13 +7,15 @@ import pandas as pd
 import pytest
 
 from dpmodels.errors import SourceError
-from dpmodels.exact.gram import gram
-from dpmodels.exact.rowmap import RowMap, unit_scale
-from dpmodels.formula import build_design
-from dpmodels.schema import Real, Schema
-from dpmodels.sources.adapt import as_source, chosen_chunks
+from dpmodels.formula.build import build_design
+from dpmodels.formula.schema import Schema
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tables import chosen_chunks
+from dpmodels.sources.tasks import as_source
 from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
+from dpmodels.sums.cells import gram
+from dpmodels.sums.rowmap import RowMap, unit_scale
+from dpmodels.variables import Real
 
 N = 75_000
 CHOICES = [ALL_ROWS, Windows(2), Windows(4, 1), Windows(2, 2), Windows(16, 8)]

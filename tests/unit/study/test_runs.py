@@ -150,7 +150,7 @@ def test_killed_at_two_hundred_random_moments(study, data, tmp_path):
 @pytest.mark.filterwarnings("ignore::dpmodels.errors.LedgerWarning")
 def test_killed_as_it_makes_the_ledger(study, data, tmp_path, monkeypatch):
     """The file is there, and nothing in it was committed."""
-    from dpmodels.privacy import sqlite_store
+    from dpmodels.privacy import ledger_file as sqlite_store
 
     asked, ledger, out = study(), tmp_path / "ledger", tmp_path / "out"
     monkeypatch.setattr(sqlite_store, "_seal", lambda db: os.kill(os.getpid(), signal.SIGKILL))

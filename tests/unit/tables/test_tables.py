@@ -11,7 +11,7 @@ import pytest
 
 import dpmodels.tables
 from dpmodels.errors import RequestError
-from dpmodels.tables import RULE, Column, Layout, Page, Row, Table, plain
+from dpmodels.tables.table import RULE, Column, Layout, Page, Row, Table, plain
 
 TABLE = Table(
     title="Of two things",

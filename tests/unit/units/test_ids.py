@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dpmodels.errors import SourceError
-from dpmodels.units.ids import Ids, id_type
+from dpmodels.units import Ids, id_type
 
 
 def codes(*parts):

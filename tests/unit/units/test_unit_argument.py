@@ -16,11 +16,10 @@ from dpmodels.errors import (
     RequestError,
     SourceError,
 )
-from dpmodels.sources.adapt import as_source
 from dpmodels.sources.people import PeopleRows, row_hashes
 from dpmodels.sources.rows import Rows
-from dpmodels.units import Person
-from dpmodels.units.person import identifier_among
+from dpmodels.sources.tasks import as_source
+from dpmodels.units import Person, identifier_among
 
 BOUNDS = {"y": (-3, 3), "x": (-1, 1)}
 
@@ -369,8 +368,13 @@ def test_a_failing_source_says_nothing():
 
 def test_what_m_rows_come_to():
     """The table of units.md 3."""
-    from dpmodels.privacy.gdp import eps_gdp, mu_gdp
-    from dpmodels.privacy.group import gaussian_rows, pair_of_people, pair_of_rows
+    from dpmodels.privacy.mechanisms import (
+        eps_gdp,
+        gaussian_rows,
+        mu_gdp,
+        pair_of_people,
+        pair_of_rows,
+    )
 
     assert mu_gdp(*gaussian_rows(1.0, 1e-6, 5)) == pytest.approx(0.0473409, abs=5e-8)
     assert eps_gdp(5 * mu_gdp(1.0, 1e-6), 1e-6) == pytest.approx(5.9262, abs=5e-5)
@@ -384,9 +388,13 @@ def test_what_m_rows_come_to():
 
 def test_the_profile_of_m_rows_is_the_best_split():
     """units.md 3: exact for Gaussian curves, where m rows are m mu."""
-    from dpmodels.privacy.gdp import delta_gdp
-    from dpmodels.privacy.group import pair_of_people, profile_of_people, rho_of_people
-    from dpmodels.privacy.mechanisms import Approximate
+    from dpmodels.privacy.mechanisms import (
+        Approximate,
+        delta_gdp,
+        pair_of_people,
+        profile_of_people,
+        rho_of_people,
+    )
 
     def curve(eps):
         return delta_gdp(eps, 0.2)
@@ -502,8 +510,8 @@ def test_a_mean_of_people_counts_each_once():
 )
 def test_a_person_is_charged_what_its_rows_come_to(more, gaussian):
     from dpmodels.errors import PrivacyBugError as Bug
-    from dpmodels.privacy.gdp import mu_gdp
-    from dpmodels.privacy.guarantee import Guarantee
+    from dpmodels.privacy.composition import Guarantee
+    from dpmodels.privacy.mechanisms import mu_gdp
 
     plan = dp.plan("y ~ x", BOUNDS, n=400, eps=2, delta=1e-5, unit="pid", max_rows=3, **more)
     g = plan.guarantee

@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.features import feature_scale
-from dpmodels.exact.prove import reach
-from dpmodels.exact.statistics import ByClass, Sum
-from dpmodels.formula import build_design
-from dpmodels.models.bayes.core import class_sums
-from dpmodels.models.bayes.gaussian import BayesDetail, pair_constants
+from dpmodels.formula.build import build_design
+from dpmodels.models.bayes import BayesDetail, class_sums, pair_constants
+from dpmodels.proof.prove import reach
+from dpmodels.proof.statistics import ByClass, Sum
+from dpmodels.sums.rowmap import feature_scale
 
 SCHEMA = dp.Schema(k=dp.Levels(["u", "v", "w"]), a=dp.Real(-4, 4), b=dp.Real(0, 10))
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.symmetric import ls_bound
-from dpmodels.models.linear.eptr_release import smallest_eigenvalue, solve_projected
+from dpmodels.models.linear.eptr import smallest_eigenvalue, solve_projected
+from dpmodels.proof.sets import ls_bound
 
 
 def table(n=2000, seed=0):

@@ -9,13 +9,12 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import BudgetError, DPModelsError, NoReplyWarning, RequestError
-from dpmodels.exact.ask import Ask
-from dpmodels.exact.passes import Kept
-from dpmodels.models.custom import selection
-from dpmodels.models.votes import pate_math
-from dpmodels.models.votes.votes import majority, vote_steps
+from dpmodels.models import selection
+from dpmodels.models import votes as pate_math
+from dpmodels.models.votes import majority, vote_steps
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
+from dpmodels.sums.ask import Ask, Kept
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -359,7 +358,7 @@ def test_the_margin_of_a_vote_fails_no_more_often_than_delta(eps):
 def test_a_null_in_a_table_of_votes_is_an_abstention():
     """The numpy type of an integer table depends on nulls; its schema does not."""
     pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
-    from dpmodels.api.votes import _checked
+    from dpmodels.api.custom import _checked
 
     rng = np.random.default_rng(0)
     votes = rng.integers(0, 3, (40, 5))
@@ -399,7 +398,7 @@ def test_a_null_in_a_table_of_votes_is_an_abstention():
 
 @pytest.mark.parametrize("kind", ["list", "array", "arrow", "chunked", "pandas", "polars"])
 def test_votes_are_counted_whatever_holds_them(kind):
-    from dpmodels.models.votes.votes import count_votes
+    from dpmodels.models.votes import count_votes
 
     pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
     cells = ["a"] * 5 + ["b"] * 3 + [None, "c"]

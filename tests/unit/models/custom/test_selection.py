@@ -12,7 +12,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import BudgetError, NoReplyWarning, NotPrivateWarning, RequestError
-from dpmodels.models.custom.selection import pair_per_candidate
+from dpmodels.models.selection import pair_per_candidate
 from dpmodels.privacy.run import RUNS_NOTE
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -8,8 +8,14 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, RequestError
-from dpmodels.models.glm.lattice import LogisticLoss, PoissonLoss
-from dpmodels.models.glm.newton import WorkingRows, evaluate, minimise, score_sum
+from dpmodels.models.newton import (
+    LogisticLoss,
+    PoissonLoss,
+    WorkingRows,
+    evaluate,
+    minimise,
+    score_sum,
+)
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -159,7 +165,7 @@ def test_coverage_of_95_percent_intervals(logistic, glm_schema):
 
 def test_rows_may_be_longer_where_n_allows():
     """From B to twice B, growing with n and rho; a function of public numbers."""
-    from dpmodels.models.glm.plan import NOISE_PART, longer_radius
+    from dpmodels.models.objpert import NOISE_PART, longer_radius
 
     logistic = LogisticLoss()
     assert longer_radius(2.0, logistic, 0.1, 500) == 2.0

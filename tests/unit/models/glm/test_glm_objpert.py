@@ -23,7 +23,7 @@ def test_without_noise_it_is_the_ridge_fit(noiseless, logistic, glm_schema):
         "y ~ a + b", data, eps=1, delta=1e-6, schema=glm_schema, rescale=False, lam=5.0,
         radius=2.0, inference=False,
     )  # fmt: skip
-    from dpmodels.models.glm.release import working_map
+    from dpmodels.models.objpert import working_map
 
     scale, shift = working_map(fit.design)
     X = np.column_stack([np.ones(3000), data.a, data.b]) * scale + shift
@@ -149,7 +149,7 @@ def test_plan_is_the_fit(logistic, glm_schema):
 
 def test_the_bias_of_the_ridge_is_found_from_the_ridge_fit():
     """No noise: H (theta_0 - theta) = lam theta exactly; where lam rules, the size of theta."""
-    from dpmodels.models.glm.estimate import ridge_bias
+    from dpmodels.models.objpert import ridge_bias
 
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(500, 3))

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.glm import newton
-from dpmodels.models.glm.lattice import PoissonLoss
-from dpmodels.models.glm.newton import WorkingRows, minimise, planned_passes, score_sum
+from dpmodels.models import newton
+from dpmodels.models.newton import PoissonLoss, WorkingRows, minimise, planned_passes, score_sum
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -166,7 +165,7 @@ def test_a_fit_that_is_not_certified_says_so(inference, monkeypatch):
 
     data = next(_tables())
     assert objpert("y ~ a + b", data, inference=inference, **ARGS).released
-    monkeypatch.setattr("dpmodels.models.glm.release.minimise", short)
+    monkeypatch.setattr("dpmodels.models.objpert.minimise", short)
     fit = objpert("y ~ a + b", data, inference=inference, **ARGS)
     assert not fit.released and fit.params.isna().all()
     assert any("was not certified" in note for note in fit.notes)

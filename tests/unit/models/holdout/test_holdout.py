@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.holdout import auc, noisy_mean, roc
+from dpmodels.after.inference import auc, noisy_mean, roc
 from dpmodels.errors import BudgetExceededError, DPModelsError, NotReleasedError
 
 SCHEMA = dp.Schema(x=dp.Real(-1, 1), y=dp.Binary(), w=dp.Real(-2, 6))
@@ -134,7 +134,7 @@ def test_intervals_of_an_auc_cover_however_few_events_there_are(share, tau, k):
     """
     from scipy.special import ndtr, ndtri
 
-    from dpmodels.after.holdout import auc, auc_set
+    from dpmodels.after.inference import auc, auc_set
 
     rng, n = np.random.default_rng(3), 3000
     edges = ndtri(np.linspace(0, 1, k + 1)[1:-1])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.linear.jl import jl_curve, jl_width
+from dpmodels.models.linear.compared import jl_curve, jl_width
 from dpmodels.models.linear.solve import Moments, stein_ridge
 from dpmodels.models.linear.solve import _risk_terms as risk_terms
 

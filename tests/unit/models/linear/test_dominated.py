@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.rowmap import unit_rows
-from dpmodels.models.linear.dominated import attenuation, posterior
-from dpmodels.models.linear.solve import isotropic, solve
+from dpmodels.models.linear.solve import attenuation, isotropic, posterior, solve
+from dpmodels.sums.rowmap import unit_rows
 
 SCHEMA = dp.Schema(
     a=dp.Real(-4, 4), b=dp.Real(-4, 4), g=dp.Levels(["x", "y", "z"]), y=dp.Real(-6, 6)

@@ -10,14 +10,20 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.audit.replay import ReplayRun, replay_stage
-from dpmodels.exact.rowmap import identity_scale
-from dpmodels.exact.symmetric import float_allowance, ls_bound
-from dpmodels.models.linear.dominated import allowance, attenuation, dominated
-from dpmodels.models.linear.eptr import covariances
-from dpmodels.models.linear.eptr_release import OlsReleased, auto_noise, residual_bound
-from dpmodels.models.linear.facts import Scores
-from dpmodels.models.linear.inference import Report, Stage, errors, last_fit, report
-from dpmodels.models.linear.solve import isotropic, solve
+from dpmodels.models.linear.eptr import OlsReleased, auto_noise, covariances, residual_bound
+from dpmodels.models.linear.inference import errors, last_fit, report
+from dpmodels.models.linear.solve import (
+    Report,
+    Scores,
+    Stage,
+    allowance,
+    attenuation,
+    dominated,
+    isotropic,
+    solve,
+)
+from dpmodels.proof.sets import float_allowance, ls_bound
+from dpmodels.sums.rowmap import identity_scale
 from tests.privacy.cases.verbs import backend_release
 
 XY = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
@@ -157,8 +163,7 @@ def test_with_scores_the_allowance_is_that_of_the_bread():
 
 def test_a_dominated_fit_reports_its_mean_squared_error():
     """Sampling and privacy add to P + (mean - d)(mean - d)', the allowance on top."""
-    from dpmodels.models.linear.dominated import posterior
-    from dpmodels.models.linear.solve import positive_part
+    from dpmodels.models.linear.solve import positive_part, posterior
 
     facts = two_stage(noise=200.0**2)
     fit = last_fit(facts)

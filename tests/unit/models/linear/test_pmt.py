@@ -6,7 +6,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.models.linear.pmt import diagnostics
-from dpmodels.models.linear.public import public_radius, public_whitening
+from dpmodels.models.linear.scored import public_radius, public_whitening
 
 CALL = dict(eps=1.0, delta=1e-6, method="pmt", scoring=False)  # the ending by moments
 
@@ -209,7 +209,7 @@ def test_public_rules_take_no_private_argument():
 
 
 def test_diagnostics_allow_for_the_noise(quiet, table):
-    from dpmodels.models.linear.inference import Stage
+    from dpmodels.models.linear.solve import Stage
 
     V = np.full((4, 4), 30.0**2)
     assert diagnostics(Stage(1000 * np.eye(4), V, np.eye(4), 4.0), 1000) == ()

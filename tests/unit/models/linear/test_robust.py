@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.gram import gram
-from dpmodels.exact.passes import ball_map
-from dpmodels.exact.rowmap import identity_scale
-from dpmodels.models.linear.facts import Scores
-from dpmodels.models.linear.inference import Report, Stage, last_fit
-from dpmodels.models.linear.scores import ScoreMap
+from dpmodels.models.linear.inference import ScoreMap, last_fit
+from dpmodels.models.linear.solve import Report, Scores, Stage
+from dpmodels.sums.ask import ball_map
+from dpmodels.sums.cells import gram
+from dpmodels.sums.rowmap import identity_scale
 
 CALL = dict(eps=1.0, delta=1e-6, method="ssp", vcov="hetero", scoring=False)
 WIDE = {"a": (-3, 3), "b": (-3, 3), "y": (-9, 9)}

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.linear.ssp import TWO_STAGE_RATIO
+from dpmodels.models.linear.moments import TWO_STAGE_RATIO
 from dpmodels.sources.windows import Windows
 
 CALL = dict(eps=1.0, delta=1e-6, method="ssp", scoring=False)  # the ending by moments
@@ -369,7 +369,7 @@ def test_a_guide_on_some_of_the_rows_is_as_good(quiet):
     Mean squared errors of 6 x 3 standardised coefficients; their ratio exceeds 2.5 less than once
     in 1e3 pairs.
     """
-    from dpmodels.models.linear import ssp
+    from dpmodels.models.linear import moments as ssp
 
     rng = np.random.default_rng(0)
     n = 1_000_000

@@ -9,16 +9,23 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.ask import Ask
-from dpmodels.exact.gram import gram
-from dpmodels.exact.rowmap import WithOne
-from dpmodels.models.mean.clipped import mean_scale
-from dpmodels.models.mean.ptr import PtrMeanDetail, best_interval, distance, release, sensitivity
-from dpmodels.privacy.gdp import agm
-from dpmodels.privacy.mechanisms import Approximate, Step
-from dpmodels.privacy.propose import laplace_test_probability
+from dpmodels.models.mean import (
+    PtrMeanDetail,
+    best_interval,
+    distance,
+    mean_scale,
+    sensitivity,
+)
+from dpmodels.models.mean import (
+    release_ptr as release,
+)
+from dpmodels.privacy.mechanisms import Approximate, Step, agm
+from dpmodels.privacy.noise import laplace_test_probability
 from dpmodels.privacy.run import Run, _on_grid
 from dpmodels.sources.windows import OfRows
+from dpmodels.sums.ask import Ask
+from dpmodels.sums.cells import gram
+from dpmodels.sums.rowmap import WithOne
 
 
 def table(n, seed=0):
@@ -60,7 +67,7 @@ def test_intervals_cover(quiet):
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_joint_sensitivity_of_sums_and_count(d):
     """|(sum u, k N) - ...| <= 2 sqrt(d), k^2 = 3d, over corner and missing rows; attained."""
-    from dpmodels.formula import build_mean_design
+    from dpmodels.formula.build import build_mean_design
 
     names = [f"x{j}" for j in range(d)]
     schema = dp.Schema(**{c: dp.Real(-1, 1) for c in names})

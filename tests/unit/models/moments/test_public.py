@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.exact.rowmap import UnitScale
-from dpmodels.models.linear.inference import Stage
-from dpmodels.models.linear.public import PublicMoments
-from dpmodels.models.linear.stages import Stages
-from dpmodels.models.moments.public import covariance, estimate, ratio
-from dpmodels.release import Release
+from dpmodels.models.linear.inference import Stages
+from dpmodels.models.linear.scored import PublicMoments
+from dpmodels.models.linear.solve import Stage
+from dpmodels.models.moments import covariance, ratio
+from dpmodels.models.moments import estimate_pmt as estimate
+from dpmodels.records import Release
+from dpmodels.sums.rowmap import UnitScale
 
 CALL = dict(eps=1.0, delta=1e-6)
 XY = ["a", "b", "y"]

@@ -8,9 +8,8 @@ from scipy.integrate import quad
 
 from dpmodels.models.noised import calibration as filters
 from dpmodels.models.noised.losses import IndexLoss, Logistic, Poisson, Squared, check, hinge, huber
-from dpmodels.models.noised.model import Model
+from dpmodels.models.noised.model import Model, second_model
 from dpmodels.models.noised.objective import objective_of
-from dpmodels.models.noised.sums import second_model
 
 SMOOTH = [Squared(), Logistic(), Logistic(geometric=True), Poisson()]
 KINKED = [check(0.3), hinge(), huber(1.0)]

@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.formula import build_design
-from dpmodels.models.noised.calibration import plan_noise
-from dpmodels.models.noised.fitting import split_errors
-from dpmodels.models.noised.general import sandwich
-from dpmodels.models.noised.layout import layout_of
-from dpmodels.models.noised.linear import fit_linear, fit_linear_one_draw
+from dpmodels.formula.build import build_design
+from dpmodels.models.noised.calibration import layout_of, plan_noise
+from dpmodels.models.noised.fit import sandwich
 from dpmodels.models.noised.losses import Poisson
 from dpmodels.models.noised.model import Model
 from dpmodels.models.noised.objective import objective_of
-from dpmodels.privacy.gdp import mu_gdp
+from dpmodels.models.noised.solve import fit_linear, fit_linear_one_draw, split_errors
+from dpmodels.privacy.mechanisms import mu_gdp
 
 # -- attributes of a + a:b -----------------------------------------------------------------------
 
@@ -141,7 +139,7 @@ def test_the_sampling_part_is_what_the_clean_rows_would_have():
     """sigma^2 M^-1 / n, and the privacy part is all that is left of the sandwich."""
     from types import SimpleNamespace
 
-    from dpmodels.models.noised import fitting
+    from dpmodels.models.noised import solve as fitting
 
     X0, model = exact_release()
     fit = fit_linear(model)

@@ -11,12 +11,11 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsWarning, NotPrivateWarning, UtilityWarning
-from dpmodels.models.noised.calibration import plan_noise, relative_sds
-from dpmodels.models.noised.layout import layout_of
+from dpmodels.models.noised.calibration import layout_of, plan_noise, relative_sds
 
 
 def design(formula, schema):
-    from dpmodels.formula import build_design
+    from dpmodels.formula.build import build_design
 
     return build_design(formula, schema, na="impute-midpoint", one_sided_ok=True)
 

@@ -7,9 +7,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import RequestError
-from dpmodels.models.survival.concordance import TENTHS, Risk, by_risk, concordance_of
-from dpmodels.models.survival.layout import Layout
-from dpmodels.models.survival.noise import CellNoise
+from dpmodels.models.survival.cox import TENTHS, Risk, by_risk, concordance_of
+from dpmodels.models.survival.table import CellNoise, Layout
 
 EDGES = tuple(np.linspace(0, 12, 14))
 BOUNDS = {"time": (0, 12), "x": (-3, 3)}

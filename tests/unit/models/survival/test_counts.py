@@ -8,15 +8,20 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.exact.prove import reach
-from dpmodels.exact.rowmap import STEPS
-from dpmodels.exact.sets import Mark
-from dpmodels.exact.statistics import Sum
 from dpmodels.formula.design import Survival
-from dpmodels.models.survival import counts
-from dpmodels.models.survival.counts import SurvivalOfPeople, _of_rows, own_episodes, statistic_of
-from dpmodels.models.survival.layout import Layout
+from dpmodels.models.survival import table as counts
+from dpmodels.models.survival.table import (
+    Layout,
+    SurvivalOfPeople,
+    _of_rows,
+    own_episodes,
+    statistic_of,
+)
+from dpmodels.proof.prove import reach
+from dpmodels.proof.sets import Mark
+from dpmodels.proof.statistics import Sum
 from dpmodels.sources.people import BlockOfPeople
+from dpmodels.sums.products import STEPS
 
 PLAIN = Survival(time=0, event=1, group=2, groups=("a", "b"))
 SPELLS = Survival(time=1, event=2, start=0, group=3, groups=("a", "b"))

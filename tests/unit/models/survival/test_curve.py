@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 from dpmodels.formula.design import Survival
-from dpmodels.models.survival import layout as layouts
-from dpmodels.models.survival.counts import _of_rows
-from dpmodels.models.survival.curve import Curve, band, covariance_of, curves, level_at
-from dpmodels.models.survival.layout import Layout
-from dpmodels.models.survival.logrank import logrank
-from dpmodels.models.survival.noise import CellNoise
+from dpmodels.models.survival import table as layouts
+from dpmodels.models.survival.curve import Curve, band, covariance_of, curves, level_at, logrank
+from dpmodels.models.survival.table import CellNoise, Layout, _of_rows
 
 QUIET = 1e-9
 

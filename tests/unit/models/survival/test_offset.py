@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpmodels.models.survival.offset import _exposure, in_halves
+from dpmodels.models.survival.cox import _exposure, in_halves
 
 
 def test_who_dies_in_a_cell_is_at_risk_for_half_of_it():

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.survival.layout import layout_of
-from dpmodels.models.survival.noise import CellNoise
-from dpmodels.models.survival.offset import _poisson, offset_of, residual
+from dpmodels.models.survival.cox import _poisson, offset_of, residual
+from dpmodels.models.survival.table import CellNoise, layout_of
 from tests.unit.models.test_expansions_exact import planned
 
 BETA = np.array([0.5, -0.4])

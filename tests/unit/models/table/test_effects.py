@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.models.table.effects import (
+from dpmodels.models.table.noise import (
     Effects,
     Measured,
     Spread,

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.table.numbers import shown_numbers
-from dpmodels.models.table.power import expected_sums
-from dpmodels.models.table.table import half_ranges
-from dpmodels.models.table.testing import solve
+from dpmodels.models.table.table import half_ranges, shown_numbers
+from dpmodels.models.table.testing import expected_sums, solve
 
 SCHEMA = dp.Schema(y=dp.Real(0, 10), g=dp.Levels(["a", "b", "c"]), k=dp.Levels(["1", "2"]))
 

@@ -12,15 +12,28 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, NotPrivateWarning
-from dpmodels.exact.prove import rank_reach
-from dpmodels.exact.statistics import Ranks
-from dpmodels.models.table.quantile import Cells, cells_for, outward
-from dpmodels.models.table.quantile_tree import leaves_for, rank_sd
-from dpmodels.models.table.ranks import fraction, grid_for, grid_of, histogram, penalties
-from dpmodels.models.table.tree import WAYS, Tree, isotonic, levels_for, tree_counts
+from dpmodels.models.table.quantiles import (
+    WAYS,
+    Cells,
+    Tree,
+    cells_for,
+    fraction,
+    grid_for,
+    grid_of,
+    histogram,
+    isotonic,
+    leaves_for,
+    levels_for,
+    outward,
+    penalties,
+    rank_sd,
+    tree_counts,
+)
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.noise import ExactNoise, SeededNoise, exponential_weights
 from dpmodels.privacy.run import Run
+from dpmodels.proof.prove import rank_reach
+from dpmodels.proof.statistics import Ranks
 
 
 def test_weights_of_the_exponential_mechanism_are_exponentials():

@@ -8,7 +8,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, NotPrivateWarning
-from dpmodels.models.table import subsample
+from dpmodels.models.table import nulls as subsample
 
 SCHEMA = dp.Schema(
     y=dp.Real(0, 10), x=dp.Real(-5, 5), g=dp.Levels(["a", "b"]), h=dp.Levels(["u", "v", "w"])

@@ -10,9 +10,8 @@ import pytest
 import dpmodels as dp
 from dpmodels import _testing
 from dpmodels.errors import DPModelsError
-from dpmodels.models.by_design import DesignErrors
-from dpmodels.models.table.weighted_numbers import _of_totals
-from dpmodels.models.weighted import _BINS, trimmed
+from dpmodels.models.table.weighted import _of_totals
+from dpmodels.models.weights import _BINS, DesignErrors, trimmed
 
 SCHEMA = dp.Schema(w=dp.Real(0, 30), g=dp.Levels(["a", "b", "c"]), k=dp.Levels(["x", "y"]))
 CALL = {"eps": 50, "delta": 1e-6, "schema": SCHEMA, "bounds": {"y": (0, 10), "z": (-1, 1)}}

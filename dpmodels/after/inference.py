@@ -1,0 +1,840 @@
+"""Wald tests and intervals of linear combinations, with an allowance for bounded bias."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.after.moments import (
+    SecondMoments,
+    chi2_upper_tail,
+    inverse_and_rank,
+    orthonormal,
+    regress,
+    scaled_axes,
+    score,
+)
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, did_you_mean, shown
+
+#: Corners of the bias box are counted up to so many coefficients; beyond, a bound stands for them.
+_CORNERS = 12
+
+
+@dataclass(frozen=True)
+class Wald:
+    """A joint test: ``W = (Lb - q)'(L V L')^{-1}(Lb - q)``.
+
+    Attributes
+    ----------
+    statistic : float
+    df : int
+        Rank of ``L V L'``.
+    pvalue : float
+    noncentrality : float
+        What bounded bias may add; 0 without a bound.
+    """
+
+    statistic: float
+    df: int
+    pvalue: float
+    noncentrality: float = 0.0
+
+
+def noncentrality(L: Array, inverse: Array, bias: Array) -> float:
+    """Return the largest ``d' inverse d`` over d = L c, ``|c_j| <= bias_j``.
+
+    A convex function is largest at a corner of the box. Beyond 12 coefficients the triangle
+    inequality bounds it: ``(sum_j bias_j |L_j|)^2`` in the norm of ``inverse``.
+    """
+    moved = np.flatnonzero((bias > 0) & (np.abs(L).max(axis=0) > 0))
+    if not len(moved):
+        return 0.0
+    D = L[:, moved] * bias[moved]
+    if len(moved) > _CORNERS:
+        lengths = np.sqrt(np.maximum(np.einsum("ij,ik,kj->j", D, inverse, D), 0.0))
+        return float(lengths.sum() ** 2)
+    signs = np.array(list(itertools.product((1.0, -1.0), repeat=len(moved) - 1)))
+    corners = D @ np.column_stack([np.ones(len(signs)), signs]).T
+    return float(np.einsum("ic,ij,jc->c", corners, inverse, corners).max())
+
+
+def wald(
+    L: Array,
+    b: Array,
+    V: Array,
+    q: Array | None = None,
+    *,
+    bias: Array | None = None,
+    bias_of: Callable[[Array], Array | None] | None = None,
+    free: float | None = None,
+) -> Wald:
+    """Return the Wald test of ``L b = q``.
+
+    Parameters
+    ----------
+    L, b, V : (k, p), (p,), (p, p) arrays
+    q : (k,) array, optional
+        Zero if left out.
+    bias : (p,) array, optional
+        Bounds on the bias of b: the reference is then noncentral chi2.
+    bias_of : function, optional
+        Bounds of combinations (k, p) of b, where these are known to be smaller.
+    free : float, optional
+        Denominator degrees of freedom of a t or F reference.
+    """
+    from scipy.stats import f, ncx2
+
+    d = L @ b - (0.0 if q is None else q)
+    spread = L @ V @ L.T
+    inverse, df = inverse_and_rank(spread)
+    statistic = float(d @ inverse @ d)
+    moved = 0.0 if bias is None else noncentrality(L, inverse, bias)
+    if moved > 0.0 and bias_of is not None:
+        moved = min(moved, _along(L, spread, bias_of))
+    if moved > 0:
+        return Wald(statistic, df, float(ncx2.sf(statistic, df, moved)), moved)
+    if free is not None:
+        return Wald(statistic, df, float(f.sf(statistic / df, df, free)))
+    return Wald(statistic, df, chi2_upper_tail(statistic, df))
+
+
+def _along(L: Array, spread: Array, bias_of: Callable[[Array], Array | None]) -> float:
+    """Return a bound on ``d' spread^+ d``, d the bias of L b, by combinations of L b.
+
+    ``sum_i (v_i'd)^2/lambda_i`` over the eigenvectors of the covariance, each at its own bound.
+    """
+    values, axes = scaled_axes(spread)
+    some = values > values.max(initial=0.0) * 1e-12
+    along = bias_of(axes[:, some].T @ L)
+    return math.inf if along is None else float(np.sum(along**2 / values[some]))
+
+
+def critical_value(a: Array, level: float) -> Array:
+    """Return the ``level`` quantile of |N(a, 1)|, a >= 0, by bisection."""
+    from scipy.special import ndtr, ndtri
+
+    low = a + ndtri(level)
+    high = a + ndtri((1.0 + level) / 2.0)
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        under = ndtr(middle - a) - ndtr(-middle - a) < level
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return np.asarray((low + high) / 2.0)
+
+
+# -- Linear hypotheses as they are typed: ``"age = 0, bmi = 2*children"`` to (L, q)
+
+
+@dataclass(frozen=True, eq=False)
+class Hypothesis:
+    """``L b = q``.
+
+    Attributes
+    ----------
+    L, q : (k, p), (k,) arrays
+    labels : tuple of str
+        One a row, as typed.
+    """
+
+    L: Array
+    q: Array
+    labels: tuple[str, ...]
+
+
+def read_hypothesis(
+    given: Any, names: Sequence[str], terms: Mapping[str, Sequence[int]]
+) -> Hypothesis:
+    """Return the hypothesis in a text, a list of names or texts, a matrix, or (matrix, values).
+
+    Parameters
+    ----------
+    names : sequence of str
+        Coefficients.
+    terms : mapping
+        Name of a term -> places of its coefficients: such a name tests them all.
+    """
+    if isinstance(given, str):
+        parts = [_part(p, names, terms) for p in _split(given, names, terms)]
+    elif isinstance(given, (list, tuple)) and given and all(isinstance(g, str) for g in given):
+        parts = [_part(p, names, terms) for g in given for p in _split(g, names, terms)]
+    else:
+        return _matrix(given, names)
+    rows = [row for part in parts for row in part]
+    if not rows:
+        raise RequestError(f"an empty hypothesis. For example {names[-1]!r}, or '{names[-1]} = 0'")
+    L = np.array([row[0] for row in rows])
+    if not np.abs(L).max(axis=1).all():
+        raise RequestError(f"{shown(given)}: a part of it holds no coefficient after collecting")
+    return Hypothesis(L, np.array([row[1] for row in rows]), tuple(row[2] for row in rows))
+
+
+def _matrix(given: Any, names: Sequence[str]) -> Hypothesis:
+    pair = isinstance(given, tuple) and len(given) == 2 and not np.isscalar(given[0])
+    matrix, values = given if pair else (given, 0.0)
+    failed, L, q = False, np.zeros((0, 0)), np.zeros(0)
+    try:
+        L = np.atleast_2d(np.asarray(matrix, dtype=float))
+        q = np.array(np.broadcast_to(np.asarray(values, dtype=float), (len(L),)))
+    except (TypeError, ValueError):
+        failed = True
+    if failed or L.ndim != 2 or L.shape[1] != len(names) or not np.isfinite(L).all():
+        raise RequestError(
+            f"a hypothesis is a text such as '{names[-1]} = 0', a list of names, or a matrix with "
+            f"{len(names)} columns (with values: (matrix, values)); got {shown(given)}"
+        )
+    return Hypothesis(L, q, tuple(_words(row, names) for row in L))
+
+
+def _words(row: Array, names: Sequence[str]) -> str:
+    said = [
+        name if w == 1 else f"-{name}" if w == -1 else f"{w:g}*{name}"
+        for w, name in zip(row, names, strict=True)
+        if w
+    ]
+    return " + ".join(said).replace("+ -", "- ") or "0"
+
+
+def _marked(text: str, known: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Replace names, the longest first, by words that Python reads: ``C(g)[T.b]`` -> ``_v3``."""
+    found: dict[str, str] = {}
+    out, k = "", 0
+    listed = sorted(known, key=len, reverse=True)
+    while k < len(text):
+        for j, name in enumerate(listed):
+            for typed in (f"`{name}`", name):
+                end = k + len(typed)
+                whole = not (_wordy(text[k - 1 : k]) and _wordy(typed[0]))
+                whole &= not (_wordy(text[end : end + 1]) and _wordy(typed[-1]))
+                if whole and text.startswith(typed, k):
+                    found[f"_v{j}_"] = name
+                    out, k = f"{out}_v{j}_", end
+                    break
+            else:
+                continue
+            break
+        else:
+            out, k = out + text[k], k + 1
+    return out, found
+
+
+def _wordy(sign: str) -> bool:
+    return bool(sign) and (sign.isalnum() or sign in "_.")
+
+
+def _split(
+    text: str, names: Sequence[str], terms: Mapping[str, Sequence[int]]
+) -> list[tuple[str, dict[str, str], str]]:
+    marked, found = _marked(text, [*names, *(t for t in terms if t not in names)])
+    parts = [part for part in marked.split(",") if part.strip()]
+    return [(part, found, _spoken(part, found)) for part in parts]
+
+
+def _spoken(part: str, found: Mapping[str, str]) -> str:
+    return re.sub(r"_v\d+_", lambda m: found[m.group()], part).strip()
+
+
+def _part(
+    given: tuple[str, dict[str, str], str], names: Sequence[str],
+    terms: Mapping[str, Sequence[int]],
+) -> list[tuple[Array, float, str]]:  # fmt: skip
+    """Return the rows of one part: a term, an expression that is zero, or ``a = b = c``."""
+    text, found, spoken = given
+    sides = [side.strip() for side in text.replace("==", "=").split("=")]
+    if any(not side for side in sides):
+        raise RequestError(f"{spoken!r} cannot be read. For example '{names[-1]} = 0'")
+    only = found.get(sides[0])
+    if (
+        only is not None
+        and only in terms
+        and only not in names
+        and (len(sides) == 1 or sides[1:] == ["0"])
+    ):
+        return [(np.eye(len(names))[j], 0.0, f"{names[j]} = 0") for j in terms[only]]
+    read = [_linear(side, found, names, spoken, terms) for side in sides]
+    if len(read) == 1:
+        read.append((np.zeros(len(names)), 0.0))
+        spoken = f"{spoken} = 0"
+    last, value = read[-1]
+    return [(row - last, value - const, spoken) for row, const in read[:-1]]
+
+
+def _linear(
+    side: str, found: Mapping[str, str], names: Sequence[str], spoken: str,
+    terms: Mapping[str, Sequence[int]],
+) -> tuple[Array, float]:  # fmt: skip
+    """Return (weights, constant) of a linear expression."""
+    tree: Any = None
+    try:
+        tree = ast.parse(side, mode="eval").body
+    except SyntaxError:
+        tree = None
+    if tree is None:
+        raise _unreadable(spoken, names, terms)
+
+    def walk(node: Any) -> tuple[Array, float]:
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return np.zeros(len(names)), float(str(node.value))
+        if isinstance(node, ast.Name) and found.get(node.id) in names:
+            return np.eye(len(names))[list(names).index(found[node.id])], 0.0
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+            row, const = walk(node.operand)
+            sign = -1.0 if isinstance(node.op, ast.USub) else 1.0
+            return sign * row, sign * const
+        if isinstance(node, ast.BinOp):
+            left, right = walk(node.left), walk(node.right)
+            if isinstance(node.op, (ast.Add, ast.Sub)):
+                sign = 1.0 if isinstance(node.op, ast.Add) else -1.0
+                return left[0] + sign * right[0], left[1] + sign * right[1]
+            if isinstance(node.op, ast.Mult) and not (left[0].any() and right[0].any()):
+                number, other = (left, right) if not left[0].any() else (right, left)
+                return number[1] * other[0], number[1] * other[1]
+            if isinstance(node.op, ast.Div) and not right[0].any() and right[1]:
+                return left[0] / right[1], left[1] / right[1]
+        if isinstance(node, ast.Name) and node.id in found:
+            raise RequestError(
+                f"{found[node.id]!r} is a term of several coefficients: name it alone, or one of "
+                f"{', '.join(names[j] for j in terms[found[node.id]])}"
+            )
+        if isinstance(node, ast.Name):
+            raise RequestError(
+                f"no coefficient or term {node.id!r}.{did_you_mean(node.id, [*names, *terms])} "
+                f"Coefficients: {', '.join(names)}"
+            )
+        raise _unreadable(spoken, names, terms)
+
+    return walk(tree)
+
+
+def _unreadable(
+    spoken: str, names: Sequence[str], terms: Mapping[str, Sequence[int]]
+) -> RequestError:
+    hint = did_you_mean(spoken.partition("=")[0].strip(), [*names, *terms])
+    return RequestError(
+        f"{shown(spoken)} is not a linear hypothesis.{hint} Type a name, or for example "
+        f"'{names[-1]} = 0' or '{names[-1]} = 2*{names[0]}'. Coefficients: {', '.join(names)}"
+    )
+
+
+# -- What an interval allows for beside variances: clipping, leverage, curvature.
+#
+# A function of any linear combination of coefficients, not of single ones: bounds of a contrast, an
+# adjusted mean or a prediction are far below the sum of those of its coefficients
+# (``scoring/theory.md``, 4). Released numbers only.
+
+
+#: Bias allowance in score-noise sds: ``min(BASE + c l_j, MOST)``, c of the model.
+BASE, MOST = 0.35, 2.0
+#: Share of t, what rows just beyond C may have moved, in the allowance.
+TAIL = 0.8
+#: Of the overflow, what may point in one direction where no information of a coefficient lies
+#: with what is clipped (people; rows: at most, and over the root of the columns); as much more as
+#: does, at most all.
+ONE_WAY, ONE_WAY_ROWS = 0.45, 0.9
+#: The same of rows with weights.
+ONE_WAY_WEIGHTS = 1.0
+#: Errors of the overflow that are added, times that part of the information.
+UNSURE = 1.0
+#: The same of people, and of the part that goes with what is clipped: where a group of people holds
+#: most of a coefficient's information and is clipped, all that is clipped lies its way.
+UNSURE_OF_PEOPLE, OF_CLIPPED = 3.0, 2.0
+#: Least squares with many columns: at most; parts for what is even, for one sign, for a column;
+#: for leverage; and what is left of t.
+MOST_ONE_WAY, EVEN, ONE_SIGN, A_COLUMN, OF_LEVERAGE, OLD = 0.8, 0.3, 0.6, 1.2, 0.5, 2.5
+#: From this part of its information in rows of large leverage a coefficient is named.
+FEW_ROWS = 0.15
+#: Of the clip: a step that moves the scores of the rows it rests on by more has not arrived.
+SETTLED = 0.6
+#: Part of a group of rows whose scores may be expected in one half octave.
+ALIKE = 0.4
+#: Least part of the information that ordinary rows count as having.
+LONGEST = 0.02
+
+
+def _read_only(array: Array) -> Array:
+    copy = np.array(array, dtype=float)
+    copy.setflags(write=False)
+    return copy
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What rows (or people) beyond C may have moved the sum of scores, over n.
+
+    Attributes
+    ----------
+    near : float
+        t: by the half octaves about C.
+    total, error : float
+        What lies beyond, by the released histogram, and its error.
+    one_sided : float
+        Of what is beyond, how much has one sign, in [0, 1].
+    squares : float
+        What the meat misses beyond its radius, in units of C^2.
+    unseen : float
+        What beyond C may hide in the noise of one count.
+    """
+
+    near: float = 0.0
+    total: float = 0.0
+    error: float = 0.0
+    one_sided: float = 1.0
+    squares: float = 0.0
+    unseen: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Allowance:
+    """The bias that an interval allows for, of linear functions of the step d.
+
+    Attributes
+    ----------
+    kind : {"rows", "plain", "signed", "people", "weights"}
+        Which rule for what clipping moved: rows; rows whose clip lies beyond a hump; rows with a
+        signed histogram; people; rows with weights of their own.
+    clipped : bool
+        Whether any score can be.
+    inverse, H : (r, r) arrays
+        ``H_I^{-1}``, as lowered for intervals; information per row, floored.
+    ordinary : (r, r) array
+        Released information of ordinary rows per row (L).
+    spread_noise, naming_noise : float
+        Of L: as much leverage is put down to it, in the allowance and where it is named.
+    d : (r,) array
+        The step.
+    phi : float
+    score : float
+        Noise sd of a score over n.
+    tail : Tail
+    leverage_factor : float
+        c of the model.
+    bend, every : float
+        What the curvature of the loss adds: over the step along a combination, and in every
+        direction.
+    carried : Carried or None
+        None: no score can be clipped, or people.
+    turn : (r, r) array or None
+        From coordinates in which noise and clip of the scores are round to those of d; None: they
+        are round in those.
+    """
+
+    kind: str
+    clipped: bool
+    inverse: Array
+    H: Array
+    ordinary: Array
+    spread_noise: float
+    naming_noise: float
+    d: Array
+    phi: float
+    score: float
+    tail: Tail
+    leverage_factor: float
+    bend: float = 0.0
+    every: float = 0.0
+    carried: Carried | None = None
+    turn: Array | None = None
+
+    def leverage(self, rows: Array, noise: float | None = None) -> Array:
+        """Return l_j of linear functions of d (k, r): information from rows of large leverage.
+
+        ``noise``: of L, as much is put down to it; None: ``spread_noise``.
+        """
+        noise = self.spread_noise if noise is None else noise
+        r = rows @ self.inverse
+        ordinary = np.sum((r @ self.ordinary) * r, axis=1) + noise * np.sum(r * r, axis=1)
+        whole = np.sum((r @ self.H) * r, axis=1)
+        return np.clip(1.0 - ordinary / whole, 0.0, 1.0)
+
+    def few(self, rows: Array) -> npt.NDArray[np.bool_]:
+        """Say which linear functions of d rest on rows of high leverage.
+
+        Where the model does not count leverage (bounded psi, kernel information) none is said to.
+        """
+        if not self.leverage_factor:
+            return np.zeros(len(rows), dtype=bool)
+        return np.asarray(self.leverage(rows, self.naming_noise) > FEW_ROWS)
+
+    def bias(self, rows: Array) -> Array:
+        """Return the bias allowance of linear functions of d (k, r)."""
+        few = self.leverage(rows)
+        out = self.bend * np.abs(rows @ self.d)
+        out += self.every * np.linalg.norm(rows, axis=1)
+        if self.clipped:
+            along = rows @ self.inverse
+            along = along if self.turn is None else along @ self.turn
+            length = np.linalg.norm(along, axis=1) * math.sqrt(self.phi)
+            part = np.minimum(BASE + self.leverage_factor * few, MOST)
+            out += length * np.maximum(part * self.score, self._moved(few))
+        return np.asarray(out + self._unsettled(rows, few))
+
+    def frozen(self) -> Allowance:
+        """Return a copy whose arrays cannot be written to."""
+        arrays = ("inverse", "H", "ordinary", "d")
+        kept: dict[str, Any] = {name: _read_only(getattr(self, name)) for name in arrays}
+        kept["turn"] = None if self.turn is None else _read_only(self.turn)
+        if self.carried is not None:
+            counts = _read_only(self.carried.counts)
+            return replace(self, **kept, carried=replace(self.carried, counts=counts))
+        return replace(self, **kept)
+
+    def _moved(self, few: Array) -> Array:
+        """Return what clipped scores may have moved in one direction, over n.
+
+        Parameters
+        ----------
+        few : array
+            Parts of the information of coefficients that clipped and long units hold.
+        """
+        tail, r = self.tail, len(self.d)
+        if self.kind == "people":
+            unsure = tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * tail.error
+            return np.asarray(np.minimum(ONE_WAY + OF_CLIPPED * few, 1.0) * unsure)
+        unsure = tail.total + UNSURE * few * tail.error
+        if self.kind == "signed":
+            even = (EVEN + ONE_SIGN * tail.one_sided + A_COLUMN / r) / math.sqrt(r)
+            part = np.minimum(MOST_ONE_WAY, even + OF_LEVERAGE * few)
+            near = TAIL * min(1.0, OLD / r) * tail.near
+            return np.asarray(np.maximum(part * (tail.total + tail.error), near))
+        part = np.minimum(min(ONE_WAY, ONE_WAY_ROWS / math.sqrt(r)) + few, 1.0)
+        if self.kind == "weights":  # heavy rows are long whatever their residual's sign
+            part = np.minimum(ONE_WAY_WEIGHTS / r + few, 1.0)
+            unsure = np.maximum(tail.total, tail.unseen)
+        near = 0.0 if self.kind == "plain" else TAIL * tail.near
+        return np.asarray(np.maximum(part * unsure, near))
+
+    def _unsettled(self, rows: Array, few: Array) -> Array:
+        """Return what may be missing of a step along which scores were clipped (``theory.md``, 4).
+
+        Parameters
+        ----------
+        few : array
+            Parts of the information of coefficients in rows of large leverage.
+        """
+        if self.carried is None or not self.leverage_factor:
+            return np.zeros(len(rows))
+        r = rows @ self.inverse
+        length = np.linalg.norm(r, axis=1)
+        square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)  # |w|^2 of the rows it rests on
+        share = np.sum((r @ self.H) * r, axis=1) / length**2 / square
+        part = square * np.abs(r @ self.d) / (length * math.sqrt(self.phi) * self.carried.clip)
+        beyond = self.carried.beyond(share, np.sqrt(square / self.phi))
+        missing = np.abs(rows @ self.d) * np.maximum(beyond / np.maximum(part, SETTLED) - 1.0, 0.0)
+        return np.where((few > FEW_ROWS) & (part > SETTLED), missing, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """How long scores beyond C can be, by the released histogram.
+
+    Attributes
+    ----------
+    clip : float
+        C.
+    counts : (k,) array
+        Released counts of half octaves of ``|s| / C`` from 1 on, the last one open.
+    sd : float
+        Of their noise.
+    n : int
+    longest : float or None
+        Largest residual, in units of the response that phi is of; None: the model sees none, and
+        the open half octave counts as if it were closed.
+    """
+
+    clip: float
+    counts: Array
+    sd: float
+    n: int
+    longest: float | None
+
+    def beyond(self, share: Array, scale: Array) -> Array:
+        """Return how many C long the scores of groups of rows can be.
+
+        Parameters
+        ----------
+        share : (k,) array
+            Part of the rows that a group is.
+        scale : (k,) array
+            Length of a score of the group per unit of its residual.
+        """
+        edges = 2.0 ** (np.arange(1, len(self.counts) + 1) / 2.0)
+        possible = self.counts + 2.0 * self.sd >= ALIKE * self.n * share[:, None]
+        top = np.where(possible, edges, 1.0).max(axis=1)
+        if self.longest is not None:
+            top = np.where(possible[:, -1], self.longest * scale / self.clip, top)
+        return np.asarray(np.maximum(top, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class BiasBound:
+    """The bias that a fit allows for, of any combination of its coefficients.
+
+    Attributes
+    ----------
+    parts : tuple of (T, Allowance)
+        Of every chain of the fit, in the order of coefficients: T (p, r) maps its step to them.
+    """
+
+    parts: tuple[tuple[Array, Allowance], ...]
+
+    def frozen(self) -> BiasBound:
+        """Return a copy whose arrays cannot be written to."""
+        return BiasBound(tuple((_read_only(T), one.frozen()) for T, one in self.parts))
+
+    def of(self, L: Array) -> Array:
+        """Return (k,) bounds on the bias of combinations ``L b``, L (k, coefficients)."""
+        out, first = np.zeros(len(L)), 0
+        for T, allowance in self.parts:
+            rows = L[:, first : first + len(T)] @ T
+            moved = (rows != 0.0).any(axis=1)
+            if moved.any():
+                out[moved] += allowance.bias(rows[moved])
+            first += len(T)
+        return out
+
+
+# -- Simple and partial correlations, two-stage least squares, components of a release.
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation with its errors; ``low`` and ``high`` are ends of an interval on atanh.
+
+    ``se_privacy`` and ``se`` are on the scale of the correlation.
+    """
+
+    value: float
+    se_privacy: float
+    se: float
+    low: float
+    high: float
+
+
+def correlation(m: SecondMoments, j: Array, l: Array, given: Array, level: float) -> Correlation:
+    """Return the correlation of the functionals j and l, given those of ``given`` (2.4).
+
+    ``given``, (c + 1, k), holds the constant and the c controls.
+    """
+    from scipy.special import ndtri
+
+    fits = [regress(m, given, x) for x in (j, l)]
+    scale = [math.sqrt(max(f.rss, f.v * f.free)) for f in fits]
+    u, w = fits[0].r / scale[0], fits[1].r / scale[1]
+    rho = float(u @ m.Q @ w)
+    inside = min(max(rho, -1.0 + 1e-9), 1.0 - 1e-9)
+    S = (np.outer(u, w) + np.outer(w, u)) / 2.0
+    S -= inside / 2.0 * (np.outer(u, u) + np.outer(w, w))
+    noise = m.form_variance(S)
+    free = max(m.n_eff - 3.0 - (len(given) - 1), 1.0)
+    rest = 1.0 - inside**2
+    half = -float(ndtri((1.0 - level) / 2.0)) * math.sqrt(noise / rest**2 + 1.0 / free)
+    middle = math.atanh(inside)
+    return Correlation(
+        rho,
+        math.sqrt(noise),
+        math.sqrt(noise + rest**2 / free),
+        math.tanh(middle - half),
+        math.tanh(middle + half),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TwoStage:
+    """Two-stage least squares from a release.
+
+    Attributes
+    ----------
+    b : (p,) array
+    sampling, privacy : (p, p) arrays
+    v, free : float
+    first : tuple of (float, int, float)
+        For each endogenous regressor the F of the excluded instruments (Wald / q), q, p-value.
+    """
+
+    b: Array
+    sampling: Array
+    privacy: Array
+    v: float
+    free: float
+    first: tuple[tuple[float, int, float], ...]
+
+
+def two_stage(
+    m: SecondMoments, Bx: Array, Bz: Array, a: Array, endogenous: list[int], excluded: list[int]
+) -> TwoStage:
+    """Return two-stage least squares of ``a'w`` on ``Bx w`` with instruments ``Bz w`` (2.5).
+
+    ``endogenous`` are rows of Bx, ``excluded`` rows of Bz.
+    """
+    (X, back), (Z, _) = orthonormal(Bx), orthonormal(Bz)
+    Mz = Z @ m.Q @ Z.T
+    Pi = np.linalg.solve(Mz, Z @ m.Q @ X.T)
+    inverse = np.linalg.inv(Pi.T @ Z @ m.Q @ X.T)
+    c = inverse @ Pi.T @ Z @ m.Q @ a
+    r = a - X.T @ c
+    Cn = m.score_noise(Z, r)
+    free = max(m.n_eff - len(Bx), 1.0)
+    # no trace term: at the instrumental fit r'Qr is not a minimum, its noise has mean zero
+    rss = max(float(r @ m.Q @ r), math.sqrt(m.form_variance(np.outer(r, r))))
+    v = rss / free
+    side = back @ inverse @ Pi.T
+    first = []
+    for j in endogenous:
+        stage = regress(m, Bz, Bx[j])
+        L = np.eye(len(Bz))[excluded]
+        found = wald(L, stage.b, stage.V)
+        first.append((found.statistic / found.df, found.df, found.pvalue))
+    return TwoStage(back @ c, v * side @ Mz @ side.T, side @ Cn @ side.T, v, free, tuple(first))
+
+
+def anderson_rubin(
+    m: SecondMoments, exogenous: Array, excluded: Array, x: Array, a: Array, level: float,
+    centre: float, scale: float,
+) -> tuple[tuple[float, float], ...]:  # fmt: skip
+    """Return the Anderson-Rubin set of one endogenous coefficient, as intervals.
+
+    All b0 at which the score test of the instruments in ``y - x b0`` on the exogenous regressors
+    does not reject. The line is searched at ``centre + scale tan(t)``; ends by bisection. Empty,
+    unbounded and split sets are possible and said as they are.
+    """
+    from scipy.stats import chi2
+
+    top = float(chi2.ppf(level, len(excluded)))
+
+    def inside(t: float) -> bool:
+        b0 = centre + scale * math.tan(t)
+        return score(m, exogenous, excluded, a - b0 * x).statistic <= top
+
+    edge = math.pi / 2.0 - 1e-6
+    grid = np.linspace(-edge, edge, 801)
+    kept = [inside(float(t)) for t in grid]
+    out: list[tuple[float, float]] = []
+    start: float | None = -math.inf if kept[0] else None
+    for k in range(1, len(grid)):
+        if kept[k] == kept[k - 1]:
+            continue
+        low, high = float(grid[k - 1]), float(grid[k])
+        for _ in range(50):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if inside(middle) == kept[k - 1] else (low, middle)
+        end = centre + scale * math.tan((low + high) / 2.0)
+        if kept[k]:
+            start = end
+        else:
+            assert start is not None
+            out.append((start, end))
+            start = None
+    if start is not None:
+        out.append((start, math.inf))
+    return tuple(out)
+
+
+# -- Performance from released sums of held-out rows: AUC of binned scores, means with noise.
+
+
+#: Areas that an interval is searched on; its ends lie a step outside.
+_AREAS = 4001
+
+
+@dataclass(frozen=True)
+class Auc:
+    """Area under the curve with its two errors."""
+
+    value: float
+    se_privacy: float
+    se_sampling: float
+
+    @property
+    def se(self) -> float:
+        """Total standard error."""
+        return math.hypot(self.se_privacy, self.se_sampling)
+
+
+def auc(n1: Array, n0: Array, tau: float) -> Auc:
+    """Return the AUC of counts of events and others by bin of the score, lowest bin first.
+
+    ``V10 = K n0/N0``, ``V01 = K'n1/N1``, K = 1 above, 1/2 in the same bin; noise by the delta
+    method, sampling by DeLong on the bins. NaN where a class is not seen above its noise.
+    """
+    N1, N0 = float(n1.sum()), float(n0.sum())
+    if min(N1, N0) <= 3.0 * tau * math.sqrt(len(n1)):
+        return Auc(math.nan, math.nan, math.nan)
+    k = len(n1)
+    K = np.tril(np.ones((k, k)), -1) + 0.5 * np.eye(k)
+    V10, V01 = K @ n0 / N0, K.T @ n1 / N1
+    value = float(n1 @ V10) / N1
+    noise = tau**2 * (np.sum((V10 - value) ** 2) / N1**2 + np.sum((V01 - value) ** 2) / N0**2)
+    seen1, seen0 = np.maximum(n1, 0.0), np.maximum(n0, 0.0)
+    S10 = float(seen1 @ (V10 - value) ** 2) / N1
+    S01 = float(seen0 @ (V01 - value) ** 2) / N0
+    return Auc(value, math.sqrt(noise), math.sqrt(S10 / N1 + S01 / N0))
+
+
+def auc_set(n1: Array, n0: Array, tau: float, z: float) -> tuple[float, float]:
+    """Return the ends of the set of areas A that released counts do not reject, in [0, 1].
+
+    ``D(A) = n1'(K - A) n0`` has mean 0 at the true A, and no division by a noisy class; its
+    variance is ``sum_i (n1_i + tau^2) a_i^2 + sum_j (n0_j + tau^2) b_j^2``, a = (K - A) n0, b =
+    (K - A)' n1: DeLong's sampling part and the noise. The set is right however few events there
+    are; with very few it is all of [0, 1].
+    """
+    k = len(n1)
+    K = np.tril(np.ones((k, k)), -1) + 0.5 * np.eye(k)
+    A = np.linspace(0.0, 1.0, _AREAS)
+    above, below = K @ n0, K.T @ n1
+    gap = n1 @ above - A * n1.sum() * n0.sum()
+    a, b = above[:, None] - A * n0.sum(), below[:, None] - A * n1.sum()
+    spread1, spread0 = np.maximum(n1, 0.0) + tau**2, np.maximum(n0, 0.0) + tau**2
+    variance = spread1 @ a**2 + spread0 @ b**2
+    kept = A[gap**2 <= z * z * variance]
+    if not len(kept):  # narrower than the grid
+        kept = A[[int(np.argmin(np.abs(gap)))]]
+    step = 1.0 / (_AREAS - 1)
+    return max(float(kept[0]) - step, 0.0), min(float(kept[-1]) + step, 1.0)
+
+
+def roc(n1: Array, n0: Array) -> tuple[Array, Array]:
+    """Return (false, true) positive rates from the strictest threshold to none, made monotone."""
+    rates = []
+    for counts in (n0, n1):
+        above = np.append(0.0, np.cumsum(counts[::-1]))
+        total = max(float(above[-1]), 1.0)
+        rates.append(np.clip(np.maximum.accumulate(above) / total, 0.0, 1.0))
+    return rates[0], rates[1]
+
+
+@dataclass(frozen=True)
+class NoisyMean:
+    """A mean from a noisy sum over a noisy count."""
+
+    value: float
+    se_privacy: float
+    se_sampling: float
+    count: float
+
+    @property
+    def se(self) -> float:
+        """Total standard error."""
+        return math.hypot(self.se_privacy, self.se_sampling)
+
+
+def noisy_mean(count: float, total: float, square: float, tau: float) -> NoisyMean:
+    """Return ``total / count`` with errors: noise of both, and the spread of the cells.
+
+    ``square`` is the sum of squares of the cells. NaN where the count is within 3 of its noise
+    sds.
+    """
+    if count <= 3.0 * tau:
+        return NoisyMean(math.nan, math.nan, math.nan, count)
+    value = total / count
+    noise = tau * math.sqrt(1.0 + value**2) / count
+    variance = max(square / count - value**2, 0.0)
+    return NoisyMean(value, noise, math.sqrt(variance / count), count)

@@ -1,0 +1,531 @@
+"""Any regression of one released functional on others, and its score test (equations 1 to 3)."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpmodels.arrays import Array
+
+# -- The explained share of a variance: one estimator, in [0, 1], with the set of shares in doubt.
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A share ``R = 1 - D / N`` and its 95 % interval, all of them in [0, 1]."""
+
+    value: float
+    se: float
+    low: float
+    high: float
+
+    def named(self, key: str) -> dict[str, float]:
+        """Return the four under the names of fit statistics."""
+        ends = {f"{key}_low": self.low, f"{key}_high": self.high}
+        return {key: self.value, f"{key}_se": self.se, **ends}
+
+
+def explained(
+    left: float, total: float, noise: tuple[float, float, float], sampling: float = 0.0,
+    z: float = 1.959963984540054,
+) -> Explained:  # fmt: skip
+    """Return the share that ``left`` leaves of ``total``, by Fieller's set cut to [0, 1].
+
+    The set ``{R: (D - (1 - R) N)^2 <= z^2 Var}`` covers whether or not N is well above its noise,
+    so whether a share is shown need not depend on how the noise fell. Where it is no interval, or
+    a noisy N is not positive, all of [0, 1] is in doubt.
+
+    Parameters
+    ----------
+    left, total : float
+        D and N, as released.
+    noise : (variance of D, covariance, variance of N)
+    sampling : float
+        Variance of R by sampling, where one is claimed.
+    """
+    one, both, other = noise
+    safe = max(total, math.sqrt(max(other, 0.0)), 1e-300)
+    ratio = left / safe
+    value = min(max(1.0 - ratio, 0.0), 1.0)
+    spread = max(one - 2.0 * ratio * both + ratio * ratio * other, 0.0) / safe**2 + sampling
+    # with x = 1 - R: (D - x N)^2 <= z^2 (one - 2 x both + x^2 other + sampling N^2)
+    a = total * total - z * z * other
+    if not (a > 0.0 and total > 0.0):
+        return Explained(value, math.sqrt(spread), 0.0, 1.0)
+    b = left * total - z * z * both
+    c = left * left - z * z * (one + sampling * total * total)
+    root = math.sqrt(max(b * b - a * c, 0.0))
+    high, low = (min(max(1.0 - (b + sign * root) / a, 0.0), 1.0) for sign in (-1.0, 1.0))
+    return Explained(value, math.sqrt(spread), min(low, value), max(high, value))
+
+
+# -- A released matrix of second moments, and the exact noise of every bilinear form of it
+
+
+#: Least part of n that the effective rows are.
+LEAST_ROWS = 0.1
+
+
+def isotropic_noise(k: int, s: float) -> Array:
+    """Return the entry variances of ``SymN(k, s)``: s^2 on the diagonal, s^2/2 off it."""
+    V = np.full((k, k), s * s / 2.0)
+    V[np.diag_indices(k)] = s * s
+    return V
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments:
+    """A released moment matrix.
+
+    Attributes
+    ----------
+    Q : (k, k) array
+    V : (k, k) array
+        Noise variance of each entry.
+    rows : float
+        n, or the public guess of it.
+    constant : (k,) array or None
+        The functional that is 1 in every complete row; None if the release has none.
+    known : float or None
+        Effective rows, where they are given and not read off the release.
+    """
+
+    Q: Array
+    V: Array
+    rows: float
+    constant: Array | None = None
+    known: float | None = None
+
+    @property
+    def k(self) -> int:
+        """Dimension of the released rows."""
+        return len(self.Q)
+
+    @property
+    def s(self) -> float:
+        """Largest noise scale in svec coordinates."""
+        upper = np.triu_indices(self.k, 1)
+        off = float(self.V[upper].max()) if self.k > 1 else 0.0
+        return math.sqrt(max(float(np.diag(self.V).max()), 2.0 * off))
+
+    @property
+    def n_eff(self) -> float:
+        """Rows that count: the released moment of the constant, between n/10 and n."""
+        if self.known is not None:
+            return self.known
+        if self.constant is None:
+            return self.rows
+        cell = float(self.constant @ self.Q @ self.constant)
+        return min(self.rows, max(cell, LEAST_ROWS * self.rows))
+
+    def cross(self, B1: Array, r1: Array, B2: Array, r2: Array) -> Array:
+        """Return ``Cov(B1 E r1, B2 E r2)``, (p1, p2), exactly.
+
+        ``sum_ij V_ij u_i r1_j (x_i r2_j + x_j r2_i)``, less the diagonal that is counted twice;
+        isotropic: ``(s^2/2) [(r1'r2) B1 B2' + B1 r2 r1'B2']``.
+        """
+        straight = (B1 * (self.V @ (r1 * r2))) @ B2.T
+        crossed = (B1 * r2) @ self.V @ (B2 * r1).T
+        twice = (B1 * (np.diag(self.V) * r1 * r2)) @ B2.T
+        return np.asarray(straight + crossed - twice)
+
+    def score_noise(self, B: Array, r: Array) -> Array:
+        """Return Cn = Cov(B E r) (equation 1)."""
+        return self.cross(B, r, B, r)
+
+    def form_covariance(self, S: Array, R: Array) -> float:
+        """Return the covariance of ``tr(S E)`` and ``tr(R E)``, S and R symmetric."""
+        both = S * R
+        return float(2.0 * np.sum(self.V * both) - np.sum(np.diag(self.V) * np.diag(both)))
+
+    def form_variance(self, S: Array) -> float:
+        """Return the variance of ``tr(S E)``; isotropic: ``s^2 |S|_F^2``."""
+        return self.form_covariance(S, S)
+
+
+# -- Any regression of one released functional on others, and its score test (equations 1 to 3).
+
+
+#: ``lambda_min(M) / (s sqrt(2p))`` below which only score tests are reported, and from which Wald
+#: intervals are as good as without noise.
+UNUSABLE, TRUSTED = 1.0, 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """One regression from a release.
+
+    Attributes
+    ----------
+    B, a : (p, k), (k,) arrays
+        Functionals of design and response.
+    b : (p,) array
+    inverse : (p, p) array
+        ``M^{-1}``, ``M = B Q B'``.
+    r : (k,) array
+        Residual functional ``a - B'b``.
+    rss : float
+        Corrected: ``r'Qr + tr(M^{-1} Cn)``.
+    v, free : float
+        Residual variance ``rss / (n_eff - p)``, at least one noise sd of it; its divisor.
+    sampling, privacy : (p, p) arrays
+        The two parts of ``V = M^{-1} (v M + Cn) M^{-1}``.
+    moments : SecondMoments
+        What it was made from.
+    """
+
+    B: Array
+    a: Array
+    b: Array
+    inverse: Array
+    r: Array
+    rss: float
+    v: float
+    free: float
+    sampling: Array
+    privacy: Array
+    moments: SecondMoments
+
+    @functools.cached_property
+    def trust(self) -> float:
+        """Smallest eigenvalue of M over the noise of an eigenvalue, ``s sqrt(2p)``."""
+        return trust_of(self.moments, self.B)
+
+    @property
+    def V(self) -> Array:
+        """Total covariance of b."""
+        return self.sampling + self.privacy
+
+
+def orthonormal(B: Array) -> tuple[Array, Array]:
+    """Return a basis (r, k) of the rows of B, orthonormal, and ``back`` (p, r): ``b = back @ c``.
+
+    Rows are scaled first, so neither units nor a mean far from zero decide what counts as rank.
+    """
+    size = np.linalg.norm(B, axis=1, keepdims=True)
+    size = np.where(size > 0.0, size, 1.0)
+    U, s, basis = np.linalg.svd(B / size, full_matrices=False)
+    kept = s > 1e-13 * s.max(initial=0.0)
+    return basis[kept], U[:, kept] / s[kept] / size
+
+
+def inverse_and_rank(V: Array) -> tuple[Array, int]:
+    """Return a generalised inverse of a covariance and its rank, whatever the units of its rows."""
+    values, axes = scaled_axes(V)
+    kept = np.abs(values) > 1e-13 * np.abs(values).max(initial=0.0)
+    half = axes[:, kept]
+    return (half / values[kept]) @ half.T, int(kept.sum())
+
+
+def scaled_axes(V: Array) -> tuple[Array, Array]:
+    """Return (eigenvalues, axes) of a covariance in units of its own: ``axes' V axes`` diagonal."""
+    size = np.sqrt(np.abs(np.diag(V)))
+    size = np.where(size > 0.0, size, 1.0)
+    scaled = V / np.outer(size, size)
+    values, vectors = np.linalg.eigh((scaled + scaled.T) / 2.0)
+    return values, vectors / size[:, None]
+
+
+def trust_of(m: SecondMoments, B: Array) -> float:
+    """Return the smallest eigenvalue of M over ``s sqrt(2p)``, in coordinates of isotropic noise.
+
+    Invariant to the basis of the design: M is taken relative to B B'.
+    """
+    basis = orthonormal(B)[0]
+    least = float(np.linalg.eigvalsh(basis @ m.Q @ basis.T)[0])
+    noise = m.s * math.sqrt(2.0 * len(B))
+    return least / noise if noise > 0 else math.copysign(math.inf, least)
+
+
+def regress(m: SecondMoments, B: Array, a: Array) -> Regression:
+    """Return the regression of ``a'w`` on ``B w``: equations (1) and (2)."""
+    basis, back = orthonormal(B)
+    core = basis @ m.Q @ basis.T
+    inner = np.linalg.pinv((core + core.T) / 2.0, hermitian=True, rcond=1e-14)
+    c = inner @ (basis @ m.Q @ a)
+    r = a - basis.T @ c
+    Cn = m.score_noise(basis, r)
+    rss = float(r @ m.Q @ r) + float(np.sum(inner * Cn))
+    free = max(m.n_eff - len(B), 1.0)
+    least = math.sqrt(m.form_variance(np.outer(r, r)))
+    v = max(rss, least) / free
+    half = back @ inner
+    return Regression(
+        B, a, back @ c, half @ back.T, r, rss, v, free, v * half @ core @ half.T,
+        half @ Cn @ half.T, m,
+    )  # fmt: skip
+
+
+def change(m: SecondMoments, one: Regression, two: Regression) -> tuple[Array, Array]:
+    """Return the (sampling, noise) covariance of the coefficients of two regressions (3)."""
+    v12 = float(one.r @ m.Q @ two.r) / m.rows
+    sampling = v12 * one.inverse @ (one.B @ m.Q @ two.B.T) @ two.inverse
+    noise = one.inverse @ m.cross(one.B, one.r, two.B, two.r) @ two.inverse
+    return sampling, noise
+
+
+def chi2_upper_tail(x: float, k: int) -> float:
+    """Return ``P(chi2_k > x)``."""
+    from scipy.special import gammaincc
+
+    return float(gammaincc(k / 2.0, max(x, 0.0) / 2.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """A score test: ``u`` with covariance ``variance`` under the restricted fit."""
+
+    u: Array
+    variance: Array
+    statistic: float
+    df: int
+    pvalue: float
+
+
+def score(m: SecondMoments, B1: Array, B2: Array, a: Array) -> Score:
+    """Test the functionals B2 beside B1 in a regression of ``a'w`` (Rao), from the fit on B1 alone.
+
+    Only ``M11`` is inverted, so a test is right also where the larger regression is lost in noise.
+    """
+    zero = regress(m, B1, a)
+    Bt = B2 - (B2 @ m.Q @ B1.T) @ zero.inverse @ B1
+    u = Bt @ m.Q @ zero.r
+    spread = Bt @ m.Q @ Bt.T
+    values, vectors = np.linalg.eigh((spread + spread.T) / 2.0)
+    spread = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    variance = zero.v * spread + m.score_noise(Bt, zero.r)
+    statistic = float(u @ inverse_and_rank(variance)[0] @ u)
+    df = len(B2)
+    return Score(u, variance, statistic, df, chi2_upper_tail(statistic, df))
+
+
+@dataclass(frozen=True)
+class RSquared:
+    """R-squared of a regression with its errors.
+
+    Attributes
+    ----------
+    share : Explained
+        The estimate and its interval, in [0, 1]; noise and sampling (the latter for normal rows).
+    adjusted : float
+        For the number of regressors; at most 1.
+    se_privacy : float
+        Noise alone.
+    rss, tss : float
+    """
+
+    share: Explained
+    adjusted: float
+    se_privacy: float
+    rss: float
+    tss: float
+
+
+def r_squared(m: SecondMoments, fit: Regression, constant: Array) -> RSquared:
+    """Return R-squared beside the intercept alone, with errors by the envelope theorem.
+
+    The constant as the design of ``fit`` has it, which holds an intercept: beside a factor, whose
+    levels add up to it, other functionals are 1 in every row too, but the noise of a large mean
+    does not cancel in them.
+    """
+    basis = orthonormal(fit.B)[0]
+    zero = regress(m, (constant @ basis.T @ basis)[None], fit.a)
+    one, whole = np.outer(fit.r, fit.r), np.outer(zero.r, zero.r)
+    noise = (m.form_variance(one), m.form_covariance(one, whole), m.form_variance(whole))
+    n, tss = m.n_eff, max(zero.rss, math.sqrt(noise[2]))
+    value = explained(fit.rss, zero.rss, noise).value
+    sampling = 4.0 * value * (1.0 - value) ** 2 / n
+    share = explained(fit.rss, zero.rss, noise, sampling)
+    private = math.sqrt(max(share.se**2 - sampling, 0.0))
+    adjusted = 1.0 - (1.0 - value) * max(n - 1.0, 1.0) / fit.free
+    return RSquared(share, adjusted, private, fit.rss, tss)
+
+
+# -- What a release of second moments adds to any fit that is made from one.
+
+
+def kept_moments(m: SecondMoments, back: Array) -> dict[str, Array]:
+    """Return the arrays that later analyses read: the release, its noise, its map, its rows."""
+    return {
+        "released_moments": m.Q,
+        "released_noise": m.V,
+        "released_map": back,
+        "released_rows": np.array([m.rows]),
+    }
+
+
+def fit_statistics(m: SecondMoments, B: Array, a: Array) -> dict[str, float]:
+    """Return R-squared of the regression of ``a'w`` on ``B w``, its errors, that of sigma.
+
+    ``sigma_se``: of the residual standard deviation; both sampling parts are those of normal rows.
+    """
+    assert m.constant is not None
+    fit = regress(m, B, a)
+    found = r_squared(m, fit, m.constant)
+    share = found.share
+    if fit.trust < UNUSABLE:  # noise rules, and its errors hold to first order only
+        share = replace(share, low=0.0, high=1.0)
+    noise = m.form_variance(np.outer(fit.r, fit.r)) / fit.free**2
+    spread = noise + 2.0 * fit.v**2 / fit.free
+    return {
+        "sigma_se": math.sqrt(spread / fit.v) / 2.0,
+        **_criteria(m, fit.v * fit.free, len(B), math.sqrt(noise) / fit.v),
+        **share.named("r_squared"),
+        "adj_r_squared": found.adjusted,
+        "r_squared_se_privacy": found.se_privacy,
+    }
+
+
+def _criteria(m: SecondMoments, rss: float, p: int, noise: float) -> dict[str, float]:
+    """Return AIC and BIC of the normal model, as R counts (sigma is a parameter), and their error.
+
+    ``noise`` is the relative error of RSS by the noise of the release: an AIC moves by n of it. Two
+    models from one release share most of it, but differences below the error are not to be read.
+    """
+    if m.known is not None or not rss > 0.0:  # of people: rows are not independent
+        return {}
+    n = m.n_eff
+    deviance = n * (math.log(2.0 * math.pi * rss / n) + 1.0)
+    return {
+        "aic": deviance + 2.0 * (p + 1),
+        "bic": deviance + math.log(n) * (p + 1),
+        "aic_se_privacy": n * noise,
+    }
+
+
+# -- Shrinkage, selection and components from a release: no intervals after any of them.
+
+
+_SWEEPS, _SMALL = 10_000, 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """A regression without its intercept, columns of length one: ``b'Mb/2 - h'b``.
+
+    Attributes
+    ----------
+    M, h : (p, p), (p,) arrays
+        Per effective row; eigenvalues of M floored at its noise, else the problem is not convex.
+    scale : (p,) array
+        Standard deviations of the columns as released: coefficients are ``b / scale``.
+    noise : float
+        Largest noise scale of M.
+    penalty : float
+        Of the lasso: ``1.1 z_{1 - .05/p} sqrt(max_j (v M_jj + Cn_jj))``.
+    means, mean : (p,) array, float
+        Of the columns and of the response.
+    """
+
+    M: Array
+    h: Array
+    scale: Array
+    noise: float
+    penalty: float
+    means: Array
+    mean: float
+
+    def user(self, b: Array) -> Array:
+        """Return (intercept, slopes) in the units of the functionals."""
+        back = b / self.scale
+        return np.append(self.mean - self.means @ back, back)
+
+    def ridge(self, lam: float) -> Array:
+        """Return ``(M + lam I)^{-1} h``."""
+        return np.asarray(np.linalg.solve(self.M + lam * np.eye(len(self.h)), self.h))
+
+
+def slopes(m: SecondMoments, B: Array, a: Array, constant: Array) -> Slopes:
+    """Return the problem of the slopes of ``a'w`` on ``B w`` (without the constant)."""
+    n = m.n_eff
+    cell = float(constant @ m.Q @ constant)
+    means, mean = (B @ m.Q @ constant) / cell, float(a @ m.Q @ constant) / cell
+    C, y = B - np.outer(means, constant), a - mean * constant
+    scale, noises = _spreads(m, C)
+    C = C / scale[:, None]
+    M = C @ m.Q @ C.T / n
+    noise = float(np.max(noises / scale**2))
+    values, vectors = np.linalg.eigh((M + M.T) / 2.0)
+    M = (vectors * np.maximum(values, noise)) @ vectors.T
+    h = C @ m.Q @ y / n
+    full = regress(m, np.vstack([constant, C]), y)
+    Cn = np.diag(m.score_noise(C, full.r))
+    z = _upper_quantile(0.05 / len(C))
+    penalty = 1.1 * z * math.sqrt(float(np.max(full.v * np.diag(M) * n + Cn))) / n
+    return Slopes(M, h, scale, noise, penalty, means, mean)
+
+
+def _spreads(m: SecondMoments, C: Array) -> tuple[Array, Array]:
+    """Return the standard deviations of centred columns, and the noise of their squares."""
+    n = m.n_eff
+    variances = np.einsum("ij,jk,ik->i", C, m.Q, C) / n
+    noises = np.array([math.sqrt(m.form_variance(np.outer(c, c))) for c in C]) / n
+    return np.sqrt(np.maximum(variances, np.maximum(noises, 1e-300))), noises
+
+
+def _upper_quantile(p: float) -> float:
+    from scipy.special import ndtri
+
+    return -float(ndtri(p))
+
+
+def lasso(M: Array, h: Array, lam: float, start: Array | None = None) -> Array:
+    """Return the minimiser of ``b'Mb/2 - h'b + lam |b|_1`` by coordinate descent, M positive."""
+    b = np.zeros(len(h)) if start is None else start.copy()
+    slope = M @ b
+    for _ in range(_SWEEPS):
+        moved = 0.0
+        for j in range(len(h)):
+            pull = h[j] - slope[j] + M[j, j] * b[j]
+            new = math.copysign(max(abs(pull) - lam, 0.0), pull) / M[j, j]
+            if new != b[j]:
+                slope += M[:, j] * (new - b[j])
+                moved = max(moved, abs(new - b[j]))
+                b[j] = new
+        if moved <= _SMALL * max(1.0, float(np.abs(b).max())):
+            break
+    return b
+
+
+def best_subset(
+    m: SecondMoments, constant: Array, terms: list[Array], a: Array
+) -> list[tuple[tuple[int, ...], float, Regression]]:
+    """Return all subsets of terms with ``n log(RSS/n) + p log n``, best first.
+
+    RSS is that of (2), corrected for noise: ``r'Qr`` alone rewards fitting noise.
+    """
+    n, found = m.n_eff, []
+    for size in range(len(terms) + 1):
+        for chosen in itertools.combinations(range(len(terms)), size):
+            fit = regress(m, np.vstack([constant[None], *(terms[j] for j in chosen)]), a)
+            bic = n * math.log(fit.v * fit.free / n) + len(fit.b) * math.log(n)
+            found.append((chosen, bic, fit))
+    return sorted(found, key=lambda one: one[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Principal components of a released covariance or correlation.
+
+    ``noise``: eigenvalues below it are noise, and directions need gaps beyond it.
+    """
+
+    values: Array
+    vectors: Array
+    noise: float
+
+
+def components(m: SecondMoments, B: Array, constant: Array, *, standardised: bool) -> Components:
+    """Return eigenvalues (largest first) and directions of the columns ``B w``."""
+    n = m.n_eff
+    means = (B @ m.Q @ constant) / float(constant @ m.Q @ constant)
+    C = B - np.outer(means, constant)
+    if standardised:
+        C = C / _spreads(m, C)[0][:, None]
+    values, vectors = np.linalg.eigh(C @ m.Q @ C.T / n)
+    largest = float(_spreads(m, C)[1].max())
+    return Components(values[::-1], vectors[:, ::-1], largest * math.sqrt(2.0 * len(B)))

@@ -1,0 +1,326 @@
+"""``fit.score``, ``fit.diagnose``, ``fit.update``: new releases about a fit, on given rows."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.api.releases import holds_moments, is_release
+from dpmodels.door import answered, checked, row_count, rows_of
+from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.formula.schema import Schema, declared_schema
+from dpmodels.records import check_eps_delta
+from dpmodels.survey import Survey
+from dpmodels.units import column_of
+
+if TYPE_CHECKING:
+    from dpmodels.arrays import Array
+    from dpmodels.models.holdout import Diagnosis, HoldoutPlan, Predictor, Score, Sums
+    from dpmodels.results import Fit
+
+__all__ = ["diagnose", "means", "score", "update"]
+
+
+METRICS = ("auc", "logloss", "rmse")
+#: Least probability of a prediction in a log loss.
+_LEAST = 0.01
+#: Squared errors are kept up to so many residual sds; residuals of a diagnosis too.
+_SDS = 4.0
+
+
+def score(
+    fit: Fit, holdout: Any, *, eps: Any, delta: Any, metric: str | None, bins: int, clip: Any,
+    budget: Any, seed: int | None,
+) -> Score:  # fmt: skip
+    """Release the performance of a fit on held-out rows; see ``Fit.score``."""
+    from dpmodels.models.holdout import ClassCounts, LossSums, auc_score, loss_score
+
+    eps, delta = check_eps_delta(eps, delta, allow_pure=True)
+    event = _checked_fit(fit)
+    metric = choice("metric", metric or ("auc" if event else "rmse"), METRICS)
+    if metric != "rmse" and not event:
+        raise RequestError(
+            f"metric={metric!r} is for responses that are one of two (dp_glm, family='binomial'); "
+            "this fit has a number: metric='rmse'"
+        )
+    predictor = _predictor(fit)
+    what: Sums
+    if metric == "auc":
+        edges = _edges(fit, predictor, bins)
+        what = ClassCounts(predictor, edges)
+    else:
+        what = LossSums(predictor, "log" if metric == "logloss" else "squared",
+                        _clip(fit, metric, clip))  # fmt: skip
+    plan, (sums,) = _released(
+        fit, holdout, {"score": (what, 1.0)}, eps, delta, f"score, metric={metric!r}", budget, seed
+    )
+    from dpmodels.models.holdout import noise_sd
+
+    tau = noise_sd(plan, 0)
+    if isinstance(what, ClassCounts):
+        return auc_score(plan.guarantee, sums, what.edges, tau)
+    return loss_score(metric, plan.guarantee, sums, what.clip, tau)
+
+
+def diagnose(
+    fit: Fit, data: Any, *, eps: Any, delta: Any, bins: int, budget: Any, seed: int | None
+) -> Diagnosis:
+    """Release diagnostics of a fit on rows; see ``Fit.diagnose``."""
+    from dpmodels.models.holdout import AtBounds, BinnedResiduals, diagnosis, noise_sd
+
+    eps, delta = check_eps_delta(eps, delta, allow_pure=True)
+    event = _checked_fit(fit)
+    predictor = _predictor(fit)
+    columns = [
+        (j, c)
+        for j, c in enumerate(fit.design.z)
+        if c.interval is not None and c.kind not in ("intercept", "dummy", "contrast", "event")
+    ]
+    low, high = (np.array([c.interval[k] for _, c in columns]) for k in (0, 1))
+    at = AtBounds(low, high, np.array([j for j, _ in columns], dtype=np.intp))
+    edges = _edges(fit, predictor, bins)
+    sigma = 0.5 if event else float(fit.stats.get("sigma") or _width(fit) / 4.0)
+    clip = 1.0 if event else min(_SDS * sigma, _width(fit))
+    residuals = BinnedResiduals(predictor, edges, clip)
+    parts: dict[str, tuple[Sums, float]] = {
+        "cells at their bounds": (at, 0.3), "residuals by prediction": (residuals, 0.7),
+    }  # fmt: skip
+    plan, (counts, sums) = _released(fit, data, parts, eps, delta, "diagnose", budget, seed)
+    return diagnosis(
+        plan.guarantee, plan.n, tuple(c.name for _, c in columns), counts, noise_sd(plan, 0),
+        sums, edges, clip, noise_sd(plan, 1), sigma,
+    )  # fmt: skip
+
+
+def _released(
+    fit: Fit, data: Any, parts: dict[str, tuple[Sums, float]], eps: float, delta: float,
+    label: str, budget: Any, seed: int | None,
+) -> tuple[HoldoutPlan, tuple[Array, ...]]:  # fmt: skip
+    """Check the table, charge, and call the one stage."""
+    from dpmodels.models.holdout import plan_holdout, release
+    from dpmodels.sources.tasks import as_source
+
+    checked(budget, seed)
+    if column_of(fit.privacy.unit) is not None:
+        raise RequestError(
+            f"the fit protects {fit.privacy.unit}, and a held-out table would be scored row by "
+            "row: keep one row of each of its people, and score a fit without unit= on it"
+        )
+    source = as_source(data)
+    for name in fit.design.variables:
+        if name not in source.kinds:
+            raise RequestError(
+                f"the held-out table has no column {name!r}."
+                f"{did_you_mean(name, source.kinds)} It needs {', '.join(fit.design.variables)}"
+            )
+    n = row_count(source, None, fit.design.variables[0], asks_n=False)
+    if n < 1:
+        raise RequestError("the held-out table has no rows")
+    plan = plan_holdout(fit.design, n, parts, eps, delta)
+    call = f"{fit.model}({fit.formula!r}).{label}"
+    rows = functools.partial(rows_of, source, n)
+    door, found = answered(call, plan, release, rows, budget, seed, what="the score is ")
+    return replace(plan, guarantee=door.guarantee), found
+
+
+def _checked_fit(fit: Fit) -> bool:
+    """Refuse fits that do not predict a mean; return whether the response is an event."""
+    design = fit.design
+    if not fit.released:
+        raise NotReleasedError("this fit got no reply: it predicts nothing")
+    if design.response is None or fit.kind.predict != "dpmodels.results.effects:regression":
+        raise RequestError(f"{fit.model} has no predictions of a mean to be scored")
+    if design.offset is not None or design.weights is not None:
+        raise RequestError("fits with offset() or weights= are not scored")
+    if not np.isfinite(np.asarray(fit.params)).all():
+        raise NotReleasedError("some coefficients of this fit are not known: it predicts nothing")
+    return bool(design.response.kind == "event")
+
+
+def _predictor(fit: Fit) -> Predictor:
+    from dpmodels.families import LINKS
+    from dpmodels.models.holdout import Predictor
+
+    inverse = LINKS[fit.kind.link_name(fit.options)].inverse
+    return Predictor(np.asarray(fit.params, dtype=float), inverse)
+
+
+def _edges(fit: Fit, predictor: Predictor, bins: Any) -> Array:
+    """Return edges between bins: quantiles of predictions over the public box."""
+    from dpmodels.formula.describe import public_points
+
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= 1000:
+        raise RequestError("bins= is a whole number from 2 to 1000")
+    X = np.asarray(fit.design.matrix(public_points(fit.design, 8192)), dtype=float)
+    X = X[np.isfinite(X).all(axis=1)]
+    seen = predictor.mean(X @ predictor.params)
+    return np.unique(np.quantile(seen, np.arange(1, bins) / bins))
+
+
+def _width(fit: Fit) -> float:
+    ends = fit.design.response.interval
+    if ends is None:
+        raise RequestError("the range of the response is not known: give clip=")
+    return float(ends[1] - ends[0])
+
+
+def _clip(fit: Fit, metric: str, given: Any) -> float:
+    """Return the largest loss of a row."""
+    if given is not None:
+        if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < 1e300:
+            raise RequestError("clip= is the largest loss of a row, a positive number")
+        return float(given)
+    if metric == "logloss":
+        return -math.log(_LEAST)
+    width, sigma = _width(fit), fit.stats.get("sigma")
+    return width**2 if not sigma else min((_SDS * float(sigma)) ** 2, width**2)
+
+
+# -- a fit again, changed --------------------------------------------------------------------------
+
+
+def updated(old: str, new: Any) -> str:
+    """Return a formula with a dot for a side of the old one, as R's ``update.formula``.
+
+    Terms that are taken away go; what cannot be found as a term stays as ``- term``.
+    """
+    if not isinstance(new, str) or not new.strip():
+        raise RequestError(
+            "update takes a formula in which a dot stands for a side of the old one, "
+            f"'~ . - x' or 'log(y) ~ . + z'; got {shown(new)}"
+        )
+    left, tilde, right = (part.strip() for part in new.partition("~"))
+    if not tilde:
+        raise RequestError(f"update takes a formula with '~': '~ {new.strip()}'")
+    was_left, _, was_right = (part.strip() for part in old.partition("~"))
+    left = re.sub(r"(?<![\w.])\.(?![\w.])", was_left, left or ".")
+    if not re.search(r"(?<![\w.])\.(?![\w.])", right):
+        return f"{left} ~ {right}"
+    if "|" in was_right and right != ".":
+        raise RequestError(
+            f"a dot cannot stand for both parts of {was_right!r}: type the right side in full"
+        )
+    terms: list[tuple[str, str]] = []
+    for sign, term in _signed(right):
+        listed = _signed(was_right) if term == "." else [(sign, term)]
+        for own, one in listed:
+            same = [k for k, (_, t) in enumerate(terms) if _bare(t) == _bare(one)]
+            if own == "-" and same and one not in ("0", "1"):
+                terms = [t for k, t in enumerate(terms) if k not in same]
+            elif not (own == "+" and same):
+                terms.append((own, one))
+    text = " ".join(f"{sign} {term}" for sign, term in terms).removeprefix("+ ") or "1"
+    return f"{left} ~ {text}"
+
+
+def _bare(term: str) -> str:
+    return re.sub(r"\s+", "", term)
+
+
+def _signed(text: str) -> list[tuple[str, str]]:
+    """Return the terms of a right side with their signs, those inside brackets left whole."""
+    out, depth, start, sign = [], 0, 0, "+"
+    for k, letter in enumerate(f"{text}+"):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth == 0 and letter in "+-":
+            if text[start:k].strip():
+                out.append((sign, text[start:k].strip()))
+            sign, start = letter, k + 1
+    return out
+
+
+def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed: Any) -> Any:
+    """Make the call of a fit again, changed; see ``fit.update``."""
+    import dpmodels.api as verbs
+    from dpmodels.results import Fit
+    from dpmodels.sources.tasks import as_source
+
+    call = fit._record.call
+    text = updated(call.formula, formula)
+    function = getattr(verbs, call.verb)
+    free = holds_moments(data) or is_release(data)
+    if data is None or (not free and (eps is None or delta is None)):
+        lacks = "data again, as a fit keeps none" if data is None else "eps= and delta="
+        raise RequestError(
+            f"update makes a new release, with a charge of its own: it needs {lacks}. Type "
+            f"fit.update({formula!r}, data, eps={call_eps(fit)}, delta={call_delta(fit)})"
+        )
+    odd = [k for k, v in call.options.items() if isinstance(v, str) and v.startswith("<")]
+    absent = [k for k in odd if k not in changed]
+    if absent:
+        raise RequestError(
+            f"{absent[0]}= of the old call was an object that a fit does not keep: give it again"
+        )
+    if free:
+        return function(text, data, **changed)
+    given = {**_old_arguments(fit), "eps": eps, "delta": delta, **changed}
+    attached = as_source(data).schema_attr
+    if "schema" not in changed:
+        own = fit.design.schema
+        labels = fit._record.call.labels
+        if labels is not None:  # of units and strata, which the formula does not name
+            own = Schema.from_dict(labels).update(own)
+        declared = declared_schema(None, attached)
+        given["schema"] = own if declared is None else declared.update(own)
+    new = function(text, data, **given)
+    both = (
+        f"A release of its own beside the fit it updates: on the same data the two charges add up, "
+        f"({_pair(fit, new)})-DP together."
+    )
+    record = new._record
+    estimate = replace(record.estimate, notes=(*record.estimate.notes, both))
+    return Fit._of(replace(record, estimate=estimate))
+
+
+def _pair(one: Any, two: Any) -> str:
+    eps, delta = (getattr(one.privacy, k) + getattr(two.privacy, k) for k in ("eps", "delta"))
+    return f"ε = {eps:g}, δ = {delta:g}"
+
+
+def call_eps(fit: Any) -> str:
+    """Return the eps of a fit, for a suggestion."""
+    return f"{fit.privacy.eps:g}"
+
+
+def call_delta(fit: Any) -> str:
+    """Return the delta of a fit, for a suggestion."""
+    return f"{fit.privacy.delta:g}"
+
+
+def _old_arguments(fit: Any) -> dict[str, Any]:
+    """Return the arguments of a call that differ from their defaults."""
+    from dpmodels.registry import method_names, resolve
+
+    call, design = fit._record.call, fit.design
+    defaults = {o.name: o.default for o in resolve(call.verb, call.method).options}
+    own = {k: v for k, v in call.options.items() if k not in defaults or v != defaults[k]}
+    said = {
+        "method": call.method, "level": call.level, "na": call.na, "relation": call.relation,
+        "inference": call.inference, "subset": design.subset, "weights": design.weights,
+        "unit": column_of(fit.privacy.unit),
+    }  # fmt: skip
+    if call.survey is not None:
+        survey = Survey.from_dict(call.survey)
+        if survey.errors_only:
+            own = {**own, "vcov": {"CRV1": survey.psu}, "psus": survey.psus}
+        else:
+            own, said = {**own, "design": survey}, {**said, "weights": None}
+    plain = {"level": 0.95, "na": "zero-row", "relation": "replace", "inference": True}
+    kept = {k: v for k, v in said.items() if v is not None and v != plain.get(k)}
+    if len(method_names(call.verb)) == 1:  # a verb with one method need not take method=
+        kept.pop("method", None)
+    return {**own, **kept}
+
+
+def means(fit: Any, names: list[str], data: Any, **paid: Any) -> Any:
+    """Release the means of numbers among the predictors of a fit; see ``fit.avg_slopes``."""
+    import dpmodels.api as verbs
+
+    quoted = [name if name.isidentifier() else f"`{name}`" for name in names]
+    schema = fit.design.schema.restrict(names)
+    return verbs.dp_mean(f"{' + '.join(quoted)} ~ 1", data, schema=schema, **paid)

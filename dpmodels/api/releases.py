@@ -1,0 +1,580 @@
+"""``dp_release``: one noised table, any analysis afterwards."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.door import answered, checked, row_count, rows_of
+from dpmodels.errors import (
+    FormulaError,
+    NoReplyError,
+    RequestError,
+    UtilityWarning,
+    did_you_mean,
+    shown,
+)
+from dpmodels.quiet import one_thread
+from dpmodels.records import check_eps_delta, check_n
+from dpmodels.units import LEVELS, NO_PEOPLE, identifier_among
+
+if TYPE_CHECKING:
+    from dpmodels.arrays import Array
+    from dpmodels.formula.design import Design
+    from dpmodels.formula.schema import Schema
+    from dpmodels.models.noised.release import TablePlan
+    from dpmodels.models.noised.table import NoisyTable
+    from dpmodels.results import Fit
+    from dpmodels.results.moments import MomentFacts
+
+__all__ = [
+    "REQUIRED",
+    "design_on",
+    "dp_release",
+    "fit_on_moments",
+    "fit_on_release",
+    "functionals_on",
+    "holds_moments",
+    "is_release",
+    "load_release",
+    "require",
+]
+
+
+def _formula(columns: Iterable[str], kinds: Mapping[str, str], public: tuple[str, ...]) -> str:
+    """Return the one-sided formula of the noised columns."""
+    terms = []
+    for text in columns:
+        if text in public:
+            continue
+        terms.append(f"`{text}`" if text in kinds and not text.isidentifier() else text)
+    return "~ " + " + ".join(terms)
+
+
+def _are_names(columns: Any) -> bool:
+    """Return whether this is a list of names, and no column of cells."""
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        return False
+    return type(columns).__name__ != "Series" and all(isinstance(c, str) for c in columns)
+
+
+def _asked(columns: Any, kinds: Mapping[str, str], declared: Schema | None) -> list[str]:
+    if columns is None:
+        names = list(declared) if declared is not None else list(kinds)
+    elif not _are_names(columns):
+        raise RequestError(
+            f"columns takes a list of names (or terms such as 'log(x)'), got {shown(columns)}"
+        )
+    else:
+        names = list(columns)
+    if not names:
+        raise RequestError("a release needs at least one column")
+    twice = sorted({c for c in names if names.count(c) > 1})
+    if twice:
+        raise RequestError(f"columns names {twice[0]!r} twice")
+    return names
+
+
+def _plan(
+    source: Any,
+    columns: Any,
+    eps: float,
+    delta: float,
+    schema: Schema | None,
+    bounds: Any,
+    options: Mapping[str, Any],
+    n: int | None,
+) -> TablePlan:
+    from dpmodels.api.requests import check_columns
+    from dpmodels.formula.build import build_design
+    from dpmodels.formula.parser import needed_variables
+    from dpmodels.formula.schema import declared_schema, schema_for
+    from dpmodels.models.noised.release import Settings, plan_table
+
+    settings = Settings.of(options)
+    declared = declared_schema(schema, source.schema_attr)
+    if declared is not None and declared.unit is not None:
+        raise RequestError(NO_PEOPLE.format(declared.unit))
+    public = settings.public_columns
+    for name in public:
+        if name not in source.kinds:
+            from dpmodels.errors import did_you_mean
+
+            raise RequestError(
+                f"public_columns: the data has no column {shown(name)}."
+                + did_you_mean(name, source.kinds)
+            )
+    asked = _asked(columns, source.kinds, declared)
+    formula = _formula(asked, source.kinds, public)
+    if formula == "~ ":
+        raise RequestError("every column asked for is public: there is nothing to release")
+    needed = needed_variables(formula, source.kinds)
+    extra = [c for c in public if declared is not None and c in declared and c not in needed]
+    full = schema_for(
+        source.kinds, declared, bounds, [*needed, *extra], formula=formula, verb="dp_release"
+    )
+    design = build_design(formula, full, na="impute-midpoint", one_sided_ok=True)
+    if bounds == "private":
+        design = design.without_bounds()
+    check_columns(design, formula)
+    rows = row_count(source, n, next(iter(design.kinds)))
+    if rows < 1:
+        raise RequestError("the table has no rows")
+    plan = plan_table(design, rows, eps, delta, settings, full)
+    countable = [c for c, kind in source.kinds.items() if kind not in ("bool", "datetime")]
+    name = identifier_among([*full, *countable]) if settings.unit == "record" else ""
+    if not name:
+        return plan
+    said = (
+        f"if {name} names people who may have several rows, a row is protected and they are not: "
+        "make a table of one row a person first"
+    )
+    guarantee = replace(plan.guarantee, notes=(*plan.guarantee.notes, said))
+    return replace(plan, guarantee=guarantee)
+
+
+def _names(given: Any) -> bool:
+    """Say whether something is a formula or a list of terms, and no table or path of one."""
+    if isinstance(given, str):
+        return "~" in given
+    listed = isinstance(given, (list, tuple)) and bool(given)
+    return listed and all(isinstance(x, str) for x in given)
+
+
+def _ordered(formula: Any, data: Any, columns: Any) -> tuple[Any, list[str] | None]:
+    """Return the table and its columns, in whichever order they were given."""
+    said = isinstance(formula, str) and "~" in formula
+    old = formula is not None and _names(data) and not isinstance(data, str)
+    if old or (data is None and not said):
+        formula, data = data, formula  # dp_release(data), dp_release(data, columns)
+    if data is None:
+        raise RequestError("dp_release needs a table: dp_release('~ x + z', data, eps=, delta=)")
+    if formula is not None and columns is not None:
+        raise RequestError("dp_release takes columns once: dp_release('~ x + z', data, ...)")
+    given = columns if formula is None else formula
+    if isinstance(given, str):
+        left, tilde, right = (part.strip() for part in given.partition("~"))
+        if tilde and left:
+            raise RequestError(
+                f"a release has no response: write all columns on the right, '~ {left} + {right}'"
+            )
+        return data, _terms_of(right if tilde else given)
+    return data, None if given is None else list(given)
+
+
+def _terms_of(text: str) -> list[str] | None:
+    """Return the terms of a sum, those inside brackets left whole; None for a dot: all."""
+    out, depth, start = [], 0, 0
+    for k, letter in enumerate(f"{text}+"):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth == 0 and letter == "+":
+            out.append(text[start:k].strip())
+            start = k + 1
+    out = [term for term in out if term]
+    return None if out in (["."], []) else out
+
+
+def dp_release(
+    formula: Any = None,
+    data: Any = None,
+    *,
+    columns: Any = None,
+    eps: float,
+    delta: float,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    level: str | None = None,
+    unit: str | None = None,
+    clear_prob: float = 0.0,
+    allow_clear_records: bool = False,
+    noise: str = "auto",
+    blocks: Any = None,
+    public_columns: Iterable[str] = (),
+    keep_order: bool = False,
+    budget: Any = None,
+    seed: int | None = None,
+    tight: bool = True,
+    n: int | None = None,
+) -> NoisyTable:
+    """Release a noised table once; fit any model on it afterwards, as often as you like.
+
+    Parameters
+    ----------
+    formula : str or list of str, optional
+        Columns, or terms of the formula language: ``"~ x + log(z) + x:z"``, or a list of them,
+        which are released as columns of their own. Left out, ``dp_release(data)``: all of the
+        schema, else of the data.
+    data : table
+        As in ``dp_ols``.
+    columns : list of str, optional
+        The formula as version 0.1 took it: ``dp_release(data, columns)``, by place or by name.
+    eps, delta : float
+        The guarantee of the release. ``delta=0`` is possible for ``noise="laplace"`` (and for a
+        single column) with all bounds declared.
+    schema, bounds
+        As in ``dp_ols``: undeclared ranges of numbers are bought, levels must be declared.
+    level, unit : {"record", "attribute"}
+        What is protected: a whole row, or one variable of it (synonyms).
+    clear_prob : float
+        Probability that a record is published UNPERTURBED. Not the delta of the guarantee. Above
+        1/(10 n) it needs ``allow_clear_records=True``.
+    noise : {"auto", "sl", "laplace", "gaussian"}
+    blocks : list of lists of str, optional
+        SL noise with one radius for each group of columns (eps and delta are split evenly).
+    public_columns : list of str
+        Published as they are: NOT PROTECTED.
+    keep_order : bool
+        True states that the order of the rows is public; otherwise they are permuted.
+    budget : Budget, optional
+    seed : int, optional
+        For tests: the release is then NOT PRIVATE.
+    tight : bool
+        Calibrate SL noise exactly for the number of columns (else by the limit of many columns).
+    n : int, optional
+        Number of rows of a source that does not say it.
+
+    Returns
+    -------
+    NoisyTable
+
+    Privacy
+    -------
+    Unit: one row, or one attribute of a row (``level``). Neighbours: replace one row, n public;
+    add/remove is not covered. Charged: (eps, delta), before any row is read. Public: column names,
+    ranges, levels, n, noise scales, and every column in ``public_columns``. With declared bounds
+    the guarantee holds record by record (local differential privacy).
+
+    Notes
+    -----
+    The rows are read by this process, part after part, whatever is connected by ``dp.connect``:
+    what is released is not a sum but every row, and noise is never drawn on a worker. A table that
+    stays elsewhere (``dp.Elsewhere``) is refused before the charge.
+    """
+    from dpmodels.models.noised.release import make_table
+    from dpmodels.models.noised.table import Origin
+    from dpmodels.sources.tasks import as_source, need_rows
+
+    data, columns = _ordered(formula, data, columns)
+    if hasattr(data, "__noisy_table__"):
+        raise RequestError("the data is a release already: releasing it again is post-processing")
+    if level is not None and unit is not None and level != unit:
+        raise RequestError("level= and unit= are synonyms; give one of them")
+    if unit is not None and unit not in LEVELS:
+        raise RequestError(NO_PEOPLE.format(unit))
+    eps, delta = check_eps_delta(eps, delta, allow_pure=True)
+    checked(budget, seed)
+    if n is not None:
+        check_n(n)
+    options = {
+        "unit": level or unit or "record",
+        "clear_prob": clear_prob,
+        "allow_clear_records": allow_clear_records,
+        "noise": noise,
+        "blocks": blocks,
+        "public_columns": public_columns,
+        "keep_order": keep_order,
+        "tight": tight,
+    }
+    source = as_source(data)
+    need_rows(source, "dp_release")
+    plan = _plan(source, columns, eps, delta, schema, bounds, options, n)
+    label = f"dp_release({', '.join(plan.layout.names)})"
+    rows = functools.partial(rows_of, source, plan.n)
+    _, table = answered(label, plan, make_table, rows, budget, seed, what="the release is ")
+    if table is None:
+        raise NoReplyError(
+            "no reply: the ranges of undeclared columns could not be found within the budget (a "
+            f"valid private outcome). The full charge (eps = {plan.guarantee.eps:g}, delta = "
+            f"{plan.guarantee.delta:g}) stands. Declare them: bounds={{'x': (0, 10)}}"
+        )
+    return replace(table, origins=(Origin(data),))
+
+
+def load_release(path: Any) -> NoisyTable:
+    """Load a release that ``rel.save(path)`` wrote.
+
+    Privacy
+    -------
+    Costs nothing: the files hold released numbers and public facts.
+    """
+    from dpmodels.models.noised.table import NoisyTable
+
+    return NoisyTable.load(path)
+
+
+# -- A release in place of the data: the fit reads no row, and costs nothing.
+
+
+class _Required:
+    """Stands for an argument that must be given; it has no default value."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+REQUIRED: Any = _Required()
+
+#: What other packages call the two numbers.
+_OTHER_NAMES = {"epsilon": "eps"}
+
+
+class MissingArgumentError(RequestError, TypeError):
+    """A required keyword was left out."""
+
+
+def is_release(data: Any) -> bool:
+    """Whether ``data`` is a noised table."""
+    return hasattr(type(data), "__noisy_table__")
+
+
+def require(verb: str, eps: Any, delta: Any, options: Mapping[str, Any] | None = None) -> None:
+    """Refuse a call on ordinary data that does not say its guarantee."""
+    missing = [name for name, v in (("eps", eps), ("delta", delta)) if v is REQUIRED]
+    if missing:
+        other = [name for name in options or {} if name in _OTHER_NAMES]
+        said = "".join(f" ({_OTHER_NAMES[name]} is not called {name} here)" for name in other)
+        raise MissingArgumentError(
+            f"{verb}() needs {' and '.join(missing)}{said}: the guarantee of the call has no "
+            "default. For example eps=1, delta=1e-6"
+        )
+
+
+def fit_on_release(
+    verb: str,
+    formula: Any,
+    rel: Any,
+    *,
+    eps: Any = REQUIRED,
+    delta: Any = REQUIRED,
+    method: str | None = None,
+    schema: Any = None,
+    bounds: Any = None,
+    public: Any = None,
+    inference: bool = True,
+    budget: Any = None,
+    seed: Any = None,
+    progress: bool | None = None,
+    options: Mapping[str, Any] | None = None,
+    design_options: Mapping[str, Any] | None = None,
+) -> Fit:
+    """Fit a model on a release.
+
+    Privacy
+    -------
+    Post-processing: nothing is read and nothing is charged. The fit states the guarantee of the
+    release.
+    """
+    from dpmodels.api.requests import build_request
+    from dpmodels.models.noised.fit import RELEASE_OPTIONS, estimate, plan_on_release
+    from dpmodels.models.noised.model import schema_of
+    from dpmodels.records import Release
+    from dpmodels.registry import method_names, resolve
+    from dpmodels.results import Fit
+
+    given = [
+        name
+        for name, value, blank in (
+            ("eps", eps, REQUIRED),
+            ("delta", delta, REQUIRED),
+            ("schema", schema, None),
+            ("bounds", bounds, None),
+            ("public", public, None),
+            ("budget", budget, None),
+            ("seed", seed, None),
+        )
+        if value is not blank
+    ]
+    if given:
+        raise RequestError(
+            f"{', '.join(given)} must not be given with a release: it was paid for when it was "
+            f"made, with guarantee {rel.guarantee.statement()}"
+        )
+    method = method or "drcl"
+    entry = resolve(verb, method)
+    if "release" not in entry.accepts:
+        able = [m for m in method_names(verb) if "release" in resolve(verb, m).accepts]
+        raise RequestError(
+            f"{verb}(method={method!r}) needs the data itself, not a release. Methods that work "
+            f"on a release: {', '.join(map(repr, able)) or 'none'}"
+        )
+    chosen = dict(options or {})
+    ours = {o.name for o in RELEASE_OPTIONS}
+    for name in chosen:
+        if name in ours:
+            raise RequestError(f"{name}= is fixed when the release is made, in dp_release()")
+    facts = schema_of(rel)
+    kinds = dict.fromkeys(facts, "numeric")
+    call = build_request(
+        verb,
+        formula,
+        eps=rel.guarantee.eps,
+        delta=rel.guarantee.delta,
+        method=method,
+        kinds=kinds,
+        attached=facts,
+        schema=None,
+        bounds=None,
+        public=None,
+        inference=inference,
+        seed=None,
+        progress=progress,
+        options=chosen,
+        design_options=design_options,
+    )
+    known = {
+        name: (float(lo), float(lo + s))
+        for name, lo, s in zip(rel.names, rel.lower, rel.scale, strict=True)
+    }
+    unknown = [c for c in call.design.unknown if c in known]
+    design = call.design.with_bounds({c: known[c] for c in unknown}) if unknown else call.design
+    plan = plan_on_release(call.request, design, rel)
+    release = Release({}, rel.guarantee, design, detail=rel)
+    with one_thread():
+        found = estimate(plan, release)
+    for text in found.warnings:
+        warnings.warn(UtilityWarning(text), stacklevel=3)
+    return Fit(plan, release, found)
+
+
+# -- Regressions on a release of second moments: they read no row and cost nothing.
+
+
+_BEFORE = "Fitted on a release that was made before: this fit cost nothing."
+
+
+def holds_moments(data: Any) -> bool:
+    """Whether ``data`` is a fit: one that holds a release of second moments will do as data."""
+    from dpmodels.results import Fit
+
+    return isinstance(data, Fit)
+
+
+def fit_on_moments(
+    verb: str,
+    formula: Any,
+    m: Fit,
+    *,
+    eps: Any = REQUIRED,
+    delta: Any = REQUIRED,
+    method: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    inference: bool = True,
+    **others: Any,
+) -> Fit:
+    """Fit a linear regression on a release of second moments.
+
+    Privacy
+    -------
+    Post-processing: nothing is read and nothing is charged. The fit states the guarantee of the
+    release.
+    """
+    from dpmodels.api.requests import check_first
+    from dpmodels.results.moments import moments_of
+
+    check_first(formula)
+    own = dict(options or {})
+    level = own.pop("level", 0.95)
+    given = {"eps": eps, "delta": delta}
+    refused = [k for k, v in given.items() if v is not REQUIRED]
+    refused += [k for k, v in {**others, "method": method}.items() if v is not None]
+    refused += [*own, *([] if inference is True else ["inference"])]
+    if refused:
+        raise RequestError(
+            f"{', '.join(refused)} must not be given with a release of second moments: it was "
+            f"settled and paid for when the release was made ({m.privacy.statement()}). "
+            f"Type {verb}({formula!r}, m)"
+        )
+    facts = moments_of(m._record)
+    design = design_on(formula, m, verb)
+    rows = functionals_on(design, m, facts)
+    return made(verb, formula, m, facts, design, rows, level=level)
+
+
+def made(
+    verb: str, formula: str, m: Fit, facts: MomentFacts | None, design: Design, rows: Array | None,
+    *, level: float = 0.95, title: str = "least squares on released second moments",
+    instruments: Any = None, paid: bool = False,
+) -> Fit:  # fmt: skip
+    """Return the fit of functionals ``rows`` (response last) of a release; None: no reply."""
+    from dpmodels.models.linear.inference import no_reply
+    from dpmodels.models.moments_regression import OnMoments, estimate
+    from dpmodels.planning import Plan
+    from dpmodels.records import Release, Request
+    from dpmodels.registry import Method
+    from dpmodels.results import Fit
+
+    promise = m.privacy
+    entry = Method(
+        m.method, verb, title, "dpmodels.models.moments_regression", privacy_se="released"
+    )
+    request = Request(
+        verb, formula, entry, promise.eps, promise.delta, design.schema,
+        level=level, relation=promise.relation, na=design.na,
+        reasons=() if paid else (_BEFORE,), identifier=m._record.call.identifier,
+    )  # fmt: skip
+    detail = facts is not None and rows is not None and OnMoments(
+        facts.moments, rows[:-1], rows[-1], facts.weighted, paid, instruments, facts.people
+    )
+    plan: Plan[None] = Plan(
+        request, design, m.nobs, promise.steps, promise, reasons=request.reasons
+    )
+    release = Release({}, promise, design, bool(detail), "" if detail else "ranges", detail)
+    with one_thread():
+        found = estimate(plan, release) if release.reply else no_reply(release)
+    for text in found.warnings:
+        warnings.warn(UtilityWarning(text), stacklevel=4)
+    return Fit(plan, release, found)
+
+
+def design_on(formula: str, m: Fit, verb: str) -> Design:
+    """Return the design of a formula in the variables of a release."""
+    from dpmodels.formula.build import build_design
+    from dpmodels.formula.parser import needed_variables
+
+    source = m.design
+    kinds = dict.fromkeys(source.schema, "numeric") if "." in formula.split() else None
+    needed = needed_variables(formula, kinds, declared=set(source.schema))
+    absent = [name for name in needed if name not in source.schema]
+    if absent:
+        raise RequestError(
+            f"{absent[0]!r} is not in the release, which holds {', '.join(source.variables)}."
+            f"{did_you_mean(absent[0], source.variables)} {_would_hold(m, absent)}"
+        )
+    design = build_design(formula, source.schema, na=source.na, engine=source.engine)
+    if design.response is None:
+        raise FormulaError(f"{formula!r} has no response: type 'y ~ x1 + x2'")
+    if design.offset is not None:
+        raise RequestError(
+            "offset() is not taken with a release of second moments: regress "
+            f"I({design.response.name} - {design.offset}) instead, if the release holds both"
+        )
+    known = {c.name: c.interval for c in source.z if c.interval is not None}
+    return design.with_bounds({c: known[c] for c in design.unknown if c in known})
+
+
+def functionals_on(design: Design, m: Fit, facts: MomentFacts) -> Array:
+    """Return the columns of a design (response last) as functionals of a release, or refuse."""
+    from dpmodels.formula.describe import span, terms_at
+
+    if m.design.weights is not None:
+        raise RequestError("a release with weights= holds moments of weighted rows only")
+    rows, missing = span(design, m.design, facts.back, constant=facts.loose)
+    if missing:
+        terms = terms_at(design, missing)
+        raise RequestError(
+            f"{', '.join(terms)}: not in the release, whose columns are "
+            f"{', '.join(facts.names)}. {_would_hold(m, terms)}"
+        )
+    return np.asarray(rows)
+
+
+def _would_hold(m: Fit, terms: list[str]) -> str:
+    held = m.formula.partition("~")
+    kept = held[0].strip() if held[2].strip() in ("", "1") else f"{held[0]} + {held[2]}".strip()
+    wanted = " + ".join([kept, *terms])
+    return f'A release that holds it: dp.dp_moments("{wanted}", data, eps=..., delta=...)'

@@ -1,0 +1,776 @@
+"""From the arguments of a call to a frozen request and a design. Reads no row."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import FormulaError, RequestError, SchemaError, choice, did_you_mean, shown
+from dpmodels.records import Request, check_eps_delta, check_n, check_seed
+from dpmodels.registry import Method, method_names, resolve
+from dpmodels.scoring.cluster_plan import SampleDesign
+from dpmodels.survey import Frame, Survey
+from dpmodels.units import LEVELS, Person, identifier_among, person_of
+from dpmodels.variables import Count, Levels, Text
+from dpmodels.verbs import verb_of
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.formula.schema import Schema
+    from dpmodels.models.linear.scored import PublicMoments
+
+__all__ = [
+    "COMMON_OPTIONS",
+    "Choice",
+    "Designed",
+    "build_request",
+    "check_columns",
+    "check_level",
+    "check_sample",
+    "check_split",
+    "choose_method",
+    "labels_declared",
+    "named_by",
+    "not_the_private_data",
+    "read_public",
+    "sample_of",
+    "survey_of",
+]
+
+
+# -- ``design=``, ``psus=`` and ``vcov={"CRV1": ...}`` of a call: the sample, as public facts.
+
+
+_CRV = 'vcov={"CRV1": "village"}'
+#: Verbs whose designs are of rows alone.
+_OF_ROWS = ("dp_mean", "dp_table", "dp_quantile", "dp_test")
+
+
+def survey_of(options: dict[str, Any]) -> Survey | None:
+    """Take the sample of a call out of its options: ``design=``, or errors by cluster."""
+    survey, psus = options.pop("design", None), options.pop("psus", None)
+    if survey is not None and not isinstance(survey, Survey):
+        raise RequestError(
+            "design= takes a dp.Survey, for example dp.Survey(weights='w', strata='region', "
+            f"psu='village'); got {shown(survey)}"
+        )
+    vcov = options.get("vcov")
+    if not isinstance(vcov, Mapping):
+        if psus is not None:
+            raise RequestError(
+                f"psus= is the number of clusters: give it with {_CRV}, or in dp.Survey(psus=)"
+            )
+        return survey
+    del options["vcov"]
+    if survey is not None:
+        raise RequestError(
+            "design= says how errors are made: leave vcov= out, dp.Survey(psu=) names the clusters"
+        )
+    if [str(k).upper() for k in vcov] != ["CRV1"]:
+        raise RequestError(f"vcov= as a mapping is {_CRV}, errors by cluster; got {shown(vcov)}")
+    column = next(iter(vcov.values()))
+    if isinstance(column, str) and ("+" in column or "^" in column):
+        raise RequestError(
+            f"vcov={shown(vcov)}: clusters of one column only. Two-way clustering subtracts the "
+            "products of the intersections: it has the noise of three releases, and its result "
+            "need not be a variance"
+        )
+    if isinstance(psus, Mapping):
+        raise RequestError("psus= is one number here, that of all clusters")
+    return Survey(psu=column, psus=psus, errors_only=True)
+
+
+def check_sample(
+    survey: Survey, method: Method, weights: str | None, unit: Any, kept: int | None = None
+) -> str | None:
+    """Refuse a call that has no errors by design; return its weights.
+
+    Parameters
+    ----------
+    kept : int or None
+        Rows that are kept of each person (``max_rows=``).
+    """
+    if "design" not in method.accepts:
+        what = _CRV if survey.errors_only else "design="
+        raise RequestError(
+            f"{method.verb}(method={method.name!r}) takes no {what}: it releases no sums of "
+            "scores, of which errors by cluster are made"
+        )
+    column = getattr(unit, "column", unit)
+    if unit is not None and column == survey.psu:
+        raise RequestError(
+            f"unit={column!r} is the cluster itself: errors are by person already, and the person "
+            "is protected. Leave the clusters out"
+        )
+    if unit is not None and method.verb in _OF_ROWS:
+        raise RequestError(
+            f"{method.verb}(design=) is of rows. With unit={column!r} errors by design are those "
+            "of regressions: dp_ols(\"y ~ 1\", unit=, design=), dp_glm, dp_quantreg; or leave "
+            "unit= out, rows are then protected"
+        )
+    if unit is not None and kept is not None:
+        raise RequestError(
+            "max_rows= keeps rows and fills people up, and clusters of those have no proof here: "
+            "leave max_rows= out, each person then lays the sum of its scores"
+        )
+    if survey.weights is not None and weights is not None:
+        raise RequestError("weights= and design= together: dp.Survey(weights=) names the weights")
+    return survey.weights or weights
+
+
+def named_by(survey: Survey | None) -> tuple[str, ...]:
+    """Return the columns of labels."""
+    return () if survey is None else tuple(n for n in (survey.psu, survey.strata) if n)
+
+
+def labels_declared(
+    survey: Survey | None, declared: Schema | None, kinds: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the variables of the columns of labels, or refuse."""
+    if survey is None:
+        return {}
+    known = {} if declared is None else dict(declared.variables)
+    out: dict[str, Any] = {}
+    for what, name in (("psu", survey.psu), ("strata", survey.strata)):
+        if name is None:
+            continue
+        if name not in kinds:
+            raise RequestError(
+                f"{what}={shown(name)}: the data has no column of this name."
+                + did_you_mean(name, kinds)
+            )
+        if what == "strata" and not isinstance(known.get(name), Levels):
+            raise SchemaError(
+                f"strata={name!r} needs declared levels: schema={{{name!r}: "
+                f"dp.Levels(['north', 'south'])}}. Do not take them from the data"
+            )
+        out[name] = known.get(name)
+        if what == "psu" and not isinstance(out[name], (Count, Levels)):
+            out[name] = Text()
+    return out
+
+
+def sample_of(survey: Survey, design: Design, variables: Mapping[str, Any]) -> SampleDesign:
+    """Return the sample of a call: its design with labels, and what is public of them."""
+    from dpmodels.formula.schema import Schema
+    from dpmodels.formula.survival import design_from
+
+    psu, strata = survey.psu, survey.strata
+    levels: tuple[Any, ...] = () if strata is None else tuple(variables[strata].levels)
+    own = None if psu is None else variables[psu]
+    labelled = isinstance(own, (Count, Levels)) and not survey.errors_only
+    if labelled and survey.psus is None and strata is None:
+        count = len(own.levels) if isinstance(own, Levels) else getattr(own, "upper", None)
+        survey = survey if count is None else replace(survey, psus=count)
+    frame = Frame(survey, levels, labelled)
+    frame.factors()  # what is declared fits together, or is refused now
+    if psu is None and (strata is None or survey.fpc is None):
+        return SampleDesign(frame, design)
+    known = dict(design.schema.variables)
+    schema = Schema(**{**{k: v for k, v in variables.items() if k not in known}, **known})
+    text = {**design.to_dict(), "schema": schema.to_dict(), "labels": [psu, strata]}
+    return SampleDesign(frame, design_from(text))
+
+
+# -- From the arguments of a call to a frozen request and a design. Reads no row.
+
+
+# -- Which method serves a call that names none: a rule on public quantities
+
+
+#: Arguments that every formula verb takes beside its method's own options.
+COMMON_OPTIONS: dict[str, Any] = {
+    "split": None,
+    "level": 0.95,
+    "relation": None,
+    "na": "zero-row",
+    "on_no_reply": "return",
+    "engine": "formulaic",
+    "subset": None,
+    "weights": None,
+    "n": None,
+    "unit": None,
+    "units": None,
+    "rows_per_unit": None,
+    "max_rows": None,
+    "sort": None,
+    "design": None,
+    "psus": None,
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The method of a call.
+
+    Attributes
+    ----------
+    method : str
+    reasons : tuple of str
+    """
+
+    method: str
+    reasons: tuple[str, ...] = ()
+
+
+def choose_method(
+    verb: str,
+    method: str | None,
+    public: Any,
+    *,
+    inference: bool = True,
+    options: Mapping[str, Any] | None = None,
+) -> Choice:
+    """Return the method of a call, with the reasons.
+
+    One that reads public data where they are given (by the verb's record), else the first method
+    of the registry; the record may name another that is the better one without inference
+    (``Verb.instead``). An option that only the other has asks for it.
+    """
+    if method is not None:
+        return Choice(method)
+    record, names = verb_of(verb), method_names(verb)
+    first = names[0]
+    if public is not None and record.with_public in names:
+        return Choice(
+            record.with_public,
+            (f"method chosen: {record.with_public}, because public data were given",),
+        )
+    other = record.instead
+    if other:
+        given = {k: v for k, v in (options or {}).items() if v is not None}
+        asked = [name for name in given if not _knows(verb, first, name)]
+        if asked and all(_serves(verb, other, k, given[k]) for k in given):
+            return Choice(other, (f"method chosen: {other}, because {asked[0]}= was given",))
+        able = all(_serves(verb, other, k, given[k]) for k in given)
+        if not inference and able:
+            return Choice(
+                other, (f"method chosen: {other}, because inference=False asks for no errors",)
+            )
+        if able and given.get("relation") == "add-remove" and "n_guess" not in given:
+            why = "relation='add-remove' was given without n_guess="
+            return Choice(other, (f"method chosen: {other}, because {why}",))
+    return Choice(first, _because(verb, first))
+
+
+def _because(verb: str, name: str) -> tuple[str, ...]:
+    because = verb_of(verb).because
+    return (f"method chosen: {name}, {because}",) if because else ()
+
+
+def _option(verb: str, method: str, name: str) -> Any:
+    return next((o for o in resolve(verb, method).options if o.name == name), None)
+
+
+def _knows(verb: str, method: str, name: str) -> bool:
+    return name in COMMON_OPTIONS or _option(verb, method, name) is not None
+
+
+def _serves(verb: str, method: str, name: str, value: Any) -> bool:
+    """Return whether a method takes an option with this value."""
+    if name == "unit" and value not in LEVELS:
+        return bool(resolve(verb, method).people)
+    if name in COMMON_OPTIONS:
+        return name != "weights" or "weights" in resolve(verb, method).accepts
+    option = _option(verb, method, name)
+    if option is None:
+        return False
+    return not (option.choices and isinstance(value, str) and value not in option.choices)
+
+
+_CHOICES = {
+    "relation": ("replace", "add-remove"),
+    "na": ("zero-row", "impute-midpoint", "declared"),
+    "on_no_reply": ("return", "raise", "default"),
+    "engine": ("formulaic", "patsy"),
+}
+
+
+@dataclass(frozen=True)
+class Designed:
+    """A request with its design and the declared row count (if any)."""
+
+    request: Request
+    design: Design
+    n: int | None
+
+
+def check_split(split: Any) -> Mapping[str, float] | None:
+    """Return a split of positive shares that sums to 1 within 1e-9, or None."""
+    if split is None:
+        return None
+    if not isinstance(split, Mapping) or not split:
+        raise RequestError("split= takes a mapping, for example {'bound': .15, 'coef': .85}")
+    shares = {}
+    for name, share in split.items():
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not share > 0:
+            raise RequestError(
+                f"split={{{shown(name)}: {shown(share)}}}: shares must be positive numbers"
+            )
+        shares[str(name)] = float(share)
+    total = math.fsum(shares.values())
+    if not abs(total - 1.0) <= 1e-9:
+        typed = all(type(share) in (int, float) for share in split.values())
+        raise RequestError(
+            f"the shares of split= sum to {total!r}, not to 1"
+            if typed
+            else "the shares of split= must sum to 1"
+        )
+    return shares
+
+
+def _common(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the common arguments out of ``options`` and check them."""
+    common = {k: options.pop(k, default) for k, default in COMMON_OPTIONS.items()}
+    for name in ("na", "on_no_reply", "engine"):
+        more = ""
+        if name == "na" and common["na"] in ("drop", "omit", "exclude", "na.omit"):
+            more = (
+                " No row is dropped, as n is public: a row with a missing cell counts as zeros "
+                "(na='zero-row', the default)"
+            )
+        choice(name, common[name], _CHOICES[name], more=more)
+    if common["relation"] is not None:
+        choice("relation", common["relation"], _CHOICES["relation"])
+    check_level(common["level"])
+    common["split"] = check_split(common["split"])
+    _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
+    _text("weights", common["weights"], 'weights="w", a column with a declared range')
+    if common["n"] is not None:
+        check_n(common["n"])
+    return common
+
+
+def _own_unit(method: Method, options: dict[str, Any]) -> dict[str, Any]:
+    """Take ``unit=`` out of the options where it is a word of the method: a level, no column.
+
+    Noised tables protect one row ("record") or one variable of it ("attribute").
+    """
+    given = options.get("unit")
+    if given not in LEVELS:
+        return {}
+    del options["unit"]
+    if any(o.name == "unit" for o in method.options):
+        return {"unit": given}
+    if given == "attribute":
+        raise RequestError(
+            f"{method.verb}(method={method.name!r}) protects whole rows, or people "
+            '(unit="person_id"); unit="attribute" belongs to noised tables, method="drcl"'
+        )
+    return {}
+
+
+def _person(
+    method: Method,
+    common: Mapping[str, Any],
+    declared: Schema | None,
+    kinds: Mapping[str, str] | None,
+    options: Mapping[str, Any],
+) -> Person | None:
+    """Return the person of a call (``unit=``, else of the schema), or None; or refuse."""
+    unit = common["unit"]
+    if unit is None and declared is not None and options.get("unit") is None:
+        unit = declared.unit
+    levelled = (
+        () if declared is None else [name for name, v in declared.items() if hasattr(v, "codes")]
+    )
+    person = person_of(
+        unit,
+        common["units"],
+        common["rows_per_unit"],
+        common["max_rows"],
+        common["sort"],
+        columns=kinds,
+        levelled=levelled,
+    )
+    if person is None:
+        return None
+    if person.sort:
+        from dpmodels.sources.sorted import check_sorter
+
+        check_sorter()
+    if not (method.people or person.most):
+        raise RequestError(_no_people(method, person))
+    if person.most:
+        _check_cap(method, person, common, options)
+    if common["n"] is not None:
+        raise RequestError(
+            "n= counts rows, and under unit= their number is private: give units=, the number of "
+            "people, or leave it out"
+        )
+    if options.get("public_order"):
+        raise RequestError(
+            "public_order=True reads rows by their place, and with unit= the rows of one person "
+            "move the others: leave it out"
+        )
+    return person
+
+
+def _no_people(method: Method, person: Person) -> str:
+    """Say what to type where a method has no proof for people."""
+    able = [m for m in method_names(method.verb) if resolve(method.verb, m).people]
+    said = (
+        f"{method.verb}(method={method.name!r}) has no proof for people (unit={person.column!r}). "
+    )
+    if able:
+        said += f"Use method={' or '.join(map(repr, able))}; or keep"
+    else:
+        said += "Keep"
+    return (
+        f"{said} at most m rows a person and pay for m, for example max_rows=2; or make a table "
+        "of one row a person first (a mean, a last visit), and leave unit= out"
+    )
+
+
+def _check_cap(
+    method: Method, person: Person, common: Mapping[str, Any], options: Mapping[str, Any]
+) -> None:
+    """Refuse ``max_rows=`` where rows cannot be kept and filled up."""
+    said = f"max_rows={person.most}"
+    if "release" in method.accepts:
+        raise RequestError(
+            f"{said}: a noised table protects one row of it, and its rows are not filled up. Make "
+            "a table of one row a person first, and leave unit= out"
+        )
+    if common["relation"] == "add-remove" or "replace" not in method.relations:
+        raise RequestError(
+            f"{said} has its proof for relation='replace': people are filled up to {person.most} "
+            "rows each, so that their number is public"
+        )
+    if common["na"] != "zero-row":
+        raise RequestError(f"{said} fills people up with empty rows: leave na= out")
+
+
+def _identifier(
+    person: Person | None,
+    declared: Schema | None,
+    kinds: Mapping[str, str],
+    options: Mapping[str, Any],
+) -> str:
+    """Return a column that looks like an identifier, where nobody said whose rows these are."""
+    if person is not None or options.get("unit") == "attribute":
+        return ""
+    levels = () if declared is None else declared
+    return identifier_among(
+        [*levels, *(c for c, kind in kinds.items() if kind not in ("bool", "datetime"))]
+    )
+
+
+def _relation(method: Method, asked: str | None) -> str:
+    if asked is None:
+        return method.relations[0]
+    if asked not in method.relations:
+        raise RequestError(
+            f"{method.verb}(method={method.name!r}) has no proof for relation={shown(asked)}; "
+            f"it has one for {', '.join(map(repr, method.relations))}"
+        )
+    return asked
+
+
+def check_declared(
+    kinds: Mapping[str, str], declared: Schema | None, bounds: Any, needed: Iterable[str]
+) -> None:
+    """Refuse what would be taken for something else without a word: by names and types alone.
+
+    A declaration that no column has, where a column of the formula with nearly that name has none;
+    a date as a number without a range: its slope would be per second since 1970.
+    """
+    given = bounds if isinstance(bounds, Mapping) else {}
+    known = set() if declared is None else set(declared)
+    silent = [name for name in needed if name in kinds and name not in known and name not in given]
+    for name in known.difference(kinds):
+        close = difflib.get_close_matches(name, silent, 1, 0.75)
+        if close:
+            raise SchemaError(
+                f"the schema declares {name!r}, which no column is called. Did you mean "
+                f"{close[0]!r}? It has no declaration"
+            )
+    for name in silent:
+        if kinds[name] == "datetime":
+            raise SchemaError(
+                f"{name!r} is a date, and would enter as seconds since 1970. Make a number with a "
+                f"unit and a range first, for example days since a public date: {name}_days"
+            )
+
+
+def check_level(level: Any) -> None:
+    """Raise ``RequestError`` unless this is the level of an interval."""
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise RequestError(
+            f"level must lie between 0 and 1, got {shown(level)}. For example level=0.95"
+        )
+
+
+#: Kinds of columns that may be 0 in every row.
+_MADE = ("numeric", "product")
+
+
+def check_columns(design: Design, formula: str) -> None:
+    """Refuse a formula that names no column of the table, or its response twice."""
+    if not design.kinds:
+        raise FormulaError(f"{formula!r} names no column of the table. For example 'y ~ x'")
+    if design.response is not None and design.response.name in design.names:
+        raise FormulaError(
+            f"{formula!r}: the response {design.response.name!r} is a predictor of itself. Leave "
+            "it out on the right"
+        )
+    if not hasattr(design.program, "products"):  # cells of a table, not columns of numbers
+        return
+    vary = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
+    listed = [design.columns[j] for j in vary]
+    if vary and all(c.name not in design.schema and c.kind in _MADE for c in listed):
+        from dpmodels.formula.describe import public_points
+
+        X = np.asarray(design.matrix(public_points(design, 16, (1.0, 2.0))), dtype=float)
+        if not np.nan_to_num(X[:, vary]).any():
+            raise FormulaError(f"{formula!r}: every column is 0 in every row. For example 'y ~ x'")
+
+
+def check_first(formula: Any) -> None:
+    """Refuse a call whose first argument is not a formula."""
+    if isinstance(formula, str):
+        return
+    table = hasattr(formula, "columns") or hasattr(formula, "schema")
+    raise RequestError(
+        f"the first argument is the formula, a text such as 'y ~ x1 + x2'; got "
+        f"{type(formula).__name__}" + (": the formula comes before the data" if table else "")
+    )
+
+
+def _text(name: str, value: Any, example: str) -> None:
+    """Refuse a column handed over where its name (or an expression of names) is asked for."""
+    if value is not None and not isinstance(value, str):
+        raise RequestError(
+            f"{name}= takes a text, for example {example}: it is read row by row with the data; "
+            f"got {type(value).__name__}"
+        )
+
+
+def _planned_columns(
+    formula: str, declared: Schema | None, bounds: Any, common: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the columns that a plan without data knows: declared ones, or the formula's.
+
+    ``bounds="private"`` buys every range, so nothing has to be declared. Otherwise a name that is
+    not declared may be misspelt: it is refused, with what to type if it is not.
+    """
+    from dpmodels.formula.parser import inline_variables, needed_variables
+
+    names = set(declared.variables) if declared is not None else set()
+    names |= {str(name) for name in bounds} if isinstance(bounds, Mapping) else set()
+    if names and "." in formula:
+        return dict.fromkeys(sorted(names), "unknown")
+    used = needed_variables(
+        formula,
+        None,
+        engine=common["engine"],
+        subset=common["subset"],
+        weights=common["weights"],
+        declared=names,
+    )
+    unknown = [name for name in used if name not in names and name not in inline_variables(formula)]
+    if unknown and bounds != "private":
+        raise RequestError(
+            f"planning without data: {unknown[0]!r} is neither in schema= nor in bounds=."
+            f"{did_you_mean(unknown[0], names)} For a number whose range is to be bought: "
+            f"schema={{{unknown[0]!r}: dp.Real()}}, or bounds='private' for all"
+        )
+    return dict.fromkeys(sorted(names.union(used)), "unknown")
+
+
+def build_chosen(verb: str, formula: Any, choice: Choice, **call: Any) -> Designed:
+    """Build the call of a chosen method."""
+    return build_request(verb, formula, method=choice.method, reasons=choice.reasons, **call)
+
+
+def build_request(
+    verb: str,
+    formula: Any,
+    *,
+    eps: Any,
+    delta: Any,
+    method: str,
+    kinds: Mapping[str, str] | None,
+    attached: Schema | None,
+    schema: Schema | None,
+    bounds: Any,
+    public: Any,
+    inference: bool,
+    seed: int | None,
+    progress: bool | None,
+    options: Mapping[str, Any],
+    design_options: Mapping[str, Any] | None = None,
+    reasons: tuple[str, ...] = (),
+) -> Designed:
+    """Validate a call completely, before any private cell is read.
+
+    Parameters
+    ----------
+    kinds : mapping or None
+        Public dtypes of the columns; None when planning without data (then the schema decides).
+    attached : Schema or None
+        A schema attached to the data; ``schema=`` wins.
+    """
+    from dpmodels import formula as language
+    from dpmodels.formula.parser import needed_variables
+    from dpmodels.formula.schema import declared_schema, schema_for
+
+    check_first(formula)
+    entry = resolve(verb, method)
+    own = dict(options)
+    survey = survey_of(own)
+    level = _own_unit(entry, own)
+    own.setdefault("na", entry.na)
+    common = _common(own)
+    resolved = entry.resolve_options({**own, **level})
+    eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
+    relation = _relation(entry, common["relation"])
+    if common["max_rows"] is not None and common["relation"] is None:
+        relation = "replace" if "replace" in entry.relations else relation
+    check_seed(seed)
+    if not isinstance(inference, bool):
+        raise RequestError(f"inference must be True or False, got {shown(inference)}")
+    if survey is not None:
+        common["weights"] = check_sample(
+            survey, entry, common["weights"], common["unit"], common["max_rows"]
+        )
+    if common["weights"] is not None and "weights" not in entry.accepts:
+        raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
+    declared = declared_schema(schema, attached)
+    person = _person(entry, common, declared, kinds, {**resolved, **level})
+    if resolved.get("person_weights") is not None and (person is None or person.most):
+        raise RequestError(
+            'person_weights="equal" belongs to unit=, the column that names the person, and to all '
+            "rows of each: leave it out, or max_rows="
+        )
+    if kinds is None:
+        if declared is None and bounds is None:
+            raise RequestError("planning without data needs schema= (or bounds=)")
+        kinds = _planned_columns(formula, declared, bounds, common)
+        kinds = {**kinds, **dict.fromkeys(named_by(survey), "unknown")}
+    needed = needed_variables(
+        formula,
+        kinds,
+        engine=common["engine"],
+        subset=common["subset"],
+        weights=common["weights"],
+    )
+    check_declared(kinds, declared, bounds, needed)
+    full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
+    labels = labels_declared(survey, declared, kinds)
+    request = Request(
+        verb=verb,
+        formula=formula,
+        method=entry,
+        eps=eps,
+        delta=delta,
+        schema=full,
+        buy="all" if bounds == "private" else "undeclared",
+        inference=inference,
+        split=common["split"],
+        level=float(common["level"]),
+        relation=relation,
+        na=common["na"],
+        on_no_reply=common["on_no_reply"],
+        engine=common["engine"],
+        subset=common["subset"],
+        weights=common["weights"],
+        seed=seed,
+        progress=progress,
+        options=resolved,
+        public=public,
+        reasons=reasons,
+        unit=person,
+        identifier=_identifier(person, declared, kinds, resolved),
+    )
+    record = verb_of(verb)
+    design = getattr(language, record.design)(
+        formula,
+        full,
+        na=request.na,
+        engine=request.engine,
+        subset=request.subset,
+        weights=request.weights,
+        **{**record.design_options, **(design_options or {})},
+        **({"aside": True} if entry.aside else {}),
+    )
+    check_columns(design, formula)
+    if survey is not None:
+        request = replace(request, sample=sample_of(survey, design, labels))
+    if request.buy == "all":
+        design = design.without_bounds()
+    if public is not None:
+        if "public" not in entry.accepts:
+            raise RequestError(
+                f"{verb}(method={shown(method)}) does not use public data: drop public=, or use a "
+                "method that does, for example method='pmt'"
+            )
+        request = replace(request, public=read_public(public, design))
+    return Designed(replace(request, schema=design.schema), design, common["n"])
+
+
+# -- ``public=``: a table or moments, checked and turned into public second moments.
+#
+# Everything read here is public by the caller's word; it never touches the private source.
+
+
+def not_the_private_data(public: Any, data: Any) -> None:
+    """Refuse the private table passed as public: the same object, or the same path.
+
+    Cells are never compared: the comparison would reveal data.
+    """
+    if public is None:
+        return
+    same = public is data
+    if isinstance(public, (str, os.PathLike)) and isinstance(data, (str, os.PathLike)):
+        same = same or os.path.realpath(public) == os.path.realpath(data)
+    if same:
+        raise RequestError(
+            "public= is the private data itself: everything in public= is used without noise. "
+            "Pass rows that need no protection, and leave them out of the private data"
+        )
+
+
+def read_public(public: Any, design: Design) -> PublicMoments:
+    """Return the checked second moments of public data in the columns of ``design``.
+
+    Incomplete public rows are dropped. A design without a response asks for moments of (1, x).
+    """
+    from dpmodels.models.linear.scored import CONSTANT, PublicMoments, constant_first, is_moments
+
+    names = [c.name for c in design.z]
+    response = design.response is not None
+    every = names if response else [CONSTANT, *names]
+    if is_moments(public):
+        given = PublicMoments.of(public)
+        given = given if response else constant_first(given, names)
+        return given.checked(every, response=response)
+    from dpmodels.sources.rows import Rows, count_rows
+    from dpmodels.sources.tasks import as_source
+
+    source = as_source(public)
+    absent = [v for v in design.variables if v not in source.kinds]
+    if absent:
+        raise RequestError(
+            f"the public data have no column {', '.join(absent)}.\n  public:  "
+            f"{', '.join(source.kinds)}\n  needed:  {', '.join(design.variables)}"
+        )
+    m = source.n if source.n is not None else count_rows(source, design.variables[0])
+    parts = [b.copy() for b in Rows(source, m).blocks(design)] if m else []
+    Z = np.concatenate(parts, axis=1) if parts else np.zeros((design.q, 0))
+    Z = Z[:, np.isfinite(Z).all(axis=0)]
+    if Z.shape[1] < 3:
+        raise RequestError(
+            f"public= has {Z.shape[1]} complete rows: at least 3 are needed, and "
+            f"{len(every) + 8} or more to whiten without shrinkage"
+        )
+    complete = Z.shape[1]
+    if not response:
+        Z = np.vstack([np.ones(complete), Z])
+    return PublicMoments(Z @ Z.T / complete, complete, rows=Z).checked(every, response=response)

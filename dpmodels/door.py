@@ -1,0 +1,368 @@
+"""The one door to private rows: checks, warnings, the charge, and only then noise and a stage.
+
+:func:`opened` checks budget and seed, warns of public facts and charges the ledger;
+:func:`released` calls the stage, once a charge, under the guard, with a run made from the very
+guarantee that was charged. No other module calls a function that sees rows, makes a run, or makes
+noise (``tests/unit/test_wall.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from dpmodels import _testing
+from dpmodels.errors import (
+    BudgetError,
+    ClusterError,
+    NotPrivateWarning,
+    PrivacyBugError,
+    RequestError,
+    SourceError,
+    UtilityWarning,
+)
+from dpmodels.privacy.noise import make_noise
+from dpmodels.privacy.run import FLOAT_NOTES, Run
+from dpmodels.quiet import guarded, tell
+from dpmodels.records import check_seed
+from dpmodels.sources.features import check_unit
+from dpmodels.sources.windows import OfRows
+from dpmodels.sums.ask import Ask
+from dpmodels.units import column_of
+
+if TYPE_CHECKING:
+    from dpmodels.privacy.composition import Guarantee
+    from dpmodels.sources.tables import Source
+    from dpmodels.units import Person
+
+__all__ = [
+    "Opened",
+    "Planned",
+    "answered",
+    "checked",
+    "opened",
+    "people_count",
+    "released",
+    "row_count",
+    "rows_of",
+    "tell",
+]
+
+
+T = TypeVar("T")
+
+
+class Planned(Protocol):
+    """What the door asks of a plan."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is charged."""
+        ...
+
+    @property
+    def n(self) -> int | None:
+        """Public number of units, None where it is private or unknown."""
+        ...
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Warnings, functions of public facts."""
+        ...
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A call that was checked and charged. Made by :func:`opened` alone; good for one stage.
+
+    Attributes
+    ----------
+    plan : Planned
+        Handed to the stage.
+    guarantee : Guarantee
+        As charged: marked where the noise is seeded.
+    """
+
+    plan: Any
+    guarantee: Guarantee
+    _runs: list[Run]
+    _ledger: tuple[Any, Any] | None
+
+    def remark(self, step: str, text: str) -> None:
+        """Write into the ledger what a step turned out to be."""
+        if self._ledger is not None:
+            budget, charge = self._ledger
+            budget.note(charge, step, text)
+
+    def note(self, reply: bool) -> None:
+        """Write what came of the test into the ledger: an output that was paid for."""
+        tests = [step.name for step in self.guarantee.steps if step.reply_test]
+        if tests:
+            self.remark(tests[-1], "reply" if reply else "NO REPLY")
+
+    @property
+    def charged(self) -> str:
+        """What became of the charge of a call that its source ended."""
+        return "No result" if self._ledger is None else "The charge stands"
+
+    def stopped(self, untouched: bool) -> str:
+        """Return what became of the charge of a call whose workers died."""
+        if not untouched:
+            return "The charge stands, once: something was released. Another call is another charge"
+        if self._ledger is None:
+            return "Nothing was released"
+        budget, charge = self._ledger
+        if hasattr(budget, "stopped"):
+            budget.stopped(charge, self.guarantee)
+        return (
+            "The charge stands, once. Nothing was released: the same call with the same budget "
+            "takes it up, and is not charged again"
+        )
+
+
+def what_is_lost(unit: str) -> str:
+    """Return what a unit is called in a warning."""
+    return "record" if column_of(unit) is None else "person"
+
+
+def checked(budget: Any, seed: Any) -> None:
+    """Refuse a budget or a seed that is none. Call it before anything is read."""
+    check_seed(seed)
+    if budget is not None and not hasattr(budget, "charge"):
+        raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
+
+
+def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: str = "") -> Opened:
+    """Check, warn, charge: everything that comes before the first row.
+
+    Parameters
+    ----------
+    label : str
+        The call as printed in the ledger; public.
+    plan : Planned
+        Its guarantee is charged in full.
+    budget : Budget or None
+        None: that of the enclosing ``with budget:`` block, if there is one.
+    seed : int or None
+    what : str
+        Subject of the warning that a seed brings, as in "the fit is ".
+
+    Privacy
+    -------
+    Reads no row and draws no noise. A crash after this leaves the charge standing.
+    """
+    checked(budget, seed)
+    noise = _testing.NOISE.get() or make_noise(seed)
+    guarantee = plan.guarantee if noise.private else plan.guarantee.not_private()
+    if seed is not None:
+        text = f"seed= was given: the noise is reproducible, {what}NOT PRIVATE"
+        tell(NotPrivateWarning(text))
+    if plan.n and guarantee.delta >= 1.0 / plan.n:
+        tell(
+            UtilityWarning(
+                f"delta = {guarantee.delta:g} is not below 1/n = {1 / plan.n:.3g}: it allows a "
+                f"{what_is_lost(guarantee.unit)} to be published outright. A usual choice is well "
+                "below 1/n"
+            )
+        )
+    tell(*map(UtilityWarning, plan.advice))
+    if budget is None:
+        from dpmodels.privacy.budget import current_budget
+
+        budget = current_budget()
+    run = Run(guarantee.inner or guarantee.steps, noise)
+    ledger = None if budget is None else (budget, budget.charge(label, guarantee))
+    return Opened(plan, guarantee, [run], ledger)
+
+
+def people_count(source: Source, person: Person, *, public_n: bool) -> int:
+    """Return the public number of people: as declared, or the number of different ids.
+
+    Under add-remove it is private: nothing is read, and 0 returned.
+    """
+    check_unit(source, person.column)
+    if not public_n:
+        if person.count is not None:
+            raise RequestError(
+                "under relation='add-remove' the number of people is private: give a public guess "
+                f"of it, n_guess={person.count}, instead of units="
+            )
+        return 0
+    if person.count is not None:
+        return person.count
+    if not source.rescannable:
+        raise RequestError(
+            "an iterator of tables gives its rows only once, so people cannot be counted before "
+            "the fit: add units=<number of people>"
+        )
+    from dpmodels.sources.people import count_people
+    from dpmodels.sources.sorted import count_distinct
+
+    count = count_distinct if person.sort else count_people
+    found = guarded(lambda: count(source, person), charged=False)
+    if found < 1:
+        raise RequestError(
+            f"unit={person.column!r}: no cell of the column is an id. Ids are whole numbers or text"
+        )
+    return found
+
+
+def _apart(seed: int | None) -> int | None:
+    """Return the seed of draws that are not those of the run."""
+    return None if seed is None else seed + 1
+
+
+def rows_of(
+    source: Source,
+    n: int,
+    progress: bool | None = False,
+    *,
+    person: Person | None = None,
+    kinds: Any = None,
+    seed: int | None = None,
+    **reading: Any,
+) -> Any:
+    """Return the rows of a source for :func:`released`; no cell is read before the stage.
+
+    Parameters
+    ----------
+    source, n, progress, **reading
+        As in :class:`dpmodels.sources.rows.Rows`.
+    person : Person or None
+        The unit, if it is a person: the rows then come person by person
+        (:class:`dpmodels.sources.people.PeopleRows`), without a bar; or ``max_rows=`` of each, as
+        rows (:class:`dpmodels.sources.people.CappedRows`).
+    kinds : mapping
+        Variables of the design, for capped rows.
+    seed : int or None
+        Of the call: which rows are kept is drawn.
+    """
+    from dpmodels.sources.tasks import crew_for
+
+    if person is not None:
+        from dpmodels.sources.people import CappedRows, PeopleRows
+        from dpmodels.sources.sorted import SortedPeople
+
+        by_person = SortedPeople if person.sort else PeopleRows
+        public_n = reading.get("public_n", True)
+        people = by_person(source, n, person, public_n=public_n, crew=crew_for(source))
+        if not person.most:
+            return people
+        return CappedRows(people, kinds, make_noise(_apart(seed)))
+    from dpmodels.sources.rows import Rows
+
+    return Rows(source, n, progress, crew=crew_for(source), **reading)
+
+
+def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
+    """Call the stage on the rows, once: the sole caller of anything that sees them.
+
+    Parameters
+    ----------
+    door : Opened
+    stage : function
+        ``stage(plan, ask)``: what it returns is released.
+    rows : Rows, or the private argument of a call that has no table (votes)
+
+    Privacy
+    -------
+    Under the guard: no warning gets out, and an exception says nothing of the rows. A second
+    stage for one charge is refused.
+    """
+    if not door._runs:
+        raise PrivacyBugError("this call was charged once and its stage ran already")
+    run = door._runs.pop()  # of two threads one gets it
+    kind: type[SourceError]
+    try:
+        found = guarded(lambda: stage(door.plan, Ask(rows, run, door.guarantee.relation)))
+    except ClusterError as error:
+        kind, lost = ClusterError, error.args[0]
+    except SourceError as error:
+        kind, lost = SourceError, error.args[0]
+    else:
+        _check_ending(run.undrawn, door.guarantee, run.float_note, replied=_replied(found))
+        return found
+    finally:
+        if isinstance(rows, OfRows):  # votes are not
+            rows.close()
+    if kind is ClusterError:
+        raise ClusterError(f"{lost}. {door.stopped(run.untouched)}")
+    raise SourceError(f"{lost}. {door.charged}")
+
+
+def _replied(found: Any) -> bool:
+    """Say whether a stage answered: public, as whether there is a reply is released."""
+    first = found[0] if isinstance(found, tuple) and found else found
+    return first is not None and getattr(first, "reply", True) is not False
+
+
+def _check_ending(
+    undrawn: tuple[str, ...], guarantee: Guarantee, floats: bool, *, replied: bool
+) -> None:
+    """Refuse what a stage returned if a planned step was not drawn, or a note is missing.
+
+    A step may be left out where it is conditional on an answer before it, or behind a test of
+    which there was no reply.
+    """
+    steps = {step.name: step for step in guarantee.inner or guarantee.steps}
+    left = [name for name in undrawn if not steps[name].conditional]
+    tested = any(step.reply_test for step in steps.values())
+    if left and (replied or not tested):
+        raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
+    if floats and not set(FLOAT_NOTES) & set(guarantee.notes):
+        raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
+
+
+def answered(
+    label: str, plan: Planned, stage: Callable[[Any, Ask], T], rows: Callable[[], Any],
+    budget: Any, seed: int | None, *, what: str = "",
+) -> tuple[Opened, T]:  # fmt: skip
+    """Open the door and call the stage: the one way from a verb to private rows.
+
+    Parameters
+    ----------
+    label, plan, budget, seed, what
+        As :func:`opened` takes them.
+    stage
+        As :func:`released` takes it.
+    rows : function
+        Makes what :func:`released` takes: nothing is opened before the charge.
+
+    Returns
+    -------
+    door, found
+        What was charged, and what the stage returned.
+    """
+    door = opened(label, plan, budget, seed, what=what)
+    return door, released(door, stage, rows())
+
+
+def row_count(source: Source, declared: int | None, name: str, *, asks_n: bool = True) -> int:
+    """Return the public number of rows, counting a source that does not state it.
+
+    Parameters
+    ----------
+    source : Source
+    declared : int or None
+        ``n=`` of the call.
+    name : str
+        A column to count by.
+    asks_n : bool
+        Whether the call has an ``n=`` that could say it.
+    """
+    check_unit(source, None)
+    if source.n is not None:
+        if declared is not None and declared != source.n:
+            raise RequestError(f"n={declared} was given, but the table has {source.n} rows")
+        return source.n
+    if declared is not None:
+        return declared
+    if not source.rescannable:
+        raise RequestError(
+            "an iterator of tables does not say how many rows it has"
+            + (": add n=<number of rows>" if asks_n else "")
+        )
+    from dpmodels.sources.rows import count_rows
+
+    return guarded(lambda: count_rows(source, name), charged=False)

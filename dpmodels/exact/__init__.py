@@ -1,1 +1,0 @@
-"""Exact integer sums of rows on a public lattice, and their sensitivities."""

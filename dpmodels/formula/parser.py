@@ -1,0 +1,817 @@
+"""Everything taken from formulaic (and patsy's parser), in one place, checked when first used.
+
+Plain formulas are read in ``plain``: importing formulaic would be half of a first call.
+
+formulaic does what it is best at: grammar, term order, full-rank coding and column names. It never
+sees a private row and never runs user text: every factor is handed to it as a *lookup* whose name
+is the text of the factor and whose value is a two-row canary made from the public schema.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmodels.errors import FormulaError, did_you_mean
+from dpmodels.formula.refuse import refuse_r
+from dpmodels.formula.words import (
+    MOST_TERMS,
+    REGISTERED,
+    Basis,
+    Cat,
+    Factor,
+    Node,
+    capped_powers,
+    check_columns,
+    literal,
+    parse_expression,
+    subsets,
+    too_many_terms,
+)
+from dpmodels.quiet import quiet
+from dpmodels.variables import Levels, Text, Variable
+
+__all__ = [
+    "Coding",
+    "Parsed",
+    "Part",
+    "TermLayout",
+    "TermText",
+    "coding",
+    "contrast",
+    "layout",
+    "parse",
+]
+
+
+# -- Plain formulas, read and laid out here: formulaic takes longer to import than most fits to run.
+#
+# Plain is a sum of names, calls, ``a:b`` and ``a * b``, with ``+ 0`` and ``- 1``:
+#
+#     formula  = [sum] "~" sum  |  sum
+#     sum      = operand (("+" | "-") operand)*
+#     operand  = "0" | "1" | product          "0" only added, never the operand of "-"
+#     product  = span ("*" span)*             a * b = a + b + a:b
+#     span     = factor (":" factor)*
+#     factor   = name | name "(" arguments ")"
+#
+# Whatever else stands in a formula (powers, nesting, brackets, quotes, ``.``, numbers that scale a
+# term, two operators in a row), and whatever cannot be read, is not plain: :func:`plain_terms`
+# returns None and formulaic reads it, with its own words for what is wrong. What both read, they
+# read alike: the same terms, in the same order, under the same names (tested on thousands).
+
+
+#: (text, is a number) of each factor of a term
+TermText = tuple[tuple[str, bool], ...]
+#: The terms of a part of a formula by what makes terms equal: their factors, in any order.
+_Terms = dict[frozenset[tuple[str, bool]], TermText]
+
+_ONE: TermText = (("1", True),)
+#: A call's head up to its bracket, a name, a number, an operator; blanks before it.
+_TOKEN = re.compile(r"\s*(?:([A-Za-z_]\w*)(\()?|([01])(?![\w.])|([-+*:~](?!\*)))", re.ASCII)
+#: What may stand between the brackets of a call: no quotes and no other brackets.
+_INSIDE = re.compile(r"[\w\s.,+\-*/<>=()]*", re.ASCII)
+#: An operator to formulaic, though it reads like a name.
+_PLAIN_WORDS = frozenset({"in"})
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Terms of both sides, in order; ``lhs`` is ``None`` for a one-sided formula."""
+
+    lhs: tuple[TermText, ...] | None
+    rhs: tuple[TermText, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One scoped product of a term: a constant times factors, each in full or reduced coding."""
+
+    scale: float
+    factors: tuple[tuple[str, bool], ...]  # (text, reduced)
+
+
+@dataclass(frozen=True)
+class TermLayout:
+    """Columns of one term, as formulaic lays them out."""
+
+    name: str
+    parts: tuple[Part, ...]
+    columns: tuple[str, ...]
+
+
+# -- parse ---------------------------------------------------------------------------------
+
+
+class _NotPlain(Exception):
+    """The formula is left to formulaic."""
+
+
+def plain_terms(text: str, by_degree: bool) -> Parsed | None:
+    """Return the terms of a plain formula, or None.
+
+    Parameters
+    ----------
+    text : str
+    by_degree : bool
+        Terms of fewer factors first, as R orders them; else as they were written.
+    """
+    tokens: list[tuple[str, str]] = []
+    try:
+        tokens = list(_tokens(text))
+        tildes = [i for i, token in enumerate(tokens) if token == ("op", "~")]
+        if len(tildes) > 1:
+            return None
+        left = tokens[: tildes[0]] if tildes else []
+        right = tokens[tildes[0] + 1 :] if tildes else tokens
+        if any(kind == "number" for kind, _ in left):
+            return None
+        lhs = _sum(left, {}) if left else None
+        rhs = _sum(right, {frozenset(_ONE): _ONE})
+    except _NotPlain:
+        return None
+    return Parsed(None if lhs is None else _ordered(lhs, by_degree), _ordered(rhs, by_degree))
+
+
+def _ordered(terms: _Terms, by_degree: bool) -> tuple[TermText, ...]:
+    found = list(terms.values())
+    if by_degree:  # stable: as written among terms of one degree; a constant has none
+        found.sort(key=lambda term: sum(not number for _, number in term))
+    return tuple(found)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text): "factor", "number" or "op"."""
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise _NotPlain
+        at = found.end()
+        name, bracket, number, operator = found.groups()
+        if number:
+            yield "number", number
+        elif operator:
+            yield "op", operator
+        elif name in _PLAIN_WORDS or text[at : at + 1] == ".":
+            raise _NotPlain
+        elif bracket:
+            start, at = found.start(1), _closed(text, at)
+            yield "factor", _call(text[start:at])
+        else:
+            yield "factor", name
+
+
+def _closed(text: str, at: int) -> int:
+    """Return the place after the bracket that closes a call whose arguments start at ``at``."""
+    inside = _INSIDE.match(text, at)
+    assert inside is not None  # it matches the empty text
+    depth = 1
+    for place in range(at, inside.end()):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if depth == 0:
+            return place + 1
+    raise _NotPlain
+
+
+def _call(text: str) -> str:
+    """Return a call as Python writes it: so are equal calls of different spacing one factor."""
+    try:
+        return ast.unparse(ast.parse(text, mode="eval")).replace("\n", " ")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _NotPlain from None
+
+
+def _sum(tokens: Sequence[tuple[str, str]], terms: _Terms) -> _Terms:
+    """Add and take away the terms of a part, from left to right."""
+    places = [i for i, (kind, text) in enumerate(tokens) if kind == "op" and text in "+-"]
+    signed = list(tokens) if places[:1] == [0] else [("op", "+"), *tokens]
+    while signed:
+        sign = signed[0][1]
+        stop = 1
+        while stop < len(signed) and signed[stop] not in (("op", "+"), ("op", "-")):
+            stop += 1
+        operand, signed = signed[1:stop], signed[stop:]
+        if operand == [("number", "0")]:  # no constant
+            if sign == "-":
+                raise _NotPlain
+            terms.pop(frozenset(_ONE), None)
+            continue
+        found = {frozenset(_ONE): _ONE} if operand == [("number", "1")] else _product(operand)
+        for key, term in found.items():
+            if sign == "-":
+                terms.pop(key, None)
+            else:
+                terms.setdefault(key, term)
+    return terms
+
+
+def _product(tokens: Sequence[tuple[str, str]]) -> _Terms:
+    """Return ``a * b * c``: the terms of both sides, then all their products, from the left."""
+    made: _Terms = {}
+    for k, group in enumerate(_split(tokens, "*")):
+        factors = [text for kind, text in group if kind == "factor"]
+        if [kind for kind, _ in group] != ["factor", *["op", "factor"] * (len(factors) - 1)]:
+            raise _NotPlain  # an operator without an operand, an operand without an operator
+        span = tuple(dict.fromkeys((text, False) for text in factors))
+        if k == 0:
+            made = {frozenset(span): span}
+            continue
+        both = [*made.values(), span]
+        for before in list(made.values()):
+            both.append(tuple(dict.fromkeys((*before, *span))))
+        made = {}
+        for term in both:
+            made.setdefault(frozenset(term), term)
+        if len(made) > MOST_TERMS:
+            raise too_many_terms("a product with *")
+    return made
+
+
+def _split(tokens: Sequence[tuple[str, str]], operator: str) -> list[list[tuple[str, str]]]:
+    """Return the runs between an operator."""
+    runs = itertools.groupby(tokens, key=lambda token: token == ("op", operator))
+    parts = [(cut, list(run)) for cut, run in runs]
+    if any(cut and len(run) > 1 for cut, run in parts) or not parts or parts[0][0] or parts[-1][0]:
+        raise _NotPlain
+    return [run for cut, run in parts if not cut]
+
+
+# -- layout --------------------------------------------------------------------------------
+
+
+def plain_layout(
+    terms: Sequence[TermText], factors: Mapping[str, Factor]
+) -> tuple[TermLayout, ...] | None:
+    """Return one column a term where every factor is a number, or None.
+
+    Nothing is coded then, so nothing can be reduced: a term is the product of its factors.
+    """
+    plain = all(isinstance(f, Node) for f in factors.values())
+    if not plain or any(number and len(term) > 1 for term in terms for _, number in term):
+        return None
+
+    def one(term: TermText) -> TermLayout:
+        if term == _ONE:
+            return TermLayout("Intercept", (Part(1.0, ()),), ("Intercept",))
+        name = ":".join(text for text, _ in term)
+        return TermLayout(name, (Part(1.0, tuple((text, False) for text, _ in term)),), (name,))
+
+    made: Any = tuple(map(one, terms))
+    return made  # type: ignore[no-any-return]
+
+
+# -- Everything taken from formulaic (and patsy's parser), in one place, checked when first used.
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_MARKS = re.compile(r"[⧛⧚]")
+
+
+@dataclass(frozen=True)
+class Coding:
+    """Coding of a factor: column labels and the (levels, columns) matrix."""
+
+    fields: tuple[Any, ...]
+    matrix: Any
+    format: str
+
+
+@functools.cache
+def _library() -> Any:
+    """Import formulaic once and check every name used below."""
+    try:
+        import formulaic
+        import formulaic.errors
+        from formulaic.materializers.types import FactorValues
+        from formulaic.parser import DefaultFormulaParser
+        from formulaic.parser.types import Factor as FFactor
+        from formulaic.parser.types import Term
+        from formulaic.transforms import contrasts
+    except ImportError as error:  # pragma: no cover
+        raise FormulaError(f"formulas need formulaic >=1.2,<1.3: {error}") from None
+    version = tuple(int(x) for x in formulaic.__version__.split(".")[:2])
+    if not (1, 2) <= version < (1, 3):
+        raise FormulaError(f"formulas need formulaic >=1.2,<1.3, found {formulaic.__version__}")
+    needed = {
+        contrasts: "C TreatmentContrasts SumContrasts HelmertContrasts PolyContrasts "
+        "DiffContrasts SASContrasts CustomContrasts",
+        formulaic: "Formula SimpleFormula",
+        formulaic.errors: "FormulaicError",
+    }
+    for module, names in needed.items():
+        for name in names.split():
+            if not hasattr(module, name):  # pragma: no cover
+                raise FormulaError(f"this formulaic lacks {module.__name__}.{name}; pin 1.2.x")
+
+    class Library:
+        """The names used, and nothing else."""
+
+        Formula = formulaic.Formula
+        SimpleFormula = formulaic.SimpleFormula
+        Error = formulaic.errors.FormulaicError
+
+    Library.FactorValues = FactorValues  # type: ignore[attr-defined]
+    Library.Parser = DefaultFormulaParser  # type: ignore[attr-defined]
+    Library.Factor = FFactor  # type: ignore[attr-defined]
+    Library.Term = Term  # type: ignore[attr-defined]
+    Library.contrasts = contrasts  # type: ignore[attr-defined]
+    return Library
+
+
+# -- parse ---------------------------------------------------------------------------------
+
+
+def parse(
+    text: str, available: Iterable[str] | None, engine: str = "formulaic", by_degree: bool = True
+) -> Parsed:
+    """Return the terms of a formula; ``.`` stands for the ``available`` variables."""
+    if not isinstance(text, str) or not text.strip():
+        raise FormulaError('the formula is empty. For example "quality ~ alcohol + pH"')
+    return _parsed(text, None if available is None else tuple(available), engine, by_degree)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree: bool) -> Parsed:
+    """Parse once: a call asks for the terms of its formula several times."""
+    if engine == "patsy":
+        return _parse_patsy(text)
+    if engine != "formulaic":
+        raise FormulaError(f"unknown engine {engine!r}. Use 'formulaic' or 'patsy'")
+    if "~" in text and not text.rsplit("~", 1)[1].strip():
+        raise FormulaError(
+            f'"{text}" has nothing on the right-hand side. '
+            'Use "y ~ 1" for the mean, or "y ~ x1 + x2"'
+        )
+    return plain_terms(text, by_degree) or parsed_by_library(text, available, by_degree)
+
+
+def parsed_by_library(text: str, available: tuple[str, ...] | None, by_degree: bool) -> Parsed:
+    """Return the terms as formulaic reads them."""
+    lib = _library()
+    context = {} if available is None else {"__formulaic_variables_available__": list(available)}
+    problem = ""
+    formula: Any = None
+    try:
+        with quiet():
+            parser = lib.Parser(feature_flags={"twosided"})
+            ordering = "degree" if by_degree else "none"
+            capped = capped_powers(text, len(available or ()) if "." in text else 0)
+            _check_terms(parser.get_ast(capped, context=context), tuple(available or ()))
+            formula = lib.Formula.from_spec(
+                capped, ordering=ordering, parser=parser, context=context
+            )
+    except (lib.Error, SyntaxError, ValueError, TypeError, KeyError, RecursionError) as error:
+        problem = _problem(error, text)
+    if formula is None:
+        if "__formulaic_variables_available__" in problem:
+            problem = "'.' stands for all other variables: the data or a schema must name them"
+        elif "`|`" in problem:
+            problem = (
+                "'|' (fixed effects, several parts) is not part of the language. Fixed effects of "
+                "up to a few hundred levels are a factor with declared levels, y ~ x + region; for "
+                "ids of people there are none: unit='id' protects the person and clusters errors"
+            )
+        elif "~" in text and re.search(r"[=!<>]=|[<>]|\bin\b", left := text.split("~", 1)[0]):
+            problem = (
+                "a comparison on the left-hand side stands in braces: "
+                f"{{{left.strip()}}} ~{text.split('~', 1)[1]}"
+            )
+        else:
+            problem += _hint(text)
+        raise FormulaError(f'cannot read the formula "{text}"\n  {problem}')
+    lhs = getattr(formula, "lhs", None) if hasattr(formula, "rhs") else None
+    rhs = formula.rhs if hasattr(formula, "rhs") else formula
+    if not isinstance(rhs, lib.SimpleFormula) or not isinstance(
+        lhs, (type(None), lib.SimpleFormula)
+    ):
+        raise FormulaError(
+            f'"{text}" has several parts; one left-hand and one right-hand side only'
+        )
+    return Parsed(None if lhs is None else _texts(lhs), _texts(rhs))
+
+
+def _check_terms(node: Any, others: tuple[str, ...]) -> tuple[int, frozenset[str], int]:
+    """Return (terms at most, factors, factors of a term at most) of a parsed formula.
+
+    A product whose terms are too many is refused before it is written out.
+
+    Parameters
+    ----------
+    node : ASTNode, Token or None
+    others : tuple of str
+        What ``.`` stands for.
+    """
+    if not hasattr(node, "operator"):
+        return 1, frozenset({str(node)}), 1
+    if not node.args:  # a dot
+        return len(others), frozenset(others), 1
+    inner = [_check_terms(one, others) for one in node.args]
+    terms, factors, degree = inner[0]
+    symbol = node.operator.symbol
+    for more, own, deep in inner[1:]:
+        if symbol in ("**", "^"):
+            (text,) = own or {"1"}
+            power = int(text) if text.isdigit() else 1
+            degree *= power
+            terms = min(terms ** min(power, 64), subsets(len(factors), degree))
+        elif symbol in (":", "*", "in", "%in%"):
+            factors, degree = factors | own, degree + deep
+            both = min(terms * more, subsets(len(factors), degree))
+            terms = both + (terms + more if symbol == "*" else 0)
+        else:
+            factors, degree = factors | own, max(degree, deep)
+            terms += more
+        terms = min(terms, subsets(len(factors), degree) + 1)
+        if terms > MOST_TERMS:
+            raise too_many_terms(f"a product of {len(factors)} factors")
+    return terms, factors, degree
+
+
+def _hint(text: str) -> str:
+    """Return what to type instead, where the fault is a usual one."""
+    if "~" not in text and text.count("=") == 1:
+        return f"\n  Fix, with ~ between response and predictors: {text.replace('=', '~')}"
+    left, tilde, right = text.partition("~")
+    if re.search(r"[-+*/:]\s*$", right):
+        return f"\n  Fix, without a sign at the end: {text.rstrip(' +-*/:')}"
+    double = re.sub(r"([-+*/:])\s*[-+*/:]+(?!\*)", r"\1", right)
+    if double != right:
+        return f"\n  Fix, with one sign between two terms: {left}{tilde}{double}"
+    compared = re.search(r"([\w.]+\s*(?:[<>]=?|==|!=)\s*[\w.]+)", right)
+    if compared:
+        fixed = right.replace(compared.group(1), f"{{{compared.group(1)}}}")
+        return f"\n  Fix, with the comparison in braces: {left}{tilde}{fixed}"
+    return ""
+
+
+def _problem(error: Exception, text: str) -> str:
+    """Return what a parser says about the formula's text, with the position."""
+    plain = _COLOUR.sub("", str(error))
+    if isinstance(error, SyntaxError) and error.text:
+        start = max(text.find(error.text.strip()), 0)
+        offset = error.offset or len(error.text.strip()) + 1  # 0: the end came too soon
+        return f"{error.msg} at position {start + offset} of the formula"
+    marked = next((line for line in plain.splitlines() if "⧛" in line), None)
+    first = plain.splitlines()[0] if plain else type(error).__name__
+    if marked is None:
+        return _MARKS.sub("", plain) or type(error).__name__
+    shown = _MARKS.sub("", marked.replace("⧛", " >>> "))
+    return f"{first} At position {marked.index('⧛') + 1}: {shown}"
+
+
+def _texts(terms: Any) -> tuple[TermText, ...]:
+    return tuple(
+        tuple((f.expr, f.eval_method.value == "literal") for f in t.factors) for t in terms
+    )
+
+
+def _parse_patsy(text: str) -> Parsed:
+    """Use patsy as a parser only; nothing is evaluated."""
+    try:
+        import patsy
+    except ImportError:
+        raise FormulaError(
+            "engine='patsy' needs patsy installed; engine='formulaic' does not"
+        ) from None
+    problem = ""
+    desc: Any = None
+    if "~" in text and not text.rsplit("~", 1)[1].strip():
+        raise FormulaError(f'"{text}" has nothing on the right-hand side. Use "y ~ 1" for the mean')
+    try:
+        ast = _library().Parser(feature_flags={"twosided"}).get_ast(text, context={})
+    except (_library().Error, SyntaxError, ValueError, TypeError, KeyError, RecursionError):
+        ast = None  # patsy says what is wrong with it
+    if ast is not None:
+        _check_terms(ast, ())
+    try:
+        desc = patsy.ModelDesc.from_formula(text)
+    except (patsy.PatsyError, SyntaxError, ValueError, TypeError) as error:
+        problem = str(error)
+    if desc is None:
+        raise FormulaError(f'cannot read the formula "{text}"\n  {problem}')
+
+    def term(t: Any) -> TermText:
+        return tuple((f.code, False) for f in t.factors) or (("1", True),)
+
+    lhs = tuple(term(t) for t in desc.lhs_termlist)
+    return Parsed(lhs or None, tuple(term(t) for t in desc.rhs_termlist))
+
+
+# -- contrasts -----------------------------------------------------------------------------
+
+_CONTRASTS = {
+    "treatment": "TreatmentContrasts",
+    "sas": "SASContrasts",
+    "sum": "SumContrasts",
+    "helmert": "HelmertContrasts",
+    "poly": "PolyContrasts",
+    "diff": "DiffContrasts",
+}
+
+
+def contrast(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Return a contrast object by name ("treatment", "sum", "helmert", "poly", "diff", "sas")."""
+    cls = getattr(_library().contrasts, _CONTRASTS[name])
+    problem = ""
+    try:
+        return cls(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        problem = str(error)
+    raise FormulaError(f"contrast {name}: {problem}")
+
+
+def custom_contrast(matrix: Any) -> Any:
+    """Return a contrast given by its matrix (levels x columns)."""
+    return _library().contrasts.CustomContrasts(np.asarray(matrix, dtype=float))
+
+
+def contrast_columns(columns: Mapping[str, Any]) -> Any:
+    """Return a contrast given by its named columns."""
+    return _library().contrasts.CustomContrasts({k: list(v) for k, v in columns.items()})
+
+
+def coding(spec: Any, levels: Sequence[Any], reduced: bool) -> Coding:
+    """Return the coding matrix of a factor in full or reduced rank."""
+    obj = contrast("treatment") if spec is None else spec
+    levels = list(levels)
+    if len(levels) == 1 and reduced:
+        return Coding((), np.empty((1, 0)), obj.get_factor_format(levels, reduced_rank=True))
+    problem = ""
+    try:
+        matrix = np.asarray(obj.get_coding_matrix(levels, reduced_rank=reduced), dtype=float)
+        names = tuple(obj.get_coding_column_names(levels, reduced_rank=reduced))
+        return Coding(names, matrix, obj.get_factor_format(levels, reduced_rank=reduced))
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        problem = str(error)
+    raise FormulaError(f"contrast over levels {levels!r}: {problem}")
+
+
+# -- layout --------------------------------------------------------------------------------
+
+
+def clustered(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple[TermText, ...]:
+    """Return terms in patsy's order: grouped by their numeric factors, by degree in a group.
+
+    The group without numeric factors comes first, the others in order of appearance.
+    """
+    groups: dict[frozenset[str], list[TermText]] = {frozenset(): []}
+    for term in terms:
+        numeric = frozenset(t for t, lit in term if not lit and not isinstance(factors[t], Cat))
+        groups.setdefault(numeric, []).append(term)
+
+    def degree(term: TermText) -> int:
+        return sum(not lit for _, lit in term)
+
+    return tuple(t for group in groups.values() for t in sorted(group, key=degree))
+
+
+def layout(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple[TermLayout, ...]:
+    """Return the full-rank layout of a side of a formula."""
+    width = {
+        text: max(len(f.levels) - 1, 1) if isinstance(f, Cat)
+        else len(f.fields) if isinstance(f, Basis) else 1
+        for text, f in factors.items()
+    }  # fmt: skip
+    check_columns([{text: width[text] for text, lit in term if not lit} for term in terms])
+    plain = plain_layout(terms, factors)
+    return laid_by_library(terms, factors) if plain is None else plain
+
+
+def laid_by_library(
+    terms: Sequence[TermText], factors: Mapping[str, Factor]
+) -> tuple[TermLayout, ...]:
+    """Return formulaic's full-rank layout, from the canary."""
+    import pandas as pd
+
+    lib = _library()
+    zeros = pd.Series([0.0, 1.0])
+    context: dict[str, Any] = {}
+    for text, f in factors.items():
+        if isinstance(f, Cat):
+            first: Any = [f.levels[0]] * 2
+            canary = pd.Series(pd.Categorical(first, categories=list(f.levels)))
+            context[text] = lib.contrasts.C(
+                canary,
+                contrasts=f.contrast,
+                levels=list(f.levels),
+                spans_intercept=f.spans_intercept,
+            )
+        elif isinstance(f, Basis):
+            context[text] = lib.FactorValues(
+                {name: zeros for name in f.fields},
+                kind="numerical",
+                spans_intercept=f.spans_intercept,
+                drop_field=f.fields[0] if f.spans_intercept else None,
+                format="{name}[{field}]",
+            )
+        else:
+            context[text] = lib.FactorValues(zeros, kind="numerical", spans_intercept=False)
+    rebuilt = [
+        lib.Term([lib.Factor(e, eval_method="literal" if lit else "lookup") for e, lit in t])
+        for t in terms
+    ]
+    with quiet():
+        matrix = lib.SimpleFormula(rebuilt, _ordering="none").get_model_matrix(
+            pd.DataFrame(index=[0, 1]),
+            context=context,
+            na_action="ignore",
+            output="pandas",
+        )
+    return tuple(
+        TermLayout(
+            name="Intercept" if str(s.term) == "1" else str(s.term),
+            parts=tuple(
+                Part(float(st.scale), tuple((f.factor.expr, bool(f.reduced)) for f in st.factors))
+                for st in s.scoped_terms
+            ),
+            columns=tuple(str(c) for c in s.columns),
+        )
+        for s in matrix.model_spec.structure
+    )
+
+
+# -- Which raw columns a formula uses: our own walk over the expressions, before a schema exists.
+
+
+#: names that stand for functions or modules when they are called or dotted, or for contrasts
+_BINDING = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
+_KEYWORDS = frozenset({"Treatment", "Sum", "Helmert", "Poly", "Diff"})
+_MODULES = frozenset({"contr", "np", "numpy", "dp"})
+
+
+def expressions(
+    formula: str, available: Iterable[str] | None, engine: str = "formulaic"
+) -> tuple[str, ...]:
+    """Return the text of every factor of both sides, once each, in order."""
+    parsed = parse(formula, available, engine)
+    texts = [e for t in (*(parsed.lhs or ()), *parsed.rhs) for e, lit in t if not lit]
+    return tuple(dict.fromkeys(texts))
+
+
+def names_in(text: str, formula: str) -> Iterator[str]:
+    """Yield the variables of one expression, in order of appearance (with repeats)."""
+    if text.isidentifier() or not _looks_like_code(text):
+        yield text
+        return
+    tree, quoted = parse_expression(text, formula)
+    yield from _names(tree, quoted)
+
+
+def _looks_like_code(text: str) -> bool:
+    try:
+        ast.parse(text.replace("`", "_"), mode="eval")
+    except (SyntaxError, ValueError):
+        return any(c in text for c in "()`+-*/<>=[]{}")
+    return True
+
+
+def _names(node: ast.AST, quoted: Mapping[str, str]) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        name = quoted.get(node.id, node.id)
+        if name not in _KEYWORDS:
+            yield name
+        return
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        if node.value.id not in _MODULES:  # np.log, but also a column with a dot too many
+            yield from _names(node.value, quoted)
+        return
+    if isinstance(node, _BINDING):
+        return  # refused when compiled; the names it binds are its own
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id == "Q" and node.args:
+            quoted_name = literal(node.args[0])
+            if isinstance(quoted_name, str):
+                yield quoted_name
+        if not isinstance(node.func, ast.Name):
+            yield from _names(node.func, quoted)
+        for argument in (*node.args, *(k.value for k in node.keywords)):
+            yield from _names(argument, quoted)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _names(child, quoted)
+
+
+def needed_variables(
+    formula: str,
+    available: Iterable[str] | None,
+    *,
+    engine: str = "formulaic",
+    subset: str | None = None,
+    weights: str | None = None,
+    declared: Iterable[str] = (),
+) -> tuple[str, ...]:
+    """Return the raw columns a formula (with ``subset=`` and ``weights=``) uses.
+
+    Parameters
+    ----------
+    formula : str
+    available : iterable of str or None
+        Public column names; ``.`` expands to them. ``None``: unknown, names are not checked.
+    engine : {"formulaic", "patsy"}
+    subset, weights : str, optional
+        Further expressions whose variables are needed.
+    declared : iterable of str
+        Names that are known to be columns where ``available`` is None.
+
+    Returns
+    -------
+    tuple of str
+        Names in order of appearance, response first.
+
+    Notes
+    -----
+    **Privacy.** Reads the text and the column names only.
+    """
+    known = None if available is None else tuple(available)
+    texts = (formula, subset, weights)
+    walk = _needed if all(isinstance(t, (str, type(None))) for t in texts) else _needed.__wrapped__
+    return walk(formula, known, engine, subset, weights, frozenset(declared), tuple(REGISTERED))
+
+
+@functools.lru_cache(maxsize=64)
+def _needed(
+    formula: str,
+    known: tuple[str, ...] | None,
+    engine: str,
+    subset: str | None,
+    weights: str | None,
+    declared: frozenset[str],
+    registered: tuple[str, ...],
+) -> tuple[str, ...]:
+    """Walk once: a call asks several times. What is a word depends on what was registered."""
+    for text in (formula, subset, weights):
+        refuse_r(text or "", {*(known or ()), *declared})
+    texts = [*expressions(formula, known, engine), *(t for t in (subset, weights) if t)]
+    quick = set(known or ())  # a column whose odd name reads like an expression is a column
+    names = list(
+        dict.fromkeys(n for t in texts for n in ([t] if t in quick else names_in(t, formula)))
+    )
+    if known is not None:
+        for name in names:
+            if name not in known:
+                shown = ", ".join(map(str, known[:12])) + (", ..." if len(known) > 12 else "")
+                where = _where(name, formula, {"subset": subset, "weights": weights})
+                raise FormulaError(
+                    f"{name!r} in {where} is not a column.{did_you_mean(name, known)} "
+                    f"Columns: {shown}"
+                )
+    return tuple(names)
+
+
+def _where(name: str, formula: str, others: Mapping[str, str | None]) -> str:
+    """Say where a name stands that is no column: in the formula, or in which argument."""
+    in_formula = re.search(rf"\b{re.escape(name)}\b", formula)
+    for argument, text in others.items():
+        if text and not in_formula and name in names_in(text, formula):
+            return f"{argument}={text!r}"
+    return f'"{formula}"'
+
+
+def _calls(formula: str) -> Iterator[tuple[ast.Call, str, str]]:
+    """Yield (call, function, variable) of every call on a bare variable in a formula."""
+    texts: tuple[str, ...] = ()
+    with contextlib.suppress(FormulaError):  # the formula is read again, and refused, elsewhere
+        texts = expressions(formula, ())
+    for text in texts:
+        parsed: tuple[ast.expr, dict[str, str]] | None = None
+        with contextlib.suppress(FormulaError):
+            parsed = parse_expression(text, formula)
+        if parsed is None:
+            continue
+        for node in ast.walk(parsed[0]):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+                first = node.args[0]
+                if isinstance(first, ast.Name):
+                    yield node, node.func.id, parsed[1].get(first.id, first.id)
+
+
+def category_names(formula: str) -> tuple[str, ...]:
+    """Return the variables that stand inside ``C()``, ``i()`` or ``hashed()``."""
+    found = [name for _, word, name in _calls(formula) if word in ("C", "hashed", "i")]
+    return tuple(dict.fromkeys(found))
+
+
+def inline_variables(formula: str) -> dict[str, Variable]:
+    """Return what the formula itself declares: ``C(x, levels=[...])`` and ``hashed(x, ...)``."""
+    return dict(_inline(formula))
+
+
+@functools.lru_cache(maxsize=64)
+def _inline(formula: str) -> Mapping[str, Variable]:
+    out: dict[str, Variable] = {}
+    for node, word, name in _calls(formula):
+        if word == "hashed":
+            out.setdefault(name, Text())
+        levels = [literal(k.value) for k in node.keywords if k.arg == "levels"]
+        if word in ("C", "i") and levels and isinstance(levels[0], list):
+            out[name] = Levels(levels[0])
+    return out

@@ -1,0 +1,659 @@
+"""Backends of ``dp_polr`` and ``dp_multinom``: passes over units of a likelihood of classes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, choice
+from dpmodels.planning import planning_rows
+from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
+from dpmodels.scoring.estimate import UnitPart, estimate_units
+from dpmodels.scoring.scores import Beginning, Curved, State
+from dpmodels.scoring.starts import public_coordinates
+from dpmodels.scoring.unit_passes import BEYOND, Expanded, Likelihood, Local, in_u, predictor
+from dpmodels.scoring.unit_run import Begun, UnitChain, UnitRelease, plan_units, release_units_fit
+from dpmodels.scoring.unit_starts import Number, Spread, numbers
+from dpmodels.sums.products import mapped
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.privacy.mechanisms import Step
+    from dpmodels.records import Estimate, Release, Request
+    from dpmodels.results.capabilities import Predictions
+    from dpmodels.results.fit import Fit
+    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.sources.people import BlockOfPeople
+    from dpmodels.sums.ask import Ask
+
+
+# -- Categories as local expansions: any likelihood with probabilities p_k(theta) of K classes.
+#
+# A row of class y has the score ``S = grad p_y / p_y`` and the expected information ``sum_k V_k
+# V_k'``, ``V_k = grad p_k / sqrt(p_k)``: K rows. Probabilities are floored in both, so neither
+# grows
+# without limit (``theory.md``, 1). Classes are codes 0 to K - 1; any other code, or a missing cell,
+# makes a zero row.
+
+
+#: Least probability of a class that a score believes.
+LEAST = 1e-4
+#: Thresholds stay this part of their first distance apart.
+APART = 0.25
+#: Largest linear predictor: beyond, a probability has no digits left.
+_REACH = 30.0
+
+
+class Link(Protocol):
+    """A distribution function and its density."""
+
+    def cdf(self, x: Array) -> Array:
+        """Return F(x)."""
+        ...
+
+    def pdf(self, x: Array) -> Array:
+        """Return F'(x)."""
+        ...
+
+    def quantile(self, p: float) -> float:
+        """Return x with F(x) = p."""
+        ...
+
+
+class _Logistic:
+    def cdf(self, x: Array) -> Array:
+        return np.asarray(1.0 / (1.0 + np.exp(-x)))
+
+    def pdf(self, x: Array) -> Array:
+        F = self.cdf(x)
+        return np.asarray(F * (1.0 - F))
+
+    def quantile(self, p: float) -> float:
+        return math.log(p / (1.0 - p))
+
+
+class _Probit:
+    def cdf(self, x: Array) -> Array:
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr(x))
+
+    def pdf(self, x: Array) -> Array:
+        return np.asarray(np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi))
+
+    def quantile(self, p: float) -> float:
+        from scipy.special import ndtri
+
+        return float(ndtri(p))
+
+
+class _CLogLog:
+    def cdf(self, x: Array) -> Array:
+        return np.asarray(-np.expm1(-np.exp(np.minimum(x, 5.0))))
+
+    def pdf(self, x: Array) -> Array:
+        power = np.minimum(x, 5.0)
+        return np.asarray(np.exp(power - np.exp(power)))
+
+    def quantile(self, p: float) -> float:
+        return math.log(-math.log1p(-p))
+
+
+#: Of ``dp_polr(method=)``, as R's MASS::polr names them.
+LINKS: dict[str, Link] = {"logistic": _Logistic(), "probit": _Probit(), "cloglog": _CLogLog()}
+
+
+class Classes(Protocol):
+    """A likelihood of K classes as a function of theta and of a row's u."""
+
+    @property
+    def K(self) -> int:
+        """Number of classes."""
+        ...
+
+    def gradients(self, theta: Array, u: Array) -> tuple[Array, Array]:
+        """Return (p (K, m), grad p (K, r, m)) of rows u (r_u, m)."""
+        ...
+
+    def settled(self, theta: Array, start: Array) -> Array:
+        """Return theta where it is allowed, given the start."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProportionalOdds:
+    """``P(y <= k) = F(zeta_k - x'b)``: theta holds K - 1 thresholds, then slopes.
+
+    Slopes are of u without its first coordinate, the constant: thresholds stand for it.
+    """
+
+    K: int
+    link: str = "logistic"
+
+    def gradients(self, theta: Array, u: Array) -> tuple[Array, Array]:
+        """Return probabilities and their gradients."""
+        link, cut = LINKS[self.link], self.K - 1
+        zeta, beta, x = theta[:cut], theta[cut:], u[1:]
+        eta = predictor(beta, x)
+        at = np.clip(zeta[:, None] - eta, -_REACH, _REACH)
+        F, f = link.cdf(at), link.pdf(at)
+        zero, one = np.zeros((1, len(eta))), np.ones((1, len(eta)))
+        p = np.diff(np.concatenate([zero, F, one]), axis=0)
+        ends = np.concatenate([zero, f, zero])
+        grad = np.zeros((self.K, len(theta), len(eta)))
+        for k in range(self.K):
+            if k < cut:
+                grad[k, k] = f[k]
+            if k > 0:
+                grad[k, k - 1] = -f[k - 1]
+            grad[k, cut:] = -(ends[k + 1] - ends[k]) * x
+        return p, grad
+
+    def settled(self, theta: Array, start: Array) -> Array:
+        """Return thresholds in rising order, at least ``APART`` of what they were apart at first.
+
+        Two that an early step of noise brings together would make a class of no probability, whose
+        scores have no end.
+        """
+        out, cut = np.array(theta), self.K - 1
+        for k in range(1, cut):
+            out[k] = max(out[k], out[k - 1] + APART * (start[k] - start[k - 1]))
+        return out
+
+
+@dataclass(frozen=True)
+class Multinomial:
+    """``P(y = k) = exp(u'theta_k) / sum``, theta_0 = 0: K - 1 blocks of coefficients."""
+
+    K: int
+
+    def gradients(self, theta: Array, u: Array) -> tuple[Array, Array]:
+        """Return probabilities and their gradients."""
+        r = len(u)
+        eta = np.zeros((self.K, u.shape[1]))
+        for k in range(1, self.K):
+            eta[k] = predictor(theta[(k - 1) * r : k * r], u)
+        eta -= eta.max(axis=0)  # of the row, never of the block
+        power = np.exp(np.maximum(eta, -2.0 * _REACH))
+        total = np.zeros(u.shape[1])
+        for own in power:
+            total += own
+        p = power / total
+        grad = np.zeros((self.K, len(theta), u.shape[1]))
+        for k in range(self.K):
+            for j in range(1, self.K):
+                grad[k, (j - 1) * r : j * r] = p[k] * (float(k == j) - p[j]) * u
+        return p, grad
+
+    def settled(self, theta: Array, start: Array) -> Array:
+        """Return theta: everything is allowed."""
+        return theta
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryModel(Likelihood):
+    """A likelihood of classes, begun.
+
+    Attributes
+    ----------
+    classes : Classes
+    coordinates : Coordinates
+    rarest : float
+        Released share of the rarest class.
+    start : array
+        theta before the first pass.
+    """
+
+    classes: Classes
+    coordinates: Coordinates
+    rarest: float
+    start: Array
+
+    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+        """Return the rows of pass k."""
+        return _Rows(self, state.theta, state.W)
+
+    def events(self, H: Array) -> float:
+        """Return 1."""
+        return 1.0
+
+    def settled(self, theta: Array) -> Array:
+        """Return theta where the likelihood allows it."""
+        return self.classes.settled(theta, self.start)
+
+    def at_centre(self, theta: Array) -> tuple[Array, Array]:
+        """Return (p (K,), grad p (K, r)) at the centre of the predictors."""
+        a = self.coordinates.constant
+        u = np.zeros((self.coordinates.rank, 1))
+        if a is not None:
+            u = (a / float(a @ a))[:, None]
+        p, grad = self.classes.gradients(theta, u)
+        return p[:, 0], grad[:, :, 0]
+
+    def typical_long(self, state: State) -> float:
+        """Return the length of the score of the rarest class at the centre of the predictors.
+
+        A class of share s has scores of about ``1/sqrt(s)`` in coordinates in which all together
+        have unit mean square a coordinate: a second hump that a noisy histogram does not show. By
+        theta, which noise may have led away, it is believed up to ``BEYOND`` times that.
+        """
+        p, grad = self.at_centre(state.theta)
+        own = np.linalg.norm(state.W @ (grad / np.maximum(p, LEAST)[:, None]).T, axis=0)
+        most = BEYOND * math.sqrt(1.0 / self.rarest + len(state.theta))
+        return min(float(own.max()), most)
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return an eighth of the change of the linear predictor by the last step.
+
+        Where a class is rare the information moves with the step, as of rare events
+        (``scoring/theory.md``, 5.9): half of the change in units of the class's own information.
+        """
+        square = max(float(d @ H @ d), 0.0)
+        q = max(square - noise, 0.25 * square)
+        rare = 0.5 * max(1.0 - 4.0 * self.rarest, 0.0) * math.sqrt(q / self.rarest)
+        return Curved(max(0.125 * math.sqrt(square), rare))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Scores and information of classes at a fit."""
+
+    model: CategoryModel
+    theta: Array
+    W: Array
+
+    def expand(self, block: BlockOfPeople) -> Expanded:
+        """Return the score of each row and K rows v of its information."""
+        classes, y = self.model.classes, block.rows[-1]
+        u = in_u(self.model.coordinates, block.rows)
+        known = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y))
+        there = known & np.isfinite(u.sum(axis=0))
+        u = np.where(there, u, 0.0)
+        p, grad = classes.gradients(self.theta, u)
+        p = np.maximum(p, LEAST)
+        at = np.where(there, y, 0.0).astype(np.intp)
+        score = np.take_along_axis(grad, at[None, None, :], axis=0)[0]
+        score = np.where(there, score / np.take_along_axis(p, at[None, :], axis=0), 0.0)
+
+        def information() -> Array:
+            v = np.where(there, grad / np.sqrt(p)[:, None, :], 0.0)
+            return mapped(self.W, v.transpose(1, 2, 0).reshape(len(self.theta), -1))
+
+        return Expanded(
+            mapped(self.W, score), block.counts, information, block.counts * classes.K
+        )
+
+
+def probabilities(classes: Classes, theta: Array, u: Array) -> Array:
+    """Return the probabilities of the classes at rows u (r_u, m): (K, m)."""
+    return classes.gradients(theta, u)[0]
+
+
+# -- Backends of ``dp_polr`` and ``dp_multinom``: passes over units of a likelihood of classes.
+
+
+#: Noise sds of the first pass, in rows, that a class is to have.
+SEEN = 1.5
+#: Least share of a class in the start, where it is not below the noise.
+LEAST_SHARE = 0.002
+
+#: The release of the passes.
+release = release_units_fit
+
+
+@dataclass(frozen=True)
+class ChoiceModel:
+    """A likelihood of classes, as planned: the start is the released distribution of classes."""
+
+    classes: Classes
+
+    linear: ClassVar[bool] = False
+    scale: ClassVar[bool] = False
+
+    def numbers(self, design: Design) -> tuple[Number, ...]:
+        """Return the predictors that are numbers, and the class."""
+        return numbers(design, response="whole")
+
+    def prelude(self, mu: float) -> tuple[Step, ...]:
+        """Return none: the classes are among the places of values."""
+        return ()
+
+    def begin(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
+        """Start at the shares of the classes, slopes 0."""
+        K = self.classes.K
+        released = spreads[-1]
+        share = np.maximum(released.shares[:K], max(LEAST_SHARE, released.noise))
+        share = share / share.sum()
+        if isinstance(self.classes, ProportionalOdds):
+            link = LINKS[self.classes.link]
+            theta = np.zeros(K - 1 + coordinates.rank - 1)
+            theta[: K - 1] = [link.quantile(float(q)) for q in np.cumsum(share)[:-1]]
+        else:
+            r, a = coordinates.rank, coordinates.constant
+            theta = np.zeros((K - 1) * r)
+            for k in range(1, K):
+                if a is not None:
+                    theta[(k - 1) * r : k * r] = math.log(float(share[k] / share[0])) * a
+        start = Beginning(None, len(theta), None)
+        model = CategoryModel(self.classes, coordinates, float(share.min()), theta)
+        return Begun(model, start.state(theta))
+
+
+def _classes(request: Request, design: Design) -> Classes:
+    """Return the likelihood of a call, or refuse."""
+    K = len(design.levels)
+    if K < 2:
+        raise RequestError(
+            f'"{request.formula}" has a response with {K} declared level: declare all of them, '
+            'for example y=dp.Ordered(["low", "mid", "high"])'
+        )
+    if request.verb == "dp_multinom":
+        return Multinomial(K)
+    return ProportionalOdds(K, request["link"])
+
+
+def _checked(request: Request, design: Design) -> None:
+    """Refuse what has no form here, before anything is read."""
+    verb = request.verb
+    if request.delta == 0:
+        raise RequestError(f"{verb} adds Gaussian noise: give delta > 0, as in delta=1e-6")
+    if request.weights is not None:
+        raise RequestError(f"{verb} takes no weights=: every row counts once")
+    if design.offset is not None:
+        raise RequestError(f"{verb} takes no offset()")
+    response = None if design.response is None else design.response.name
+    declared = design.kinds.get(response or "")
+    if verb == "dp_polr":
+        if declared is not None and declared.kind != "ordered":
+            raise RequestError(
+                f"{response!r} has no declared order: schema={{{response!r}: dp.Ordered([...])}} "
+                "lists its levels from the lowest; for levels without an order dp_multinom"
+            )
+        if not design.has_intercept:
+            raise RequestError(
+                "dp_polr has a threshold between any two levels and no intercept to leave out: "
+                'write the formula without "- 1" and "+ 0"'
+            )
+        if design.p < 2:
+            raise RequestError(
+                f"dp_polr needs a predictor; for the shares of the levels dp_table('~ {response}')"
+            )
+        _refuse_aliased(design)
+
+
+def _refuse_aliased(design: Design) -> None:
+    """Refuse columns that are combinations of others: thresholds would be mixed. Public ranges."""
+    if design.unknown:
+        return
+    lost = ~public_coordinates(design, raw=True).identified
+    if lost.any():
+        names = ", ".join(n for n, gone in zip(design.names, lost, strict=True) if gone)
+        raise RequestError(
+            f"dp_polr: {names} are combinations of other columns, whatever the rows, and "
+            "thresholds would be mixed with them: drop a term"
+        )
+
+
+def _dimension(classes: Classes, rank: int) -> int:
+    """Return the number of coefficients of a design of this rank."""
+    if isinstance(classes, ProportionalOdds):
+        return classes.K - 1 + rank - 1
+    return (classes.K - 1) * rank
+
+
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan a call of ``dp_polr`` or ``dp_multinom``."""
+    _checked(request, design)
+    classes = _classes(request, design)
+    return plan_units(
+        request, design, planning_rows(request, n), ((ChoiceModel(classes), ""),), linear=False,
+        raw=True, dimension=functools.partial(_dimension, classes),
+    )  # fmt: skip
+
+
+def names_of(classes: Classes, design: Design) -> tuple[str, ...]:
+    """Return the names of the coefficients: slopes and thresholds, or level by level."""
+    labels = [str(level) for level in design.levels]
+    if isinstance(classes, ProportionalOdds):
+        cuts = [f"{low}|{high}" for low, high in itertools.pairwise(labels)]
+        return (*design.names[1:], *cuts)
+    return tuple(f"{label}:{name}" for label in labels[1:] for name in design.names)
+
+
+def _back(
+    classes: Classes, found: UnitRelease, chain: UnitChain
+) -> tuple[Array, Array]:
+    """Return (A, a): slopes and thresholds, or the coefficients of each level."""
+    A, _ = found.coordinates.back()  # (p, r): of a linear predictor u'theta
+    K = classes.K
+    if not isinstance(classes, ProportionalOdds):
+        out: Array = np.asarray(np.kron(np.eye(K - 1), A), dtype=float)
+        return out, np.zeros(len(out))
+    p, r = A.shape
+    out = np.zeros((p - 1 + K - 1, K - 1 + r - 1))
+    out[: p - 1, K - 1 :] = A[1:, 1:]
+    out[p - 1 :, : K - 1] = np.eye(K - 1)
+    out[p - 1 :, K - 1 :] = -A[0, 1:]  # what centred columns add to every threshold
+    return out, np.zeros(len(out))
+
+
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
+    """Map the last step to slopes and thresholds, or to log odds against the first level."""
+    design = release.design
+    classes = _classes(plan.request, design)
+    lost = None
+    if release.reply:
+        gone = ~release.detail.coordinates.identified
+        if isinstance(classes, ProportionalOdds):
+            lost = np.concatenate([gone[1:], np.zeros(classes.K - 1, dtype=bool)])
+        else:
+            lost = np.tile(gone, classes.K - 1)
+    base = str(design.levels[0])
+    more = (
+        ("Slopes are log odds of a higher level: P(y <= k) = F(threshold - x'b), as R's polr.",)
+        if isinstance(classes, ProportionalOdds)
+        else (f"Coefficients are log odds of each level against {base!r}, the first declared.",)
+    )
+
+    def stats(part: UnitPart) -> dict[str, float]:
+        return {}
+
+    back: Callable[[UnitRelease, UnitChain], tuple[Array, Array]]
+    back = functools.partial(_back, classes)
+    out = estimate_units(
+        plan, release, stats, back=back, names=names_of(classes, design), lost=lost, more=more
+    )
+    if not release.reply or isinstance(classes, ProportionalOdds):  # whose thresholds hold
+        return out
+    few = _few(release.detail.chains[0], plan.detail.rows)
+    if not few.any():
+        return out
+    each = len(out.names) // (classes.K - 1)
+    open_ = np.repeat(few[1:] | few[0], each)
+    levels = ", ".join(str(v) for v, one in zip(design.levels, few, strict=True) if one)
+    counted = "people" if plan.request.unit is not None else "rows"
+    said = (
+        f"Not determined at this budget: what compares {levels} with others, as by the fit itself "
+        f"too few {counted} are there for the first passes to see. Interval and bias may be larger "
+        "than said, and no z and p are given: join levels, or a larger eps."
+    )
+    untested = open_ if out.untested is None else out.untested | open_
+    return replace(out, untested=untested, notes=(*out.notes, said))
+
+
+def _few(chain: UnitChain, N: int) -> npt.NDArray[np.bool_]:
+    """Return the classes of which the first pass sees less than its own noise lets tell.
+
+    A row moves the sum of scores by C at most, whose noise is so many rows long; classes are as
+    many as the last theta expects at the centre of the predictors. Released numbers alone.
+    """
+    model, first = chain.expansion, chain.plans[0]
+    assert isinstance(model, CategoryModel)
+    p, _ = model.at_centre(chain.last.state.theta)
+    return np.asarray(p * N < SEEN * first.noise.score / first.clip)
+
+
+BACKEND = Backend(plan, release, estimate)
+
+
+# -- What models of categories predict: probabilities of the classes at public rows, or the class.
+
+
+#: Least probability whose log odds are looked at.
+_LEAST = 1e-9
+
+
+def ordered(
+    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
+    outside: str,
+) -> Any:  # fmt: skip
+    """Predict by proportional odds: ``what="probs"``, or the likeliest ``"class"``.
+
+    Probabilities have ``interval="confidence"`` and ``se_fit=``: a row for each row and class.
+
+    Privacy
+    -------
+    Post-processing of released numbers; see ``Fit.predict``.
+    """
+    K, X = len(fit.design.levels), _rows(fit, new, outside)
+    classes = ProportionalOdds(K, str(fit.options.get("link") or "logistic"))
+    params = np.asarray(fit._record.estimate.params)
+    slopes = len(params) - (K - 1)
+    cuts = np.maximum.accumulate(params[slopes:])  # noise may have crossed two
+    theta = np.concatenate([cuts, params[:slopes]])
+    places = np.roll(np.arange(len(params)), -(K - 1))  # of the coefficients in theta
+    return _shown(fit, new, classes, theta, places, X, what, (interval, se_fit), level)
+
+
+def unordered(
+    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
+    outside: str,
+) -> Any:  # fmt: skip
+    """Predict by a multinomial logit: ``what="probs"``, or the likeliest ``"class"``.
+
+    Probabilities have ``interval="confidence"`` and ``se_fit=``: a row for each row and class.
+
+    Privacy
+    -------
+    Post-processing of released numbers; see ``Fit.predict``.
+    """
+    classes = Multinomial(len(fit.design.levels))
+    theta = np.asarray(fit._record.estimate.params)
+    X, places = _rows(fit, new, outside), np.arange(len(theta))
+    return _shown(fit, new, classes, theta, places, X, what, (interval, se_fit), level)
+
+
+def _rows(fit: Fit, new: Any, outside: str) -> Array:
+    return np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
+
+
+def _shown(
+    fit: Fit, new: Any, classes: Classes, theta: Array, places: Any, X: Array, what: str,
+    asked: tuple[str | None, bool], level: float,
+) -> Any:  # fmt: skip
+    """Return classes, or probabilities: a column a class, with errors a row a row and a class."""
+    import pandas as pd
+
+    what = "class" if what == "mean" else what
+    choice("what", {"prob": "probs"}.get(what, what), ("probs", "class"))
+    choice("interval", asked[0], (None, "confidence"))
+    index, levels = getattr(new, "index", None), list(fit.design.levels)
+    missing: Any = np.isnan(X).any(axis=1) | bool(np.isnan(theta).any())
+    if what == "class" and any(asked):
+        raise RequestError(
+            "a class has no interval= and no se_fit=: its probability has, predict(new, "
+            'what="probs", interval="confidence")'
+        )
+    u, known = np.where(missing, 0.0, X.T), np.nan_to_num(theta)
+    p = np.where(missing[:, None], np.nan, probabilities(classes, known, u).T)
+    if any(asked):
+        return _with_errors(fit, p, classes.gradients(known, u)[1][:, places], index, asked, level)
+    if what == "prob":
+        return pd.DataFrame(p, index=index, columns=levels)
+    best = np.where(missing, 0, np.nan_to_num(p, nan=-1.0).argmax(axis=1))
+    out = pd.Series([levels[k] for k in best.tolist()], index=index, name="class")
+    return out.mask(missing) if missing.any() else out
+
+
+def _with_errors(
+    fit: Fit, p: Array, grad: Array, index: Any, asked: tuple[str | None, bool], level: float
+) -> Any:
+    """Return ``class, fit, lwr, upr, se_fit``, a row a row and a class.
+
+    Parameters
+    ----------
+    p : (m, K) array
+    grad : (K, P, m) array
+        By the coefficients. Intervals are symmetric in the log odds of a class.
+    """
+    import pandas as pd
+
+    levels = list(fit.design.levels)
+    odds = np.clip(p, _LEAST, 1.0 - _LEAST)
+    slope = odds * (1.0 - odds)  # of p by its log odds
+    L = (grad.transpose(2, 0, 1) / slope[:, :, None]).reshape(p.size, -1)
+    gone = np.isnan(L).any(axis=1)
+    se, half = cast("Predictions", fit)._widths(np.nan_to_num(L), level)
+    middle = np.log(odds / (1.0 - odds)).ravel()
+    columns: dict[str, Any] = {"class": np.tile(levels, len(p)), "fit": p.ravel()}
+    if asked[0] is not None:
+        for name, end in (("lwr", middle - half), ("upr", middle + half)):
+            columns[name] = np.where(gone, np.nan, 1.0 / (1.0 + np.exp(-end)))
+    if asked[1]:
+        columns["se_fit"] = np.where(gone, np.nan, se * slope.ravel())
+    rows = np.arange(len(p)) if index is None else np.asarray(index)
+    return pd.DataFrame(columns, index=np.repeat(rows, p.shape[1]))
+
+
+# -- Methods of models of categories, as data.
+
+
+_FIT = "dpmodels.models.choice:BACKEND"
+
+register_method(
+    Method(
+        name="scoring",
+        verb="dp_polr",
+        title="proportional odds by private Fisher scoring",
+        backend=_FIT,
+        people=(_FIT,),
+        needs=("delta > 0", "several passes"),
+        relations=("replace", "add-remove"),
+        inference="yes",
+        privacy_se="released",
+        reference="McCullagh (1980); theory note choice/theory.md",
+        options=(
+            one_of("link", "distribution of the latent response", "logistic", "probit", "cloglog"),
+            BOUNDS_SHARE, GUESS,
+        ),
+        foretells=True,
+    )
+)
+register_method(
+    Method(
+        name="scoring",
+        verb="dp_multinom",
+        title="multinomial logit by private Fisher scoring",
+        backend=_FIT,
+        people=(_FIT,),
+        needs=("delta > 0", "several passes"),
+        relations=("replace", "add-remove"),
+        inference="yes",
+        privacy_se="released",
+        reference="Theil (1969), McFadden (1974); theory note choice/theory.md",
+        options=(BOUNDS_SHARE, GUESS),
+        foretells=True,
+    )
+)

@@ -1,1 +1,0 @@
-"""Ordered and unordered categories as responses: proportional odds, multinomial logit."""

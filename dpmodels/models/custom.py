@@ -1,0 +1,521 @@
+"""Backend of ``dp_eptr``: a user's own estimator made private by a test that the user proves.
+
+Three forms: a coin on a safety lower bound (Shen, Tong and Wang, Algorithm 2, general split), the
+classic test on a distance (Dwork and Lei 2009), a released lower bound.
+Statements and proofs: ``privacy/propose.md`` 1, 2; ``models/mean.md`` 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, shown
+from dpmodels.planning import Plan
+from dpmodels.privacy.mechanisms import (
+    Approximate,
+    Gaussian,
+    Pure,
+    Step,
+    add_remove_request,
+    agm,
+    mu_gdp,
+)
+from dpmodels.privacy.noise import (
+    integer_coin,
+    laplace_test_probability,
+    reply_probability,
+    split_midpoint,
+)
+from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, own_proof, tail_margin
+from dpmodels.ranges import FAILURE_SHARE
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import Backend, Method, Option, one_of, positive, register_method, share
+from dpmodels.sources.summed import sampled
+from dpmodels.sums.ask import Raw
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sources.rows import Rows
+    from dpmodels.sums.ask import Ask
+
+
+BOUND_SHARE = 0.15
+#: Relative allowance for the public grid of a release.
+GRID = 1.0 + 2.0**-20
+
+
+@dataclass(frozen=True)
+class EptrDetail:
+    """The user's functions and the split of the budget."""
+
+    estimator: Callable[[Array], Any]
+    safety: Callable[[Array], Any]
+    alpha: Any
+    size: int
+    coin: str = "integer"
+    eps_t: float = 0.0
+    eps_r: float = 0.0
+    delta: float = 0.0
+    sensitivity: float = 1.0
+    mu: tuple[float, float] = (0.0, 0.0)
+    delta_f: float = 0.0
+
+
+def _functions(request: Request) -> tuple[Any, Any, Any, int]:
+    estimator, safety, alpha = request["estimator"], request["safety"], request["alpha"]
+    for name, f in (("estimator", estimator), ("safety", safety)):
+        if not callable(f):
+            raise RequestError(f"{name}= must be a function of an (n, k) array, got {shown(f)}")
+    size = request["size"]
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise RequestError(
+            f"size= is the length of the estimate, for example size=1; got {shown(size)}"
+        )
+    return estimator, safety, alpha, size
+
+
+def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan a private release of a user's estimator."""
+    estimator, safety, alpha, size = _functions(request)
+    if request.method.name == "bound":
+        steps, detail = _plan_bound(request, estimator, safety, alpha, size)
+    else:
+        if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not alpha > 0:
+            raise RequestError(
+                "alpha= must be a positive number: a bound on the change of the estimate "
+                f"wherever the safety bound is positive; got {shown(alpha)}"
+            )
+        eps_t = request.eps * float(request["test_share"])
+        label = "Laplace test and Gaussian" if request.method.name == "ptr" else "coin and Gaussian"
+        step = Step(
+            "test and estimate",
+            Approximate(request.eps, request.delta),
+            share=1.0,
+            reply_test=True,
+            label=label,
+        )
+        steps = (step,)
+        detail = EptrDetail(
+            estimator,
+            safety,
+            float(alpha),
+            size,
+            coin="laplace" if request.method.name == "ptr" else request["coin"],
+            eps_t=eps_t,
+            eps_r=request.eps - eps_t,
+            delta=request.delta,
+        )
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        detail=detail,
+    )
+
+
+def _plan_bound(
+    request: Request, estimator: Any, safety: Any, alpha: Any, size: int
+) -> tuple[tuple[Step, ...], EptrDetail]:
+    if not callable(alpha):
+        raise RequestError(
+            "method='bound' needs alpha= as a decreasing function h(l): a bound on the change of "
+            "the estimate whenever l is at most the larger of the two statistics, infinite where "
+            "there is none. For example alpha=lambda l: 2 / l if l > 0 else float('inf')"
+        )
+    delta_f = FAILURE_SHARE * request.delta
+    mu = mu_gdp(request.eps, request.delta - delta_f)
+    mus = (math.sqrt(BOUND_SHARE) * mu, math.sqrt(1.0 - BOUND_SHARE) * mu)
+    steps = (
+        Step("lower bound and test", Gaussian(mus[0]), share=BOUND_SHARE, failure=delta_f,
+             reply_test=True),
+        Step("estimate", Gaussian(mus[1]), share=1.0 - BOUND_SHARE),
+    )  # fmt: skip
+    detail = EptrDetail(
+        estimator,
+        safety,
+        alpha,
+        size,
+        sensitivity=float(request["sensitivity"]),
+        mu=mus,
+        delta_f=delta_f,
+    )
+    return steps, detail
+
+
+def safe_vector(f: Callable[[Array], Any], x: Array, size: int) -> Array:
+    """Return f(x) as a vector of ``size``; zeros if it raises, is not finite or has another size.
+
+    The text of an exception is never shown: it could quote rows.
+    """
+    try:
+        out = np.asarray(f(x.copy()), dtype=float).ravel()
+    except KeyboardInterrupt:  # the guard raises a fresh one
+        raise
+    except BaseException:  # CancelledError and SystemExit too: they may depend on private rows
+        return np.zeros(size)
+    if out.shape != (size,) or not np.isfinite(out).all():
+        return np.zeros(size)
+    return out
+
+
+def safe_number(f: Callable[[Array], Any], x: Array) -> float:
+    """Return f(x) as a number; 0 if it raises or is not a finite positive number."""
+    try:
+        value = float(f(x.copy()))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return 0.0
+    return value if math.isfinite(value) and value > 0 else 0.0
+
+
+def reply(detail: EptrDetail, gamma: float) -> float:
+    """Return the reply probability at gamma by the chosen test."""
+    if detail.coin == "laplace":
+        return laplace_test_probability(gamma, detail.eps_t, detail.delta)
+    # A hair below the whole number keeps a rounding error from becoming a step of one.
+    whole = math.ceil(gamma / GRID)
+    if detail.coin == "sharp":
+        return integer_coin(whole, detail.eps_t, detail.delta)
+    value = whole if detail.coin == "integer" else gamma
+    return reply_probability(value, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
+
+
+def _rows_eptr(plan: Plan[Any], rows: Rows) -> Array:
+    """Return the table (n, k); a row with a missing cell is a row of zeros."""
+    design = plan.design
+    x = sampled(rows, design, range(design.p)).T
+    x[np.isnan(x).any(axis=1)] = 0.0
+    return np.ascontiguousarray(x)
+
+
+def release_eptr(plan: Plan[EptrDetail], ask: Ask) -> Release:
+    """Test, then release the user's estimate.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. True if the user's two conditions are.
+    """
+    raw = ask.raw(own_proof("ePTR of the user's own estimator"))
+    detail = plan.detail
+    x = _rows_eptr(plan, raw.rows)
+    value = safe_vector(detail.estimator, x, detail.size)
+    gamma = safe_number(detail.safety, x)
+    if plan.request.method.name == "bound":
+        return _release_bound(plan, detail, value, gamma, raw)
+    sd = detail.alpha * GRID * agm(detail.eps_r, detail.delta)
+    noisy = raw.coin_gaussian("test and estimate", reply(detail, gamma), value, sd)
+    if noisy is None:
+        return Release({}, plan.guarantee, plan.design, reply=False, why="test")
+    return Release({"estimate": noisy}, plan.guarantee, plan.design, detail=sd)
+
+
+def _release_bound(
+    plan: Plan[Any], detail: EptrDetail, value: Array, lam: float, raw: Raw
+) -> Release:
+    s = detail.sensitivity * GRID
+    mu_t, mu_r = detail.mu
+    noisy = float(raw.gaussian_real("lower bound and test", lam, s))
+    lower = noisy - tail_margin(s / mu_t, detail.delta_f)
+    h = safe_number(lambda _: detail.alpha(lower), np.zeros(1))
+    if h <= 0.0:  # not a positive finite number: no valid bound
+        return Release(
+            {"lower": np.array(lower)}, plan.guarantee, plan.design, reply=False, why="test"
+        )
+    out = raw.gaussian_real("estimate", value, h * GRID)
+    return Release(
+        {"estimate": out, "lower": np.array(lower)},
+        plan.guarantee,
+        plan.design,
+        detail=h * GRID / mu_r,
+    )
+
+
+def estimate_eptr(plan: Plan[Any], release: Release) -> Estimate:
+    """Return the released vector with the sd of its noise."""
+    size = plan.detail.size
+    given = plan.request["names"]
+    names = tuple(given) if given else tuple(f"T[{j}]" for j in range(size))
+    if not release.reply:
+        return Estimate.silent(names)
+    sd = float(release.detail)
+    return Estimate(
+        names,
+        release.values["estimate"],
+        vcov_privacy=sd * sd * np.eye(size),
+        stats={"noise_sd": sd},
+        notes=(
+            "The guarantee holds if the safety bound and the sensitivity given by the user are "
+            "correct: check them with dpmodels.check_safety, and prove them.",
+        ),
+    )
+
+
+EPTR = Backend(plan_eptr, release_eptr, estimate_eptr)
+
+
+# -- Backend of ``dp_gptr``: a user's mechanism whose privacy loss depends on the data.
+#
+# "propose" (Algorithm 2 of Redberg, Zhu and Wang): release only if a noisy upper bound of the
+# privacy loss stays below what was promised. "choose" (Algorithm 5): release a bound that holds for
+# every parameter at once, and choose the parameter from it; it always answers.
+
+
+TEST_STEP, OUT_STEP = "privacy loss", "mechanism"
+
+
+@dataclass(frozen=True)
+class GptrDetail:
+    """The user's functions and the split of the (add/remove or replace-one) pair.
+
+    Attributes
+    ----------
+    eps_t, eps_m : float
+        Of the Laplace release of the privacy loss, and of the mechanism.
+    delta_m, delta_f : float
+        Of the mechanism where its bound holds; failure of the bound.
+    """
+
+    mechanism: Callable[..., Any]
+    loss: Callable[..., Any]
+    choose: Callable[..., Any] | None
+    sensitivity: float
+    size: int
+    eps_t: float
+    eps_m: float
+    delta_m: float
+    delta_f: float
+
+
+def plan_gptr(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan a release of a user's mechanism. Reads no row."""
+    propose = request.method.name == "propose"
+    for name in ("mechanism", "privacy_loss"):
+        if not callable(request[name]):
+            raise RequestError(f"{name}= must be a function of an (n, k) array")
+    choose = request.options.get("choose")
+    if not propose and not callable(choose):
+        raise RequestError(
+            "test='choose' needs choose=: a function (bound, eps, delta) -> parameter, such that "
+            "the mechanism with that parameter is (eps, delta)-DP wherever the bound holds"
+        )
+    if design.unknown:
+        raise RequestError(f"dp_gptr buys no ranges: declare those of {', '.join(design.unknown)}")
+    # proofs of the user's bounds are for add/remove: at Z against rows more and rows less
+    pair = (request.eps, request.delta)
+    proved = None
+    if request.relation == "replace" and request["proof"] == "add-remove":
+        pair, proved = add_remove_request(*pair), "add-remove"
+    eps_t = float(request["test_share"]) * pair[0]
+    delta_f = 0.1 * pair[1]
+    detail = GptrDetail(
+        mechanism=request["mechanism"],
+        loss=request["privacy_loss"],
+        choose=choose,
+        sensitivity=float(request["sensitivity"]),
+        size=int(request["size"]),
+        eps_t=eps_t,
+        eps_m=pair[0] - eps_t,
+        delta_m=pair[1] - delta_f,
+        delta_f=delta_f,
+    )
+    steps = (
+        Step(TEST_STEP, Pure(eps_t), share=eps_t / pair[0], failure=delta_f, reply_test=propose),
+        Step(OUT_STEP, Approximate(detail.eps_m, detail.delta_m), share=detail.eps_m / pair[0]),
+    )
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        notes=(FLOAT_NOTE,),
+        proved=proved,
+        shares={"test": eps_t / pair[0], "mechanism": detail.eps_m / pair[0]},
+        detail=detail,
+    )
+
+
+def _rows_gptr(rows: Rows, design: Design) -> Array:
+    """Return all rows, (n, k); a row with a missing cell is a row of zeros.
+
+    Read by the caller: the user's functions take all rows at once, and are not sent to workers.
+    """
+    parts = []
+    for block in rows.blocks(design):
+        part = np.where(np.isnan(block).any(0), 0.0, block)
+        parts.append(part.T.copy())
+    return np.vstack(parts) if parts else np.zeros((0, design.p))
+
+
+def _number(function: Callable[..., Any], *args: Any) -> float:
+    """Return a finite number, or infinity: a loss that cannot be computed is not bounded."""
+    try:
+        value = float(function(*args))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # whatever the user's function does is a function of private rows
+        return math.inf
+    return value if math.isfinite(value) else math.inf
+
+
+def _rounded(out: Array) -> Array:
+    """Round to 32 significant bits: a public set of numbers, whatever noise the user drew."""
+    mantissa, exponent = np.frexp(np.where(np.isfinite(out), out, 0.0))
+    return np.asarray(np.ldexp(np.round(mantissa * 2.0**32) * 2.0**-32, exponent))
+
+
+def release_gptr(plan: Plan[GptrDetail], ask: Ask) -> Release:
+    """Release an upper bound of the privacy loss; then the mechanism, if the bound allows.
+
+    Privacy
+    -------
+    Unit: one row. (eps_t, 0) for the bound, failure delta_f, and the mechanism's pair: the
+    one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are right**.
+    """
+    raw = ask.raw(own_proof("generalized propose-test-release of the user's own mechanism"))
+    detail = plan.detail
+    design = plan.design
+    Z = _rows_gptr(raw.rows, design)
+    # an unbounded loss is released as a number far beyond any use
+    loss = min(_number(detail.loss, Z), 1e9 * max(1.0, detail.sensitivity))
+    s = detail.sensitivity * (1.0 + 2.0**-20)
+    noisy = float(raw.laplace_real(TEST_STEP, loss, s))
+    scale = s / detail.eps_t * ROUND_UP
+    # P(Laplace < -t) = exp(-t/scale)/2; one grid step more for the lattice
+    bound = noisy + scale * (math.log(1.0 / (2.0 * detail.delta_f)) + 2.0**-20)
+    values = {"loss bound": np.array(bound)}
+    if detail.choose is None:
+        if bound > detail.eps_m:
+            return Release(values, plan.guarantee, design, reply=False, why="test")
+        arguments: tuple[Any, ...] = (Z,)
+    else:
+        arguments = (Z, detail.choose(bound, detail.eps_m, detail.delta_m))
+    source = raw.inner_source(OUT_STEP)
+    try:
+        out = np.asarray(detail.mechanism(*arguments, source), dtype=float).ravel()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # see above
+        out = np.zeros(detail.size)
+    if out.shape != (detail.size,):
+        out = np.zeros(detail.size)
+    values["output"] = _rounded(out)
+    return Release(values, plan.guarantee, design)
+
+
+def estimate_gptr(plan: Plan[GptrDetail], release: Release) -> Estimate:
+    """Name the entries of the mechanism's output."""
+    detail = plan.detail
+    names = plan.request["names"] or tuple(f"out{j + 1}" for j in range(detail.size))
+    bound = float(release.values["loss bound"])
+    note = "Private if the user's privacy loss, its sensitivity and the mechanism are as stated."
+    if not release.reply:
+        return Estimate.silent(names, stats={"loss_bound": bound})
+    return Estimate(names, release.values["output"], stats={"loss_bound": bound}, notes=(note,))
+
+
+GPTR = Backend(plan_gptr, release_gptr, estimate_gptr)
+
+
+# -- Methods of a user's own estimator, as data.
+
+
+_COIN_SHARE = share("test_share", "share of eps for the test", 0.25)
+
+_FUNCTIONS = (
+    Option("estimator", "function of an (n, k) array", None),
+    Option("safety", "function of an (n, k) array", None),
+    Option("alpha", "bound on the change of the estimate", None),
+    Option("size", "length of the estimate", 1, int, lower=0),
+    Option("names", "names of its entries", None),
+)
+
+register_method(
+    Method(
+        name="coin",
+        verb="dp_eptr",
+        title="Efficient Propose-Test-Release",
+        backend="dpmodels.models.custom:EPTR",
+        by_rows=True,
+        needs=("delta > 0", "a proof of the user"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 2",
+        options=(
+            *_FUNCTIONS,
+            _COIN_SHARE,
+            one_of("coin", "'integer', 'sharp' or 'logistic'", "integer", "sharp", "logistic"),
+        ),
+    )
+)
+
+_TEST_SHARE = share("test_share", "share of eps for the test", 0.5)
+
+register_method(
+    Method(
+        name="ptr",
+        verb="dp_eptr",
+        title="Propose-Test-Release with a distance",
+        backend="dpmodels.models.custom:EPTR",
+        by_rows=True,
+        needs=("delta > 0", "a proof of the user"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="Dwork and Lei (2009), Differential privacy and robust statistics",
+        options=(*_FUNCTIONS, _TEST_SHARE),
+    )
+)
+
+register_method(
+    Method(
+        name="bound",
+        verb="dp_eptr",
+        title="Release of a lower bound, then of the estimate",
+        backend="dpmodels.models.custom:EPTR",
+        by_rows=True,
+        needs=("delta > 0", "a proof of the user"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="theory note of the ptr room, section 2",
+        options=(*_FUNCTIONS, positive("sensitivity", "sensitivity of the statistic", 1.0)),
+    )
+)
+
+_USER = (
+    Option("mechanism", "the user's mechanism", None, object),
+    Option("privacy_loss", "its data-dependent privacy loss, or a statistic", None, object),
+    positive("sensitivity", "of the privacy loss", 1.0),
+    Option("size", "length of the output", 1, int, lower=0),
+    Option("names", "names of the outputs", None, object),
+    share("test_share", "share of eps for the test", 0.25),
+    one_of("proof", "relation of the user's proofs", "add-remove", "replace"),
+)  # fmt: skip
+
+for _name, _more in (
+    ("propose", ()),
+    ("choose", (Option("choose", "(bound, eps, delta) -> parameter", None, object),)),
+):
+    register_method(
+        Method(
+            name=_name,
+            verb="dp_gptr",
+            title="Generalized Propose-Test-Release"
+            + (" (bound for every parameter)" if _more else ""),
+            backend="dpmodels.models.custom:GPTR",
+        by_rows=True,
+            needs=("delta > 0", "one pass", "ranges", "a proof"),
+            relations=("replace", "add-remove"),
+            inference="no",
+            privacy_se="unavailable",
+            reference="Redberg, Zhu, Wang (2023), Algorithm " + ("5" if _more else "2"),
+            options=_USER + _more,
+        )
+    )

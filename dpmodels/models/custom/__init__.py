@@ -1,1 +1,0 @@
-"""Models of a user's own estimator."""

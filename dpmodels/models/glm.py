@@ -1,0 +1,488 @@
+"""Backend of ``dp_glm(method="scoring")``: generalised linear models by private Fisher scoring.
+
+The family and its link say the score and the expected information (:mod:`dpmodels.families`);
+the engine (:mod:`dpmodels.scoring`) does the rest. Proofs: ``scoring/theory.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.families import FAMILIES, LINKS, family_of
+from dpmodels.models.newton import (
+    LogisticLoss,
+    WorkingRows,
+    back_map,
+    curvature_sensitivity,
+    displacement,
+    evaluate,
+    hessian_gamma,
+    minimise,
+    passes_over,
+    planned_passes,
+)
+from dpmodels.models.objpert import check_common, full_radius
+from dpmodels.planning import Plan, planning_rows
+from dpmodels.privacy.composition import delta_of_parts
+from dpmodels.privacy.mechanisms import (
+    RDP,
+    Gaussian,
+    Step,
+    add_remove_request,
+    gaussian_replace,
+    mu_gdp,
+)
+from dpmodels.privacy.run import FLOAT_NOTE, own_proof, tail_margin
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import (
+    BOUNDS_SHARE,
+    WORKING_RADIUS,
+    Backend,
+    Method,
+    Option,
+    one_of,
+    positive,
+    register_method,
+    scoring_method,
+)
+from dpmodels.scoring.estimate import Part, estimate_fit
+from dpmodels.scoring.mean_scores import MeanScore
+from dpmodels.scoring.plan import Model, plan_fit, release_fit
+from dpmodels.scoring.run import Chain
+from dpmodels.scoring.scores import LeastSquares, Score
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+
+#: Public guesses of a plan: share of events, and the mean count as a part of the largest.
+_EVENTS, _MEAN = 0.25, 1.0 / 16.0
+
+#: The release of the passes.
+release_scored = release_fit
+
+
+def score_of(request: Request) -> Score:
+    """Return the score of a call."""
+    family = family_of(request["family"])
+    if family.link == "identity":
+        return LeastSquares()
+    alpha = request["alpha"]
+    if alpha is not None and family.dispersion != "alpha":
+        raise RequestError(
+            f"alpha= is the dispersion of family='negative_binomial'; family={family.name!r} has "
+            "none"
+        )
+    return MeanScore.of(family, LINKS[request["link"] or family.link], alpha)
+
+
+def _guess(request: Request, design: Design) -> float:
+    """Return the error of a whitened coefficient times root n that a plan assumes."""
+    family = family_of(request["family"])
+    interval = None if design.response is None else design.response.interval
+    if family.link == "identity" or interval is None:
+        return 0.5
+    mean = _EVENTS if family.is_event else max(_MEAN * interval[1], 0.25)
+    link, alpha = LINKS[request["link"] or family.link], float(request["alpha"] or 1.0)
+    eta = np.array([link.forward(mean)])
+    _, information = family.score(np.zeros(1), eta, link, alpha)
+    return float(information[0] ** -0.5)
+
+
+def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan a call of ``dp_glm(method="scoring")``."""
+    family = family_of(request["family"])
+    asked = bool(request["fit_stats"])
+    if asked and family.link == "identity":
+        raise RequestError(
+            "fit_stats=True is for families with a deviance of their own: for family='gaussian' "
+            "use dp_ols, or fit.rsquared of a fit by moments"
+        )
+    if asked and (design.response is None or design.response.interval is None):
+        raise RequestError(
+            "fit_stats=True needs a declared response, for example bounds={'visits': (0, 50)}"
+        )
+    if asked and request.weights is not None:
+        raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
+    model = Model((Chain(score_of(request)),), guess=_guess(request, design), statistics=asked)
+    plan = plan_fit(request, design, planning_rows(request, n), model)
+    return replace(plan, advice=(*_clipped_counts(request, design), *plan.advice))
+
+
+def _clipped_counts(request: Request, design: Design) -> tuple[str, ...]:
+    """Warn of counts that are declared to be 0 or 1: all others would be clipped to 1. Public."""
+    response = design.response
+    if not (
+        family_of(request["family"]).domain == "whole numbers from 0"
+        and response is not None
+        and response.interval is not None
+        and response.interval[1] <= 1.0
+    ):
+        return ()
+    return (
+        f"{response.name!r} is a count by family={request['family']!r}, and declared from "
+        f"{response.interval[0]:g} to {response.interval[1]:g}: larger counts are clipped. Declare "
+        f"the largest count, for example bounds={{{response.name!r}: (0, 50)}}",
+    )
+
+
+def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
+    """Map the last step to the user's units, with bias-aware robust errors."""
+    family = family_of(plan.request["family"])
+    weighted = release.design.place_aside("weights") is not None
+
+    def stats(part: Part) -> dict[str, float]:
+        before = part.before
+        if family.dispersion == "alpha":
+            return {"alpha": before.nuisance}
+        people = part.inference.people  # whose meat is of sums, and tells nothing of a row
+        if family.dispersion == "free" and not family.is_event and not (people or weighted):
+            # meat over information: an empty row is in neither (of weights the meat has squares)
+            over = part.inference.variance(None)
+            return {"dispersion": over * before.phi / part.unit**2}
+        return {}
+
+    return estimate_fit(plan, release, stats)
+
+
+SCORED = Backend(plan_scored, release_scored, estimate_scored)
+
+
+# -- Backend of ``dp_glm(method="gptr")``: noise after a private test of the curvature.
+#
+# "iso": output perturbation, sd D(alpha~)/rho; "hessian": the paper's Hessian-shaped sample with
+# corrected constants. Both need a lower bound alpha~ of the curvature at the optimum, released
+# first. Objective perturbation is more accurate wherever it was compared.
+
+
+TEST_STEP, COEF_STEP = "smallest curvature", "coefficients"
+_TEST_SHARE = 0.1
+_TOL = 1e-9
+#: The curvature is released up to this multiple of B^2: beyond it there is nothing to gain.
+_CAP = 1e5
+
+
+@dataclass(frozen=True)
+class TestedDetail:
+    """What the fit decided before the first row.
+
+    Attributes
+    ----------
+    shape : {"iso", "hessian"}
+    B, lam : float
+    mu1, rho : float
+        Add/remove strengths.
+    factor : float
+        2 where the steps are stated under replace-one.
+    d1 : float
+    top : float
+        Public Renyi order (hessian).
+    max_iter : int
+    passes : int
+        Of the minimisation; the curvature takes one more.
+    """
+
+    shape: str
+    B: float
+    lam: float
+    mu1: float
+    rho: float
+    factor: float
+    d1: float
+    top: float
+    max_iter: int
+    passes: int
+
+
+@dataclass(frozen=True)
+class TestedReleased:
+    """Released curvature bound, the noise made from it, and the working map."""
+
+    scale: Array
+    shift: Array
+    alpha: float
+    sd: float
+    gamma: float
+
+
+def _iso(
+    request: Request, B: float, d: int, passes: int
+) -> tuple[TestedDetail, list[Step], str | None]:
+    replace = request.relation == "replace"
+    factor = 2.0 if replace else 1.0
+    mu = mu_gdp(request.eps, 0.8 * request.delta) / factor
+    cost = 0.2 * request.delta
+    d1 = cost
+    if replace:
+        lo, hi = 1e-12 * cost, cost
+        for _ in range(200):
+            mid = math.sqrt(lo * hi)
+            lo, hi = (mid, hi) if gaussian_replace(mu, mid)[1] <= cost else (lo, mid)
+        d1 = lo
+    mu1, rho = math.sqrt(_TEST_SHARE) * mu, math.sqrt(1 - _TEST_SHARE) * mu
+    lam = request["lam"] or B * B * max(3 * math.sqrt(d) / rho, 2.0)
+    detail = TestedDetail(
+        "iso", B, float(lam), mu1, rho, factor, d1, 0.0, int(request["max_iter"]), passes
+    )
+    steps = [
+        Step(TEST_STEP, Gaussian(factor * mu1), share=_TEST_SHARE, failure=cost),
+        Step(COEF_STEP, Gaussian(factor * rho), share=1 - _TEST_SHARE, label="output noise"),
+    ]
+    return detail, steps, None
+
+
+def _hessian(
+    request: Request, B: float, d: int, passes: int
+) -> tuple[TestedDetail, list[Step], str | None]:
+    eps, delta = request.eps, request.delta
+    proved = None
+    if request.relation == "replace":
+        (eps, delta), proved = add_remove_request(eps, delta), "add-remove"
+    d1 = 0.2 * delta
+    start = mu_gdp(eps, 0.8 * delta)
+    top = max(3.0, 1.0 + math.sqrt(2.0 * math.log(1.0 / (0.8 * delta))) / start)
+
+    def steps(mu: float) -> list[Step]:
+        rho = math.sqrt(1 - _TEST_SHARE) * mu
+        curve = RDP("hessian-shaped sample", (("rho", rho), ("top", top)))
+        first = Gaussian(math.sqrt(_TEST_SHARE) * mu)
+        return [
+            Step(TEST_STEP, first, share=_TEST_SHARE, failure=d1),
+            Step(COEF_STEP, curve, share=1 - _TEST_SHARE, label="Hessian-shaped sample"),
+        ]
+
+    lo, hi = 0.0, start
+    for _ in range(40):
+        mid = 0.5 * (lo + hi)
+        lo, hi = (mid, hi) if delta_of_parts(steps(mid), eps) <= delta else (lo, mid)
+    mu1, rho = math.sqrt(_TEST_SHARE) * lo, math.sqrt(1 - _TEST_SHARE) * lo
+    # lam alone must leave room: psi <= half of the Renyi budget
+    lam = B * B * max(3 * math.sqrt(d) / rho, 2.0)
+    while hessian_gamma(top, rho, lam, B) <= hessian_gamma(top, rho, 1e12, B) * lam / 1e12 / 2:
+        lam *= 1.2
+    lam = float(request["lam"] or lam)
+    detail = TestedDetail(
+        "hessian", B, lam, mu1, rho, 1.0, d1, top, int(request["max_iter"]), passes
+    )
+    if hessian_gamma(top, rho, lam, B) <= 0:
+        raise RequestError("lam= is too small for shape='hessian': leave it out, or enlarge it")
+    return detail, steps(lo), proved
+
+
+def plan_tested(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan a call of ``dp_glm(method="gptr")``."""
+    check_common(request, design)
+    if not family_of(request["family"]).is_event:
+        raise RequestError(
+            "method='gptr' is proved for family='binomial' (generalised self-concordance with a "
+            "bounded score). For counts use method='objpert'"
+        )
+    if design.unknown:
+        raise RequestError(
+            f"method='gptr' buys no ranges: declare those of {', '.join(design.unknown)}, or use "
+            "method='objpert'"
+        )
+    B = float(request["radius"] or full_radius(design))
+    build = _iso if request["shape"] == "iso" else _hessian
+    passes = planned_passes(n, design.p)
+    detail, steps, proved = build(request, B, design.p, passes)
+    if detail.lam <= B * B:
+        raise RequestError(f"lam= must exceed B^2 = {B * B:.4g} (working units) for method='gptr'")
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        notes=(FLOAT_NOTE,) if detail.shape == "hessian" else (),
+        proved=proved,
+        shares={"curvature": _TEST_SHARE, "coef": 1 - _TEST_SHARE},
+        scales={"ridge (working units)": detail.lam, "row norm bound (working units)": B},
+        detail=detail,
+        passes=detail.passes + 1,
+    )
+
+
+def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
+    """Release a lower bound of the curvature at the optimum, then the coefficients.
+
+    Privacy
+    -------
+    Unit: one row. One-sided composition (``privacy/one_sided.md``, section 1). The distance to the
+    exact optimum is certified by the gradient norm and added to the sensitivity. Rows that fit in
+    memory are read and kept by the caller, who also adds up the curvature, in floats; other passes
+    are sums of integers, by tasks where there are any.
+    """
+    raw = ask.raw(own_proof("logistic posterior"))
+    from dpmodels.models.objpert import working_map
+
+    detail = plan.detail
+    design = plan.design
+    scale, shift = working_map(design)
+    B, lam = detail.B, detail.lam
+    working = WorkingRows(scale, shift, B, B)
+    loss = LogisticLoss()
+    tol = _TOL * B
+    if plan.n is not None:
+        tol *= max(1.0, plan.n * 1e-6)
+    found = minimise(
+        rows=working, loss=loss, lam=lam, tilt=np.zeros(design.p), tol=tol, n=raw.rows.n,
+        max_iter=detail.max_iter, passes=detail.passes,
+        **passes_over(raw.rows, design, working, loss),
+    )  # fmt: skip
+    theta = found.theta if found.certified else np.zeros(design.p)
+    _, _, H = evaluate(raw.rows.blocks(design), working, loss, theta)
+    # |theta - theta*| <= tol/lam moves an eigenvalue by a factor exp(B tol/lam) at most, at both
+    # neighbours; the cap makes that an absolute bound (it also pays for rounding)
+    size = curvature_sensitivity(B) + 4.0 * _CAP * B * B * B * tol / lam
+    low = min(max(0.0, float(np.linalg.eigvalsh(H)[0])), _CAP * B * B)
+    noisy = float(raw.gaussian_real(TEST_STEP, low, size * detail.factor))
+    alpha = lam + max(0.0, noisy - tail_margin(size / detail.mu1, detail.d1))
+    gamma = sd = math.nan
+    if detail.shape == "iso":
+        D = (displacement(alpha, B) + 2.0 * tol / lam) * (1.0 + 1e-6)
+        values = raw.gaussian_real(COEF_STEP, theta, D * detail.factor)
+        sd = D / detail.rho
+    else:
+        gamma = hessian_gamma(detail.top, detail.rho, alpha, B) * (1.0 - 1e-4)
+        L = np.linalg.cholesky(H + lam * np.eye(design.p))
+        normals = raw.inner_normals(COEF_STEP, design.p)
+        values = theta + np.linalg.solve(L.T, normals) / math.sqrt(gamma)
+        grid = 2.0**-34 / math.sqrt(gamma * alpha)
+        values = np.round(values / grid) * grid
+    done = TestedReleased(scale, shift, alpha, sd, gamma)
+    return Release({"theta": values, "alpha": np.array(alpha)}, plan.guarantee, design, detail=done)
+
+
+def estimate_tested(plan: Plan[TestedDetail], release: Release) -> Estimate:
+    """Map the release back to the design's own units."""
+    detail = plan.detail
+    released: TestedReleased = release.detail
+    design = release.design
+    A = back_map(released.scale, released.shift, design.has_intercept)
+    notes = [
+        "No sampling standard errors are released by this method; method='objpert' buys them.",
+        f"A ridge of {detail.lam:.4g} (working units) shrinks the coefficients.",
+    ]
+    stats = {"ridge": detail.lam, "curvature_lower_bound": released.alpha}
+    privacy = None
+    if released.sd == released.sd:
+        privacy = released.sd**2 * A @ A.T
+        stats["noise_sd"] = released.sd
+    else:
+        stats["gamma"] = released.gamma
+    return Estimate(
+        design.names,
+        A @ release.values["theta"],
+        vcov_privacy=privacy,
+        stats=stats,
+        notes=tuple(notes),
+    )
+
+
+TESTED = Backend(plan_tested, release_tested, estimate_tested)
+
+
+# -- Methods of generalised linear models, as data.
+
+
+_MEAN_CAP = positive(
+    "mean_cap",
+    "poisson: public cap on counts and mean; None: the declared upper end of the response",
+)
+
+_FAMILY = one_of("family", "response family", "binomial", "poisson")
+
+#: Not smaller: at the cap the answer jumps to zero, and whether a fit gets there is private.
+_ITER = Option("max_iter", "public cap on Newton steps over rows that are kept", 500, int, lower=99)
+
+_LAM = positive("lam", "public ridge in working units; None: by rule, from eps, delta, n")
+
+_LINK = one_of("link", "link function; fixed by the family", "logit", "log", default=None)
+
+
+register_method(
+    scoring_method(
+        "dp_glm",
+        "dpmodels.models.glm:SCORED",
+        "McCullagh and Nelder (1989)",
+        Option("family", "response family", "binomial", str, choices=tuple(FAMILIES)),
+        Option("link", "link function; None: the family's", None, str, choices=tuple(LINKS)),
+        positive("alpha", "dispersion of the negative binomial; None: by moments"),
+        Option(
+            "fit_stats",
+            "release deviance, null deviance, pseudo R-squared (events: AIC): a tenth of mu^2",
+            False,
+            bool,
+        ),
+    )
+)
+
+register_method(
+    Method(
+        name="objpert",
+        verb="dp_glm",
+        title="Objective perturbation",
+        backend="dpmodels.models.objpert:BACKEND",
+        by_rows=True,
+        needs=("delta > 0", "several passes"),
+        relations=("replace", "add-remove"),
+        inference="yes",
+        privacy_se="released",
+        accepts=("public",),
+        reference=(
+            "Kifer, Smith, Thakurta (2012); Redberg, Koskela, Wang (2023); profile: theory note"
+        ),
+        options=(
+            _FAMILY,
+            _LINK,
+            _LAM,
+            Option(
+                "rescale",
+                "learn centres and scales of the columns first (a tenth of the budget); None: not "
+                "where most columns are dummies and noise is loud",
+                None,
+                bool,
+            ),
+            WORKING_RADIUS,
+            _MEAN_CAP,
+            _ITER,
+            BOUNDS_SHARE,
+        ),
+    )
+)
+
+register_method(
+    Method(
+        name="gptr",
+        verb="dp_glm",
+        title="Output noise with a tested curvature",
+        backend="dpmodels.models.glm:TESTED",
+        by_rows=True,
+        needs=("delta > 0", "several passes", "ranges"),
+        relations=("replace", "add-remove"),
+        inference="privacy part only",
+        privacy_se="released",
+        reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
+        options=(
+            _FAMILY,
+            _LINK,
+            one_of(
+                "shape",
+                "noise: 'iso' (spherical) or 'hessian' (the paper's sample, for reproduction)",
+                "iso",
+                "hessian",
+            ),
+            _LAM,
+            WORKING_RADIUS,
+            _ITER,
+        ),
+    )
+)

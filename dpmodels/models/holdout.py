@@ -1,0 +1,539 @@
+"""Plan and private stage of a score or a diagnosis: one pass, one release a group of sums."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.after.inference import auc, auc_set, noisy_mean, roc
+from dpmodels.arrays import Array
+from dpmodels.errors import NotReleasedError
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
+from dpmodels.proof.prove import noise_of
+from dpmodels.proof.sets import Box, Mark
+from dpmodels.proof.statistics import ByClass, Powers, Sum
+from dpmodels.sums.ask import Added, Counts, Query
+from dpmodels.sums.products import STEPS, end_of_numbers, mapped
+from dpmodels.tables.table import Column, Layout, Result, Row, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.formula.design import Design
+    from dpmodels.sums.ask import Ask
+
+
+# -- What one row gives to the sums of a score or a diagnosis: integers, bounded row by row
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """The released fit as a map of a block ``(q, m)`` to predictions: public.
+
+    Attributes
+    ----------
+    params : (p,) array
+    mean : function
+        Inverse link.
+    """
+
+    params: Array
+    mean: Callable[[Array], Array]
+
+    def both(self, block: Array) -> tuple[Array, Array]:
+        """Return (prediction, response), (m,) each; NaN in rows with a missing cell."""
+        with np.errstate(all="ignore"):
+            eta = mapped(self.params[None], block[:-1])[0]
+            return np.asarray(self.mean(eta), dtype=float), np.array(block[-1])
+
+
+def _whole(*parts: Array) -> Array:
+    return np.logical_and.reduce([np.isfinite(p) for p in parts])
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """Counts of (class, bin of the prediction): one cell of 2K a complete row.
+
+    Attributes
+    ----------
+    predictor : Predictor
+    edges : (K - 1,) array
+        Between the bins.
+    """
+
+    predictor: Predictor
+    edges: Array
+
+    unit = 1.0
+
+    @property
+    def size(self) -> int:
+        """Cells."""
+        return 2 * (len(self.edges) + 1)
+
+    @property
+    def statistic(self) -> Sum:
+        """One cell a row, or none."""
+        return Sum(Mark(self.size))
+
+    def of_block(self, block: Array) -> Array:
+        """Return the counts of a block, others first, then events."""
+        seen, y = self.predictor.both(block)
+        whole = _whole(seen, y)
+        place = np.searchsorted(self.edges, seen[whole], side="right")
+        cell = place + (len(self.edges) + 1) * (y[whole] > 0.5)
+        return np.asarray(np.bincount(cell.astype(np.intp), minlength=self.size), dtype=float)
+
+
+@dataclass(frozen=True, eq=False)
+class LossSums:
+    """``sum (1, t, t^2)`` over complete rows, t in [0, 1]: a loss over its clip.
+
+    Attributes
+    ----------
+    predictor : Predictor
+    loss : {"squared", "log"}
+    clip : float
+        Losses beyond it count as it.
+    """
+
+    predictor: Predictor
+    loss: str
+    clip: float
+
+    unit, size = 1.0 / STEPS, 3
+    statistic = Powers(1, low=0)
+
+    def of_block(self, block: Array) -> Array:
+        """Return the sums of a block in lattice steps."""
+        seen, y = self.predictor.both(block)
+        whole = _whole(seen, y)
+        seen, y = seen[whole], y[whole]
+        if self.loss == "log":
+            p = np.clip(np.where(y > 0.5, seen, 1.0 - seen), math.exp(-self.clip), 1.0)
+            loss = -np.log(p)
+        else:
+            loss = (y - seen) ** 2
+        t = loss / self.clip
+        np.clip(t, 0.0, 1.0, out=t)
+        parts = [np.full(len(t), STEPS), end_of_numbers(t), end_of_numbers(t * t)]
+        return np.array([part.sum() for part in parts])
+
+
+@dataclass(frozen=True, eq=False)
+class AtBounds:
+    """For each column: complete rows whose cell is at an end of its range; then complete rows.
+
+    Attributes
+    ----------
+    low, high : (d,) arrays
+    rows : (d,) int array
+        Places in the block.
+    """
+
+    low: Array
+    high: Array
+    rows: Array
+
+    unit = 1.0
+
+    @property
+    def size(self) -> int:
+        """Cells."""
+        return len(self.low) + 1
+
+    @property
+    def statistic(self) -> Sum:
+        """Indicators, and the count."""
+        return Sum(Box(len(self.low), low=0), count=1.0)
+
+    def of_block(self, block: Array) -> Array:
+        """Return the counts of a block."""
+        cells = block[self.rows]
+        whole = np.isfinite(block).all(axis=0)
+        at = (cells <= self.low[:, None]) | (cells >= self.high[:, None])
+        return np.append((at & whole).sum(axis=1), whole.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedResiduals:
+    """``(1_k, t 1_k)`` by bin k of the prediction, t in [-1, 1]: residuals over their clip.
+
+    Attributes
+    ----------
+    predictor : Predictor
+    edges : (K - 1,) array
+    clip : float
+    """
+
+    predictor: Predictor
+    edges: Array
+    clip: float
+
+    unit = 1.0 / STEPS
+
+    @property
+    def size(self) -> int:
+        """Cells: counts, then sums."""
+        return 2 * (len(self.edges) + 1)
+
+    @property
+    def statistic(self) -> ByClass:
+        """(1, t) of the bin of a row."""
+        return ByClass(Sum(Box(1), count=1.0, count_first=True), len(self.edges) + 1)
+
+    def of_block(self, block: Array) -> Array:
+        """Return the sums of a block in lattice steps."""
+        seen, y = self.predictor.both(block)
+        whole = _whole(seen, y)
+        k = len(self.edges) + 1
+        place = np.searchsorted(self.edges, seen[whole], side="right")
+        t = end_of_numbers((y - seen)[whole], self.clip)
+        counts = np.bincount(place, minlength=k) * STEPS
+        sums = np.bincount(place, weights=t, minlength=k)
+        return np.append(counts, sums)
+
+
+Sums = ClassCounts | LossSums | AtBounds | BinnedResiduals
+
+
+def added_up(blocks: Iterable[Array], sums: tuple[Sums, ...]) -> tuple[Array, ...]:
+    """Return the exact integer sums over blocks; **confidential**."""
+    total = [np.zeros(one.size, dtype=object) for one in sums]
+    for block in blocks:
+        for kept, one in zip(total, sums, strict=True):
+            kept += np.array([int(v) for v in one.of_block(block)], dtype=object)
+    return tuple(total)
+
+
+@dataclass(frozen=True, eq=False)
+class HoldoutPlan:
+    """Everything public about a release on held-out rows.
+
+    Attributes
+    ----------
+    design : Design
+        Of the fit.
+    n : int
+    sums : tuple of Sums
+        One a step.
+    guarantee : Guarantee
+    advice : tuple of str
+    """
+
+    design: Design
+    n: int
+    sums: tuple[Sums, ...]
+    guarantee: Guarantee
+    advice: tuple[str, ...] = ()
+
+
+def plan_holdout(
+    design: Design, n: int, parts: dict[str, tuple[Sums, float]], eps: float, delta: float
+) -> HoldoutPlan:
+    """Plan the release of some sums; ``parts``: step -> (sums, share of the budget)."""
+    steps = []
+    for name, (_, share) in parts.items():
+        if delta > 0:
+            steps.append(Step(name, Gaussian(mu_gdp(eps, delta) * math.sqrt(share)), share=share))
+        else:
+            steps.append(Step(name, Pure(eps * share), share=share))
+    guarantee = Guarantee(tuple(steps), eps, delta, "replace")
+    return HoldoutPlan(design, n, tuple(one for one, _ in parts.values()), guarantee)
+
+
+def noise_sd(plan: HoldoutPlan, k: int) -> float:
+    """Return the noise sd of each cell of the k-th sums, in their own units."""
+    one, mechanism = plan.sums[k], plan.guarantee.steps[k].mechanism
+    scale = float(noise_of(one.statistic, mechanism, plan.guarantee.relation)[0])
+    return math.sqrt(2.0) * scale if isinstance(mechanism, Pure) else scale
+
+
+def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
+    """Release the sums of the plan. One pass; alone in seeing rows.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. Sensitivities: ``theory.md``, exact in integers.
+    """
+    over = Counts(plan.design, functools.partial(added_up, sums=plan.sums))
+    return tuple(
+        ask(
+            step.name, Query(one.statistic, over, functools.partial(_of, k=k, unit=one.unit))
+        ).values
+        for k, (step, one) in enumerate(zip(plan.guarantee.steps, plan.sums, strict=True))
+    )
+
+
+def _of(totals: tuple[Array, ...], k: int, unit: float) -> Added:
+    """Return the k-th of several sums, in steps of its own."""
+    return Added(totals[k], unit)
+
+
+# -- What a score or a diagnosis shows. Sees no row.
+
+
+_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Score(Result):
+    """Performance on held-out rows, a release of its own.
+
+    Attributes
+    ----------
+    metric : {"auc", "logloss", "rmse"}
+    value, se, se_privacy, se_sampling : float
+        NaN where the held-out rows are too few for the budget.
+    privacy : Guarantee
+    edges, n1, n0 : arrays
+        AUC: edges of the bins of the prediction, released counts of events and others.
+    tau : float
+        Noise sd of a count.
+    """
+
+    metric: str
+    value: float
+    se: float
+    se_privacy: float
+    se_sampling: float
+    privacy: Guarantee
+    edges: Array = field(default_factory=lambda: np.zeros(0))
+    n1: Array = field(default_factory=lambda: np.zeros(0))
+    n0: Array = field(default_factory=lambda: np.zeros(0))
+    tau: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def conf_int(self, level: float = 0.95) -> tuple[float, float]:
+        """Return value -+ normal quantile times the total standard error; of an AUC a set.
+
+        The set of an AUC (:func:`dpmodels.after.inference.auc_set`) is there and right also where
+        events are so few that no value is shown.
+        """
+        from scipy.special import ndtri
+
+        z = -float(ndtri((1.0 - level) / 2.0))
+        if len(self.n1):
+            return auc_set(self.n1, self.n0, self.tau, z)
+        half = z * self.se
+        return self.value - half, self.value + half
+
+    def _counted(self) -> None:
+        if not len(self.n1):
+            raise NotReleasedError(f"metric={self.metric!r} released no counts: use metric='auc'")
+
+    def roc(self) -> pd.DataFrame:
+        """Return the ROC curve: columns ``threshold, fpr, tpr``, made monotone."""
+        import pandas as pd
+
+        self._counted()
+        false, true = roc(self.n1, self.n0)
+        thresholds = np.append(math.inf, np.append(self.edges[::-1], -math.inf))
+        return pd.DataFrame({"threshold": thresholds, "fpr": false, "tpr": true})
+
+    def calibration(self) -> pd.DataFrame:
+        """Return the share of events by bin of the prediction, with its error."""
+        import pandas as pd
+
+        self._counted()
+        total = self.n1 + self.n0
+        rows = []
+        for k, (events, all_) in enumerate(zip(self.n1, total, strict=True)):
+            low = self.edges[k - 1] if k else 0.0
+            high = self.edges[k] if k < len(self.edges) else 1.0
+            share, error = math.nan, math.nan
+            if all_ > 3.0 * math.sqrt(2.0) * self.tau:
+                share = float(np.clip(events / all_, 0.0, 1.0))
+                noise = self.tau**2 * ((1 - share) ** 2 + share**2)
+                error = math.sqrt(noise / all_**2 + share * (1 - share) / all_)
+            rows.append((low, high, share, error, all_))
+        return pd.DataFrame(rows, columns=["low", "high", "share", "std_error", "rows"])
+
+    def table(self) -> Table:
+        """Return the table."""
+        low, high = self.conf_int()
+        cells = (
+            f"{x:.4f}" if math.isfinite(x) else "n/a"
+            for x in (self.value, self.se, self.se_sampling, self.se_privacy, low, high)
+        )
+        heads = ("Value", "Std. Error", "sampling", "privacy", "2.5 %", "97.5 %")
+        return Table(
+            columns=(Column(left=True, width=9), *(Column(h, width=9) for h in heads)),
+            rows=(Row((self.metric, *cells)),),
+            notes=(*self.notes, f"Privacy: {self.privacy.statement()}."),
+            layout=_LAYOUT,
+        )
+
+    def tidy(self) -> pd.DataFrame:
+        """Return one row, broom's column names."""
+        import pandas as pd
+
+        low, high = self.conf_int()
+        row = (self.metric, self.value, self.se, self.se_sampling, self.se_privacy, low, high)
+        heads = ["term", "estimate", "std_error", "std_error_sampling", "std_error_privacy",
+                 "conf_low", "conf_high"]  # fmt: skip
+        return pd.DataFrame([row], columns=heads)
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the ROC curve of an AUC, else the value with its interval (needs matplotlib)."""
+        from dpmodels.tables.pictures import forest, new_axes
+
+        if not len(self.n1):
+            return forest(self.tidy(), ax, xlabel=self.metric, zero=None, **style)
+        ax, curve = new_axes(ax, (4.4, 4.2)), self.roc()
+        ax.plot(curve["fpr"], curve["tpr"], **{"color": "C0", **style})
+        ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8)
+        ax.set(xlabel="false positive rate", ylabel="true positive rate")
+        low, high = self.conf_int()
+        ax.set_title(f"AUC {self.value:.3f} [{low:.3f}, {high:.3f}]", fontsize="small")
+        return ax
+
+
+_SAME = "Rows that were in the fit too are protected by the sum of both budgets."
+_FEW = "Too few rows of some class for this budget: no value, only an interval."
+_SEEN = (
+    "A value is shown where both classes stand out of the noise; among fits with few events those "
+    "are the ones that noise lifted. The interval is right over all of them, shown or not."
+)
+
+
+def auc_score(promise: Guarantee, counts: Array, edges: Array, tau: float) -> Score:
+    """Return the AUC from released counts (others first)."""
+    k = len(edges) + 1
+    n0, n1 = counts[:k], counts[k:]
+    found = auc(n1, n0, tau)
+    notes = [f"Predictions in {k} bins; ties within a bin count one half.", _SAME]
+    notes += [_FEW] if math.isnan(found.value) else [_SEEN]
+    return Score("auc", found.value, found.se, found.se_privacy, found.se_sampling, promise,
+                 edges, n1, n0, tau, tuple(notes))  # fmt: skip
+
+
+def loss_score(metric: str, promise: Guarantee, sums: Array, clip: float, tau: float) -> Score:
+    """Return a mean loss (its root for "rmse") from released sums."""
+    count, total, square = (float(s) for s in sums)
+    one = noisy_mean(count, total, square, tau)
+    value, factor = one.value * clip, clip
+    if metric == "rmse" and not math.isnan(value):
+        value = math.sqrt(max(value, 0.0))
+        factor = clip / max(2.0 * value, 1e-12)
+    what = "Squared errors" if metric == "rmse" else "Losses"
+    notes = [f"{what} beyond {clip:.4g} count as that (clip=).", _SAME]
+    notes += ["Too few rows for this budget: no value."] if math.isnan(value) else []
+    return Score(metric, value, one.se * factor, one.se_privacy * factor,
+                 one.se_sampling * factor, promise, tau=tau, notes=tuple(notes))  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnosis(Result):
+    """Shares at the bounds and missing, and residual means by bin of the prediction.
+
+    Attributes
+    ----------
+    complete, complete_se : float
+        Share of complete rows.
+    bounds : DataFrame
+        Per column: share of complete rows at an end of the range (clipped, or exactly there).
+    residuals : DataFrame
+        Per bin of the prediction: rows, mean residual, its noise and total error, z.
+    privacy : Guarantee
+    """
+
+    complete: float
+    complete_se: float
+    bounds: Any
+    residuals: Any
+    privacy: Guarantee
+    notes: tuple[str, ...] = ()
+
+    def table(self) -> Table:
+        """Return both tables."""
+
+        def cell(x: float) -> str:
+            return f"{x:.4f}" if math.isfinite(x) else "" if math.isinf(x) else "n/a"
+
+        first = Table(
+            facts=(("Complete rows", f"{self.complete:.1%} (std. error {self.complete_se:.1%})"),),
+            columns=(Column("column", left=True, width=20), Column("at its bounds", width=14),
+                     Column("Std. Error", width=11)),
+            rows=tuple(Row((str(r.column), cell(r.share), cell(r.std_error)))
+                       for r in self.bounds.itertuples()),
+        )  # fmt: skip
+        heads = ("from", "to", "rows", "mean residual", "Std. Error", "z")
+        second = Table(
+            columns=tuple(Column(h, left=k == 0, width=11) for k, h in enumerate(heads)),
+            rows=tuple(
+                Row((cell(r.low), cell(r.high), f"{r.rows:.0f}", cell(r.mean), cell(r.std_error),
+                     cell(r.z)))
+                for r in self.residuals.itertuples()
+            ),
+        )  # fmt: skip
+        from dataclasses import replace
+
+        notes = (*self.notes, f"Privacy: {self.privacy.statement()}.")
+        return replace(first, more=(second,), notes=notes, layout=_LAYOUT)
+
+    def tidy(self) -> pd.DataFrame:
+        """Return one row a bin of the prediction, then one a column at its bounds."""
+        import pandas as pd
+
+        r, b = self.residuals, self.bounds
+        bins = [f"residual, prediction {lo:.4g} to {hi:.4g}"
+                for lo, hi in zip(r["low"], r["high"], strict=True)]  # fmt: skip
+        one = pd.DataFrame({"term": bins, "estimate": r["mean"], "std_error": r["std_error"]})
+        ends = [f"at its bounds: {c}" for c in b["column"]]
+        two = pd.DataFrame({"term": ends, "estimate": b["share"], "std_error": b["std_error"]})
+        out = pd.concat([one, two], ignore_index=True)
+        out["conf_low"] = out["estimate"] - 1.959964 * out["std_error"]
+        out["conf_high"] = out["estimate"] + 1.959964 * out["std_error"]
+        return out
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw residual means by bin of the prediction, a residual plot (needs matplotlib)."""
+        from dpmodels.tables.pictures import forest
+
+        frame = self.tidy().iloc[: len(self.residuals)]
+        frame = frame.assign(term=frame["term"].str.removeprefix("residual, "))
+        return forest(frame, ax, **{"xlabel": "mean residual", **style})
+
+
+def diagnosis(
+    promise: Guarantee, n: int, names: tuple[str, ...], at: Array, tau_at: float,
+    binned: Array, edges: Array, clip: float, tau: float, sigma: float,
+) -> Diagnosis:  # fmt: skip
+    """Return a diagnosis from released counts and sums."""
+    import pandas as pd
+
+    complete = max(float(at[-1]), 1.0)
+    shares = []
+    for name, count in zip(names, at[:-1], strict=True):
+        share = min(max(float(count) / complete, 0.0), 1.0)
+        shares.append((name, share, tau_at * math.sqrt(1.0 + share**2) / complete))
+    k = len(edges) + 1
+    rows = []
+    for j in range(k):
+        count, total = float(binned[j]), float(binned[k + j])
+        low = edges[j - 1] if j else -math.inf
+        high = edges[j] if j < len(edges) else math.inf
+        one = noisy_mean(count, total, 0.0, tau)
+        mean, noise = one.value * clip, one.se_privacy * clip
+        sampling = sigma / math.sqrt(count) if count > 0 else math.nan
+        error = math.hypot(noise, sampling)
+        rows.append((low, high, count, mean, noise, error, mean / error))
+    heads = ["low", "high", "rows", "mean", "std_error_privacy", "std_error", "z"]
+    notes = (
+        "At its bounds: cells that were moved to an end of their range, or lie exactly there.",
+        f"Residuals beyond {clip:.4g} count as that. A bin far from zero says that the mean is "
+        "misspecified there; bins within 3 noise sds of empty have no value, and small bins that "
+        "show one are those that noise lifted.",
+    )
+    return Diagnosis(
+        complete / n, tau_at / n, pd.DataFrame(shares, columns=["column", "share", "std_error"]),
+        pd.DataFrame(rows, columns=heads), promise, notes,
+    )  # fmt: skip

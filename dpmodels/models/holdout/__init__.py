@@ -1,1 +1,0 @@
-"""New releases about a fit that exists: its performance on held-out rows, its diagnostics."""

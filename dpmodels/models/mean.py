@@ -1,0 +1,377 @@
+"""Backend of ``dp_mean(method="clipped")``: means of clipped columns, one Gaussian release.
+
+Row (in unit half-ranges) ``u in [-1, 1]^d``, or the zero row if a cell is missing. Released
+together: the sums of u and ``k`` times the count of complete rows, ``k^2 = 3 d``. Two complete
+rows differ by at most ``2 sqrt(d)``, a complete and a zero row by ``sqrt(d + k^2) = 2 sqrt(d)``:
+the count is free. Standard errors take the second-moment matrix ``sum u u'`` (Frobenius
+sensitivity ``sqrt(2) d``; ``1`` for d = 1) at a share of the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.planning import Plan
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step, agm
+from dpmodels.privacy.noise import laplace_test_probability
+from dpmodels.privacy.run import own_proof
+from dpmodels.proof.prove import noise_of
+from dpmodels.proof.sets import Box, Hull
+from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import (
+    BOUNDS_SHARE,
+    Backend,
+    Ending,
+    Method,
+    positive,
+    register_method,
+    share,
+)
+from dpmodels.sources.summed import sampled
+from dpmodels.sums.ask import Added, Moments, Query
+from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+
+VARIANCE_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class MeanDetail:
+    """Parts of mu: the means (with the count) and the second moments (0: not released)."""
+
+    mu_mean: float
+    mu_square: float
+
+
+@dataclass(frozen=True)
+class MeanReleased:
+    """Centres and half-ranges of the columns (public or bought)."""
+
+    centre: Array
+    half: Array
+
+
+def plan_clipped(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan the release of d clipped means."""
+    part = gaussian_part(request, design.unknown)
+    steps, mu, bought = list(part.steps), part.mu, part.share
+    square = VARIANCE_SHARE if request.inference else 0.0
+    if request.split is not None:
+        square = _square_share(request)
+    shares = {"mean": (1 - bought) * (1 - square)}
+    if square:
+        shares["variance"] = (1 - bought) * square
+    detail = MeanDetail(mu * math.sqrt(shares["mean"]), mu * math.sqrt(shares.get("variance", 0.0)))
+    steps.append(Step("means and count", Gaussian(detail.mu_mean), share=shares["mean"]))
+    if square:
+        steps.append(Step("second moments", Gaussian(detail.mu_square), share=shares["variance"]))
+    d = design.p
+    sd = float(noise_of(sums_and_count(d), Gaussian(detail.mu_mean), "replace")[0])
+    halves = (design.intervals()[:, 1] - design.intervals()[:, 0]) / 2.0
+    expected = {
+        c.name: float(sd * h / n)
+        for c, h in zip(design.columns, halves.tolist(), strict=True)
+        if h == h
+    }
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        shares={**part.printed, **shares},
+        scales={"noise sd of a sum in half-ranges": sd},
+        expected_se=expected,
+        purchase=part.purchase,
+        detail=detail,
+    )
+
+
+def _square_share(request: Request) -> float:
+    from dpmodels.errors import RequestError
+
+    split = dict(request.split or {})
+    if set(split) != ({"mean", "variance"} if request.inference else {"mean"}):
+        raise RequestError("split= of dp_mean names 'mean' and 'variance' (with inference)")
+    return float(split.get("variance", 0.0))
+
+
+def mean_scale(design: Design) -> tuple[RowMap, Array, Array]:
+    """Return the map to ``(u_1, ..., u_d, 1)`` in the unit box, centres and half-ranges."""
+    intervals = design.intervals()
+    centre = intervals.mean(axis=1)
+    half = np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300)
+    d = len(centre)
+    unit = UnitScale(1.0 / half, -centre / half, False)
+    return RowMap(unit, np.ones(d)), centre, half
+
+
+def _box(d: int, people: bool) -> Box | Hull:
+    return Hull(Box(d)) if people else Box(d)
+
+
+def sums_and_count(d: int, people: bool = False) -> Sum:
+    """Return the statistic of d sums and the count, which is free at this weight."""
+    return Sum(_box(d, people), count=math.sqrt(3.0 * d), products=True)
+
+
+def release_clipped(plan: Plan[MeanDetail], ask: Ask) -> Release:
+    """Release sums, the count of complete rows and (with inference) second moments.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. Sensitivities: module docstring. For people the row of a
+    person is the mean of its complete rows (``units.md``, 8): the same bounds.
+    """
+    design = ranged_design(plan, ask)
+    if design is None:
+        return no_ranges(plan)
+    rowmap, centre, half = mean_scale(design)
+    d, people = design.p, plan.request.unit is not None
+    over = Moments(design, rowmap if people else WithOne(rowmap), people=people, average=people)
+    # Last row of the Gram matrix of (u, 1): sums of u, then the count; lattice unit 2^-40.
+    # Of people it is (u, whether there is a complete row, 1).
+    query = Query(sums_and_count(d, people), over, lambda G: Added(G.integers()[-1, : d + 1]))
+    sums = ask("means and count", query).values
+    values = {"sums": sums[:d], "count": sums[d:]}
+    detail = plan.detail
+    if detail.mu_square:
+        squares = Query(Gram(_box(d, people)), over, lambda G: Added(G.integers()[:d, :d]))
+        values["squares"] = ask("second moments", squares).values
+    return Release(values, plan.guarantee, design, detail=MeanReleased(centre, half))
+
+
+def estimate_clipped(plan: Plan[MeanDetail], release: Release) -> Estimate:
+    """Means ``c + h S/N`` with N the released count; errors by the delta method."""
+    design = release.design
+    names = design.names
+    d = len(names)
+    if not release.reply:
+        return Estimate.silent(names)
+    detail = plan.detail
+    part: MeanReleased = release.detail
+    assert plan.n is not None
+    sums = release.values["sums"]
+    count = min(float(plan.n), max(float(release.values["count"][0]), plan.n / 10.0, 1.0))
+    m = np.clip(sums / count, -1.0, 1.0)
+    noise = noise_of(sums_and_count(d), Gaussian(detail.mu_mean), "replace")
+    sd, sd_count = float(noise[0]), float(noise[-1])
+    H = np.outer(part.half, part.half)
+    privacy = H * (sd**2 * np.eye(d) + sd_count**2 * np.outer(m, m)) / count**2
+    sampling = None
+    person = plan.request.unit
+    stats = {"complete_rows" if person is None else "complete_people": count}
+    if detail.mu_square:
+        V = release.values["squares"] / count - np.outer(m, m)
+        floor = float(noise_of(Gram(Box(d)), Gaussian(detail.mu_square), "replace")[0]) / count
+        w, Q = np.linalg.eigh(V)
+        V = (Q * np.maximum(w, min(floor, 1.0))) @ Q.T
+        sampling = H * V / count
+        if d == 1:
+            stats["sd"] = float(part.half[0] * math.sqrt(V[0, 0]))
+    return Estimate(
+        names,
+        part.centre + part.half * m,
+        vcov_sampling=sampling,
+        vcov_privacy=privacy,
+        stats=stats,
+        notes=(
+            "A row with a missing cell counts for none of the means; the number of complete rows "
+            "is a private release."
+            if person is None
+            else f"Every person ({person.column}) counts once, by the mean of its complete rows; "
+            "one without any does not count, and how many do is a private release. Errors are "
+            "those of people's means.",
+        ),
+    )
+
+
+CLIPPED = Backend(plan_clipped, release_clipped, estimate_clipped)
+
+
+# -- Backend of ``dp_mean(method="ptr")``: the classic Propose-Test-Release mean, for teaching.
+#
+# Box of known half-width c a coordinate; ``m_j`` is the largest number of points of coordinate j in
+# an interval of width 2c; distance to the unsafe sets ``k = (min_j m_j - (n - T) + 1)_+``; the test
+# is ``k + Lap(1/eps_t) >= log(1/delta)/eps_t``; then coordinates are clipped to their best interval
+# and averaged, sensitivity ``sqrt(d) (4 T + 6) c / n`` (``theory.md`` section 6).
+
+
+@dataclass(frozen=True)
+class PtrMeanDetail:
+    """Half-widths c_j, slack T, the two parts of eps, and delta."""
+
+    width: Array
+    slack: int
+    eps_t: float
+    eps_r: float
+    delta: float
+
+
+def plan_ptr(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan: T = ceil((log(1/delta) + log(1/beta)) / eps_t); needs n > 2 (T + 1)."""
+    if request["width"] is None:
+        raise RequestError(
+            "method='ptr' needs width=: the known half-width of the data around their centre, for "
+            "example width=4*sd for an sd known from elsewhere. Without one use method='clipped'"
+        )
+    eps_t = request.eps * float(request["test_share"])
+    delta = request.delta
+    slack = math.ceil((math.log(1 / delta) + math.log(1 / float(request["beta"]))) / eps_t)
+    if n <= 2 * (slack + 1):
+        raise RequestError(
+            f"n = {n} is too small for this test: it needs n > {2 * (slack + 1)} at this eps and "
+            "delta (eptr mean). Use method='clipped'"
+        )
+    width = np.full(design.p, float(request["width"]))
+    step = Step(
+        "distance test and mean",
+        Approximate(request.eps, delta),
+        share=1.0,
+        reply_test=True,
+        label="Laplace test and Gaussian",
+    )
+    detail = PtrMeanDetail(width, slack, eps_t, request.eps - eps_t, delta)
+    sd = agm(detail.eps_r, delta) * sensitivity(detail, n)
+    return Plan.of(
+        request,
+        design,
+        n,
+        (step,),
+        scales={"slack T": float(slack), "noise sd": sd},
+        expected_se=dict.fromkeys(design.names, sd),
+        detail=detail,
+    )
+
+
+def sensitivity(detail: PtrMeanDetail, n: int) -> float:
+    """Return sqrt(d) (4 T + 6) c / n; the factor pays for float clipping and the public grid."""
+    d = len(detail.width)
+    c = float(detail.width.max())
+    return math.sqrt(d) * (4 * detail.slack + 6) * c / n * (1.0 + 2.0**-20)
+
+
+def best_interval(values: Array, c: float) -> tuple[int, float]:
+    """Return (m, start): the most points in an interval of width 2c, and its lower end.
+
+    Ties: the smallest. Missing values lie outside every interval. Points are compared by their
+    differences, which floats round relative to the difference: sums such as ``v + 2c``, and the
+    middle of the interval, lose the width where values are large.
+    """
+    v = np.sort(values[np.isfinite(values)])
+    n = len(v)
+    if not n:
+        return 0, 0.0
+    first, beyond = np.arange(n), np.full(n, n)
+    inside = first.copy()  # the last point within 2c, by bisection
+    while (beyond - inside > 1).any():
+        middle = (inside + beyond) // 2
+        near = v[middle] - v <= 2.0 * c
+        inside, beyond = np.where(near, middle, inside), np.where(near, beyond, middle)
+    counts = beyond - first
+    best = int(np.argmax(counts))
+    return int(counts[best]), float(v[best])
+
+
+def distance(values: Array, width: Array, slack: int, n: int) -> tuple[int, Array]:
+    """Return (k, starts): the integer distance to the complement of the safe set."""
+    found = [best_interval(v, float(c)) for v, c in zip(values, width, strict=True)]
+    fewest = min(m for m, _ in found)
+    return max(0, fewest - (n - slack) + 1), np.array([start for _, start in found])
+
+
+def release_ptr(plan: Plan[PtrMeanDetail], ask: Ask) -> Release:
+    """Test the distance, then release the clipped mean.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. (eps_t + eps_r, delta): ``theory.md`` section 6.
+    """
+    raw = ask.raw(own_proof("classic propose-test-release, mean"))
+    detail = plan.detail
+    n = ask.n
+    values = sampled(raw.rows, plan.design, range(plan.design.p))
+    k, start = distance(values, detail.width, detail.slack, n)
+    probability = laplace_test_probability(k, detail.eps_t, detail.delta)
+    width = detail.width[:, None]
+    offset = np.clip(values - start[:, None], 0.0, 2.0 * width)
+    mean = np.where(np.isnan(offset), width, offset).sum(axis=1) / n
+    sd = agm(detail.eps_r, detail.delta) * sensitivity(detail, n)
+    noisy = raw.coin_gaussian("distance test and mean", probability, mean, sd, base=start)
+    if noisy is None:
+        return Release({}, plan.guarantee, plan.design, reply=False, why="test")
+    return Release({"mean": noisy}, plan.guarantee, plan.design)
+
+
+def estimate_ptr(plan: Plan[Any], release: Release) -> Estimate:
+    """Means with the known privacy error; nothing is spent on the sampling error."""
+    names = plan.design.names
+    if not release.reply:
+        return Estimate.silent(names)
+    sd = plan.scales["noise sd"]
+    return Estimate(names, release.values["mean"], vcov_privacy=sd * sd * np.eye(len(names)))
+
+
+PTR = Backend(plan_ptr, release_ptr, estimate_ptr)
+
+
+# -- Methods of means, as data.
+
+
+register_method(
+    Method(
+        name="clipped",
+        verb="dp_mean",
+        foretells=True,
+        title="Mean of clipped values",
+        backend="dpmodels.models.mean:CLIPPED",
+        endings=(
+            Ending(
+                "dpmodels.models.weights:BACKEND", "dpmodels.models.weights:why_not", "",
+                "Weighted mean of clipped values",
+            ),
+        ),
+        aside=True,
+        accepts=("weights", "design"),
+        people=("dpmodels.models.mean:CLIPPED",),
+        needs=("delta > 0", "one pass"),
+        privacy_se="released",
+        reference="Gaussian mechanism on sums and the count; ranges by stability histograms",
+        options=(BOUNDS_SHARE,),
+    )
+)
+
+_TEST_SHARE = share("test_share", "share of eps for the test", 0.5)
+
+register_method(
+    Method(
+        name="ptr",
+        verb="dp_mean",
+        foretells=True,
+        title="Propose-Test-Release mean",
+        backend="dpmodels.models.mean:PTR",
+        by_rows=True,
+        needs=("delta > 0", "width"),
+        inference="no (privacy part only)",
+        privacy_se="public",
+        reference="Dwork and Lei (2009), Differential privacy and robust statistics",
+        options=(
+            positive("width", "known half-width of the data around their centre"),
+            share("beta", "probability of no reply on good data", 0.05),
+            _TEST_SHARE,
+        ),
+        comparison_only=True,
+    )
+)

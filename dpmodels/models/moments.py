@@ -1,0 +1,685 @@
+"""Backend of ``dp_moments``: the noisy second-moment matrix of (1, x) as a release of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.after.moments import SecondMoments, kept_moments
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.models.linear.compared import (
+    budget_of,
+    make_plan,
+    published_mu,
+    published_query,
+    published_roots,
+)
+from dpmodels.models.linear.inference import (
+    Passes,
+    Stages,
+    ball_stage,
+    mu_like,
+    no_reply,
+    purchase,
+    stage_shares,
+    unit_back,
+    whitened_stage,
+)
+from dpmodels.models.linear.moments import BALL_NOISE, BALL_PART, FLOOR, LEAST, TWO_STAGE_RATIO
+from dpmodels.models.linear.pmt import PmtDetail, diagnostics, release, whitened_plan
+from dpmodels.models.linear.scored import public_whitening
+from dpmodels.planning import Plan, guessed_rows, planning_rows
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
+from dpmodels.proof.prove import gram_sensitivity
+from dpmodels.proof.sets import Ball
+from dpmodels.ranges import bounds_share, no_ranges, ranged_design
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import (
+    BOUNDS_SHARE,
+    GUESS,
+    PHI,
+    PMT_PAPER,
+    PUBLIC_RADIUS,
+    PUBLISHED,
+    SHRINK,
+    STAGES,
+    Backend,
+    Method,
+    register_method,
+)
+from dpmodels.scoring.notes import empty_rows
+from dpmodels.scoring.rules import first_share, noise_ratio
+from dpmodels.sums.ask import Moments, ball_map, moments_query
+from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne, identity_scale, unit_rows
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+__all__ = [
+    "OF_PEOPLE",
+    "ROWS_OF_ONE",
+    "Back",
+    "covariance",
+    "estimate_pmt",
+    "moment_estimate",
+    "plan_pmt",
+    "ratio",
+    "release",
+]
+
+
+# -- Backend of ``dp_moments(method="pmt")``: second moments of rows whitened by public ones.
+#
+# The rows (1, x) are whitened by their public second moment and scaled into a ball, so no range is
+# needed; one release, or two by the rule of ``dp_ols(method="pmt")``, whose plan and passes these
+# are (``models/linear/theory.md`` 2, ``theory.md`` 7).
+
+
+# -- From released second moments of mapped rows to moments in the user's units. Sees no row
+
+
+#: What the moment of the constant is, where sums are of people.
+ROWS_OF_ONE = "rows a person"
+#: Said of moments whose sums are of people.
+OF_PEOPLE = (
+    "Moments of rows, each person's weighed by what all rows of that person come to: one with many "
+    "rows, or rows far from the centre, counts less, so spread is understated where either has "
+    f"heavy tails. '{ROWS_OF_ONE}' is the released number of rows that count, per person. Rows of "
+    "one person may depend on each other in any way: what follows from these moments has errors of "
+    "the noise alone; dp_ols(formula, data, unit=...) has cluster-robust ones."
+)
+#: Least mean weight of a row that moments are divided by.
+LEAST_WEIGHT = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Back:
+    """The way from mapped rows w to rows (x, 1).
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns of x.
+    T : (q, q) array
+        ``(x, 1) = T w``.
+    rows : int
+        What the sums are divided by: n, or the public guess.
+    last : str
+        What the moment of the constant with itself is called.
+    """
+
+    names: tuple[str, ...]
+    T: Array
+    rows: int
+    last: str
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the names of the upper triangle, row by row."""
+        names = self.names
+        out = []
+        for i, a in enumerate(names):
+            out += [f"{a}^2" if b == a else f"{a}*{b}" for b in names[i:]]
+            out.append(a)
+        return (*out, self.last)
+
+
+def covariance(T: Array, V: Array) -> Array:
+    """Return the covariance of the upper triangle of ``T E T'``.
+
+    E is symmetric with independent entries (of its upper triangle) of variances V: entry (i, j)
+    of ``T E T'`` is ``sum_ab T_ia T_jb E_ab``.
+    """
+    q = len(T)
+    i, j = upper = np.triu_indices(q)
+    B = T[np.ix_(i, i)] * T[np.ix_(j, j)]
+    B += T[np.ix_(i, j)] * T[np.ix_(j, i)]
+    B[:, i == j] /= 2.0
+    return np.asarray((B * V[upper]) @ B.T)
+
+
+def ratio(C: Array, cov: Array) -> tuple[Array, Array]:
+    """Return moments of (x, 1) over the moment of the constant, and their covariance.
+
+    The last cell of the upper triangle stays what it is: the divisor. Rows that were scaled down
+    or voided count in both, and so does the noise of the divisor, which the means would otherwise
+    multiply: for a column far from zero most of the noise cancels. First order. The divisor is at
+    least a tenth; below that noise rules.
+    """
+    w = max(float(C[-1, -1]), LEAST_WEIGHT)
+    R = C / w
+    R[-1, -1] = 1.0
+    # the Jacobian is the identity over w, without its last row, less v in its last column
+    v = C[np.triu_indices(len(C))] / w**2
+    v[-1] = -1.0
+    own, last = cov / w**2, cov[:, -1] / w
+    own[-1] = own[:, -1] = last[-1] = 0.0
+    crossed = np.outer(last, v)
+    return R, own - crossed - crossed.T + cov[-1, -1] * np.outer(v, v)
+
+
+def moment_estimate(
+    back: Back,
+    Q: Array,
+    V: Array,
+    *,
+    stats: Mapping[str, float],
+    notes: tuple[str, ...],
+    warnings: tuple[str, ...] = (),
+    arrays: Mapping[str, Array] | None = None,
+    weighted: bool = False,
+) -> Estimate:
+    """Return the moments ``T Q T' / n`` of (x, 1), with the privacy covariance of each entry.
+
+    Parameters
+    ----------
+    back : Back
+    Q, V : (q, q) arrays
+        Released sums of mapped rows, and the noise variance of each entry.
+    weighted : bool
+        Divide by the moment of the constant; ``arrays["moments_per_row"]`` keeps the others.
+    """
+    C = back.T @ Q @ back.T.T / back.rows
+    C = (C + C.T) / 2.0
+    cov = covariance(back.T, V) / back.rows**2
+    kept = {"moments": C, **(arrays or {})}
+    kept |= kept_moments(SecondMoments(Q, V, float(back.rows)), back.T)
+    if weighted:
+        kept["released_weighted"] = np.ones(1)
+    upper = np.triu_indices(len(C))
+    params = C[upper]
+    if weighted:
+        R, cov = ratio(C, cov)
+        params = np.append(R[upper][:-1], C[-1, -1])
+        kept |= {"moments": R, "moments_per_row": C}
+    return Estimate(
+        back.labels(),
+        params,
+        vcov_privacy=cov,
+        stats=dict(stats),
+        notes=notes,
+        warnings=warnings,
+        arrays=kept,
+    )
+
+
+def plan_pmt(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan a call of ``dp_moments(method="pmt")``. The public data are part of the request."""
+    if request.public is None:
+        raise RequestError(
+            "method='pmt' needs public data: public= a table with the same columns, or second "
+            "moments of (x, 1). Without public data use method='joint'"
+        )
+    white = public_whitening(request.public, shrink=request["shrink"], response=False)
+    return whitened_plan(request, design, n, white)
+
+
+def _counted(released: Stages, detail: PmtDetail) -> int:
+    """Return n, or the rows of people that the first release counts."""
+    if not detail.per:
+        return detail.rows
+    stage = released.stages[0]
+    constant = detail.white.scale[0] * stage.L[0]
+    return max(round(float(constant @ stage.Q @ constant)), detail.rows)
+
+
+def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
+    """Map the last stage back to (x, 1), per row."""
+    detail = plan.detail
+    released: Stages = release.detail
+    stage = released.stages[-1]
+    # (1, x) = scale L w; the constant goes last
+    T = np.roll(detail.white.scale[:, None] * stage.L, -1, axis=0)
+    per = detail.per
+    back = Back(release.design.names, T, detail.rows, ROWS_OF_ONE if per else WEIGHTS)
+    notes = plan.sentences
+    notes.append(
+        OF_PEOPLE
+        if per
+        else "Moments of weighted rows: one far from the centre of the public data counts less and "
+        "one with a missing cell not at all, so spread is understated, more so with heavy tails. "
+        f"'{WEIGHTS}' is the released mean weight; times it (arrays['moments_per_row']) they are "
+        "sums of scaled rows over n."
+    )
+    return moment_estimate(
+        back,
+        stage.Q,
+        stage.V,
+        stats={
+            "noise_sd": stage.s / detail.rows,
+            "radius": stage.radius,
+            "shrinkage_of_public_moments": detail.white.shrink,
+        },
+        notes=tuple(notes),
+        warnings=diagnostics(released.stages[0], _counted(released, detail)),
+        arrays={"whitened_moments": stage.Q, "whitening": T},
+        weighted=True,
+    )
+
+
+PMT = Backend(plan_pmt, release, estimate_pmt)
+
+
+# -- Backend of ``dp_moments``: the noisy second-moment matrix of (1, x) as a release of its own.
+
+
+_STEP = "second moments"
+
+
+@dataclass(frozen=True)
+class SecondDetail:
+    """Mechanism of the release, row count of the estimate (n, or the public guess).
+
+    ``per``: public guess of the rows of a person, where that is the unit; 0: rows.
+    """
+
+    mechanism: Gaussian | Pure
+    rows: int
+    per: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class JointReleased:
+    """The map of the columns, and the noise variance of every moment, (q, q)."""
+
+    unit: UnitScale
+    noise: Array
+
+
+def plan_joint(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan one release of ``sum (u, 1)(u, 1)'`` of unit rows."""
+    bought, steps, budget, rest = budget_of(request, design)
+    part = budget.part(1.0)
+    steps.append(Step(_STEP, part, share=rest))
+    detail = SecondDetail(part, planning_rows(request, n), guessed_rows(request))
+    return make_plan(request, design, n, steps, bought, detail)
+
+
+def release_joint(plan: Plan[SecondDetail], ask: Ask) -> Release:
+    """Release the second moments of (u, 1), u the columns in unit half-ranges. One pass.
+
+    Privacy
+    -------
+    Unit: one row. ``|(u, 1)|^2 <= k + 1`` holds by clipping each cell, in integers. Or one person,
+    whose rows are scaled into a ball: their squares come to at most as many times k + 1 as
+    ``rows_per_unit=`` says (``units.md``, 2).
+    """
+    detail = plan.detail
+    design = ranged_design(plan, ask)
+    if design is None:
+        return no_ranges(plan)
+    unit = _centred(design)
+    q = design.p + 1
+    ones = RowMap(unit, np.ones(q - 1))
+    over = Moments(design, WithOne(ones))
+    radius = 1.0
+    if detail.per:
+        rowmap = _ball(unit, detail)
+        over, radius = Moments(design, OneFirst(rowmap), people=True), rowmap.radius
+    found = ask(_STEP, moments_query(over, radius=radius))
+    parts = {"Q": found.values, "V": found.variance}
+    if detail.per:  # the constant last, as of rows
+        parts = {name: np.roll(part, -1, (0, 1)) for name, part in parts.items()}
+    done = JointReleased(unit, parts["V"])
+    return Release({"Q": parts["Q"]}, plan.guarantee, design, detail=done)
+
+
+def _ball(unit: UnitScale, detail: SecondDetail) -> RowMap:
+    """Return the map of rows (1, u) into the ball of a person."""
+    whole = UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), False)
+    radius = math.sqrt(detail.per * len(whole.scale))
+    return ball_map(whole, radius, None)
+
+
+def _centred(design: Design) -> UnitScale:
+    """Return the map of every column to [-1, 1]; there is no intercept among the columns."""
+    lo, hi = design.intervals().T
+    width = np.where(hi > lo, hi - lo, 2.0)
+    return UnitScale(2.0 / width, -(lo + hi) / width, False)
+
+
+def estimate_joint(plan: Plan[SecondDetail], release: Release) -> Estimate:
+    """Return moments per row in the user's units: means, mean products, share of complete rows."""
+    if not release.reply:
+        return no_reply(release)
+    detail = plan.detail
+    done: JointReleased = release.detail
+    unit = done.unit
+    Q = release.values["Q"]
+    # (x, 1) = T (u, 1)
+    T = np.diag(np.append(1.0 / unit.scale, 1.0))
+    T[:-1, -1] = -unit.shift / unit.scale
+    V = done.noise
+    s = math.sqrt(2.0 * float(V[0, -1]))  # in svec coordinates
+    return moment_estimate(
+        Back(release.design.names, T, detail.rows, ROWS_OF_ONE if detail.per else "complete rows"),
+        Q,
+        V,
+        stats={"noise_sd": s / detail.rows},
+        notes=(
+            OF_PEOPLE
+            if detail.per
+            else "Moments per row; a row with a missing cell counts as zero, so divide by "
+            "'complete rows' where cells are missing.",
+        ),
+        arrays={"unit_moments": Q},
+        weighted=detail.per > 0.0,
+    )
+
+
+JOINT = Backend(plan_joint, release_joint, estimate_joint)
+
+
+# -- Backend of ``dp_moments(method="ssp")``: second moments from ranges, the second release
+# whitened.
+#
+# Rows (1, x) in unit half-ranges are scaled into a ball; a first release whitens (and re-centres)
+# the rows of a second, which takes most of the budget. The passes are those of
+# ``dp_ols(method="ssp")`` (``models/linear/theory.md`` 3, ``theory.md`` 7).
+
+
+WEIGHTS = "row weights"
+
+
+@dataclass(frozen=True)
+class WhitenedDetail:
+    """What was decided before the first row.
+
+    Attributes
+    ----------
+    rows : int
+        n, or the public guess.
+    first, second : mechanism, mechanism or None
+    every : int
+        The first of two stages reads each row with probability 1 / every.
+    phi : float
+    per : float
+        Public guess of the rows of a person, where that is the unit; 0: rows.
+    """
+
+    rows: int
+    first: Gaussian | Pure
+    second: Gaussian | Pure | None
+    every: int
+    phi: float
+    per: float = 0.0
+
+
+def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan one release of the moments of (1, x), or two by a rule on public numbers."""
+    rows, p = planning_rows(request, n), design.p
+    bought, steps, budget = purchase(request, design)
+    x = noise_ratio(mu_like(budget.part(1.0), p + 1), p, rows)
+    asked = request["stages"]
+    two = asked == 2 if asked in (1, 2) else x <= TWO_STAGE_RATIO
+    words = "two stages" if two else "one stage"
+    if asked in (1, 2):
+        why = f"{words}: stages={asked} was given"
+    else:
+        sign = "at most" if two else "above"
+        why = f"{words}: the public noise ratio {x:.3g} is {sign} {TWO_STAGE_RATIO:g}"
+    share, other = stage_shares(request, two=two, scores=0.0)
+    first, second = budget.part(share), budget.part(other) if two else None
+    spent = 1.0 - bounds_share(request, bought)
+    steps.append(Step("first moments" if two else "moments", first, share=share * spent))
+    if second is not None:
+        steps.append(Step("whitened moments", second, share=other * spent))
+    every = first_share(x) if two else 1
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        shares={step.name: float(step.share or 0.0) for step in steps},
+        scales={"public noise ratio": x},
+        purchase=bought,
+        detail=WhitenedDetail(
+            rows, first, second, every, float(request["phi"]), guessed_rows(request)
+        ),
+        reasons=(*request.reasons, why),
+        passes=len(steps) if bought is None else 2 + two,
+    )
+
+
+def with_constant(design: Design) -> tuple[UnitScale, float]:
+    """Return the map of rows (1, x) to unit rows, centred, and the squared norm of x in them."""
+    unit, square = unit_rows(design, centred=not design.scaled)
+    one = not design.scaled
+    return UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), one), square
+
+
+def radius_of(square: float, mechanism: Gaussian | Pure, q: int, n: int, relation: str) -> float:
+    """Return the radius of the first ball, as in ``models/linear/moments.py``: public numbers only."""
+    size = gram_sensitivity(q, relation) * math.sqrt(2.0 * q)
+    quiet = BALL_NOISE * mu_like(mechanism, q) * n / size
+    return math.sqrt(min(max(1.0 + BALL_PART * square, quiet), 1.0 + square))
+
+
+def release_whitened(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
+    """Release the second moments of (1, x) in one or two passes.
+
+    Privacy
+    -------
+    Unit: one row, or one person; replace-one (n public) or add-remove. Charged: the steps of the
+    plan. Rows (the trace of a person's) are bounded by the ball, in integers; the second map was
+    released by the first stage.
+    """
+    detail = plan.detail
+    relation = plan.request.relation
+    design = ranged_design(plan, ask, wide=detail.second is not None)
+    if design is None:
+        return no_ranges(plan)
+    unit, square = with_constant(design)
+    q = design.p + 1
+    passes = Passes(ask, design, unit, relation, constant=True, per=detail.per)
+    name = "moments" if detail.second is None else "first moments"
+    read = detail.rows // detail.every
+    radius = radius_of(square, detail.first, q, read, relation) * math.sqrt(detail.per or 1.0)
+    stages = [ball_stage(passes, None, radius, name, detail.first, every=detail.every)]
+    if detail.second is not None:
+        second = whitened_stage(
+            passes, stages[0], detail.second, n=detail.rows, first_n=read, phi=detail.phi,
+            radius=0.0, floor=FLOOR, least=LEAST,
+        )  # fmt: skip
+        stages.append(second)
+    values = {f"Q{k}": stage.Q for k, stage in enumerate(stages, 1)}
+    return Release(values, plan.guarantee, design, detail=Stages(unit, tuple(stages)))
+
+
+def estimate_whitened(plan: Plan[WhitenedDetail], release: Release) -> Estimate:
+    """Map the last stage back to (x, 1), per row."""
+    if not release.reply:
+        return no_reply(release)
+    detail = plan.detail
+    released: Stages = release.detail
+    stage = released.stages[-1]
+    # (1, x) = S^{-1} L w; the constant goes last
+    T = np.roll(unit_back(released.unit) @ stage.L, -1, axis=0)
+    notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
+    notes.append(
+        OF_PEOPLE
+        if detail.per
+        else "Moments of weighted rows: one far from the centre counts less and one with a missing "
+        f"cell not at all, so spread is understated where tails are heavy. '{WEIGHTS}' is the "
+        "released mean weight. method='joint' weighs no row down, at more noise."
+    )
+    if not detail.per and plan.request.relation == "replace":
+        cell = float(T[-1] @ stage.Q @ T[-1]) / detail.rows
+        noise = SecondMoments(stage.Q, stage.V, detail.rows).form_variance(np.outer(T[-1], T[-1]))
+        sd = math.sqrt(noise) / detail.rows
+        notes += empty_rows(1.0 - cell, sd, release.design, shortened=True)
+    return moment_estimate(
+        Back(release.design.names, T, detail.rows, ROWS_OF_ONE if detail.per else WEIGHTS),
+        stage.Q,
+        stage.V,
+        stats={"noise_sd": stage.s / detail.rows, "radius": stage.radius},
+        notes=tuple(notes),
+        arrays={"whitened_moments": stage.Q, "whitening": T},
+        weighted=True,
+    )
+
+
+WHITENED = Backend(plan_whitened, release_whitened, estimate_whitened)
+
+
+# -- Backend of ``dp_moments(method="pmt_paper")``: the published Algorithm 2, constants and all.
+#
+# Rows (1, x) whitened by the symmetric root of their public second moment, truncated at
+# ``R^2 = d (1 + log(2n/eta))``, with noise ``2 R^2 / sqrt(2 rho)`` of full size on every entry of
+# the
+# upper triangle. Its guarantee is stated exactly: one Gaussian release, ``mu = sqrt(2 rho)``.
+
+
+@dataclass(frozen=True, eq=False)
+class PaperSecond:
+    """Public facts of the published algorithm.
+
+    Attributes
+    ----------
+    root, back : (d, d) arrays
+        ``S^{-1/2}`` and ``S^{1/2}`` of the rows (1, x), symmetric.
+    radius : float
+    mu : float
+    rows : int
+    """
+
+    root: Array
+    back: Array
+    radius: float
+    mu: float
+    rows: int
+
+    @property
+    def sd(self) -> float:
+        """Noise of each entry of the sum."""
+        return 2.0 * self.radius**2 / self.mu
+
+
+def plan_paper(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan the one release. ``rho=`` is its zCDP parameter, as in the paper."""
+    if request.public is None:
+        raise RequestError("method='pmt_paper' needs public data: public=")
+    mu = published_mu(request)
+    C = np.asarray(request.public.moments, dtype=float)
+    root, back = published_roots(C)
+    radius = math.sqrt(len(C) * (1.0 + math.log(2.0 * n / float(request["eta"]))))
+    detail = PaperSecond(root, back, radius, mu, n)
+    return make_plan(
+        request, design, n, [Step(_STEP, Gaussian(mu), share=1.0)], None, detail,
+        scales={"radius of whitened rows": radius, "noise scale per row": detail.sd / n},
+    )  # fmt: skip
+
+
+def release_paper(plan: Plan[PaperSecond], ask: Ask) -> Release:
+    """Release ``sum x~x~'`` of whitened, truncated rows (1, x). One pass.
+
+    Privacy
+    -------
+    Unit: one row, replace-one. The published noise exceeds what the sensitivity asks for
+    (``2 R^2`` for ``sqrt2 R^2``; full size off the diagonal), so the stated guarantee holds.
+    """
+    detail = plan.detail
+    q = len(detail.root)
+    rowmap = OneFirst(ball_map(identity_scale(q), detail.radius, detail.root))
+    over = Moments(plan.design, rowmap)
+    Q = ask(_STEP, published_query(Ball(q), over, detail.radius)).values
+    return Release({"Q": Q}, plan.guarantee, plan.design, detail=detail)
+
+
+def estimate_paper(plan: Plan[Any], release: Release) -> Estimate:
+    """Return ``S^{1/2} Q S^{1/2} / n``, the constant last."""
+    detail: PaperSecond = release.detail
+    Q = release.values["Q"]
+    back = Back(release.design.names, np.roll(detail.back, -1, axis=0), detail.rows, "row weights")
+    return moment_estimate(
+        back,
+        Q,
+        np.full(Q.shape, detail.sd**2),
+        stats={"noise_sd": detail.sd / detail.rows, "radius": detail.radius},
+        notes=("The published algorithm: radius and noise are those of the paper.",),
+        arrays={"whitened_moments": Q},
+    )
+
+
+PAPER = Backend(plan_paper, release_paper, estimate_paper)
+
+
+# -- Methods of second moments, as data.
+
+
+register_method(
+    Method(
+        name="ssp",
+        verb="dp_moments",
+        title="second moments, whitened by a first release",
+        backend="dpmodels.models.moments:WHITENED",
+        people=("dpmodels.models.moments:WHITENED",),
+        needs=("ranges", "two passes"),
+        relations=("replace", "add-remove"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="Vu and Slavkovic 2009; two stages: dpmodels/models/linear/theory.md",
+        options=(BOUNDS_SHARE, STAGES, PHI, GUESS),
+    )
+)
+
+
+register_method(
+    Method(
+        name="joint",
+        verb="dp_moments",
+        title="noisy second moments",
+        backend="dpmodels.models.moments:JOINT",
+        people=("dpmodels.models.moments:JOINT",),
+        needs=("ranges",),
+        relations=("replace", "add-remove"),
+        inference="privacy part only",
+        privacy_se="public",
+        reference="Blum, Dwork, McSherry and Nissim 2005; dpmodels/models/linear/theory.md",
+        options=(BOUNDS_SHARE, GUESS),
+    )
+)
+
+
+register_method(
+    Method(
+        name="pmt",
+        verb="dp_moments",
+        title="second moments of rows whitened by public ones",
+        backend="dpmodels.models.moments:PMT",
+        people=("dpmodels.models.moments:PMT",),
+        needs=("public data", "two passes"),
+        relations=("replace", "add-remove"),
+        accepts=("public",),
+        inference="privacy part only",
+        privacy_se="public",
+        reference=(
+            f"after '{PMT_PAPER}'; joint whitening, radii and stages: "
+            "dpmodels/models/linear/theory.md"
+        ),
+        options=(STAGES, SHRINK, PHI, PUBLIC_RADIUS, GUESS),
+    )
+)
+
+
+register_method(
+    Method(
+        name="pmt_paper",
+        verb="dp_moments",
+        title="PMT second moments as published (Algorithm 2)",
+        backend="dpmodels.models.moments:PAPER",
+        needs=("delta > 0", "public data"),
+        accepts=("public",),
+        inference="privacy part only",
+        privacy_se="public",
+        comparison_only=True,
+        reference=PMT_PAPER,
+        options=PUBLISHED,
+    )
+)

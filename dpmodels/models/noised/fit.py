@@ -1,0 +1,578 @@
+"""Losses other than least squares on released data: choice, checks, fit, errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, choice, shown
+from dpmodels.families import FAMILIES, family_of
+from dpmodels.models.noised.losses import (
+    IndexLoss,
+    Logistic,
+    Loss,
+    Poisson,
+    Squared,
+    check,
+    hinge,
+    huber,
+)
+from dpmodels.models.noised.model import model_of, second_model
+from dpmodels.models.noised.objective import (
+    RADIUS,
+    Objective,
+    Solution,
+    minimise,
+    objective_of,
+    residual_mad,
+)
+from dpmodels.models.noised.release import RANGE_EPS, Settings, make_table, plan_table
+from dpmodels.models.noised.solve import (
+    TOO_WEAK,
+    at_the_edge,
+    column_scales,
+    fit_function,
+    fit_least_squares,
+    signal_warnings,
+    split_errors,
+    weak_signal,
+)
+from dpmodels.models.noised.table import notes_of_table
+from dpmodels.planning import Plan
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import Backend, Method, Option, one_of, positive, register_method
+from dpmodels.verbs import verb_of
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.models.noised.model import Model
+    from dpmodels.models.noised.table import NoisyTable
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+
+LOSSES = ("squared", "logistic", "poisson", "geometric", "quantile", "median", "huber", "hinge")
+
+
+#: 95 % intervals covered .36 to .9 (quantiles .75 and .9, unequal spread).
+_BLURRED = (
+    "No standard errors: where the fit has no clear records (clear_prob = 0, or a one-draw method) "
+    "the corner of the loss is smoothed over a width as large as the residuals, and what that "
+    "moves the estimate by is in no error. It is least for tau = .5 and symmetric errors. Release "
+    "with clear_prob > 0 and fit with method='drcl' for errors."
+)
+
+
+class NotOffered(RequestError, NotImplementedError):
+    """A combination of loss and noise for which no correction is known or offered."""
+
+
+def loss_of(request: Request) -> Loss | Any:
+    """Return the loss of a call; a user's function of (y, X, theta) is returned as it is."""
+    options, name = request.options, verb_of(request.verb).loss
+    if name == "family":
+        name = family_of(options.get("family") or "binomial").loss
+    return _named(options.get("loss") if name == "option" else name, options)
+
+
+def _tau(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise RequestError(f"tau must lie strictly between 0 and 1, got {shown(value)}")
+    return float(value)
+
+
+def _named(loss: Any, options: Any) -> Any:
+    if isinstance(loss, Loss) or callable(loss):
+        return loss
+    more = " Or give dp.IndexLoss(value, d1, d2, ...), or a function loss(y, X, theta) of arrays"
+    choice("loss", loss, LOSSES, more=more)
+    if loss in ("quantile", "median"):
+        return check(0.5 if loss == "median" else _tau(options.get("tau")))
+    if loss == "huber":
+        k = options.get("k")
+        if k is None:
+            raise RequestError("loss='huber' needs k=, the corner of the loss in units of y (> 0)")
+        return huber(float(k))
+    if loss == "hinge":
+        return hinge()
+    if loss == "squared":
+        return Squared()
+    return Poisson() if loss == "poisson" else Logistic(geometric=loss == "geometric")
+
+
+def box_of(request: Request, names: Sequence[str]) -> tuple[Array, Array] | None:
+    """Return the ends of ``theta=``, infinite for coefficients that it does not name; or None.
+
+    A function of the request and of the names: it is asked before any row is read.
+    """
+    given = request.options.get("theta")
+    if given is None:
+        return None
+    lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
+    pairs = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    for name, pair in pairs.items():
+        if name not in names:
+            raise RequestError(
+                f"theta= names {shown(name)}, which is no coefficient; there are: "
+                + ", ".join(map(str, names))
+            )
+        ends = list(pair) if isinstance(pair, (tuple, list)) else []
+        if (
+            len(ends) != 2
+            or not all(isinstance(v, Real) and not isinstance(v, bool) for v in ends)
+            or not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1])
+        ):
+            raise RequestError(
+                "theta= takes two finite ends of every coefficient, the lower first, as in "
+                f"theta=(0, 2), or a dict of name -> ends, got {shown(pair)}"
+            )
+        k = list(names).index(name)
+        lower[k], upper[k] = ends
+    return lower, upper
+
+
+def check_loss(request: Request, noise: str, blocks: int, p: float, noisy_y: bool) -> None:
+    """Refuse what has no correction: a function of the request and of public facts only."""
+    loss = loss_of(request)
+    h = request.options.get("h")
+    name = request.method.name
+    if request.options.get("variant") == "paper" and p == 0.0:
+        raise RequestError(
+            "variant='paper' is the one-draw form, which needs a release with clear_prob > 0"
+        )
+    if name == "naive":
+        return
+    if not isinstance(loss, Loss):
+        if noise != "sl" or blocks > 1:
+            raise NotOffered(
+                "a loss given as a function of (y, X, theta) needs noise='sl' in one block; this "
+                f"is noise={noise!r}. Give dp.IndexLoss(value, d1, d2) instead, or release with "
+                "noise='sl'"
+            )
+        return
+    if loss.public_y and noisy_y:
+        raise RequestError(
+            f"the {loss.name} loss needs a response that was not noised: its correction in y is "
+            "not known. Release the response with public_columns=[...] if it needs no protection"
+        )
+    if isinstance(loss, Squared):
+        return
+    if noise == "gaussian":
+        raise NotOffered(
+            f"the {loss.name} loss on Gaussian noise is not offered: its correction is a series "
+            "that does not end. Release with noise='sl', or noise='laplace' for smooth losses; "
+            "linear models work on every noise"
+        )
+    if loss.kinked and (noise == "laplace" or blocks > 1):
+        raise NotOffered(
+            f"the {loss.name} loss has kinks, and on independent noise of several columns no "
+            "correction is offered. Release with noise='sl' in one block"
+        )
+    if loss.kinked and p == 0.0 and h == 0:
+        raise RequestError(
+            f"the {loss.name} loss has kinks: without clear records (clear_prob = 0) its "
+            "correction needs smoothing. Drop h= (a width is chosen by rule) or give h > 0"
+        )
+    if loss.kinked and name in ("sl", "sdrcl") and h == 0:
+        raise RequestError(f"method={shown(name)} with the {loss.name} loss needs h > 0")
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Sandwich of a fit: V (Hessian), A (score moment), cov, and whether V is definite."""
+
+    V: Array
+    A: Array
+    cov: Array | None
+
+
+def sandwich(objective: Objective, theta: Array, scale: Array, V: Array | None = None) -> Errors:
+    """Return V^{-1} A V^{-1} / n; ``V`` given for kinked losses."""
+    if V is None:
+        V = objective.hessian(theta)[2]
+    A = objective.score_moment(theta)
+    S = V / np.outer(scale, scale)
+    if not np.isfinite(S).all() or not float(np.linalg.eigvalsh(S)[0]) > 0:
+        return Errors(V, A, None)
+    inverse = np.linalg.inv(V)
+    cov = inverse @ A @ inverse.T / objective.total
+    return Errors(V, A, 0.5 * (cov + cov.T))
+
+
+def difference_hessian(objective: Objective, theta: Array, scale: Array, step: float) -> Array:
+    """Return the Hessian by central differences of the gradient, symmetrised."""
+    p = len(theta)
+    H = np.empty((p, p))
+    for j in range(p):
+        d = np.zeros(p)
+        d[j] = step / scale[j]
+        H[j] = (objective.gradient(theta + d)[1] - objective.gradient(theta - d)[1]) / (2.0 * d[j])
+    return 0.5 * (H + H.T)
+
+
+def fit_model(request: Request, design: Design, model: Model, table: NoisyTable) -> Estimate:
+    """Fit the loss of a call to the released data.
+
+    Parameters
+    ----------
+    request : Request
+    design : Design
+    model : Model
+    table : NoisyTable
+    """
+    notes = list(notes_of_table(table, brief=True))
+    if table.clear_prob > 0 or request.method.name == "naive":
+        notes.append(f"Estimator: {request.method.title}.")
+    if verb_of(request.verb).loss == "squared":
+        return fit_least_squares(request, model, notes)
+    return fit_loss(request, design, model, notes)
+
+
+def fit_loss(request: Request, design: Design, model: Model, notes: list[str]) -> Estimate:
+    """Fit a loss to the released data."""
+    check_loss(request, model.noise, len(model.K), model.clear_prob, model.noisy_y)
+    loss = loss_of(request)
+    kind = "paper" if request.options.get("variant") == "paper" else request.method.name
+    box = box_of(request, design.names)
+    if not isinstance(loss, Loss):
+        return fit_function(request, design, model, loss, kind, notes, box)
+    if isinstance(loss, Squared) and box is None:
+        return fit_least_squares(request, model, notes)
+    if not loss.of_residual and float(np.abs(model.total[-1, :-1]).max()) > 0:
+        raise RequestError("the response shares a noised column with the right-hand side")
+    model = _response(loss, model)
+    second = None
+    if model.clear_prob > 0 and kind in ("paper", "sl", "sdrcl"):
+        second = second_model(model, request.options.get("draw_seed"))
+    objective = objective_of(loss, model, kind, second)
+    scale, slopes = column_scales(design, model)
+    if kind == "naive":
+        notes.append("NAIVE: the noise in the columns is ignored; slopes are biased towards 0.")
+    h = request.options.get("h")
+    clear = model.clear_prob if kind in ("drcl", "paper") else 0.0
+    solution = minimise(
+        objective, scale, slopes,
+        radius=float(request.options.get("radius") or RADIUS),
+        h=None if h is None else float(h),
+        p=clear,
+        progress=request.progress,
+        box=box,
+    )  # fmt: skip
+    return _estimate(request, model, objective, solution, scale, notes, clear)
+
+
+def _response(loss: Loss, model: Model) -> Model:
+    """Code a 0/1 response as -1/1 for the hinge loss."""
+    if loss.name != "hinge":
+        return model
+    from dataclasses import replace
+
+    values = np.unique(model.y)
+    if set(values.tolist()) <= {0.0, 1.0}:
+        return replace(model, y=2.0 * model.y - 1.0)
+    if set(values.tolist()) <= {-1.0, 1.0}:
+        return model
+    raise RequestError("loss='hinge' needs a public response that is 0 or 1 (or -1 or 1)")
+
+
+def _estimate(
+    request: Request,
+    model: Model,
+    objective: Objective,
+    solution: Solution,
+    scale: Array,
+    notes: list[str],
+    clear: float,
+) -> Estimate:
+    loss, theta = objective.loss, solution.theta
+    signal = _signal(model) if len(objective.K) else math.inf
+    warned = signal_warnings(signal)
+    stats: dict[str, float] = {
+        "converged": float(solution.converged),
+        "gradient": solution.gradient,
+        "signal": signal,
+    }
+    if loss.kinked:
+        stats["h"] = solution.h
+        if len(objective.K):
+            notes.append(
+                f"The kinks of the {loss.name} loss are smoothed with width h = {solution.h:.4g}."
+            )
+    if not solution.converged:
+        extra = ""
+        if loss.name == "poisson":
+            extra = " family='geometric' (consistent for the same mean) is always defined."
+        warned.append(f"NOT CONVERGED: {solution.why}; no standard errors.{extra}")
+    edge = solution.edge if solution.edge is not None and solution.edge.any() else None
+    if edge is not None:
+        warned.append(at_the_edge(model.names, edge))
+    sampling = privacy = None
+    blurred = loss.name in ("check", "hinge") and clear == 0.0 and len(objective.K) > 0
+    if blurred and request.inference:
+        notes.append(_BLURRED)
+    settled = solution.converged and edge is None
+    if settled and request.inference and signal >= TOO_WEAK and not blurred:
+        V = None
+        used = objective.with_h(solution.h)
+        if loss.kinked:
+            mad = residual_mad(objective, solution.naive)
+            # without clear records the curvature at the estimate is noisy: look at it more widely
+            wide = objective.with_h(
+                max(solution.h, 0.3 * mad)
+                if model.clear_prob > 0
+                else max(2.0 * solution.h, 0.6 * mad)
+            )
+            V = difference_hessian(wide, theta, scale, 0.02)
+        errors = sandwich(used, theta, scale, V)
+        if errors.cov is None:
+            warned.append(
+                "the Hessian is not positive definite at the estimate; no standard errors"
+            )
+        else:
+            clean = _clean_variance(request, loss, model, errors)
+            if clean is None:
+                notes.append("The two parts of the errors are not separated for this loss.")
+            sampling, privacy = split_errors(errors.cov, clean)
+    return Estimate(
+        model.names, theta,
+        vcov_sampling=sampling, vcov_privacy=privacy,
+        stats=stats, notes=tuple(notes), warnings=tuple(warned),
+    )  # fmt: skip
+
+
+def _signal(model: Model) -> float:
+    D = (1.0 - model.clear_prob) * model.total[:-1, :-1]
+    return weak_signal(model.X.T @ model.X / model.n - D, model)
+
+
+def _clean_variance(request: Request, loss: Loss, model: Model, errors: Errors) -> Array | None:
+    """Return what the covariance would be without noise, where the loss says it."""
+    total = float(model.n) if model.weights is None else float(model.weights.sum())
+    inverse = np.linalg.inv(errors.V)
+    if model.weights is not None or isinstance(loss, IndexLoss):
+        return None
+    if loss.name in ("logistic", "poisson"):
+        return np.asarray(inverse / total)
+    if loss.name == "check":
+        tau = float(getattr(loss, "slope", 0.0) or 0.0) + 0.5
+        D = (1.0 - model.clear_prob) * model.total[:-1, :-1]
+        M = model.X.T @ model.X / model.n - D
+        return np.asarray(tau * (1.0 - tau) * inverse @ M @ inverse / total)
+    return None
+
+
+# -- ``method="drcl"`` and its kin: plan, release and estimate of every verb that offers them.
+
+
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan a release of the design's own columns, and the fit on it."""
+    if request.na != "impute-midpoint":
+        raise RequestError(
+            f"na={request.na!r}: a noised table has no zero rows, and refusing a row would reveal "
+            "a missing cell. method='drcl' and its kin use na='impute-midpoint' only"
+        )
+    for what in ("subset", "weights", "offset"):
+        if getattr(design, what) is not None:
+            raise RequestError(
+                f"{what}= needs public columns with method={request.method.name!r}. Make the "
+                "release first, rel = dp_release(data, ..., public_columns=[...]), and fit on it"
+            )
+    box_of(request, design.names)
+    settings = _settings(request)
+    made = plan_table(design, n, request.eps, request.delta, settings)
+    scale: Mapping[str, float] = {
+        f"noise sd of {name}": sd * s
+        for name, sd, s in zip(
+            made.layout.names, made.noise.sd, _widths(design, made.layout.rows), strict=True
+        )
+        if s == s
+    }
+    from dpmodels.models.noised.release import expected_of
+
+    noisy_y = design.p in made.layout.rows
+    check_loss(request, made.noise.noise, len(made.noise.blocks), made.noise.clear_prob, noisy_y)
+
+    expected = expected_of(request, design, made, n)
+    return Plan(
+        request=request,
+        design=design,
+        n=n,
+        steps=made.steps,
+        guarantee=made.guarantee,
+        shares=(
+            {"ranges": RANGE_EPS, "table": 1.0 - RANGE_EPS} if made.purchase is not None else {}
+        ),
+        scales={**scale, **expected.scales},
+        expected_se=expected.se,
+        purchase=made.purchase,
+        detail=made,
+        reasons=(*request.reasons, *expected.sentences),
+        advice=made.advice,
+        passes=1 + (made.purchase is not None),
+    )
+
+
+def _settings(request: Request) -> Settings:
+    """Return the release's options; losses with kinks and free functions ask for SL noise."""
+    from dpmodels.models.noised.losses import Loss
+
+    settings = Settings.of(request.options)
+    if settings.noise != "auto" or request.method.name == "naive":
+        return settings
+    loss = loss_of(request)
+    if not isinstance(loss, Loss) or loss.kinked:
+        return replace(settings, noise="sl")
+    if request.verb != "dp_ols" and loss.name != "squared":
+        return replace(settings, noise="auto-smooth")
+    return settings
+
+
+def _widths(design: Design, rows: tuple[int, ...]) -> list[float]:
+    ends = design.intervals()[list(rows)]
+    return [float(v) for v in ends[:, 1] - ends[:, 0]]
+
+
+def release(plan: Plan[Any], ask: Ask) -> Release:
+    """Release the noised table of the plan.
+
+    Privacy
+    -------
+    Unit and charge: as in the plan; see :func:`dpmodels.models.noised.release.make_table`.
+    """
+    table = make_table(plan.detail, ask)
+    if table is None:
+        return Release({}, plan.guarantee, plan.design, reply=False, why="ranges")
+    return Release({}, plan.guarantee, table.design, detail=table)
+
+
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
+    """Fit the model to the released table."""
+    names = release.design.names
+    if not release.reply:
+        note = (
+            "The ranges could not be found within the budget. Declare them, for example "
+            "bounds={'x': (0, 10)}: declared ranges cost nothing."
+        )
+        return Estimate.silent(names, note)
+    table: NoisyTable = release.detail
+    return fit_model(plan.request, release.design, model_of(release.design, table), table)
+
+
+def plan_on_release(request: Request, design: Design, table: NoisyTable) -> Plan[Any]:
+    """Return the plan of a fit on a release: nothing is read and nothing is charged."""
+    scales: dict[str, Any] = {
+        f"noise sd of {name}": float(sd)
+        for name, sd in zip(table.names, table.noise_sd, strict=True)
+    }
+    return Plan(
+        request=request,
+        design=design,
+        n=table.n,
+        steps=table.guarantee.steps,
+        guarantee=table.guarantee,
+        scales=scales,
+        reasons=("Fitted on a release that was made before: this fit cost nothing.",),
+    )
+
+
+BACKEND = Backend(plan, release, estimate)
+
+
+# -- Methods of this room, as data.
+
+
+_REFERENCE = "Long, Chen, Qiu: Versatile differentially private learning for general loss functions"
+
+#: Options of the release that a straight fit makes.
+RELEASE_OPTIONS = (
+    one_of("unit", "what is protected: 'record' or 'attribute'", "record", "attribute"),
+    one_of("noise", "kind of noise", "auto", "sl", "laplace", "gaussian"),
+    Option("blocks", "columns that share one radius of SL noise: list of lists", None, object),
+    Option("clear_prob", "probability that a record is published UNPERTURBED", 0.0, (float, int)),
+    Option("allow_clear_records", "accept clear_prob above 1/(10 n)", False, bool),
+    Option("public_columns", "variables published as they are: NOT PROTECTED", (), object),
+    Option("keep_order", "state that the order of the rows is public", False, bool),
+    Option("tight", "exact calibration of SL noise", True, bool),
+)  # fmt: skip
+
+#: For plan() only.
+PLAN_OPTIONS = (
+    Option("variances", "plan(): public guesses of the columns' variances", None, object),
+    Option("guess", "plan(): public guesses of the coefficients", None, object),
+    positive("sigma", "plan(): public guess of the error sd"),
+)
+
+VARIANT = one_of("variant", "'paper': the one-draw form (needs clear_prob > 0)", "default", "paper")
+DRAW = Option("draw_seed", "seed of the second draw at analysis time", None, int)
+
+_TITLES = {
+    "drcl": "Corrected loss on a noised table (integrated DRCL)",
+    "sdrcl": "Smoothed doubly random corrected loss on a noised table",
+    "sl": "SL corrected loss on a noised table",
+    "naive": "Uncorrected loss on a noised table",
+}
+
+
+def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
+    """Register the methods of this room for a verb."""
+    for name, title in _TITLES.items():
+        own = (VARIANT, DRAW) if name == "drcl" else (DRAW,) if name in ("sdrcl", "sl") else ()
+        register_method(
+            Method(
+                name=name,
+                verb=verb,
+                title=title,
+                backend="dpmodels.models.noised.fit:BACKEND",
+                by_rows=True,
+                needs=("one pass",),
+                relations=("replace",),
+                inference="yes",
+                privacy_se="released",
+                reference=_REFERENCE,
+                options=(*options, *own, *RELEASE_OPTIONS, *PLAN_OPTIONS),
+                comparison_only=name == "naive",
+                accepts=("release", "weights"),
+                na="impute-midpoint",
+            )
+        )
+
+
+_RADIUS = positive("radius", "slopes (times the column widths) stay inside", 20.0)
+_THETA = Option(
+    "theta",
+    "ends of the coefficients, the intercept too: (lower, upper), or a dict of name -> ends; the "
+    "fit then stays inside (None: slopes stay inside radius=)",
+    None,
+    object,
+)
+_H = Option("h", "smoothing of kinks, in units of the response; None: by rule", None, (float, int))
+_TAU = Option("tau", "quantile", 0.5, (float, int))
+
+register_family("dp_ols")
+register_family(
+    "dp_glm",
+    (
+        one_of("family", "response family", *(f.name for f in FAMILIES.values() if f.loss)),
+        one_of("link", "fixed by the family", "logit", "log", default=None),
+        _RADIUS,
+        _THETA,
+    ),
+)  # fmt: skip
+register_family("dp_quantreg", (_TAU, _H, _RADIUS, _THETA))
+register_family(
+    "dp_mest",
+    (
+        Option("loss", "name, dp.IndexLoss, or a function of (y, X, theta)", None, object),
+        positive("k", "corner of the Huber loss, in units of the response"),
+        _TAU,
+        _H,
+        _RADIUS,
+        _THETA,
+    ),
+)

@@ -1,0 +1,359 @@
+"""Options of a release, checked; its public plan; the release itself. Shared by all verbs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import RequestError, choice, did_you_mean, shown
+from dpmodels.models.noised.calibration import (
+    NOISES,
+    UNITS,
+    Layout,
+    NoisePlan,
+    layout_of,
+    plan_noise,
+    relative_sds,
+)
+from dpmodels.models.noised.solve import asymptotic_variance
+from dpmodels.models.noised.table import NoisyTable, _read_only, noised_rows
+from dpmodels.planning import Purchase
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Step, mu_gdp
+from dpmodels.privacy.run import TABLE_NOTE, own_proof
+from dpmodels.ranges import RANGES_SHARE, buy_ranges, plan_purchase
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.formula.schema import Schema
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+
+#: Shares of (eps, delta) that buy undeclared ranges: (eps, delta of the Gaussian part, failure).
+RANGE_EPS, RANGE_DELTA, RANGE_FAILURE = RANGES_SHARE, 0.05, 0.05
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of a release."""
+
+    unit: str = "record"
+    clear_prob: float = 0.0
+    allow_clear_records: bool = False
+    noise: str = "auto"
+    public_columns: tuple[str, ...] = ()
+    keep_order: bool = False
+    tight: bool = True
+    blocks: tuple[tuple[str, ...], ...] | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Settings:
+        """Check the options of a call; unknown keys are ignored."""
+        unit, noise = options.get("unit", "record"), options.get("noise", "auto")
+        choice("unit", unit, UNITS)
+        choice("noise", noise, NOISES)
+        p = options.get("clear_prob", 0.0)
+        if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
+            raise RequestError(f"clear_prob must lie in [0, 1), got {shown(p)}. The default is 0")
+        public = options.get("public_columns") or ()
+        text = isinstance(public, str) or not isinstance(public, Iterable)
+        if text or not all(isinstance(name, str) for name in public):
+            raise RequestError(
+                f"public_columns takes a list of column names, got {shown(public)}. "
+                "For example public_columns=['year']"
+            )
+        flags = {}
+        for name, default in (
+            ("keep_order", False),
+            ("tight", True),
+            ("allow_clear_records", False),
+        ):
+            flags[name] = options.get(name, default)
+            if not isinstance(flags[name], bool):
+                raise RequestError(f"{name} must be True or False, got {shown(flags[name])}")
+        blocks = options.get("blocks")
+        if blocks is not None:
+            if isinstance(blocks, str) or not isinstance(blocks, Sequence):
+                raise RequestError("blocks takes a list of lists of released columns")
+            blocks = tuple((b,) if isinstance(b, str) else tuple(str(x) for x in b) for b in blocks)
+        return cls(
+            unit=unit, clear_prob=float(p), noise=noise,
+            public_columns=tuple(dict.fromkeys(map(str, public))), blocks=blocks, **flags,
+        )  # fmt: skip
+
+    def check_clear(self, n: int) -> tuple[str, ...]:
+        """Apply the rules of a positive clear probability; return warnings."""
+        p = self.clear_prob
+        if p == 0:
+            return ()
+        expected = n * p
+        text = (
+            f"clear_prob = {p:g} publishes each record UNPERTURBED with that probability: "
+            f"{expected:.4g} of {n} records are expected in clear, and for discrete columns they "
+            "can be recognised"
+        )
+        if p > 1.0 / (10.0 * n) and not self.allow_clear_records:
+            raise RequestError(
+                f"{text}.\n  Above 1/(10 n) = {1.0 / (10.0 * n):.3g} this must be asked for: "
+                "allow_clear_records=True. The default clear_prob=0 needs no such records"
+            )
+        return (text,)
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Everything public about a release before a row is read.
+
+    Attributes
+    ----------
+    design : Design
+    layout : Layout
+    noise : NoisePlan
+    purchase : Purchase or None
+    steps : tuple of Step
+    guarantee : Guarantee
+    settings : Settings
+    advice : tuple of str
+    """
+
+    design: Design
+    layout: Layout
+    noise: NoisePlan
+    purchase: Purchase | None
+    steps: tuple[Step, ...]
+    guarantee: Guarantee
+    settings: Settings
+    n: int
+    declared: Schema
+    advice: tuple[str, ...] = ()
+
+
+def _column_blocks(
+    layout: Layout, blocks: tuple[tuple[str, ...], ...] | None
+) -> tuple[tuple[int, ...], ...] | None:
+    if blocks is None:
+        return None
+    out = []
+    for block in blocks:
+        found: list[int] = []
+        for name in block:
+            mine = [
+                j
+                for g in layout.groups
+                for j in g.columns
+                if layout.names[j] == name or (len(g.columns) > 1 and name in g.variables)
+            ]
+            if not mine:
+                raise RequestError(
+                    f"blocks: no noised column {name!r}.{did_you_mean(name, layout.names)}"
+                )
+            found += mine
+        out.append(tuple(dict.fromkeys(found)))
+    return tuple(out)
+
+
+def plan_table(
+    design: Design,
+    n: int,
+    eps: float,
+    delta: float,
+    settings: Settings,
+    declared: Schema | None = None,
+) -> TablePlan:
+    """Plan a release: what is bought, which noise, and what it guarantees."""
+    layout = layout_of(design, settings.public_columns)
+    warned = settings.check_clear(n)
+    unknown = set(design.unknown)
+    to_buy = tuple(name for name in layout.names if name in unknown)
+    purchase: Purchase | None = None
+    steps: list[Step] = []
+    eps_r, delta_r = eps, delta
+    if to_buy:
+        if delta == 0:
+            raise RequestError(
+                "delta = 0 needs declared bounds for every column: ranges cannot be bought with "
+                f"it. Declare {', '.join(to_buy)}: bounds={{{to_buy[0]!r}: (lower, upper)}}"
+            )
+        mu = mu_gdp(RANGE_EPS * eps, RANGE_DELTA * delta)
+        purchase, steps = plan_purchase(to_buy, mu, RANGE_FAILURE * delta, RANGE_EPS)
+        eps_r, delta_r = (1.0 - RANGE_EPS) * eps, (1.0 - RANGE_DELTA - RANGE_FAILURE) * delta
+    noise = plan_noise(
+        layout, eps_r, delta_r,
+        unit=settings.unit, noise=settings.noise, clear_prob=settings.clear_prob,
+        tight=settings.tight, blocks=_column_blocks(layout, settings.blocks),
+    )  # fmt: skip
+    steps = [*steps, *noise.steps]
+    pair = noise.record_pair
+    if pair is not None and to_buy:
+        pair = (pair[0] + RANGE_EPS * eps, pair[1] + (RANGE_DELTA + RANGE_FAILURE) * delta)
+    if pair is not None and not math.isfinite(pair[0]):
+        pair = None
+    notes = [TABLE_NOTE, own_proof("noised rows").said]
+    if settings.clear_prob > 0:
+        notes.append(
+            f"expected number of records released unperturbed: {n * settings.clear_prob:.4g}"
+        )
+    if settings.public_columns:
+        notes.append("NOT PROTECTED: " + ", ".join(settings.public_columns))
+    guarantee = Guarantee(
+        tuple(steps), eps, delta, "replace", settings.unit, notes=tuple(notes), record_pair=pair
+    )
+    advice = (*warned, *_advice(layout, noise, eps_r, delta_r, settings))
+    known = design.schema if declared is None else declared
+    return TablePlan(
+        design, layout, noise, purchase, tuple(steps), guarantee, settings, n, known, advice
+    )
+
+
+def _advice(
+    layout: Layout, noise: NoisePlan, eps: float, delta: float, settings: Settings
+) -> list[str]:
+    out: list[str] = []
+    worst = max(noise.sd)
+    if noise.noise == "sl" and layout.d >= 2 and delta < 0.01 and len(noise.blocks) == 1:
+        sds = relative_sds(layout, eps, delta, settings.unit, settings.clear_prob, settings.tight)
+        rest = ", ".join(f"{k} {v:.4g}" for k, v in sds.items() if k != "sl")
+        if rest:
+            out.append(
+                f"SL noise on {layout.d} columns with delta below 0.01 needs a noise sd of "
+                f"{worst:.4g} times a column's range; the alternatives: {rest}"
+            )
+    if worst > 5.0:
+        where = layout.names[max(range(layout.d), key=noise.sd.__getitem__)]
+        out.append(
+            f"the noise sd of {where} is {worst:.4g} times its range ({layout.d} noised columns): "
+            "analyses of this release will say little. Fewer columns, a larger eps or "
+            "unit='attribute' would help"
+        )
+    return out
+
+
+def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
+    """Buy ranges, read the rows, add noise; None if the ranges could not be bought.
+
+    Privacy
+    -------
+    Unit: as in the plan. Charged: the steps of the plan, whether or not they ran.
+    """
+    design = plan.design
+    if plan.purchase is not None:
+        bought = buy_ranges(plan.purchase, design, ask)
+        if bought is None:
+            return None
+        design = bought
+    made = noised_rows(
+        design, plan.layout, plan.noise, plan.settings.public_columns, ask,
+        keep_order=plan.settings.keep_order,
+    )  # fmt: skip
+    return NoisyTable(
+        design=design,
+        layout=plan.layout,
+        plan=plan.noise,
+        guarantee=plan.guarantee if ask.private else plan.guarantee.not_private(),
+        values=_read_only(made.values),
+        public=made.public,
+        lower=made.lower,
+        scale=made.scale,
+        batches=(ask.n,),
+        bought=() if plan.purchase is None else plan.purchase.columns,
+        keep_order=plan.settings.keep_order,
+        expected_clear=ask.n * plan.settings.clear_prob,
+        declared=plan.declared,
+    )
+
+
+# -- What a fit on a release may be expected to give, before any data: for ``plan()``.
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Reliabilities, standard errors and the n that would be needed.
+
+    Attributes
+    ----------
+    scales : mapping
+        "reliability of x": Var / (Var + (1 - p) lambda^2).
+    se : mapping
+        Column -> expected standard error (sampling and noise together).
+    sentences : tuple of str
+    """
+
+    scales: Mapping[str, float] = field(default_factory=dict)
+    se: Mapping[str, float] = field(default_factory=dict)
+    sentences: tuple[str, ...] = ()
+
+
+def _numbers(what: str, given: Any, known: tuple[str, ...]) -> dict[str, float]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise RequestError(f"{what} takes a mapping such as {{'x': 0.5}}, got {shown(given)}")
+    out = {}
+    for name, value in given.items():
+        if name not in known:
+            raise RequestError(f"{what}: no column {shown(name)}.{did_you_mean(str(name), known)}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+            raise RequestError(f"{what}[{name!r}] must be a number, got {shown(value)}")
+        out[str(name)] = float(value)
+    return out
+
+
+def expected_of(request: Request, design: Design, made: TablePlan, n: int) -> Expected:
+    """Return expectations for the variances (and coefficients) the user gave.
+
+    ``variances=`` are public guesses of the columns' variances. With ``guess=`` (coefficients) and
+    ``sigma=`` (error sd) the asymptotic standard errors of the linear model follow, for
+    uncorrelated columns with means at the middle of their ranges, and the n at which they are a
+    quarter of the coefficient.
+    """
+    names = design.names
+    response = design.response.name if design.response is not None else ""
+    variances = _numbers("variances", request.options.get("variances"), (*names, response))
+    guess = _numbers("guess", request.options.get("guess"), names)
+    sigma = request.options.get("sigma")
+    if not variances:
+        return Expected()
+    ends = design.intervals()
+    sd = dict.fromkeys((*names, response), 0.0)
+    for name, row, relative in zip(made.layout.names, made.layout.rows, made.noise.sd, strict=True):
+        sd[name] = relative * float(ends[row, 1] - ends[row, 0])
+    p = made.noise.clear_prob
+    scales = {
+        f"reliability of {name}": v / (v + (1 - p) * sd[name] ** 2)
+        for name, v in variances.items()
+        if math.isfinite(sd[name])
+    }
+    slopes = [c for c in names if design.columns[names.index(c)].kind != "intercept"]
+    if sigma is None or any(c not in variances for c in slopes) or not slopes:
+        return Expected(scales)
+    theta = np.array([guess.get(c, 0.0) for c in names])
+    # means at the middle of the ranges
+    mean = np.array([0.5 * float(ends[j, 0] + ends[j, 1]) for j in range(len(names))])
+    M = np.diag([variances.get(c, 0.0) for c in names]) + np.outer(mean, mean)
+    D = np.diag([sd[c] ** 2 for c in names])
+    if not np.isfinite(D).all() or not math.isfinite(sd[response]):
+        return Expected(scales)
+    _, V = asymptotic_variance(
+        theta, M, D, float(sigma) ** 2, lambda_y2=sd[response] ** 2, p=p,
+        kind=made.noise.noise
+        if made.noise.noise != "sl"
+        else "sl"
+        if request.method.name == "sl"
+        else "drcl",
+    )  # fmt: skip
+    se = np.sqrt(np.diag(V) / n)
+    sentences = []
+    wanted = [
+        16.0 * V[j, j] / theta[j] ** 2 for j, c in enumerate(names) if c in slopes and theta[j] != 0
+    ]
+    if wanted:
+        sentences.append(
+            f"n = {math.ceil(max(wanted))} rows would make every given slope four standard errors "
+            "(linear model, uncorrelated columns, the given variances)."
+        )
+    return Expected(scales, dict(zip(names, se.tolist(), strict=True)), tuple(sentences))

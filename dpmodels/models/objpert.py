@@ -1,0 +1,805 @@
+"""The plan of ``dp_glm(method="objpert")``: ridge, noise, shares and steps; all of it public."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.families import family_of
+from dpmodels.models.newton import (
+    LogisticLoss,
+    Loss,
+    PoissonLoss,
+    WorkingRows,
+    back_map,
+    largest_rho,
+    logistic_profile,
+    minimise,
+    passes_over,
+    planned_passes,
+    two_sided_profile,
+)
+from dpmodels.planning import Plan, Purchase
+from dpmodels.privacy.composition import delta_of_parts
+from dpmodels.privacy.mechanisms import Gaussian, Profile, Step, add_remove_request, mu_gdp
+from dpmodels.privacy.run import FLOAT_NOTE, own_proof
+from dpmodels.proof.prove import Of
+from dpmodels.proof.sets import svec, unsvec
+from dpmodels.proof.statistics import Powers
+from dpmodels.ranges import FAILURE_SHARE, bounds_share, no_ranges, plan_purchase, ranged_design
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import Backend
+from dpmodels.roots import brent
+from dpmodels.scoring.rules import noise_ratio
+from dpmodels.sums.ask import Added, Counts, Query, first_array
+from dpmodels.sums.products import TOP, Words, cross_product, joined, mapped, towards_zero
+from dpmodels.sums.rowmap import UnitScale, column_sums, rescaling, unit_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+__all__ = ["estimate", "plan", "release"]
+
+
+#: mu of the output noise over rho: it costs 1/800 of rho, and pays for an inexact optimum.
+OUT_RATIO = 0.05
+#: Default shares of mu^2: centres and scales of the columns; noisy information matrix.
+SCALE_SHARE, INFO_SHARE = 0.10, 0.15
+#: Privacy variance over sampling variance up to which B grows, and its largest factor.
+NOISE_PART, LONGEST = 0.5, 2.0
+#: Reach of the working rows over B: rows between B and the reach are down-weighted, beyond it
+#: they are void (labels) or weighted down further (counts).
+REACH = 2.0
+#: Tried ratios kappa = B R / lam.
+_KAPPAS = tuple(float(k) for k in np.geomspace(1e-3, 10.0, 13))
+#: Prior guesses of the ridge rule, in working coordinates (public, not tuned to a data set):
+#: squared size of a coefficient, weight of a row (binomial), mean of a count (poisson), variance
+#: of a unit half-range column.
+_THETA2, _WEIGHT, _MEAN, _UNIT_VARIANCE = 0.1, 0.15, 1.0, 1.0 / 12.0
+
+#: Part of the information that n rows would hold at a mean count of a quarter of the cap: a ridge
+#: beyond it is advised against.
+_HEAVY = 0.05
+
+#: Public noise ratio above which a design of dummies is left in half-ranges.
+NOISY = 8e-3
+SCALE_STEP, COEF_STEP = "centres and scales", "coefficients"
+OUT_STEP, INFO_STEP = "inexactness of the optimum", "information matrix"
+
+
+@dataclass(frozen=True)
+class GlmDetail:
+    """What a fit by objective perturbation decided before the first row.
+
+    Attributes
+    ----------
+    loss : Loss
+        In working units: the score of a row is at most ``radius * loss.score``.
+    radius, reach : float
+        B, the largest weighted norm of a working row; R, its largest norm (labels), or B R the
+        largest weighted square of it (counts).
+    lam : float
+        Ridge, in working units; acts on every coordinate.
+    rho, sigma : float
+        sigma = B score / rho is the sd of the linear term.
+    tol : float
+        Certified bound on the gradient norm.
+    mu : dict
+        Step name -> mu of the Gaussian steps.
+    rescale, inference : bool
+    max_iter : int
+    passes : int
+        Of the minimisation; the others are one each.
+    relation : str
+    public_params : tuple of float
+        Coefficients of a fit on the public data alone; empty without public data.
+    """
+
+    loss: Loss
+    radius: float
+    reach: float
+    lam: float
+    rho: float
+    sigma: float
+    tol: float
+    mu: dict[str, float]
+    rescale: bool
+    inference: bool
+    max_iter: int
+    passes: int
+    relation: str
+    public_params: tuple[float, ...] = ()
+
+
+def glm_loss(request: Request, design: Design) -> Loss:
+    """Return the loss of the family, or refuse."""
+    if family_of(request["family"]).is_event:
+        return LogisticLoss()
+    cap = request["mean_cap"]
+    if cap is None:
+        upper = design.response.upper if design.response is not None else None
+        if upper is None:
+            raise RequestError(
+                "family='poisson' needs a public cap on the counts and on the mean: declare the "
+                "response, for example schema=dp.Schema(visits=dp.Count(20), ...), or give "
+                "mean_cap=20.0"
+            )
+        cap = float(upper)
+    if not cap > 0:
+        raise RequestError("mean_cap= (or the upper end of the counts) must be positive")
+    return PoissonLoss(float(cap))
+
+
+def check_common(request: Request, design: Design) -> None:
+    """Refuse what no method of this room can do; a function of public facts."""
+    if request.weights is not None or design.offset is not None:
+        what = "weights=" if request.weights is not None else "offset()"
+        raise RequestError(f"{request.verb}(method={request.method.name!r}) takes no {what}")
+    if (
+        request.relation == "add-remove"
+        and design.unknown
+        and family_of(request["family"]).is_event
+    ):
+        raise RequestError(
+            "ranges are bought under relation='replace' only; declare the ranges of "
+            f"{', '.join(design.unknown)}, for example bounds={{{design.unknown[0]!r}: (0, 10)}}"
+        )
+
+
+def working_radius(design: Design, rescale: bool) -> float:
+    """Return B of the working rows.
+
+    Rescaled columns have about unit variance, so B^2 = p; columns in unit half-ranges are bounded
+    by 1, and B^2 = 1 + d/2 as for least squares. Longer rows are weighted down.
+    """
+    p = design.p
+    if rescale:
+        return math.sqrt(max(1.0, float(p)))
+    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
+    factors = len({c.term for c in design.columns if c.kind == "dummy"})
+    square = (1.0 if design.has_intercept else 0.0) + factors
+    square += numeric / 2.0 if numeric + factors > 1 else numeric
+    return math.sqrt(max(square, 0.5))
+
+
+def full_radius(design: Design) -> float:
+    """Return the largest norm of a row in unit half-ranges: no row is beyond it."""
+    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
+    dummies = sum(c.kind == "dummy" for c in design.columns)
+    square = (1.0 if design.has_intercept else 0.0) + dummies + numeric
+    return math.sqrt(max(square, 0.5)) * (1.0 + 2.0**-30)
+
+
+def longer_radius(base: float, loss: Loss, rho: float, n: int) -> float:
+    """Return B of rescaled rows where n allows longer ones: between ``base`` and twice that.
+
+    Rows longer than B are weighted down, which biases wherever the model is not exact; noise grows
+    with B. B^2 is what makes the noise of a coefficient, ``(B score / rho)^2 / (n w)^2``, a part
+    ``NOISE_PART`` of its sampling variance ``1 / (n w)``, w a public guess of the curvature.
+    """
+    weight = _WEIGHT if loss.one_sided else _MEAN
+    allowed = rho / loss.score * math.sqrt(NOISE_PART * n * weight)
+    return min(max(base, allowed), LONGEST * base)
+
+
+@lru_cache(maxsize=128)
+def default_kappa(
+    eps: float, delta: float, n: int | None, radius: float, rescaled: bool, loss: Loss
+) -> float:
+    """Return kappa = B R / lam that minimises a public guess of the error of one coefficient.
+
+    (sigma^2 + lam^2 t^2) / (h + lam)^2 with sigma = B score / rho(kappa), h = n w v; without a
+    public n its limit for large n.
+    """
+    weight = _WEIGHT if loss.one_sided else _MEAN
+    h = None if n is None else n * weight * (1.0 if rescaled else _UNIT_VARIANCE)
+    best, chosen = math.inf, _KAPPAS[0]
+    for kappa in (k / (4.0 * loss.curvature) for k in _KAPPAS):
+        if loss.one_sided:
+            rho = largest_rho(eps, delta, kappa)
+        else:
+            shift = math.log1p(loss.curvature * kappa)
+            rho = mu_gdp(eps - shift, delta / 2.0) if eps > shift else 0.0
+        if rho <= 0:
+            continue
+        lam = radius * REACH * radius / kappa
+        cost = (radius * loss.score / rho) ** 2 + lam * lam * _THETA2
+        cost /= 1.0 if h is None else (h + lam) ** 2
+        if cost < best:
+            best, chosen = cost, kappa
+    return chosen
+
+
+def _coef_profile(loss: Loss, rho: float, kappa: float, relation: str) -> Profile:
+    if loss.one_sided:
+        return logistic_profile(rho, kappa, relation)
+    return two_sided_profile(rho, math.log1p(loss.curvature * kappa), relation)
+
+
+def _steps(
+    shares: dict[str, float], mu: float, loss: Loss, kappa: float, relation: str
+) -> list[Step]:
+    """Return the steps at total strength ``mu``: shares of mu^2, a Gaussian of the same strength.
+
+    Under replace-one the profile with rho is about a Gaussian with 2 rho.
+    """
+    steps = []
+    for name, share in shares.items():
+        part = math.sqrt(share) * mu
+        if name != COEF_STEP:
+            steps.append(Step(name, Gaussian(part), share=share))
+            continue
+        rho = part / (2.0 if relation == "replace" else 1.0)
+        steps.append(
+            Step(
+                name,
+                _coef_profile(loss, rho, kappa, relation),
+                share=share,
+                label="objective perturbation",
+            )
+        )
+        steps.append(Step(OUT_STEP, Gaussian(OUT_RATIO * part)))
+    return steps
+
+
+@lru_cache(maxsize=256)
+def _strength(
+    eps: float,
+    delta: float,
+    shares: tuple[tuple[str, float], ...],
+    loss: Loss,
+    kappa: float,
+    relation: str,
+    failure: float,
+    bought: float,
+) -> float:
+    """Return the largest mu with composed delta(eps) <= delta, by secant steps on logarithms."""
+
+    @cache  # the ends of the bracket are asked for again
+    def gap(mu: float) -> float:
+        steps = _steps(dict(shares), mu, loss, kappa, relation)
+        if bought:
+            steps.append(Step("ranges", Gaussian(math.sqrt(bought) * mu), failure=failure))
+        value = delta_of_parts(steps, eps)
+        return math.log(max(value, 1e-300)) - math.log(delta)
+
+    hi = 1.02 * mu_gdp(eps, delta)
+    lo = hi
+    while gap(lo) > 0:
+        hi, lo = lo, 0.8 * lo
+        if lo < 1e-6:
+            raise RequestError(
+                f"no noise level reaches eps = {eps:g}, delta = {delta:g} with this ridge: give a "
+                "larger lam=, or leave it out"
+            )
+    if gap(hi) <= 0:
+        return hi
+    root = brent(gap, lo, hi, xtol=1e-10 * lo, rtol=1e-10)
+    while gap(root) > 0:
+        root *= 1.0 - 1e-9
+    return root
+
+
+def rescales(request: Request, design: Design, n: int | None) -> bool:
+    """Return whether centres and scales are learnt first: the user's word, or a public rule.
+
+    Not where most columns are dummies (their half-ranges are their scale) and noise is loud:
+    ``sqrt(16 p)/(mu n)`` above ``NOISY``. Otherwise it was the better of the two, and where n is
+    private (None) it is what is done.
+    """
+    if request["rescale"] is not None:
+        return bool(request["rescale"])
+    if n is None:
+        return True
+    dummies = sum(c.kind == "dummy" for c in design.columns)
+    loud = noise_ratio(mu_gdp(request.eps, request.delta), design.p, n) > NOISY
+    return not (loud and 2 * dummies > design.p)
+
+
+def _shares(request: Request, rescale: bool, inference: bool) -> dict[str, float]:
+    default = {SCALE_STEP: SCALE_SHARE} if rescale else {}
+    default[COEF_STEP] = 1.0 - SCALE_SHARE * rescale - INFO_SHARE * inference
+    if inference:
+        default[INFO_STEP] = INFO_SHARE
+    short = {SCALE_STEP: "scale", COEF_STEP: "coef", INFO_STEP: "information"}
+    given = request.shares_of(short[k] for k in default)
+    return default if given is None else {k: given[short[k]] for k in default}
+
+
+def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan a call of ``dp_glm(method="objpert")``. Source: ``theory.md``, section 4."""
+    check_common(request, design)
+    loss = glm_loss(request, design)
+    relation = request.relation
+    rescale = rescales(request, design, n)
+    to_buy = design.unknown
+    bought = bounds_share(request, to_buy)
+    failure = FAILURE_SHARE * request.delta if to_buy else 0.0
+    shares = {
+        k: v * (1.0 - bought) for k, v in _shares(request, rescale, request.inference).items()
+    }
+    radius = float(request["radius"] or working_radius(design, rescale))
+    if rescale and n is not None and not request["radius"]:
+        about = math.sqrt(shares[COEF_STEP]) * mu_gdp(request.eps, request.delta) / 2.0
+        radius = longer_radius(radius, loss, about, n)
+    pair = (request.eps, request.delta)
+    if relation == "replace":
+        pair = add_remove_request(*pair)
+    kappa = _kappa(request, loss, radius, pair, n, rescale)
+    lam = radius * REACH * radius / kappa
+    mu = _strength(
+        request.eps, request.delta, tuple(shares.items()), loss, kappa, relation, failure, bought
+    )
+    steps = _steps(shares, mu, loss, kappa, relation)
+    purchase: Purchase | None = None
+    if to_buy:
+        purchase, first = plan_purchase(to_buy, math.sqrt(bought) * mu, failure, bought)
+        steps = first + steps
+    rho = math.sqrt(shares[COEF_STEP]) * mu / (2.0 if relation == "replace" else 1.0)
+    sigma = radius * loss.score / rho
+    tol = 1e-8 * sigma
+    if n is not None:
+        tol = max(tol, n * radius * loss.score * 2.0**-50)
+    detail = GlmDetail(
+        loss=loss,
+        radius=radius,
+        reach=REACH * radius,
+        lam=lam,
+        rho=rho,
+        sigma=sigma,
+        tol=tol,
+        mu={s.name: s.mechanism.mu for s in steps if isinstance(s.mechanism, Gaussian)},
+        rescale=rescale,
+        inference=request.inference,
+        max_iter=int(request["max_iter"]),
+        passes=planned_passes(n, design.p),
+        relation=relation,
+        public_params=public_only(request, loss, design.has_intercept),
+    )
+    return Plan.of(
+        request,
+        design,
+        n,
+        steps,
+        notes=(FLOAT_NOTE,),
+        shares={"ranges": bought, **_short(shares)} if to_buy else _short(shares),
+        scales={
+            "ridge (working units)": lam,
+            "row norm bound (working units)": radius,
+            "noise of the score (working units)": sigma,
+        },
+        purchase=purchase,
+        detail=detail,
+        advice=_advice(detail, design, n),
+        # the design without its intercept has nothing to rescale
+        passes=detail.passes
+        + (purchase is not None)
+        + (rescale and design.p > design.has_intercept)
+        + request.inference,
+    )
+
+
+def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, ...]:
+    """Return the coefficients of a (hardly penalised) fit on the public rows alone; free."""
+    Z = getattr(request.public, "rows", None)
+    if Z is None:
+        return ()
+    lo, hi = Z[:-1].min(1), Z[:-1].max(1)
+    half = np.where(hi > lo, (hi - lo) / 2.0, 1.0)
+    scale, shift = 1.0 / half, np.zeros(len(half))
+    if intercept:
+        shift = -(lo + hi) / 2.0 / half
+        scale[0], shift[0] = 1.0, 0.0
+    top = None if loss.one_sided else loss.score
+    working = WorkingRows(scale, shift, math.inf, math.inf, y_max=top)
+
+    def blocks() -> Iterator[Array]:
+        for start in range(0, Z.shape[1], 8192):
+            yield Z[:, start : start + 8192].copy()
+
+    found = minimise(
+        blocks, working, loss, 1e-3, np.zeros(len(half)), 1e-6, n=Z.shape[1], max_iter=200,
+        passes=planned_passes(Z.shape[1], len(half)),
+    )  # fmt: skip
+    return tuple(float(v) for v in back_map(scale, shift, intercept) @ found.theta)
+
+
+def _short(shares: dict[str, float]) -> dict[str, float]:
+    names = {SCALE_STEP: "scale", COEF_STEP: "coef", INFO_STEP: "information"}
+    return {names[k]: v for k, v in shares.items()}
+
+
+def _kappa(
+    request: Request,
+    loss: Loss,
+    radius: float,
+    pair: tuple[float, float],
+    n: int | None,
+    rescale: bool,
+) -> float:
+    """Return B R / lam: the user's ridge (in working units), or the default rule."""
+    if request["lam"] is not None:
+        return radius * REACH * radius / float(request["lam"])
+    return default_kappa(*pair, n, radius, rescale, loss)
+
+
+def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]:
+    """Public advice: the noise of the score against the information n rows can have at most."""
+    if n is None:
+        return ()
+    if not detail.loss.one_sided and detail.lam > _HEAVY * n * detail.loss.score / 4.0:
+        return (
+            f"counts up to {detail.loss.score:g} ask for a ridge of {detail.lam:.3g} at this n and "
+            "eps: expect coefficients that are shrunk heavily. A tighter Count(upper=...) or "
+            "mean_cap=, more rows or a larger eps would help",
+        )
+    top = n * detail.loss.curvature * detail.radius**2 / design.p + detail.lam
+    if detail.sigma < 0.5 * top:
+        return ()
+    return (
+        f"with n = {n} and {design.p} coefficients the noise dominates at this eps and delta: "
+        "expect an answer close to the ridge's zero. More rows, a larger eps or fewer columns "
+        "would help",
+    )
+
+
+# -- The private stage of objective perturbation: rows in, released numbers out.
+
+
+#: Rescaling never magnifies a unit half-range column (a dummy) more than this.
+_MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
+#: Released coefficients within this many sds of the output noise of 0: not certified.
+_AT_CENTRE = 6.0
+
+
+@dataclass(frozen=True)
+class GlmReleased:
+    """Public numbers of the release: the working map and what was added.
+
+    Attributes
+    ----------
+    scale, shift : (p,) arrays
+        Working columns are ``scale * x + shift`` of the design's own columns.
+    sigma, lam : float
+    """
+
+    scale: Array
+    shift: Array
+    sigma: float
+    lam: float
+
+
+def working_map(design: Design) -> tuple[Array, Array]:
+    """Return (scale, shift) of the predictors to unit half-ranges; the response keeps its own."""
+    unit: UnitScale = unit_scale(design)
+    return unit.scale[:-1].copy(), unit.shift[:-1].copy()
+
+
+def most_magnified(design: Design) -> Array:
+    """Return the largest factor of each column: two-point columns span 2.5 at most."""
+    from dpmodels.variables import Binary
+
+    def most(kind: str, term: str) -> float:
+        if kind in ("dummy", "contrast"):
+            return _MAX_DUMMY
+        if term in design.schema and isinstance(design.schema[term], Binary):
+            return _MAX_DUMMY / 2.0  # already stretched to [-1, 1]
+        return _MAX_SCALE
+
+    return np.array([most(c.kind, c.term) for c in design.columns])
+
+
+def _rescale(
+    ask: Ask, detail: GlmDetail, design: Design, scale: Array, shift: Array
+) -> tuple[Array, Array, Array]:
+    keep = np.array([c.kind != "intercept" for c in design.columns])
+    d = int(keep.sum())
+    index = [*np.flatnonzero(keep).tolist(), design.p]
+    job = functools.partial(_column_sums, index=index, scale=scale[keep], shift=shift[keep])
+    found = ask(SCALE_STEP, Query(Powers(d), Counts(design, job), first_array))
+    noisy, sd = found.values, float(found.sd[0])
+    factor, offset = rescaling(noisy, sd, design.has_intercept, most_magnified(design)[keep])
+    scale, shift = scale.copy(), shift.copy()
+    shift[keep] = shift[keep] * factor + offset
+    scale[keep] *= factor
+    return noisy, scale, shift
+
+
+def _column_sums(
+    blocks: Iterable[Array], index: list[int], scale: Array, shift: Array
+) -> tuple[npt.NDArray[np.object_]]:
+    """Return :func:`column_sums` of some columns, the response last. Confidential."""
+    return (column_sums((block[index] for block in blocks), scale, shift),)
+
+
+def release(plan: Plan[GlmDetail], ask: Ask) -> Release:
+    """Run objective perturbation on the rows.
+
+    Privacy
+    -------
+    Unit: one row. Charged: the steps of the plan. The random linear term is drawn before the
+    rows are read; the optimum is certified, never assumed (``theory.md``, 4.4).
+
+    Notes
+    -----
+    Where the mapped rows fit in memory (a function of n and p) they are read once by the caller,
+    and kept until the minimum is found: which takes rows themselves. All other passes are exact
+    integers, added up by tasks where there are any: column sums, value, gradient and Hessian of
+    larger tables at each step, the information. The steps are taken by the caller.
+    """
+    raw = ask.raw(own_proof("objective perturbation"))
+    detail = plan.detail
+    design = ranged_design(plan, ask)
+    if design is None:
+        return no_ranges(plan)
+    values: dict[str, Array] = {}
+    scale, shift = working_map(design)
+    if detail.rescale and design.p > design.has_intercept:
+        values["sums"], scale, shift = _rescale(ask, detail, design, scale, shift)
+    working = WorkingRows(
+        scale, shift, detail.radius, detail.reach, y_max=_y_max(detail),
+        thins=not detail.loss.one_sided,
+    )  # fmt: skip
+    tilt = detail.sigma * raw.inner_normals(COEF_STEP, design.p)
+    found = minimise(
+        rows=working,
+        loss=detail.loss,
+        lam=detail.lam,
+        tilt=tilt,
+        tol=detail.tol,
+        n=raw.rows.n,
+        max_iter=detail.max_iter,
+        passes=detail.passes,
+        **passes_over(raw.rows, design, working, detail.loss),
+    )
+    # Not certified within the (public) cap: theory.md, 4.4 - the answer is then the centre of
+    # the prior, whatever the rows.
+    theta = found.theta if found.certified else np.zeros(design.p)
+    values["theta"] = raw.gaussian_real(OUT_STEP, theta, 2.0 * detail.tol / detail.lam)
+    if detail.inference:
+        values["information"] = _information(ask, detail, design, working, values["theta"])
+    return Release(
+        values,
+        plan.guarantee,
+        design,
+        reply=not is_the_centre(values["theta"], detail),
+        detail=GlmReleased(scale, shift, detail.sigma, detail.lam),
+    )
+
+
+def is_the_centre(theta: Array, detail: GlmDetail) -> bool:
+    """Return whether *released* coefficients are the answer of a fit that did not certify.
+
+    Zero within 6 sds of the noise of an inexact optimum, in every coordinate. A fit that certifies
+    is there with a probability of about (1e-4)^p or less: its own noise is larger by 1e5 and more.
+    """
+    sd = 2.0 * detail.tol / detail.lam / detail.mu[OUT_STEP]
+    return bool((np.abs(theta) <= _AT_CENTRE * sd).all())
+
+
+def _y_max(detail: GlmDetail) -> float | None:
+    return None if detail.loss.one_sided else detail.loss.score
+
+
+def information_scales(detail: GlmDetail) -> tuple[float, float]:
+    """Return bounds of the Frobenius norms that a row adds to H and to J.
+
+    H = sum w l'' x x', at most curvature B R; J = sum (w l')^2 x x', at most (score B)^2.
+    """
+    loss = detail.loss
+    return loss.curvature * detail.radius * detail.reach, (loss.score * detail.radius) ** 2
+
+
+def _information(
+    ask: Ask, detail: GlmDetail, design: Design, working: WorkingRows, theta: Array
+) -> Array:
+    """Release H at the *released* theta; (H, J) where the model may be over-dispersed.
+
+    Each is divided by what one row can add (a positive semidefinite matrix of norm at most 1);
+    replacing a row moves it by sqrt(2) at most, in integers exactly; 2^-20 pays for the grid.
+    """
+    p = len(theta)
+    h, j = information_scales(detail)
+    two = not detail.loss.one_sided
+    job = functools.partial(
+        information_sums, working=working, loss=detail.loss, theta=theta, scales=(h, j)[: 1 + two]
+    )
+    lemma = Of("unit matrices", (1 + two,), (1 + two) * p * (p + 1) // 2)
+    noisy = ask(INFO_STEP, Query(lemma, Counts(design, job), _as_svec)).values
+    parts = noisy.reshape(1 + two, -1)
+    return np.array([unsvec(v, p) * s for v, s in zip(parts, (h, j), strict=False)])
+
+
+def _as_svec(words: tuple[npt.NDArray[np.int64], ...]) -> Added:
+    """Return the matrices of two words each, over what a row can add, as svec."""
+    whole = [joined(*words[at : at + 2]) / 2**40 for at in range(0, len(words), 2)]
+    return Added(np.concatenate([svec(np.asarray(M, dtype=float)) for M in whole]))
+
+
+def information_sums(
+    blocks: Iterable[Array], working: WorkingRows, loss: Loss, theta: Array,
+    scales: tuple[float, ...],
+) -> tuple[npt.NDArray[np.int64], ...]:  # fmt: skip
+    """Return H / h and, with two scales, J / j in steps of 2^-40, two words each. Confidential.
+
+    Sums of ``z z'`` over integer rows z, ``|z| <= 2^20``: ``z = 2^20 sqrt(w l'' / h) x`` of H,
+    ``2^20 (w l') x / sqrt(j)`` of J, cut towards zero. Blocks of at most 2^13 rows: exact in any
+    order (``proof/theory.md``, 1.5).
+    """
+    totals = [Words(len(theta)) for _ in scales]
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            X, y, w = working.apply(block)
+            # each row by itself: its integers do not depend on its place
+            _, first, second = loss.terms(mapped(theta[None], X)[0], y, w)
+            weights = (np.sqrt(second), first)
+            for total, weight, scale in zip(totals, weights, scales, strict=False):
+                weight[~np.isfinite(weight)] = 0.0  # a linear predictor beyond floats
+                total.add(cross_product(towards_zero(X * (weight * (TOP / math.sqrt(scale))))))
+    return tuple(word for total in totals for word in total.words())
+
+
+# -- Coefficients and standard errors of a private GLM, from released numbers alone.
+
+
+_NO_RANGES = (
+    "The ranges could not be found within the budget. Declare them, for example "
+    "bounds={'x': (0, 10)}: declared ranges cost nothing."
+)
+_NOT_CERTIFIED = (
+    "The optimum was not certified within the planned passes, so that a fixed answer (the centre "
+    "of the ridge, plus noise) was released in its place; it says nothing about the coefficients. "
+    "A larger lam=, a tighter cap on counts or fewer columns would help."
+)
+#: A ridge bias beyond this many standard errors (noise and sampling) is spoken of.
+_LOUD = 1.0
+
+#: Share of empty rows from which it is named, and noise sds it must exceed.
+EMPTY, SEEN = 0.05, 3.0
+
+
+def covariances(information: Array, sigma: float, lam: float) -> tuple[Array, Array]:
+    """Return (sampling, privacy) covariance of the working coefficients.
+
+    theta minimises F + sigma b'theta, so theta - theta_0 is about -H^{-1}(score + sigma b):
+    covariances H^{-1} J H^{-1} and sigma^2 H^{-2}, H with the ridge. ``information`` holds the
+    released H (without ridge) and J, or one matrix for both (the information equality).
+    Eigenvalues below 0 are noise and count as 0.
+    """
+    H, J = information[0], information[-1]
+    values, vectors = np.linalg.eigh((H + H.T) / 2.0)
+    inverse = (vectors / (np.maximum(values, 0.0) + lam)) @ vectors.T
+    scores, directions = np.linalg.eigh((J + J.T) / 2.0)
+    half = inverse @ (directions * np.sqrt(np.maximum(scores, 0.0)))
+    return half @ half.T, sigma**2 * inverse @ inverse
+
+
+def ridge_bias(information: Array, lam: float, theta: Array) -> tuple[Array, float]:
+    """Return the bias that the ridge leaves in ``theta``, to first order, and its largest share.
+
+    The stationary point theta = (H + lam)^{-1} H theta_0 lacks lam H^{-1} theta, a function of
+    released numbers. Along an eigenvector with information w the lacking share is lam / w, here
+    at most 1: where the ridge exceeds the information, w is mostly noise, and the bias is taken
+    to be as large as the estimate itself.
+    """
+    values, vectors = np.linalg.eigh((information[0] + information[0].T) / 2.0)
+    share = lam / np.maximum(values, lam)
+    return vectors @ (share * (vectors.T @ theta)), float(share.max())
+
+
+def _reach_note(detail: GlmDetail) -> str:
+    """Return what the weights of long rows do to the estimate."""
+    return (
+        f"Rows longer than {detail.radius:.3g} in working units (radius=; columns with "
+        + ("about unit variance" if detail.rescale else "unit half-ranges")
+        + ") were weighted down"
+        + (", rows longer than twice that left out. " if detail.loss.one_sided else ". ")
+        + "Where the model holds only approximately, the coefficients "
+        "differ from the unweighted fit's; a larger radius= weighs down less and adds noise."
+    )
+
+
+def _empty_note(plan: Plan[Any], release: Release, detail: GlmDetail) -> list[str]:
+    """Say which share of the rows was empty, where the released count shows it above its noise."""
+    if "sums" not in release.values or plan.n is None:
+        return []
+    from dpmodels.proof.prove import noise_of
+    from dpmodels.proof.statistics import Powers
+
+    sums = release.values["sums"]
+    d = (len(sums) - 1) // 2
+    sd = float(noise_of(Powers(d), Gaussian(detail.mu[SCALE_STEP]), detail.relation)[0])
+    lost = plan.n - float(sums[0])
+    if lost <= max(EMPTY * plan.n, SEEN * sd):
+        return []
+    outside = ", or outside subset=," if release.design.subset else ""
+    return [
+        f"About {lost / plan.n:.0%} of the rows were empty (from the released count, free). A row "
+        "is empty where a cell is missing, cannot be read as its declared kind or is not a "
+        f"declared level{outside}: compare the spelling of levels."
+    ]
+
+
+def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
+    """Map the release back to the design's own units."""
+    detail = plan.detail
+    design = release.design
+    names = design.names
+    if not release.reply:
+        note = _NO_RANGES if "theta" not in release.values else _NOT_CERTIFIED
+        return Estimate.silent(names, note)
+    released: GlmReleased = release.detail
+    A = back_map(released.scale, released.shift, design.has_intercept)
+    theta = release.values["theta"]
+    sampling = privacy = None
+    ridge = f"A ridge of {released.lam:.4g} (working units) keeps the fit stable and private"
+    notes: list[str] = []
+    if "information" in release.values:
+        sampling, privacy = covariances(release.values["information"], released.sigma, released.lam)
+        sampling, privacy = A @ sampling @ A.T, A @ privacy @ A.T
+        bias, share = ridge_bias(release.values["information"], released.lam, theta)
+        bias = A @ bias
+        spread = np.sqrt(np.diag(sampling) + np.diag(privacy))
+        # the ridge is there for privacy: its bias counts as error of the privacy part
+        privacy = privacy + np.outer(bias, bias)
+        notes.append(
+            f"{ridge}; it shrinks the coefficients towards zero on the centred columns, along "
+            f"the least informed direction by about {100 * share / (1 + share):.2g}% of their "
+            "size."
+        )
+        kind = "model-based" if len(release.values["information"]) == 1 else "robust (sandwich)"
+        notes.append(
+            f"Standard errors are {kind}, from a released information matrix; their privacy part "
+            "contains the noise and, to first order, the ridge's bias."
+        )
+        if bool((np.abs(bias) > _LOUD * spread).any()):
+            # a note, not a warning: warnings are the same for neighbours, this reads the release
+            notes.append(
+                "That bias exceeds the other errors of a coefficient: intervals are wide for it. "
+                "More rows, a larger ε or narrower ranges"
+                + ("" if detail.loss.one_sided else " (of the counts first)")
+                + " would help."
+            )
+    else:
+        notes.append(f"{ridge}; it shrinks the coefficients towards zero on the centred columns.")
+    if sampling is not None:
+        notes.append(
+            "No z and p: the ridge's bias is in the errors to first order only, and no interval "
+            'that holds all of it has been measured. method="scoring" gives tests.'
+        )
+    notes.append(_reach_note(detail))
+    notes += _empty_note(plan, release, detail)
+    arrays = {}
+    if detail.public_params:
+        arrays["public_params"] = np.array(detail.public_params)
+        listed = ", ".join(f"{k} {v:.4g}" for k, v in zip(names, detail.public_params, strict=True))
+        notes.append(f"The public data alone give (no privacy cost): {listed}.")
+    return Estimate(
+        names,
+        A @ theta,
+        vcov_sampling=sampling,
+        vcov_privacy=privacy,
+        stats={"ridge": released.lam, "score_noise_sd": released.sigma, "radius": detail.radius},
+        notes=(*plan.sentences, *notes),
+        arrays=arrays,
+        untested=None if sampling is None else np.ones(len(names), dtype=bool),
+    )
+
+
+# -- Backend of ``dp_glm(method="objpert")``.
+
+
+BACKEND = Backend(plan, release, estimate)

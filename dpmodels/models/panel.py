@@ -1,0 +1,741 @@
+"""Fixed effects of units as local expansions: what is constant in a person falls out by own rows.
+
+Linear: y and x less their means over the person's own rows. Poisson: given its total a person's
+counts are multinomial with probabilities ``p = softmax(x_t'b)`` over own rows (``theory.md``).
+Both equal dummies for every person, which are never made.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.planning import planning_rows
+from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.proof.sets import PairMeans
+from dpmodels.proof.statistics import Sum
+from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
+from dpmodels.scoring.estimate import UnitPart, estimate_units
+from dpmodels.scoring.scores import Beginning, Curved, LeastSquares, State
+from dpmodels.scoring.unit_passes import (
+    LONGEST,
+    Expanded,
+    Likelihood,
+    Local,
+    Regression,
+    in_u,
+    own_mean,
+    own_sum,
+    predictor,
+    units_of,
+)
+from dpmodels.scoring.unit_run import (
+    Begun,
+    UnitChain,
+    UnitPlan,
+    UnitRelease,
+    plan_units,
+    release_units,
+    release_units_fit,
+    unit_steps,
+)
+from dpmodels.scoring.unit_starts import LINEAR_UNITS, Number, Spread, UnitRules, numbers
+from dpmodels.sources.summed import Integers
+from dpmodels.sums.ask import Added, Query, Sums
+from dpmodels.sums.products import STEPS, end_of_numbers, mapped
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.records import Estimate, Release, Request
+    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.sources.people import BlockOfPeople
+    from dpmodels.sources.windows import Coins
+    from dpmodels.sums.ask import Ask
+
+
+#: Part of a column's spread below which another coordinate does not see it.
+LEAK = 0.05
+#: Largest difference of linear predictors within a person.
+_REACH = 60.0
+#: Expected square of a score, over that of all people, from which on a person is weighted down.
+FULL = 1.0
+
+
+def without_constant(coordinates: Coordinates) -> Coordinates:
+    """Return coordinates without their first, the constant: it falls out of every person.
+
+    Nor with what points of a box that are nearly independent leave of one column in another
+    (below ``LEAK`` of its spread): a column that varies within few people would be looked for
+    among the many within whom the others do.
+    """
+    W0 = coordinates.W0[1:]
+    p = W0.shape[1]
+    if len(W0) == p - 1:  # full rank: row i is of column i + 1 and those before it
+        spread = 1.0 / np.abs(np.concatenate([[np.inf], np.diag(W0[:, 1:])]))
+        own = np.eye(p)[1:] > 0.0
+        W0 = np.where(own | (np.abs(W0) * spread >= LEAK), W0, 0.0)
+    return replace(coordinates, W0=W0, centre=coordinates.centre[1:], constant=None)
+
+
+@dataclass(frozen=True)
+class EffectModel:
+    """A model with an effect of each unit, as planned.
+
+    Attributes
+    ----------
+    poisson : bool
+        Counts with a log link; else least squares.
+    rows : float
+        Public guess of the rows of a person.
+    """
+
+    poisson: bool
+    rows: float
+
+    scale: ClassVar[bool] = False
+
+    @property
+    def linear(self) -> bool:
+        """Whether the score is linear in theta."""
+        return not self.poisson
+
+    def numbers(self, design: Design) -> tuple[Number, ...]:
+        """Return the predictors that are numbers; of counts the response too."""
+        return numbers(design, response="whole" if self.poisson else "")
+
+    def prelude(self, mu: float) -> tuple[Step, ...]:
+        """Return none."""
+        return ()
+
+    def begin(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
+        """Start at effects 0."""
+        inner = without_constant(coordinates)
+        start = Beginning(None, inner.rank, None)
+        model: Any
+        if self.poisson:
+            mean = next((s.mean for s in spreads if s.number.place == design.q - 1), 1.0)
+            mean = max(mean, 1e-3)
+            model = FixedPoisson(inner, mean * self.rows, mean)
+        else:
+            model = Regression(LeastSquares(), inner, demean=True)
+        return Begun(model, start.state(np.zeros(inner.rank)))
+
+
+@dataclass(frozen=True, eq=False)
+class FixedPoisson(Likelihood):
+    """Poisson counts with an effect of each person, begun.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    rate : float
+        Events of a person, by the released mean count and the guess of its rows.
+    mean : float
+        The released mean count of a row; 0: nobody is weighted down.
+    """
+
+    coordinates: Coordinates
+    rate: float
+    mean: float = 0.0
+
+    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+        """Return the counts of people at a fit; once scales are released, with weights."""
+        squares = np.diag(state.M)
+        known = self.mean > 0.0 and not (squares == 1.0).all()
+        return _Shares(self, state.theta, state.W, squares if known else None)
+
+    def events(self, H: Array) -> float:
+        """Return the events of a person."""
+        return self.rate
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return an eighth of the change of the log rate by the last step."""
+        return Curved(0.125 * math.sqrt(max(float(d @ H @ d), 0.0) / self.rate))
+
+
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """Scores ``w sum_t x_t (y_t - n p_t)`` and rows ``sqrt(w n p_t) (x_t - xbar)``.
+
+    The weight w of a person is a function of its predictors, of its number of rows and of released
+    numbers, never of a count: scores keep mean zero whatever the law of the counts, where a clip
+    would shorten those of many events (``theory.md``, 2).
+    """
+
+    model: FixedPoisson
+    theta: Array
+    W: Array
+    squares: Array | None = None
+
+    def expand(self, block: BlockOfPeople) -> Expanded:
+        """Return the scores and the information of whole people."""
+        y, counts = block.rows[-1], block.counts
+        u = in_u(self.model.coordinates, block.rows)
+        there = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))
+        u = np.where(there, u, 0.0)
+        eta = predictor(self.theta, u)
+        starts = np.cumsum(counts) - counts
+        most = np.maximum.reduceat(np.where(there, eta, -np.inf), starts)  # of the person
+        most = np.repeat(np.where(np.isfinite(most), most, 0.0), counts)
+        power = np.where(there, np.exp(np.maximum(eta - most, -_REACH)), 0.0)
+        total = np.repeat(own_sum(power, counts), counts)
+        p = np.divide(power, total, out=np.zeros_like(power), where=total > 0.0)
+        count = np.where(there, y, 0.0)
+        n = np.repeat(own_sum(count, counts), counts)
+        w = mapped(self.W, u)
+        weight: Any = 1.0
+        if self.squares is not None:
+            weight = np.repeat(self._weights(u, p, there, counts), counts)
+
+        def information() -> Array:
+            mean = np.repeat(own_sum(w * p, counts), counts, axis=-1)
+            return np.asarray((w - mean) * np.sqrt(weight * n * p))
+
+        return Expanded(w * (weight * (count - n * p)), counts, information, counts)
+
+    def _weights(self, u: Array, p: Array, there: Any, counts: Any) -> Array:
+        """Return ``min(1, sqrt(r / s))`` of people, s the square that x lets expect of a score.
+
+        ``s = T m sum_t p_t |x_t - xbar|^2`` with T rows of m events each, every coordinate over its
+        released scale.
+        """
+        assert self.squares is not None
+        spread = np.zeros(len(counts))
+        for cells, square in zip(u, self.squares, strict=True):
+            mean = np.repeat(own_sum(cells * p, counts), counts)
+            spread += own_sum(p * (cells - mean) ** 2, counts) / square
+        s = own_sum(there.astype(float), counts) * self.model.mean * spread
+        return np.asarray(np.sqrt(FULL * len(u) / np.maximum(s, FULL * len(u))))
+
+
+# -- Random intercepts as local expansions: quasi-demeaning by own rows at released variances.
+#
+# Three stages, each of released numbers (``theory.md``, 5): least squares by person; three averages
+# of a person's clipped residuals, which give the two variances; generalised least squares at these,
+# where a person with T rows has the part ``1 - sqrt(s_e / (s_e + T s_u))`` of its own means taken
+# off. With person means as predictors (Mundlak) the coefficients within people are apart from those
+# between them.
+
+
+#: Shares of mu^2 of least squares by person and of the averages; the rest is of the last stage.
+FIRST, OF_AVERAGES = 0.20, 0.05
+#: Names of the steps: of the first stage, and of the averages.
+POOLED, AVERAGES = "pooled", "averages of residuals"
+#: Of the last stage, which starts near its end.
+RULES = UnitRules(0.02, 0.03, (0.05, 0.14, 0.76))
+#: Residuals are clipped to so many of their released sds.
+CLIP = 2.5
+#: Largest share of the variance that intercepts are believed to have.
+MOST = 0.98
+
+
+def dimension(rank: int, *, mundlak: bool) -> int:
+    """Return the number of coefficients of a design of this rank: with means, those once more."""
+    return 2 * rank - 1 if mundlak else rank
+
+
+@dataclass(frozen=True)
+class Variances:
+    """Released averages over people with two rows or more, of residuals over ``clip``.
+
+    Attributes
+    ----------
+    pairs, people, squares : float
+        Noisy sums of the mean product of a person's pairs, of 1, and of its mean square.
+    sd : float
+        Noise of each.
+    clip : float
+        What residuals were clipped to, in units of the unit response.
+    """
+
+    pairs: float
+    people: float
+    squares: float
+    sd: float
+    clip: float
+
+    @property
+    def share(self) -> float:
+        """Part of the variance that goes with the person, where it can be a weight: [0, .98]."""
+        if not (self.people > 0.0 and self.squares > 0.0):
+            return 0.0
+        return min(max(self.pairs / self.squares, 0.0), MOST)
+
+    def reported(self, unit: float) -> dict[str, float]:
+        """Return the variances and the intraclass correlation as released, with their errors.
+
+        Parameters
+        ----------
+        unit : float
+            Unit responses to one of the user's.
+
+        Notes
+        -----
+        Errors hold the noise, and the sampling error of normal residuals, two rows a person.
+        Estimates are not forced to be variances: noise may leave one below 0.
+        """
+        K, n = self.people, self.sd
+        if not (K > 0.0 and self.squares > 0.0):
+            return {}
+        R, M = self.pairs / K, self.squares / K
+        rho = min(max(self.pairs / self.squares, -1.0), 1.0)
+        c2 = (self.clip / unit) ** 2
+        told = {
+            "sigma_u2": (c2 * R, n * n * (1 + R * R), M * M * (1 + rho * rho), K, c2),
+            "sigma_e2": (
+                c2 * (M - R), n * n * (2 + (M - R) ** 2), 2 * M * M * (1 - rho) ** 2, K, c2,
+            ),
+            "icc": (
+                self.pairs / self.squares, n * n * (1 + rho * rho), M * M * (1 - rho * rho) ** 2,
+                self.squares, 1.0,
+            ),
+        }  # fmt: skip
+        out = {}
+        for name, (value, noise, sampling, over, by) in told.items():
+            out[name] = value
+            out[f"{name}_se"] = by * math.sqrt(noise / over**2 + sampling * K / over**2)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Intercepts(Likelihood):
+    """Least squares with an intercept of each person of known weight, begun.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    mundlak : bool
+        theta is of own means (the constant first), then within people; else of rows.
+    sd : float
+        Released spread of the unit response.
+    variances : Variances or None
+        Of intercepts and errors; None: not released yet, and rows are taken for unrelated.
+    """
+
+    coordinates: Coordinates
+    mundlak: bool
+    sd: float
+    variances: Variances | None = None
+
+    @property
+    def share(self) -> float:
+        """Part of the variance that goes with the person; 0: least squares."""
+        return 0.0 if self.variances is None else self.variances.share
+
+    @property
+    def linear(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def leverage(self) -> float:
+        """Of least squares."""
+        return LeastSquares().leverage
+
+    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+        """Return the rows of pass k."""
+        return _Rows(self, state.theta, state.W, math.sqrt(state.phi))
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the state with the variance of residuals, if it was released."""
+        return LeastSquares().learnt(state, H, ratio)
+
+    def events(self, H: Array) -> float:
+        """Return what a person's weights add up to, by the information of the constant; least 1."""
+        a = self.coordinates.constant
+        inner = H[: self.coordinates.rank, : self.coordinates.rank]
+        return max(float(a @ inner @ a), 1.0) if a is not None else 1.0
+
+    def longest(self, state: State) -> float:
+        """Return two spreads of the response."""
+        return LONGEST * self.sd
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return none: the loss is quadratic."""
+        return Curved()
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Scores ``W z e`` and rows ``W z``, z and the residual e less a part of their own means."""
+
+    model: Intercepts
+    theta: Array
+    W: Array
+    sd: float
+
+    def seen(self, block: BlockOfPeople) -> tuple[Array, Array, Array, Array]:
+        """Return (z, its own means, residuals, rows that are there) before anything is taken off.
+
+        z: the coordinates u; with Mundlak own means of u, and what u differs from them by. A row
+        that is not there is 0 in all.
+        """
+        model, unit = self.model, self.model.coordinates.unit
+        u = in_u(self.model.coordinates, block.rows)
+        y = block.rows[-1] * unit.scale[-1] + unit.shift[-1]
+        there = np.isfinite(u.sum(axis=0)) & np.isfinite(y)
+        present = there.astype(float)
+        u, y = np.where(there, u, 0.0), np.where(there, y, 0.0)
+        means = own_mean(u, present, block.counts) * present
+        z, own = u, means
+        if model.mundlak:
+            inside = (u - means)[1:]
+            z = np.concatenate([means, inside])
+            own = np.concatenate([means, np.zeros_like(inside)])
+        return z, own, (y - predictor(self.theta, z)) / self.sd, present
+
+    def expand(self, block: BlockOfPeople) -> Expanded:
+        """Return the scores and the information of whole people."""
+        z, own, residual, present = self.seen(block)
+        share, counts = self.model.share, block.counts
+        if share > 0.0:
+            T = np.repeat(own_sum(present, counts), counts)
+            part = 1.0 - np.sqrt((1.0 - share) / (1.0 - share + T * share))
+            z = z - part * own
+            residual = residual - part * own_mean(residual, present, counts)
+        w = mapped(self.W, z * present)
+        return Expanded(w * (residual * present), counts, lambda: w, counts)
+
+
+@dataclass(frozen=True, eq=False)
+class AveragesJob:
+    """Three averages of each person's residuals: an element of ``PairMeans``.
+
+    Attributes
+    ----------
+    rows : _Rows
+        At the fit of the first stage.
+    clip : float
+        Residuals over it are clipped to [-1, 1]; in units of their sd.
+    """
+
+    rows: _Rows
+    clip: float
+    of_people: bool = True
+
+    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
+        """Return the sums over people, (3,), in steps of 2^-20. Confidential."""
+        out = np.zeros(3, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            for block in units_of(blocks):
+                out += averages_of(self.rows, self.clip, block).sum(axis=1).astype(np.int64)
+        return Integers((out,))
+
+
+def averages_of(rows: _Rows, clip: float, block: BlockOfPeople) -> Array:
+    """Return (mean product of pairs, 1, mean square) of people, (3, people): integers of 2^-20.
+
+    0 of a person with fewer than two rows that are there. The mean product of the pairs of T
+    numbers is ``((sum e)^2 - sum e^2) / (T (T - 1))``.
+    """
+    _, _, residual, present = rows.seen(block)
+    e = end_of_numbers(residual / clip) / STEPS
+    T = own_sum(present, block.counts)
+    total, squares = own_sum(e, block.counts), own_sum(e * e, block.counts)
+    several = T > 1.5
+    many = np.where(several, T, 2.0)
+    return ended((total * total - squares) / (many * (many - 1.0)), several, squares / many)
+
+
+def ended(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
+    """Return elements of ``PairMeans``, (3, people), whatever x and q are.
+
+    A mean product of pairs passes the mean square in the last bits of floats at most; it is cut to
+    it, so that the claim does not rest on these.
+    """
+    q = end_of_numbers(q, low=0.0) * several
+    x = end_of_numbers(x) * several
+    return np.array([np.clip(x, -q, q), STEPS * several, q])
+
+
+@dataclass(frozen=True)
+class _Started:
+    """A model that has begun already: the first stage, within the engine's passes."""
+
+    begun: Begun | None = None
+    linear: ClassVar[bool] = True
+    scale: ClassVar[bool] = True
+
+    def numbers(self, design: Design) -> tuple[Number, ...]:
+        """Return none: places were asked about."""
+        return ()
+
+    def prelude(self, mu: float) -> tuple[Step, ...]:
+        """Return none."""
+        return ()
+
+    def begin(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
+        """Return where it begins."""
+        assert self.begun is not None
+        return self.begun
+
+
+@dataclass(frozen=True)
+class InterceptModel:
+    """Random intercepts, as planned.
+
+    Attributes
+    ----------
+    N : int
+        People of the public rules.
+    relation : str
+    mundlak : bool
+        Person means are predictors too.
+    """
+
+    N: int
+    relation: str
+    mundlak: bool
+
+    linear: ClassVar[bool] = True
+    scale: ClassVar[bool] = False
+
+    def numbers(self, design: Design) -> tuple[Number, ...]:
+        """Return the predictors that are numbers, and the response."""
+        return numbers(design, response=LeastSquares.cells)
+
+    def _first(self, mu: float, r: int, begun: Begun | None = None) -> UnitPlan:
+        """Return the plan of the first stage."""
+        return UnitPlan(
+            r, self.N, mu * math.sqrt(FIRST), self.relation, True, LINEAR_UNITS,
+            ((_Started(begun), POOLED),), (),
+        )  # fmt: skip
+
+    def prelude(self, mu: float) -> tuple[Step, ...]:
+        """Return the steps of the first stage and of the averages."""
+        first = unit_steps(self._first(mu, 1))
+        own = Step(AVERAGES, Gaussian(mu * math.sqrt(OF_AVERAGES)), share=OF_AVERAGES)
+        return (*(step.within(FIRST) for step in first), own)
+
+    def begin(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
+        """Release least squares by person and the averages; begin at that fit, with their weights.
+
+        Privacy
+        -------
+        ``mu sqrt(FIRST)``-GDP for the passes of the first stage, ``mu sqrt(OF_AVERAGES)``-GDP for
+        the averages: one person's three numbers lie in ``PairMeans`` (``theory.md``, 5).
+        """
+        r = dimension(coordinates.rank, mundlak=self.mundlak)
+        unit = coordinates.unit
+        values = next((s for s in spreads if s.number.place == design.q - 1), None)
+        constant = coordinates.constant
+        if constant is not None:
+            constant = np.concatenate([constant, np.zeros(r - len(constant))])
+        at = Beginning(constant, r, values, float(unit.scale[-1]), float(unit.shift[-1]))
+        plain = Intercepts(coordinates, self.mundlak, at.sd)
+        begun = Begun(plain, LeastSquares().begin(at))
+        found = release_units(self._first(mu, r, begun), coordinates, design, ask, fixed=True)
+        state = found.chains[0].last.state
+        variances = self.ask_averages(plain, state, design, ask)
+        model = replace(plain, variances=variances)
+        start = replace(LeastSquares().begin(at), theta=state.theta, phi=state.phi)
+        told = np.array([variances.pairs, variances.people, variances.squares])
+        return Begun(model, start, {AVERAGES: told})
+
+    def ask_averages(
+        self, model: Intercepts, state: State, design: Design, ask: Ask
+    ) -> Variances:
+        """Release the averages of residuals at the fit of the first stage."""
+        rows = _Rows(model, state.theta, np.eye(len(state.theta)), math.sqrt(state.phi))
+        query = Query(Sum(PairMeans()), Sums(design, AveragesJob(rows, CLIP)), _integers)
+        found = ask(AVERAGES, query)
+        pairs, people, squares = (float(v) for v in found.values)
+        sd = float(found.sd.flat[0])
+        return Variances(pairs, people, squares, sd, CLIP * math.sqrt(state.phi))
+
+
+def _integers(found: Integers) -> Added:
+    return Added(found.arrays[0].astype(object))
+
+
+def coefficients(coordinates: Coordinates, *, mundlak: bool) -> tuple[Array, Array]:
+    """Return (A, a): coefficients in the user's units are ``A theta + a``.
+
+    With Mundlak theta is of own means and within people, and coefficients are the intercept, those
+    of x (within) and those of mean(x): what those between people have more.
+    """
+    A, a = coordinates.back()
+    if not mundlak:
+        return A, a
+    p, r = A.shape
+    out = np.zeros((2 * p - 1, 2 * r - 1))
+    out[0, :r] = A[0]
+    out[1:p, r:] = A[1:, 1:]
+    out[p:, :r] = A[1:]
+    out[p:, r:] = -A[1:, 1:]
+    return out, np.concatenate([a[:1], np.zeros(p - 1), a[1:]])
+
+
+# -- Backends of ``dp_feols`` and ``dp_fepois``: effects of people by own rows, errors by person.
+
+
+#: The release of the passes.
+release = release_units_fit
+
+
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan a call of ``dp_feols`` or ``dp_fepois``."""
+    verb, poisson = request.verb, request.verb == "dp_fepois"
+    if request.delta == 0:
+        raise RequestError(f"{verb} adds Gaussian noise: give delta > 0, as in delta=1e-6")
+    if request.unit is None:
+        raise RequestError(
+            f"{verb} takes the effects of people off by their own rows: name the column in both "
+            f'places, {verb}("y ~ x | id", data, unit="id")'
+        )
+    if request.weights is not None or design.offset is not None:
+        raise RequestError(f"{verb} takes no weights= and no offset()")
+    if not design.has_intercept:
+        raise RequestError(
+            f"{verb}: an effect of each person stands for the intercept, which cannot be left out "
+            'as well: write the formula without "- 1" and "+ 0"'
+        )
+    if design.p < 2:
+        raise RequestError(f"{verb} needs a predictor: y ~ x | id")
+    if request.unit.rows == 1:
+        raise RequestError(
+            f"{verb}: rows_per_unit=1 says that people have one row each, and their effects would "
+            "take all of it"
+        )
+    rows = planning_rows(request, n)
+    if request.options.get("re") is not None:
+        mundlak = bool(request["mundlak"])
+        return plan_units(
+            request, design, rows, ((InterceptModel(rows, request.relation, mundlak), ""),),
+            linear=True, raw=False, dimension=partial(dimension, mundlak=mundlak), rules=RULES,
+        )  # fmt: skip
+    response = design.z[design.q - 1].interval
+    if poisson and response is not None and response[0] < 0.0:
+        raise RequestError(
+            f"dp_fepois takes counts, and the declared range of the response begins at "
+            f"{response[0]:g}: declare it, for example y=dp.Count(50)"
+        )
+    model = EffectModel(poisson, float(request.unit.rows))
+    return plan_units(
+        request, design, rows, ((model, ""),), linear=not poisson,
+        raw=poisson, dimension=partial(operator.add, -1),
+    )  # fmt: skip
+
+
+def _back(found: UnitRelease, chain: UnitChain) -> tuple[Array, Array]:
+    """Return (A, a) of the columns but the intercept."""
+    A, a = chain.expansion.coordinates.back()  # type: ignore[attr-defined]
+    return A[1:], np.zeros(len(a) - 1)
+
+
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
+    """Map the last step to coefficients within people, with errors by person."""
+    if plan.request.options.get("re") is not None:
+        return _of_intercepts(plan, release)
+    names = release.design.names[1:]
+    unit = plan.request.unit
+    assert unit is not None
+    more = (
+        f"Coefficients are within people ({unit.column}): what is constant in a person is not "
+        "determined. Whether a column is, is private: none is dropped, and the information says "
+        "so.",
+    )
+    lost = ~release.detail.coordinates.identified[1:] if release.reply else None
+
+    def stats(part: UnitPart) -> dict[str, float]:
+        return {}
+
+    return estimate_units(
+        plan, release, stats, back=_back, names=names, lost=lost, more=more
+    )
+
+
+def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
+    """Map the last step of random intercepts to coefficients, those of means after the others."""
+    request, design = plan.request, release.design
+    assert request.unit is not None
+    mundlak = bool(request["mundlak"])
+    means = tuple(f"mean({name})" for name in design.names[1:]) if mundlak else ()
+    more = [
+        "The target is the fit at the released weights: the variances decide how people are "
+        "weighted, and what is wrong with them makes errors larger, not coefficients wrong.",
+    ]
+    if mundlak:
+        more.append(
+            f"x is the effect within people ({request.unit.column}), mean(x) what the effect "
+            "between people has more: fit.hausman() tests that it is nothing. What is constant in "
+            "a person has no effect within: mundlak=False leaves the means out."
+        )
+    else:
+        more.append(
+            "Where a predictor goes with the person's intercept its coefficient is a mixture of "
+            "the effects within and between people, by the released weights: mundlak=True tells "
+            "them apart."
+        )
+    lost = None
+    if release.reply:
+        gone = ~release.detail.coordinates.identified
+        lost = np.concatenate([gone, gone[1:]]) if mundlak else gone
+
+    def back(found: UnitRelease, chain: UnitChain) -> tuple[Array, Array]:
+        expansion: Any = chain.expansion
+        return coefficients(expansion.coordinates, mundlak=mundlak)
+
+    def stats(part: UnitPart) -> dict[str, float]:
+        expansion = part.chain.expansion
+        assert isinstance(expansion, Intercepts)
+        assert expansion.variances is not None
+        told = expansion.variances.reported(part.unit)
+        return {**told, "weight_icc": expansion.share}
+
+    return estimate_units(
+        plan, release, stats, back=back, names=(*design.names, *means), lost=lost, more=more
+    )
+
+
+BACKEND = Backend(plan, release, estimate)
+
+
+# -- Methods of panels, as data.
+
+
+_FIT = "dpmodels.models.panel:BACKEND"
+_RANDOM = (
+    Option("re", "random intercepts of the unit in place of its effects: its column", None, str),
+    Option("mundlak", "with re=: means of a person's own rows are predictors too", True, bool),
+)
+
+for _verb, _title, _source in (
+    ("dp_feols", "effects of people by own rows, least squares", "Mundlak (1961)"),
+    ("dp_fepois", "effects of people by own rows, Poisson", "Hausman, Hall and Griliches (1984)"),
+):
+    register_method(
+        Method(
+            name="scoring",
+            verb=_verb,
+            title=_title,
+            backend=_FIT,
+            people=(_FIT,),
+            needs=("delta > 0", "several passes", "unit="),
+            relations=("replace", "add-remove"),
+            inference="yes",
+            privacy_se="released",
+            reference=f"{_source}; theory note panel/theory.md",
+            options=(*(_RANDOM if _verb == "dp_feols" else ()), BOUNDS_SHARE, GUESS),
+            foretells=True,
+        )
+    )

@@ -1,1 +1,0 @@
-"""Panels: effects of each person taken off by own rows, linear and Poisson."""

@@ -1,0 +1,287 @@
+"""Backend of ``dp_quantreg(method="scoring")``: quantile regression by private Fisher scoring.
+
+The score is not smoothed, only its information is (``scoring/theory.md`` 5.2). Several quantiles
+share their start and read the rows together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.families import LINKS, family_of
+from dpmodels.planning import planning_rows
+from dpmodels.registry import Backend, Option, positive, register_method, scoring_method
+from dpmodels.scoring.estimate import Part, estimate_fit
+from dpmodels.scoring.mean_scores import MeanScore
+from dpmodels.scoring.plan import Model, plan_fit, release_fit
+from dpmodels.scoring.run import Chain
+from dpmodels.scoring.scores import (
+    Beginning,
+    Evaluate,
+    Expectile,
+    Huber,
+    LeastSquares,
+    Quantile,
+    Score,
+    Start,
+    State,
+    roots,
+    scaled_up,
+)
+from dpmodels.scoring.starts import scoring_rows
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.records import Estimate, Release, Request
+
+
+#: Asymptotic sd of a quantile over the spread of the response, in half ranges, that a plan assumes.
+_GUESS = 0.625
+
+#: The release of the passes.
+release = release_fit
+
+
+def taus_of(value: Any) -> tuple[float, ...]:
+    """Return the quantiles of a call, in ascending order, or refuse."""
+    several = list(value) if isinstance(value, (list, tuple)) else [value]
+    for tau in several:
+        if isinstance(tau, bool) or not isinstance(tau, (int, float)) or not 0 < tau < 1:
+            raise RequestError(
+                f"tau must lie strictly between 0 and 1, got {shown(value)}. For example tau=0.5, "
+                "or tau=[0.25, 0.5, 0.75]"
+            )
+    if not several or len(set(several)) < len(several):
+        raise RequestError("tau= takes one quantile, or a list of different ones")
+    return tuple(sorted(float(tau) for tau in several))
+
+
+def plan_quantile(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan a call of ``dp_quantreg(method="scoring")``."""
+    taus = taus_of(request["tau"])
+    labels = [f"tau = {tau:g}" if len(taus) > 1 else "" for tau in taus]
+    chains = tuple(
+        Chain(Quantile(tau=tau), label) for tau, label in zip(taus, labels, strict=True)
+    )
+    return plan_fit(request, design, planning_rows(request, n), Model(chains, guess=_GUESS))
+
+
+def estimate_quantile(plan: Plan[Any], release: Release) -> Estimate:
+    """Map the last step of every quantile to the user's units."""
+
+    def stats(part: Part) -> dict[str, float]:
+        return {"sparsity": math.sqrt(part.before.phi) / part.unit}
+
+    return estimate_fit(plan, release, stats)
+
+
+QUANTILE = Backend(plan_quantile, release, estimate_quantile)
+
+
+# -- A user's loss of the residual as a table: the user's functions never see a private row.
+#
+# psi and omega are evaluated on a public grid over all residuals that the declared response can
+# have, and interpolated. So a function that mixed its rows, raised, or kept them could do no harm:
+# it gets the grid, whatever the data (``scoring/theory.md`` 5.4).
+
+
+#: Points of the grid; it covers so many ranges of the response on either side.
+_POINTS, _WIDE = (1 << 15) + 1, 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Tabulated(Score):
+    """A score given on a grid of residuals, in units of the unit response.
+
+    Attributes
+    ----------
+    grid, psi, omega : (k,) arrays
+    """
+
+    grid: Any = None
+    psi: Any = None
+    omega: Any = None
+    leverage: float = 1.0
+    averages: bool = False
+    weighted: bool = True
+
+    @classmethod
+    def of(cls, loss: Any, design: Design) -> Tabulated:
+        """Tabulate ``dp.IndexLoss(..., of_residual=True)``."""
+        if not getattr(loss, "of_residual", False):
+            raise RequestError(
+                "method='scoring' takes a loss of the residual: dp.IndexLoss(value, d1, d2, "
+                "of_residual=True). For events and counts: dp_glm(family=)"
+            )
+        interval = None if design.response is None else design.response.interval
+        if interval is None:
+            raise RequestError(
+                "a loss of one's own is tabulated over the residuals that the response can have: "
+                "declare its range, for example bounds={'y': (0, 10)}"
+            )
+        half = 1.0 / float(scoring_rows(design).scale[-1])
+        grid = np.linspace(-2.0 * _WIDE, 2.0 * _WIDE, _POINTS)
+        with np.errstate(all="ignore"):
+            first, second = loss.derivatives(half * grid, np.zeros(_POINTS), [1, 2])
+        psi, omega = -half * np.asarray(first, float), half**2 * np.asarray(second, float)
+        if not (np.isfinite(psi).all() and np.isfinite(omega).all()):
+            raise RequestError(
+                "the loss must have finite derivatives at every residual that the response can "
+                f"have, up to {2.0 * _WIDE * half:g} in absolute value"
+            )
+        if not omega.max() > 0.0:
+            raise RequestError("the second derivative of the loss is nowhere positive")
+        scale = float(omega.max())
+        return cls(grid=grid, psi=psi / scale, omega=np.maximum(omega / scale, 0.0))
+
+    def begin(self, start: Beginning) -> State:
+        """Return the median of the response, and its spread."""
+        return start.state(start.middle(), nuisance=start.sd)
+
+    def start(self, start: Start) -> State:
+        """Return least squares; information and scale of the score at normal errors."""
+        sd = math.sqrt(start.variance)
+        weight = np.exp(-0.5 * (self.grid / sd) ** 2)
+        weight /= weight.sum()
+        information = max(float(weight @ self.omega), 1e-3)
+        phi = max(float(weight @ self.psi**2) / information, 1e-12)
+        W = roots(information * start.M)[1]
+        return State(start.theta, W, phi, start.M, nuisance=sd, constant=start.constant)
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Interpolate; beyond the grid its ends."""
+        root, grid, psi, omega = math.sqrt(state.phi), self.grid, self.psi, self.omega
+        step = (len(grid) - 1) / (grid[-1] - grid[0])
+
+        def rows(x: Array, _: Array) -> tuple[Array, Array]:
+            place = np.clip((x * root - grid[0]) * step, 0.0, len(grid) - 1.0)
+            gone = np.isnan(place)
+            low = np.minimum(np.where(gone, 0.0, place).astype(np.intp), len(grid) - 2)
+            part = place - low
+            found = psi[low] + part * (psi[low + 1] - psi[low])
+            weight = omega[low] + part * (omega[low + 1] - omega[low])
+            return found / root, weight
+
+        return rows
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return the largest values of the table."""
+        return float(np.abs(self.psi).max()) / math.sqrt(state.phi), float(self.omega.max())
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the scale of the score."""
+        return state if ratio is None else replace(state, phi=scaled_up(state.phi, ratio))
+
+    def unit(self, state: State) -> float:
+        """Return the residual sd of the start."""
+        return state.nuisance
+
+
+# -- Backend of ``dp_mest(method="scoring")``: M-estimators of the residual by private scoring.
+
+
+#: Losses by name; families of the same loss beside them.
+_NAMES = (
+    "squared", "huber", "expectile", "quantile", "median", "logistic", "poisson", "geometric",
+)  # fmt: skip
+#: Corner of the Huber loss: efficiency .95 at normal errors.
+_CORNER = 1.345
+
+
+def score_of(request: Request, design: Design) -> Score:
+    """Return the score of a call, or refuse."""
+    loss, options = request["loss"], request.options
+    if hasattr(loss, "derivatives"):
+        return Tabulated.of(loss, design)
+    if callable(loss):
+        raise RequestError(
+            "method='scoring' takes a named loss, or dp.IndexLoss(value, d1, d2, "
+            "of_residual=True). A function loss(y, X, theta) is minimised on a noised table: "
+            "method='drcl'"
+        )
+    if not isinstance(loss, str) or loss not in _NAMES:
+        more = " 'hinge' needs method='drcl'." if loss == "hinge" else ""
+        raise RequestError(
+            f"loss={shown(loss)} is not one of {list(_NAMES)}.{did_you_mean(str(loss), _NAMES)}"
+            f"{more} Or give dp.IndexLoss(value, d1, d2, of_residual=True)"
+        )
+    _alone(request, loss)
+    tau = 0.5 if loss == "median" else float(options["tau"])
+    if loss in ("quantile", "median"):
+        return Quantile(tau=tau)
+    if loss == "expectile":
+        return Expectile(tau=tau)
+    if loss == "huber":
+        return Huber(k=float(options["k"] or _CORNER))
+    if loss == "squared":
+        return LeastSquares()
+    family = family_of(loss)
+    return MeanScore.of(family, LINKS[family.link])
+
+
+def _alone(request: Request, loss: str) -> None:
+    """Refuse options of another loss."""
+    owners = {"k": ("huber",), "scale": ("huber",), "tau": ("quantile", "expectile")}
+    for name, losses in owners.items():
+        default = {o.name: o.default for o in request.method.options}[name]
+        if loss not in losses and request[name] != default:
+            raise RequestError(f"{name}= belongs to loss={' or '.join(map(repr, losses))}")
+
+
+def plan_mest(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan a call of ``dp_mest(method="scoring")``."""
+    score = score_of(request, design)
+    fixed = request["scale"]
+    if fixed is not None and isinstance(score, Huber):
+        score = replace(score, given=float(fixed))
+    return plan_fit(request, design, planning_rows(request, n), Model((Chain(score),)))
+
+
+def estimate_mest(plan: Plan[Any], release: Release) -> Estimate:
+    """Map the last step to the user's units, with bias-aware robust errors."""
+
+    def stats(part: Part) -> dict[str, float]:
+        if plan.detail.model.raw:  # a family: its scale is not one of residuals
+            return {}
+        return {"scale": math.sqrt(part.before.phi) / part.unit}
+
+    return estimate_fit(plan, release, stats)
+
+
+MEST = Backend(plan_mest, release, estimate_mest)
+
+
+# -- Methods of quantile regression on data, as data (on a noised table: ``models/noised``).
+
+
+register_method(
+    scoring_method(
+        "dp_quantreg",
+        "dpmodels.models.residual:QUANTILE",
+        "Koenker and Bassett (1978)",
+        Option("tau", "quantile, or a list of quantiles", 0.5, object),
+    )
+)
+
+
+# -- Methods of robust regression on data, as data (on a noised table: ``models/noised``).
+
+
+register_method(
+    scoring_method(
+        "dp_mest",
+        "dpmodels.models.residual:MEST",
+        "Huber (1964); Newey and Powell (1987)",
+        Option("loss", "name, or dp.IndexLoss(of_residual=True)", None, object),
+        positive("k", "corner of the Huber loss, in units of the scale; None: 1.345"),
+        positive("scale", "scale of the Huber loss, in units of the response; None: released"),
+        Option("tau", "expectile, or quantile", 0.5, float, lower=0.0, upper=1.0),
+    )
+)

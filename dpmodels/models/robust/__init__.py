@@ -1,1 +1,0 @@
-"""Robust regression: Huber, expectiles, a user's own loss of the residual."""

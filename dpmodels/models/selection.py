@@ -1,0 +1,474 @@
+"""Choosing among candidates: what it costs, and how to do it (advanced; nothing here is default).
+
+The methods of this room need none of it: their bounds hold for every ridge at once, so the ridge
+is chosen from released numbers, free of charge. Scores must come from public validation data, or
+be a part of the candidate's own private output. Sources: Liu and Talwar (2019); Papernot and
+Steinke (2021), Theorems 2 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.door import answered
+from dpmodels.errors import NotPrivateWarning, RequestError
+from dpmodels.models.custom import safe_number, safe_vector
+from dpmodels.privacy.composition import Guarantee, eps_of_parts
+from dpmodels.privacy.mechanisms import RDP, Approximate, Step, delta_gdp, mu_gdp
+from dpmodels.privacy.run import RUNS_NOTE, own_proof
+from dpmodels.quiet import tell
+from dpmodels.records import check_eps_delta
+
+if TYPE_CHECKING:
+    from dpmodels.sums.ask import Ask
+
+
+BEST_STEP = "best candidate"
+
+
+def liu_talwar(eps: float, delta: float, tau: float, delta_2: float) -> tuple[float, float, int]:
+    """Return (eps, delta, T) of choosing the best of random candidates with stopping rate tau.
+
+    Every run is (eps, delta)-DP; at most T = log(1/delta_2)/tau runs:
+    (3 eps + 3 sqrt(2 delta), sqrt(2 delta) T + delta_2).
+    """
+    if not (0 < tau < 1 and 0 < delta_2 < 1):
+        raise RequestError("tau and delta_2 must lie between 0 and 1, for example tau=0.01")
+    runs = math.ceil(math.log(1.0 / delta_2) / tau)
+    slack = math.sqrt(2.0 * delta)
+    return 3.0 * eps + 3.0 * slack, slack * runs + delta_2, runs
+
+
+def geometric_rdp(alpha: float, *, mu: float, mean: float) -> float:
+    """Return the Renyi curve of the best of K runs, K geometric with the given mean, mu-GDP each.
+
+    eps(a) + 2 (1 - 1/b) eps(b) + 2 log(E K)/b + log(E K)/(a - 1), least over b >= 1.
+    """
+    # eps(b) = b mu^2/2: the sum (b - 1) mu^2 + 2 log(EK)/b is least at b = sqrt(2 log(EK))/mu
+    log_k = math.log(mean)
+    b = max(1.0, math.sqrt(2.0 * log_k) / mu)
+    rest = (b - 1.0) * mu * mu + 2.0 * log_k / b
+    return 0.5 * alpha * mu * mu + rest + log_k / (alpha - 1.0)
+
+
+def poisson_rdp(alpha: float, *, mu: float, mean: float) -> float:
+    """Return the Renyi curve of the best of K runs, K Poisson; the empty choice is an output.
+
+    eps(a) + m d^ + log(m)/(a - 1), where every run is (log(1 + 1/(a-1)), d^)-DP.
+    """
+    hat = delta_gdp(math.log1p(1.0 / (alpha - 1.0)), mu)
+    return 0.5 * alpha * mu * mu + mean * hat + math.log(mean) / (alpha - 1.0)
+
+
+def _step(kind: str, mu: float, mean: float) -> Step:
+    return Step(BEST_STEP, RDP(f"best of {kind} runs", (("mu", mu), ("mean", mean))))
+
+
+@lru_cache(maxsize=64)
+def strength_per_candidate(eps: float, delta: float, kind: str, mean: float) -> float:
+    """Return the mu each run may have so that the choice of the best is (eps, delta)-DP.
+
+    Parameters
+    ----------
+    kind : {"geometric", "poisson"}
+    mean : float
+        Expected number of runs.
+    """
+    if kind not in ("geometric", "poisson") or not mean > 1:
+        raise RequestError("kind= is 'geometric' or 'poisson', mean= a number above 1")
+    lo, hi = 0.0, mu_gdp(eps, delta)
+    for _ in range(45):
+        mid = 0.5 * (lo + hi)
+        ok = mid > 0 and eps_of_parts([_step(kind, mid, mean)], delta) <= eps
+        lo, hi = (mid, hi) if ok else (lo, mid)
+    return lo
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is public about a choice before a candidate runs."""
+
+    kind: str
+    mean: float
+    arguments: tuple[float, ...]
+    guarantee: Guarantee
+    n: int | None = None
+    advice: tuple[str, ...] = ()
+
+
+def _runs(kind: str, mean: float, u: float) -> int:
+    """Return K by inversion of its distribution function."""
+    if kind == "geometric":
+        return 1 + math.floor(math.log(u) / math.log1p(-1.0 / mean))
+    k, term = 0, math.exp(-mean)
+    total = term
+    while total < u and k < 100 * mean + 1000:
+        k += 1
+        term *= mean / k
+        total += term
+    return k
+
+
+class _Paid:
+    """Stands for the budget while candidates run: the choice was charged as a whole.
+
+    A charge a run would also tell how many there were, which the proof needs to be secret.
+    """
+
+    def __init__(self) -> None:
+        self.seeded = False
+
+    def charge(self, call: str, guarantee: Guarantee) -> None:
+        """Charge nothing; remember if the noise of a run came from a seed."""
+        self.seeded |= guarantee.seeded
+
+    def note(self, charge: None, step: str, text: str) -> None:
+        """Note nothing: what came of a run is as secret as that it was made."""
+
+
+def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+    """Return (score, output) of one run; minus infinity where it does not reply.
+
+    A candidate reads private rows: whether it fails is a function of them, and so is any warning.
+    """
+    from dpmodels.quiet import quiet
+
+    try:
+        with quiet():
+            found = candidate(*arguments)
+            if found is None:
+                return -math.inf, None
+            score, output = found
+            score = float(score)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt from None
+    except BaseException:
+        return -math.inf, None
+    return (score, output) if math.isfinite(score) else (-math.inf, None)
+
+
+def _best(plan: Choice, ask: Ask) -> tuple[Any, bool]:
+    """Run random candidates, as many as the coins say; return the output of the best score.
+
+    With it whether a run was seeded: then nothing is promised, and which of them ran is told too.
+    """
+    raw = ask.raw(own_proof("selection"))
+    candidates = raw.rows
+    from dpmodels.privacy.budget import already_charged
+    from dpmodels.quiet import no_bars
+
+    paid = _Paid()
+    noise = raw.inner_source(BEST_STEP)
+    best_score, best = -math.inf, None
+    with already_charged(paid), no_bars():
+        for _ in range(_runs(plan.kind, plan.mean, float(noise.uniforms(1)[0]))):
+            chosen = min(len(candidates) - 1, int(float(noise.uniforms(1)[0]) * len(candidates)))
+            score, output = _run(candidates[chosen], *plan.arguments, noise)
+            if score > best_score:
+                best_score, best = score, output
+    return best, paid.seeded
+
+
+def _chosen(
+    call: str, plan: Choice, candidates: Sequence[Callable[..., Any]], budget: Any, seed: int | None
+) -> tuple[Any, Guarantee]:
+    """Charge, choose, and mark the choice where a candidate's noise was no noise."""
+    door, (best, seeded) = answered(call, plan, _best, lambda: candidates, budget, seed)
+    if not seeded or door.guarantee.seeded:
+        return best, door.guarantee
+    door.remark(BEST_STEP, "NOT PRIVATE: a candidate was seeded")
+    tell(NotPrivateWarning("a candidate was given a seed=: the choice is NOT PRIVATE"))
+    return best, door.guarantee.not_private()
+
+
+def select(
+    candidates: Sequence[Callable[[float, Any], tuple[float, Any]]],
+    *,
+    eps: float,
+    delta: float,
+    kind: str = "geometric",
+    mean: float = 30.0,
+    relation: str,
+    budget: Any = None,
+    seed: int | None = None,
+) -> tuple[Any, Guarantee]:
+    """Return the best-scored output of a random number of runs of random candidates.
+
+    Parameters
+    ----------
+    candidates : sequence of function
+        ``f(mu, noise) -> (score, output)``: mu-GDP, the score included (so it is public, or a
+        function of public data and of the output).
+    eps, delta : float
+        Of the whole choice.
+    kind, mean : see :func:`strength_per_candidate`
+    relation : {"replace", "add-remove"}
+        Neighbours for which the candidates are mu-GDP; the guarantee states the same.
+
+    Returns
+    -------
+    output, Guarantee
+        The output is None if the number of runs was 0 (Poisson).
+
+    Privacy
+    -------
+    (eps, delta)-DP under ``relation``, if the candidates are mu-GDP under it. Charged before a
+    candidate runs; what a candidate raises is withheld.
+    """
+    eps, delta = check_eps_delta(eps, delta)
+    if not candidates:
+        raise RequestError("there are no candidates")
+    mu = strength_per_candidate(eps, delta, kind, float(mean))
+    steps = (_step(kind, mu, float(mean)),)
+    notes = (RUNS_NOTE, own_proof("selection").said)
+    guarantee = Guarantee(steps, eps, delta, relation, notes=notes)
+    plan = Choice(kind, float(mean), (mu,), guarantee)
+    return _chosen("select(...)", plan, candidates, budget, seed)
+
+
+def pair_per_candidate(eps: float, delta: float, mean: float) -> tuple[float, float]:
+    """Return the (eps, delta) each run may have so that the choice of the best has the given one.
+
+    ``(eps/3, delta / ((1 + e^eps) mean))``, the number of runs geometric: ``theory.md``, 7.1.
+    """
+    if not mean > 1:
+        raise RequestError("mean= is the expected number of runs, a number above 1")
+    return eps / 3.0, delta / ((1.0 + math.exp(eps)) * mean)
+
+
+def select_tested(
+    candidates: Sequence[Callable[..., Any]],
+    *,
+    eps: float,
+    delta: float,
+    mean: float,
+    relation: str,
+    budget: Any = None,
+    seed: int | None = None,
+) -> tuple[Any, Guarantee]:
+    """Return the best-scored output of a geometric number of runs of candidates that may not reply.
+
+    See :func:`dpmodels.dp_select`.
+    """
+    pair = pair_per_candidate(eps, delta, mean)
+    step = Step(BEST_STEP, Approximate(eps, delta), share=1.0, label="best of tested runs")
+    notes = (RUNS_NOTE, own_proof("selection").said)
+    guarantee = Guarantee((step,), eps, delta, relation, notes=notes)
+    plan = Choice("geometric", mean, pair, guarantee)
+    return _chosen("dp_select(...)", plan, candidates, budget, seed)
+
+
+# -- Search for violations of the two conditions of efficient Propose-Test-Release
+
+
+_SLACK = 1.0 + 1e-7
+#: Share of new rows, and of tables with some rows, that are the zero row of a missing cell.
+_MISSING = 0.2
+
+
+@dataclass(frozen=True)
+class SafetyReport:
+    """What the search found.
+
+    Attributes
+    ----------
+    ok : bool
+        No violation was found (not a proof).
+    trials : int
+    positive : int
+        Tables with gamma > 0: if there are few, condition (ii) was hardly tested.
+    worst_lipschitz : float
+        Largest change of gamma; at most 1.
+    worst_ratio : float
+        Largest ``|T - T'| / alpha`` where gamma > 0; at most 1.
+    counterexample : dict or None
+        Condition, the two synthetic tables, and the numbers.
+    """
+
+    ok: bool
+    trials: int
+    positive: int
+    worst_lipschitz: float
+    worst_ratio: float
+    counterexample: dict[str, Any] | None
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.trials} pairs of neighbours ({self.positive} with gamma > 0): "
+            f"largest |gamma - gamma'| = {self.worst_lipschitz:.6g} (bound 1), "
+            f"largest |T - T'| / alpha = {self.worst_ratio:.6g} (bound 1)"
+        )
+        if self.counterexample is None:
+            verdict = "no violation found (a search is not a proof)"
+            if self.positive == 0:
+                verdict = "gamma was never positive: give tables on which it is (tables=)"
+            return f"{head}\n{verdict}"
+        c = self.counterexample
+        with np.printoptions(precision=6, suppress=True):
+            return (
+                f"{head}\nVIOLATION of condition {c['condition']}: {c['what']}\n"
+                f"row {c['row']} of\n{c['table']}\nreplaced by {c['new_row']}"
+            )
+
+
+def _corner_rows(rng: np.random.Generator, low: Array, high: Array, count: int) -> Array:
+    """Rows in the box: uniform, corners, edges, the centre, duplicates."""
+    k = len(low)
+    x = rng.uniform(low, high, size=(count, k))
+    ends = np.where(rng.uniform(size=(count, k)) < 0.5, low, high)
+    kind = rng.integers(5, size=count)
+    x[kind == 0] = ends[kind == 0]
+    mixed = rng.uniform(size=(count, k)) < 0.5
+    x[kind == 1] = np.where(mixed, ends, x)[kind == 1]
+    x[kind == 2] = (low + high) / 2.0
+    return np.asarray(x)
+
+
+def _new_row(rng: np.random.Generator, low: Array, high: Array) -> Array:
+    """Return what a row may be replaced by: a row of the box, or the zero row of a missing cell."""
+    if rng.uniform() < _MISSING:
+        return np.zeros(len(low))
+    return _corner_rows(rng, low, high, 1)[0]
+
+
+def _table(rng: np.random.Generator, low: Array, high: Array, n: int) -> Array:
+    x = _corner_rows(rng, low, high, n)
+    if rng.uniform() < 0.4:  # many equal rows: one of them can matter more than it seems
+        x[: rng.integers(1, n + 1)] = x[0]
+    if rng.uniform() < 0.2:
+        spread = 10.0 ** rng.uniform(-3, 0)
+        middle = rng.uniform(low, high)
+        x = np.clip(middle + spread * (x - middle), low, high)
+    if rng.uniform() < _MISSING:
+        x[rng.uniform(size=n) < rng.uniform()] = 0.0
+    return x
+
+
+def check_safety(
+    estimator: Callable[[Array], Any],
+    safety: Callable[[Array], Any],
+    alpha: float,
+    *,
+    bounds: Sequence[tuple[float, float]],
+    n: int | Sequence[int] = (3, 4, 6, 10, 30),
+    size: int = 1,
+    trials: int = 4000,
+    tables: Callable[[np.random.Generator, int], Array] | None = None,
+    seed: int = 0,
+) -> SafetyReport:
+    """Search random and corner neighbours for violations of the two conditions.
+
+    Parameters
+    ----------
+    estimator, safety, alpha, size
+        As in :func:`dpmodels.dp_eptr`.
+    bounds : sequence of (low, high)
+        Range of each of the k columns; synthetic rows are drawn in this box. A row with a missing
+        cell reaches the estimator as a row of zeros, inside the box or not: those are tried too.
+    n : int or sequence of int
+        Numbers of rows to try; small ones are the sharpest.
+    trials : int
+    tables : function, optional
+        ``tables(rng, n) -> (n, k)``: your own synthetic tables, for example such that gamma > 0.
+    seed : int
+
+    Returns
+    -------
+    SafetyReport
+        Prints the counterexample, if one was found.
+
+    Privacy
+    -------
+    Reads no data: tables are synthetic, so a counterexample can be shown.
+    """
+    low, high = np.array([b[0] for b in bounds], float), np.array([b[1] for b in bounds], float)
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise RequestError("bounds= must be finite pairs (low, high), one a column")
+    rng = np.random.default_rng(seed)
+    sizes = [n] if isinstance(n, int) else list(n)
+    state = _Search(estimator, safety, float(alpha), size)
+    for trial in range(trials):
+        rows = sizes[trial % len(sizes)]
+        x = _table(rng, low, high, rows) if tables is None else np.asarray(tables(rng, rows), float)
+        i = int(rng.integers(len(x)))
+        new = _new_row(rng, low, high)
+        state.pair(x, i, new)
+        if state.best is not None and trial % 5 == 0:
+            # climb from the worst pair so far: one coordinate at a time
+            state.climb(rng, low, high)
+        if state.counterexample is not None:
+            break
+    return SafetyReport(
+        state.counterexample is None,
+        state.tried,
+        state.positive,
+        state.worst_lipschitz,
+        state.worst_ratio,
+        state.counterexample,
+    )
+
+
+class _Search:
+    """Running maxima and the first violation."""
+
+    def __init__(self, estimator: Any, safety: Any, alpha: float, size: int) -> None:
+        self.estimator, self.safety, self.alpha, self.size = estimator, safety, alpha, size
+        self.tried = self.positive = 0
+        self.worst_lipschitz = self.worst_ratio = 0.0
+        self.best: tuple[Array, int, Array] | None = None
+        self._score = -1.0
+        self.counterexample: dict[str, Any] | None = None
+
+    def pair(self, x: Array, i: int, new: Array) -> float:
+        y = x.copy()
+        y[i] = new
+        self.tried += 1
+        g, g2 = safe_number(self.safety, x), safe_number(self.safety, y)
+        step = abs(g - g2)
+        ratio = 0.0
+        if max(g, g2) > 0:
+            self.positive += 1
+            t = safe_vector(self.estimator, x, self.size)
+            t2 = safe_vector(self.estimator, y, self.size)
+            ratio = float(np.linalg.norm(t - t2)) / self.alpha
+        self.worst_lipschitz = max(self.worst_lipschitz, step)
+        self.worst_ratio = max(self.worst_ratio, ratio)
+        if step > _SLACK:
+            self._found("(i)", f"gamma moves from {g:.6g} to {g2:.6g}", x, i, new)
+        elif ratio > _SLACK:
+            what = f"gamma = {max(g, g2):.6g} > 0, yet |T - T'| = {ratio:.6g} alpha"
+            self._found("(ii)", what, x, i, new)
+        score = max(step, ratio)
+        if score > self._score:
+            self._score, self.best = score, (x.copy(), i, new.copy())
+        return score
+
+    def _found(self, condition: str, what: str, x: Array, i: int, new: Array) -> None:
+        if self.counterexample is None:
+            self.counterexample = {
+                "condition": condition,
+                "what": what,
+                "row": i,
+                "table": x.copy(),
+                "new_row": new.copy(),
+            }
+
+    def climb(self, rng: np.random.Generator, low: Array, high: Array) -> None:
+        assert self.best is not None
+        x, i, new = self.best[0].copy(), self.best[1], self.best[2].copy()
+        width = (high - low) * 10.0 ** rng.uniform(-3, 0)
+        if rng.uniform() < 0.5:
+            if new.any():  # the zero row stays one: what is between it and the box cannot occur
+                new = np.clip(new + rng.normal(size=len(new)) * width, low, high)
+        else:
+            j = int(rng.integers(len(x)))
+            if x[j].any():
+                x[j] = np.clip(x[j] + rng.normal(size=x.shape[1]) * width, low, high)
+        self.pair(x, i, new)

@@ -1,0 +1,540 @@
+"""What a survival table releases, from its formula and options alone: all of it public.
+
+Cells are (group, event | censored | entered, interval), at its first break apart from within it,
+and "beyond" for each group; see
+``theory.md``, 1. More than 32 intervals are released as a binary tree.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, shown
+from dpmodels.proof.sets import Orthant
+from dpmodels.proof.statistics import Sum, Tree
+from dpmodels.sources.summed import counted, summed
+from dpmodels.sums.ask import Added
+from dpmodels.sums.products import STEPS, towards_zero
+from dpmodels.sums.rowmap import CountsOfPeople, shares
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design, Survival
+    from dpmodels.sources.people import BlockOfPeople
+
+
+#: Intervals where the call does not say, and most of which each has noise of its own.
+INTERVALS, FLAT = 16, 32
+#: Most intervals, and most intervals times cells: errors are matrices of that size.
+_MOST, _MOST_ENTRIES = 1024, 5_000_000
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The cells of a survival table.
+
+    A table is flat: for each group events, censorings (and entries) by interval, then "beyond" for
+    each group, then "missing" where everybody is in one cell.
+
+    Attributes
+    ----------
+    edges : tuple of float
+        Ends of the intervals, K + 1.
+    groups, stratas : tuple of str
+        Labels; ("",) where there is none.
+    entries : bool
+        Entries are tabulated: ``Surv(start, stop, event)``.
+    episodes : int
+        Whole episodes that a unit may have there.
+    """
+
+    edges: tuple[float, ...]
+    groups: tuple[str, ...] = ("",)
+    stratas: tuple[str, ...] = ("",)
+    entries: bool = False
+    episodes: int = 1
+
+    @property
+    def K(self) -> int:
+        """Number of intervals."""
+        return len(self.edges) - 1
+
+    @property
+    def G(self) -> int:
+        """Groups times strata: the groups that are tabulated, the group fastest."""
+        return len(self.groups) * len(self.stratas)
+
+    @property
+    def kinds(self) -> int:
+        """Events, censorings within and at the first break, and entries where there are any."""
+        return 5 if self.entries else 3
+
+    @property
+    def M(self) -> int:
+        """Cells of the table."""
+        return self.G * (self.kinds * self.K + 1) + (not self.entries)
+
+    @functools.cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Of the tabulated groups: ``"s=1, g=a"``; "" where there is one alone."""
+        return tuple(", ".join(t for t in (s, g) if t) for s in self.stratas for g in self.groups)
+
+    # -- places ----------------------------------------------------------------------------
+    def run(self, group: int, kind: int) -> slice:
+        """Return where the intervals of a group stand.
+
+        0 events; 1 censorings within, 2 at the first break of an interval; 3, 4 entries likewise.
+        """
+        first = (group * self.kinds + kind) * self.K
+        return slice(first, first + self.K)
+
+    def beyond(self, group: int) -> int:
+        """Return the cell of those who are followed to the end."""
+        return self.G * self.kinds * self.K + group
+
+    def first(self, group: int) -> int:
+        """Return the cell of those who were there from the first."""
+        return self.run(group, 4).start
+
+    # -- the tree --------------------------------------------------------------------------
+    @property
+    def levels(self) -> int:
+        """Levels that are released: 1 where every interval is released by itself."""
+        return 1 if self.K <= FLAT else math.ceil(math.log2(self.K))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Intervals in a node, by level: the coarsest first, single intervals last."""
+        return tuple(2 ** (self.levels - 1 - level) for level in range(self.levels))
+
+    def nodes(self, level: int) -> int:
+        """Return the nodes of a run of intervals at a level; none is padding throughout."""
+        return -(-self.K // self.widths[level])
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of each level: the cells of no interval are in the first."""
+        runs = self.G * self.kinds
+        alone = self.M - runs * self.K
+        return tuple(runs * self.nodes(v) + (alone if v == 0 else 0) for v in range(self.levels))
+
+    def node(self, cells: npt.NDArray[Any], level: int) -> npt.NDArray[Any]:
+        """Return the node of each cell of the table at a level; -1 for none there."""
+        runs = self.G * self.kinds
+        inside = cells < runs * self.K
+        run, k = np.divmod(cells, self.K)
+        node = run * self.nodes(level) + k // self.widths[level]
+        rest = cells - runs * self.K + runs * self.nodes(level) if level == 0 else -1
+        return np.where(inside, node, rest)
+
+    @functools.cached_property
+    def sums(self) -> Array:
+        """Which intervals are in which node of a run, all levels: 0 and 1, (nodes, K)."""
+        parts = []
+        for level, width in enumerate(self.widths):
+            own = np.arange(self.K) // width
+            parts.append((own == np.arange(self.nodes(level))[:, None]).astype(float))
+        return np.concatenate(parts)
+
+    # -- rows ------------------------------------------------------------------------------
+    def ended(self, time: Array, event: Array) -> npt.NDArray[np.int64]:
+        """Return where follow-up ends among the runs of its group; -1: beyond the last break.
+
+        Events in (a, b], censorings in (a, b) or at a: who is censored at a break is at risk up to
+        it, and not after it.
+        """
+        edges = np.array(self.edges)
+        died = np.maximum(np.searchsorted(edges, time, side="left") - 1, 0)
+        left = np.maximum(np.searchsorted(edges, time, side="right") - 1, 0)
+        left = np.where(left < self.K, left + np.where(edges[left] == time, 2, 1) * self.K, -1)
+        return np.where(event == 1.0, np.where(died < self.K, died, -1), left)
+
+    def entered(self, start: Array) -> npt.NDArray[np.int64]:
+        """Return where follow-up begins among the runs of its group; -1: too late.
+
+        In (a, b), or at a; the first break and all before are one.
+        """
+        edges = np.array(self.edges)
+        start = np.maximum(start, edges[0])
+        k = np.searchsorted(edges, start, side="right") - 1
+        return np.where(k < self.K, k + np.where(edges[k] == start, 4, 3) * self.K, -1)
+
+
+def layout_of(design: Design, options: Mapping[str, Any]) -> Layout:
+    """Return the layout of a call; refuse breaks that are not public, or none at all.
+
+    Parameters
+    ----------
+    design : Design
+        Of :func:`dpmodels.formula.build_survival_cells`.
+    options : mapping
+        ``times``, ``breaks``, ``max_episodes``.
+    """
+    survival = design.survival
+    assert survival is not None
+    column = design.z[survival.time]
+    name = column.name
+    if name not in design.schema:  # an expression: what is declared is a variable of it
+        name = next((v for v in design.variables if v in name), name)
+    edges = _edges(name, column.interval, options.get("times"), options.get("breaks"))
+    entries = survival.start is not None
+    episodes = options.get("max_episodes")
+    if episodes is not None and not entries:
+        raise RequestError(
+            "max_episodes= belongs to Surv(start, stop, event): with Surv(time, event) each unit "
+            "counts once"
+        )
+    layout = Layout(
+        edges, survival.groups or ("",), survival.stratas or ("",), entries, int(episodes or 1)
+    )
+    if layout.K * layout.M > _MOST_ENTRIES:
+        raise RequestError(
+            f"{layout.K:,} intervals of {layout.G:,} groups are too many for one table: take fewer "
+            "times, or merge levels of the groups"
+        )
+    return layout
+
+
+def _edges(
+    name: str, interval: tuple[float, float] | None, times: Any, breaks: Any
+) -> tuple[float, ...]:
+    """Return the ends of the intervals: declared times, or equal parts of the declared range."""
+    if times is not None and breaks is not None:
+        raise RequestError("times= and breaks= say the same: give one of them")
+    given = times if times is not None else breaks
+    word = "times" if times is not None else "breaks"
+    if given is None or (isinstance(given, (int, np.integer)) and not isinstance(given, bool)):
+        count = INTERVALS if given is None else int(given)
+        if times is not None or not 1 <= count <= _MOST:
+            raise RequestError(
+                f"{word}={shown(given)}: times=[6, 12, 24] lists times, breaks= is a number of "
+                f"equal intervals, 1 to {_MOST}"
+            )
+        if interval is None:
+            raise RequestError(
+                f"the range of {name!r} is not declared, and reading the longest time from the "
+                f"rows would reveal it. Declare it: bounds={{{name!r}: (0, 60)}}, or the times "
+                "at which survival is wanted: times=[6, 12, 24, 60]"
+            )
+        low, high = interval
+        return tuple(float(v) for v in np.linspace(low, high, count + 1))
+    try:
+        points = [float(v) for v in given]
+    except (TypeError, ValueError):
+        points = [math.nan]
+    if not points or not all(map(math.isfinite, points)) or sorted(set(points)) != points:
+        raise RequestError(
+            f"{word}= takes public times in rising order, as in {word}=[6, 12, 24]; got "
+            f"{shown(given)}"
+        )
+    low = 0.0 if interval is None else interval[0]
+    if points[0] < low or (interval is not None and points[-1] > interval[1]):
+        high = math.inf if interval is None else interval[1]
+        raise RequestError(
+            f"{word}= goes beyond the declared range of {name!r}, [{low:g}, {high:g}]: times "
+            "outside of it are never seen"
+        )
+    edges = points if points[0] == low else [low, *points]
+    if not 1 <= len(edges) - 1 <= _MOST:
+        raise RequestError(f"{word}= needs a time after {low:g}, and at most {_MOST} of them")
+    return tuple(edges)
+
+
+# -- The exact cells of a survival table: of rows, and of people (``theory.md``, 2).
+#
+# A row with no entry is one unit of mass: one cell. An episode is two, where it is entered and
+# where
+# it ends; the table of a person's episodes is scaled into a ball if it is longer than that of the
+# episodes that are allowed.
+
+
+Codes = npt.NDArray[np.int64]
+_ONE = int(STEPS)
+#: Pays for the rounding of a factor and its product, so that no square grows.
+_BELOW = 1.0 - 2.0**-40
+
+
+def statistic_of(layout: Layout, *, people: bool) -> Tree | Sum:
+    """Return what is released: one cell a level of a unit, or counts of its episodes in a ball."""
+    if not layout.entries:
+        return Tree(layout.levels, layout.sizes, people=people)
+    return Sum(Orthant(sum(layout.sizes), 2 * layout.episodes * layout.levels))
+
+
+class Groups(Protocol):
+    """Groups that no column holds: by released numbers. Travels to workers."""
+
+    def added_to(self, block: Array) -> Array:
+        """Return a block with a row more, the group of each of its rows; NaN: none."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalPass:
+    """The table of a layout, all levels one after the other.
+
+    Attributes
+    ----------
+    groups : Groups or None
+        None: the groups of the formula.
+    """
+
+    design: Design
+    layout: Layout
+    people: bool = False
+    groups: Groups | None = None
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
+        """Return the table in steps of the statistic. Confidential."""
+        where = self.design.survival
+        assert where is not None
+        if self.groups is not None:  # in the row that is added
+            where = replace(where, group=self.design.q)
+        if not self.people:
+            job = functools.partial(_of_rows, where=where, layout=self.layout, groups=self.groups)
+            return counted(rows, self.design, job)[0].astype(object)
+        found = summed(rows, self.design, SurvivalOfPeople(where, self.layout, self.groups))
+        out = found.values.astype(object)
+        if not self.layout.entries:  # a declared person without a row is missing
+            out[self.layout.sizes[0] - 1] += (rows.n - found.people) * _ONE
+        return np.asarray(out, dtype=object)
+
+
+def added(sums: npt.NDArray[np.object_]) -> Added:
+    """Return the table as it is."""
+    return Added(sums)
+
+
+def episodes(block: Array, where: Survival, layout: Layout) -> tuple[Any, Codes, Codes, Codes]:
+    """Return which rows of a buffer count, their groups, and the cells of entry and of end.
+
+    An episode that begins after the last break, or whose end is not a time, counts as nothing.
+    """
+    time, event = block[where.time], block[where.event]
+    there = np.isfinite(time)
+    group = np.zeros(len(time), dtype=np.int64)
+    for row, labels in ((where.strata, layout.stratas), (where.group, layout.groups)):
+        code = np.zeros(len(time)) if row is None else block[row]
+        there &= code < len(labels)
+        group = group * len(labels) + np.where(there, code, 0.0).astype(np.int64)
+    event = np.where(there, event, 0.0)
+    end = layout.ended(np.where(there, time, layout.edges[0]), event)
+    runs = layout.kinds * layout.K
+    ends = np.where(end < 0, layout.G * runs + group, group * runs + end)
+    entry = np.zeros(len(time), dtype=np.int64)
+    if layout.entries:
+        assert where.start is not None
+        begun = layout.entered(np.where(there, block[where.start], layout.edges[0]))
+        there &= begun >= 0
+        entry = group * runs + np.maximum(begun, 0)
+    return there, group, entry, ends
+
+
+def _of_rows(
+    blocks: Iterable[Array], where: Survival, layout: Layout, groups: Groups | None = None
+) -> tuple[npt.NDArray[np.int64]]:
+    """Return the table of rows, each a unit."""
+    cells = np.zeros(layout.M, dtype=np.int64)
+    for block in blocks:
+        if groups is not None:
+            block = groups.added_to(block)
+        there, _, entry, ends = episodes(block, where, layout)
+        cells += np.bincount(ends[there], minlength=layout.M)
+        if layout.entries:
+            cells += np.bincount(entry[there], minlength=layout.M)
+        else:
+            cells[-1] += len(there) - int(there.sum())
+    unit = _ONE if layout.entries else 1
+    return (np.concatenate([_level(cells, layout, v) for v in range(layout.levels)]) * unit,)
+
+
+def _level(cells: npt.NDArray[np.int64], layout: Layout, level: int) -> npt.NDArray[np.int64]:
+    """Return the nodes of a level from the cells of the table."""
+    node = layout.node(np.arange(layout.M), level)
+    out = np.zeros(layout.sizes[level], dtype=np.int64)
+    np.add.at(out, node[node >= 0], cells[node >= 0])
+    return out
+
+
+# -- people ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalOfPeople:
+    """The table where a person lays the mean of own rows, or own episodes scaled into a ball."""
+
+    where: Survival
+    layout: Layout
+    groups: Groups | None = None
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
+        """Return the sums over people, in steps of 2^-20. Confidential."""
+        layout = self.layout
+        totals = [np.zeros(size, dtype=np.int64) for size in layout.sizes]
+        people = 0
+        for part in blocks:
+            if self.groups is not None:
+                part = replace(part, rows=self.groups.added_to(part.rows))
+            people += len(part.counts)
+            person = np.repeat(np.arange(len(part.counts)), part.counts)
+            lay = self._scaled if layout.entries else self._means
+            for total, (where, share) in zip(totals, lay(part, person), strict=True):
+                np.add.at(total, where, share)
+        return CountsOfPeople(np.concatenate(totals), people)
+
+    def _means(self, part: BlockOfPeople, person: Any) -> list[tuple[Any, Any]]:
+        """Return (node, share) by level: each person one unit, by the share of own rows."""
+        layout = self.layout
+        there, _, _, ends = episodes(part.rows, self.where, layout)
+        cells = np.where(there, ends, layout.M - 1)
+        mass = np.full(len(cells), _ONE, dtype=np.int64)
+        out = []
+        for level, size in enumerate(layout.sizes):
+            node = layout.node(cells, level)
+            node = np.where(node < 0, size, node)  # those of no interval, to be left out again
+            where, share = shares(person, node, mass, part.counts, size + 1)
+            out.append((where[where < size], share[where < size]))
+        return out
+
+    def _scaled(self, part: BlockOfPeople, person: Any) -> list[tuple[Any, Any]]:
+        """Return (node, count) by level: a person's own episodes, scaled into the ball."""
+        layout = self.layout
+        who, entry, ends = own_episodes(part.rows, person, self.where, layout)
+        whose, cells = np.concatenate([who, who]), np.concatenate([entry, ends])
+        counts, square = [], np.zeros(len(part.counts), dtype=np.int64)
+        for level, size in enumerate(layout.sizes):
+            node = layout.node(cells, level)
+            key, count = np.unique(whose[node >= 0] * size + node[node >= 0], return_counts=True)
+            counts.append((key // size, key % size, count))
+            np.add.at(square, key // size, count**2)
+        most = 2 * layout.episodes * layout.levels
+        factor = np.ones(len(square))
+        long = square > most
+        factor[long] = np.sqrt(most / square[long]) * _BELOW
+        return [
+            (node, towards_zero(count * (factor[own] * _ONE)).astype(np.int64))
+            for own, node, count in counts
+        ]
+
+
+def own_episodes(
+    rows: Array, person: Any, where: Survival, layout: Layout
+) -> tuple[Codes, Codes, Codes]:
+    """Return (person, cell of entry, cell of end) of the episodes that count.
+
+    Of overlapping episodes of one person that with the earliest start counts (of those that start
+    together the one that ends first, then by event and group: never by place). An episode that
+    goes on where the last one of the same group stopped without an event is one with it.
+    """
+    there, group, entry, ends = episodes(rows, where, layout)
+    assert where.start is not None
+    start, stop, event = rows[where.start], rows[where.time], rows[where.event]
+    order = np.lexsort((group, event, stop, start, person))
+    order = order[there[order]]
+    who, start, stop, event, group, entry, ends = (
+        x[order] for x in (person, start, stop, event, group, entry, ends)
+    )
+    keep = apart(who, start, stop)
+    who, start, stop, event, group, entry, ends = (
+        x[keep] for x in (who, start, stop, event, group, entry, ends)
+    )
+    same = (who[1:] == who[:-1]) & (group[1:] == group[:-1]) & (start[1:] == stop[:-1])
+    goes_on = same & (event[:-1] == 0.0)
+    first = np.flatnonzero(np.r_[True, ~goes_on])[: len(who)]
+    last = np.flatnonzero(np.r_[~goes_on, True])[: len(who)]
+    return who[first], entry[first], ends[last]
+
+
+def apart(who: Any, start: Array, stop: Array) -> npt.NDArray[np.bool_]:
+    """Return which of a person's episodes, in order of their start, begin after those kept."""
+    keep = np.ones(len(who), dtype=bool)
+    crossing = (who[1:] == who[:-1]) & (start[1:] < stop[:-1])
+    for person in np.unique(who[1:][crossing]):
+        low, high = np.searchsorted(who, [person, person + 1])
+        end = -np.inf
+        for i in range(low, high):
+            keep[i] = start[i] >= end
+            end = stop[i] if keep[i] else end
+    return keep
+
+
+# -- From noisy nodes to cells: least squares over the tree and the public totals (``theory.md``,
+# 3).
+#
+# The cells of a run of intervals share one small covariance, whatever the run; the totals that are
+# public (of everybody, or of entries and ends of each group) take away as many directions.
+
+
+@dataclass(frozen=True)
+class CellNoise:
+    """The noise of the cells of a layout, where every released number has one variance.
+
+    Attributes
+    ----------
+    layout : Layout
+    sd : float
+        Of the noise of every released number, in units.
+    """
+
+    layout: Layout
+    sd: float
+
+    @functools.cached_property
+    def _tree(self) -> tuple[Array, Array]:
+        """Return (S, L): covariance of a run's intervals over the variance, and their solver."""
+        A = self.layout.sums
+        S = np.linalg.inv(A.T @ A) if self.layout.levels > 1 else np.eye(self.layout.K)
+        return S, S @ A.T
+
+    @functools.cached_property
+    def totals(self) -> Array:
+        """Return the public sums as rows of weights: (constraints, cells)."""
+        lay = self.layout
+        if not lay.entries:  # everybody is in one cell
+            return np.ones((1, lay.M))
+        C = np.zeros((lay.G, lay.M))  # whoever enters a group leaves it
+        for g in range(lay.G):
+            C[g, lay.run(g, 0).start : lay.run(g, 2).stop] = C[g, lay.beyond(g)] = -1.0
+            C[g, lay.run(g, 3).start : lay.run(g, 4).stop] = 1.0
+        return C
+
+    def free(self, J: Array) -> Array:
+        """Return ``J V`` for weights J (r, cells), V the covariance before totals."""
+        lay = self.layout
+        inside = lay.G * lay.kinds * lay.K
+        runs = J[:, :inside].reshape(len(J), -1, lay.K) @ self._tree[0]
+        return np.concatenate([runs.reshape(len(J), inside), J[:, inside:]], axis=1) * self.sd**2
+
+    @functools.cached_property
+    def _through(self) -> tuple[Array, Array]:
+        """Return (C V, (C V C')^{-1})."""
+        CV = self.free(self.totals)
+        return CV, np.linalg.inv(CV @ self.totals.T)
+
+    def fit(self, noisy: Array, n: float | None) -> Array:
+        """Return the least squares cells (M,) of released numbers; n: the public total."""
+        lay = self.layout
+        runs = lay.G * lay.kinds
+        ends = np.cumsum(lay.sizes)[:-1]
+        levels = np.split(noisy, ends)
+        nodes = [v[: runs * lay.nodes(i)].reshape(runs, -1) for i, v in enumerate(levels)]
+        cells = np.concatenate(nodes, axis=1) @ self._tree[1].T
+        out = np.concatenate([cells.ravel(), levels[0][runs * lay.nodes(0) :]])
+        target = np.zeros(len(self.totals)) if n is None or lay.entries else np.array([float(n)])
+        CV, inverse = self._through
+        return np.asarray(out + (target - self.totals @ out) @ inverse @ CV)
+
+    def covariance(self, J: Array, other: Array | None = None) -> Array:
+        """Return the noise covariance of ``J @ cells`` (and of ``other @ cells``): J V J'."""
+        other = J if other is None else other
+        CV, inverse = self._through
+        through = (J @ CV.T) @ inverse @ (CV @ other.T)
+        return np.asarray(self.free(J) @ other.T - through)

@@ -1,0 +1,862 @@
+"""Backends of ``dp_quantile``: what "em" and "tree" share, and "em" itself.
+
+``ranks.py`` has the exponential mechanism, ``tree.py`` the tree; ``theory.md``, 2.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.models.table.layout import Layout, program_of
+from dpmodels.models.table.noise import Spread, critical
+from dpmodels.planning import Plan
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
+from dpmodels.proof.statistics import Ranks
+from dpmodels.proof.statistics import Tree as Levels
+from dpmodels.ranges import gaussian_part, no_ranges, pair_part, ranged_design
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import Backend
+from dpmodels.sources.summed import counted, summed
+from dpmodels.sums.ask import Added, Query
+from dpmodels.sums.products import STEPS
+from dpmodels.sums.rowmap import CountsOfPeople, shares
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sources.people import BlockOfPeople
+    from dpmodels.sources.rows import Rows
+    from dpmodels.sums.ask import Ask
+
+
+# -- Quantiles by the exponential mechanism on a public grid (``theory.md``, 2.1).
+#
+# Candidates are grid points; the utility of x is minus the distance of the rank ``q m`` from the
+# *interval* of ranks ``[#{< x}, #{<= x}]`` of x, where m counts the values that are there. With the
+# rank of x alone heaps would be missed: no x of a heap has the rank that is asked for.
+
+
+#: Steps of a person's mass, where its ranks are asked for.
+STEPS_OF_RANKS = 256
+#: Points of the grid.
+GRID = 1 << 16
+#: Cells of all groups together.
+_MOST = 1 << 22
+#: Largest denominator of a quantile: penalties are integers over it.
+_DENOMINATOR = 10_000
+
+
+def fraction(q: float) -> Fraction:
+    """Return q as a fraction with a denominator of at most 10 000, inside (0, 1)."""
+    near = Fraction(q).limit_denominator(_DENOMINATOR)
+    return min(max(near, Fraction(1, _DENOMINATOR)), Fraction(_DENOMINATOR - 1, _DENOMINATOR))
+
+
+def grid_of(interval: tuple[float, float], points: int) -> Array:
+    """Return at most ``points`` multiples of 1, 2 or 5 times a power of ten inside a range.
+
+    Values that people round to lie on such a grid, and heaps stay heaps.
+    """
+    lo, hi = interval
+    if not hi > lo:  # a bought range of one point: whatever is released, it is near that point
+        hi = lo + 1e-6 * max(abs(lo), 1.0)
+    least = (hi - lo) / (points - 1)
+    power = math.floor(math.log10(least))
+    digit, power = next(
+        (d, p) for p in (power, power + 1) for d in (1, 2, 5)
+        if Fraction(d) * Fraction(10) ** p >= Fraction(least) * (1 - Fraction(1, 10**9))
+    )  # fmt: skip
+    step = Fraction(digit) * Fraction(10) ** power
+    first, last = math.ceil(Fraction(lo) / step), math.floor(Fraction(hi) / step)
+    if last <= first:
+        return np.linspace(lo, hi, points)
+    whole = np.arange(first, last + 1, dtype=float)
+    # over a power of ten, not times a tenth: 3.1 and not 3.1000000000000001
+    return whole * digit / 10.0**-power if power < 0 else whole * (digit * 10.0**power)
+
+
+def grid_for(design: Design, number: int, points: int) -> Array:
+    """Return the public grid of a column with a known range; of a declared count, its integers."""
+    column = design.columns[number]
+    assert column.interval is not None
+    variable = design.schema.variables.get(column.name)
+    if variable is not None and variable.kind == "count":
+        whole = np.arange(math.floor(column.interval[0]), math.ceil(column.interval[1]) + 1.0)
+        if 1 < len(whole) <= points:
+            return whole
+    return grid_of(column.interval, points)
+
+
+def histogram(
+    blocks: Iterable[Array], number: int, grid: Array, group: Mapping[int, int]
+) -> npt.NDArray[np.int64]:
+    """Count the values nearest to each grid point, by group: (groups, points). Confidential.
+
+    Parameters
+    ----------
+    group : mapping
+        Row of the buffer -> number of codes, the missing one included: what makes the groups.
+    """
+    groups, points = int(np.prod([*group.values(), 1])), len(grid)
+    out = np.zeros(groups * points, dtype=np.int64)
+    for block in blocks:
+        cells, keep = cells_of(block, number, grid, group)
+        out += np.bincount(cells[keep], minlength=out.size)
+    return out.reshape(groups, points)
+
+
+def histograms(
+    rows: Rows, design: Design, grids: Mapping[int, Array], group: Mapping[int, int]
+) -> dict[int, npt.NDArray[np.int64]]:
+    """Return the :func:`histogram` of every number with a grid, of one pass. Confidential."""
+    job = functools.partial(_at_grids, grids=grids, group=group)
+    return dict(zip(grids, counted(rows, design, job), strict=True))
+
+
+def _at_grids(
+    blocks: Iterable[Array], grids: Mapping[int, Array], group: Mapping[int, int]
+) -> tuple[npt.NDArray[np.int64], ...]:
+    out = [histogram((), number, grid, group) for number, grid in grids.items()]
+    for block in blocks:
+        for total, (number, grid) in zip(out, grids.items(), strict=True):
+            total += histogram((block,), number, grid, group)
+    return tuple(out)
+
+
+def cells_of(
+    block: Array, number: int, grid: Array, group: Mapping[int, int]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the cell (group, point) of every row, and which have a value."""
+    points = len(grid)
+    lo, hi = float(grid[0]), float(grid[-1])
+    with np.errstate(all="ignore"):
+        place = np.rint((block[number] - lo) * ((points - 1) / (hi - lo)))
+    keep = ~np.isnan(place)
+    at = np.zeros(block.shape[1], dtype=np.int64)
+    for j, size in group.items():
+        at = at * size + block[j].astype(np.int64)
+    inside = np.clip(np.where(keep, place, 0.0), 0, points - 1).astype(np.int64)
+    return at * points + inside, keep
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramOfPeople:
+    """The histogram where a person lays the mean of its rows, in steps of 1 / ``unit``."""
+
+    number: int
+    grid: Array
+    group: Mapping[int, int]
+    unit: int
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
+        """Return the sums over people; missing values are left out. Confidential."""
+        size = int(np.prod([*self.group.values(), 1])) * len(self.grid)
+        out, people = np.zeros(size, dtype=np.int64), 0
+        for block in blocks:
+            people += len(block.counts)
+            cells, keep = cells_of(block.rows, self.number, self.grid, self.group)
+            person = np.repeat(np.arange(len(block.counts)), block.counts)
+            mass = np.full(len(cells), self.unit, dtype=np.int64)
+            where, share = shares(
+                person, np.where(keep, cells, size), mass, block.counts, size + 1
+            )
+            there = where < size
+            np.add.at(out, where[there], share[there])
+        return CountsOfPeople(out, people)
+
+
+def people_histogram(
+    rows: Any, design: Design, number: int, grid: Array, group: Mapping[int, int], unit: int
+) -> npt.NDArray[np.int64]:
+    """Return :func:`histogram` of people's means, in steps of 1 / ``unit``. Confidential."""
+    found = summed(rows, design, HistogramOfPeople(number, grid, group, unit))
+    return np.asarray(found.values.reshape(-1, len(grid)))
+
+
+def penalties(
+    counts: npt.NDArray[np.int64], q: Fraction, offset: int = 0, unit: int = 0
+) -> npt.NDArray[np.int64]:
+    """Return minus the utilities of every grid point, in steps of 1/denominator of q.
+
+    ``max(0, L - r, r - E)`` with the ranks L below and E up to the point and the target
+    ``r = q m + offset`` cut to [0, m]. Valid and missing values alike move it by at most 1 in one
+    group, by ``max(q, 1 - q)`` where a row only enters or only leaves (and offset is 0). Nothing is
+    rounded: a step lost in each group would add up over the groups of a person.
+
+    Parameters
+    ----------
+    counts : (groups, points) array
+    offset : int
+        Ranks.
+    unit : int
+        Counts are of people, in steps of 1 / unit; penalties then in steps of 1 / unit of one of
+        q's. 0: of rows.
+    """
+    up_to = counts.cumsum(axis=1)
+    whole = q.denominator * up_to[:, -1:]
+    target = np.clip(
+        q.numerator * up_to[:, -1:] + q.denominator * offset * (unit or 1), 0, whole
+    )
+    below = q.denominator * (up_to - counts) - target
+    above = target - q.denominator * up_to
+    return np.maximum(np.maximum(below, above), 0)
+
+
+@dataclass(frozen=True)
+class QuantilePart:
+    """The quantiles of a table.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+    jobs : tuple of (step name, column, group axes, quantile)
+    points : int
+        Of the grid.
+    """
+
+    steps: tuple[Step, ...]
+    jobs: tuple[tuple[str, int, tuple[int, ...], float], ...]
+    points: int
+
+    def grids(self, design: Design) -> dict[int, Array]:
+        """Return the grid of every number."""
+        return {number: grid_for(design, number, self.points) for _, number, _, _ in self.jobs}
+
+
+def quantile_part(layout: Layout, eps: float) -> QuantilePart:
+    """Plan the quantiles of a table: an equal part of ``eps`` for each."""
+    sections = [s for s in layout.sections if s.kind == "quantiles"]
+    jobs = []
+    for s in sections:
+        by = " by " + " x ".join(layout.axes[j].name for j in s.axes) if s.axes else ""
+        jobs += [
+            (f"{q:g} quantile of {s.variable}{by}", s.number, s.axes, q) for q in layout.quantiles
+        ]
+    each = eps / len(jobs)
+    cells = max(layout.cells(s.axes) for s in sections)
+    points = GRID
+    while points * cells > _MOST and points > 1024:
+        points //= 2
+    steps = tuple(
+        Step(name, Pure(each), label="exponential mechanism") for name, _, _, _ in jobs
+    )
+    return QuantilePart(steps, tuple(jobs), points)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCounts:
+    """Counts at the points of a grid, by group, of people in steps of 1 / 256."""
+
+    design: Design
+    number: int
+    grid: Array
+    group: dict[int, int]
+    people: bool
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.int64]:
+        """Return (groups, points). Confidential."""
+        if self.people:
+            return people_histogram(
+                rows, self.design, self.number, self.grid, self.group, STEPS_OF_RANKS
+            )
+        found = histograms(rows, self.design, {self.number: self.grid}, self.group)
+        return found[self.number]
+
+
+def release_quantiles(
+    part: QuantilePart, layout: Layout, design: Design, ask: Ask, *, people: bool = False
+) -> dict[str, Array]:
+    """Release the place in the grid of every quantile of every group, by step name.
+
+    Privacy
+    -------
+    Unit: one row, or one person (whose mean is in the hull of what a row can be); replace-one.
+    Each step is pure eps-DP: :class:`~dpmodels.proof.statistics.Ranks`.
+    """
+    passes: dict[tuple[int, tuple[int, ...]], GroupCounts] = {}
+    out = {}
+    grids = part.grids(design)
+    unit = STEPS_OF_RANKS if people else 0
+    for name, number, axes, q in part.jobs:
+        if (number, axes) not in passes:
+            group = {layout.axes[j].column: layout.axes[j].size for j in axes}
+            passes[number, axes] = GroupCounts(design, number, grids[number], group, people)
+        ranks = Ranks(fraction(q), groups=bool(axes), unit=unit)
+        by_rank = functools.partial(penalties, q=ranks.q, unit=unit)
+        chosen = ask.choose(name, ranks, passes[number, axes], by_rank, ask.n)
+        out[name] = chosen.astype(float)
+    return out
+
+
+# -- Backends of ``dp_quantile``: what "em" and "tree" share, and "em" itself.
+
+
+# -- Ends of intervals of quantiles on a public grid (``theory.md``, 2.3)
+
+
+class Cells:
+    """The cells of the points of a grid.
+
+    Attributes
+    ----------
+    step : float
+        Between points; 0 where values are integers and so are the points.
+    low, high : arrays, (points + 2,)
+        Ends of the cells, with one place more on either side: the declared bound, infinite where
+        the range was bought (values beyond it count in the first and last cell).
+    """
+
+    def __init__(self, grid: Array, bounds: tuple[float, float], *, whole: bool) -> None:
+        self.step = 0.0 if whole else float(grid[-1] - grid[0]) / (len(grid) - 1)
+        lo, hi = bounds
+        inside = np.clip(grid[1:] - self.step / 2.0, lo, hi)
+        self.low = np.concatenate([[lo, lo], inside, [hi]])
+        inside = np.clip(grid[:-1] + self.step / 2.0, lo, hi)
+        self.high = np.concatenate([[lo], inside, [hi, hi]])
+
+    def ends(self, low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
+        """Return the outer ends of cells: places in the grid, -1 and len(grid) beyond it."""
+        return self.low[np.asarray(low) + 1], self.high[np.asarray(high) + 1]
+
+
+def cells_for(design: Design, number: int, grid: Array, *, bought: bool) -> Cells:
+    """Return the cells of a column's grid (:func:`dpmodels.models.table.quantiles.grid_for`)."""
+    column = design.columns[number]
+    assert column.interval is not None
+    variable = design.schema.variables.get(column.name)
+    counts = variable is not None and variable.kind == "count"
+    whole = counts and bool((grid == np.rint(grid)).all()) and float(grid[1] - grid[0]) == 1.0
+    bounds = (-np.inf, np.inf) if bought else column.interval
+    return Cells(grid, bounds, whole=whole)
+
+
+def outward(
+    counts: npt.NDArray[np.int64], q: Fraction, offset: int, unit: int = 0
+) -> npt.NDArray[np.int64]:
+    """Return the penalties of an end: of a bound beyond the grid, and of every grid point.
+
+    ``max(0, L - r, r - E)`` with the target ``r = q m + offset`` not cut. What is beyond the grid
+    has 0 values up to it (offset < 0; it comes first) or all m below it (offset > 0; last), so
+    some candidate has penalty 0 wherever r lies, and the error of a draw is one of |r - rank| at
+    the ends too. One row moves a penalty by at most 1 (``theory.md``, 2.3).
+
+    Parameters
+    ----------
+    counts : (points,) array
+    offset : int
+        Ranks; not 0.
+    unit : int
+        As in :func:`dpmodels.models.table.quantiles.penalties`.
+    """
+    up_to = counts.cumsum()
+    m, rank = int(up_to[-1]), q.denominator
+    target = q.numerator * m + rank * (unit or 1) * offset
+    below = rank * (up_to - counts) - target
+    above = target - rank * up_to
+    inside = np.maximum(np.maximum(below, above), 0)
+    if offset < 0:
+        return np.concatenate([[max(0, target)], inside])
+    return np.concatenate([inside, [max(0, rank * m - target)]])
+
+
+#: The best candidate is within ``(2 / eps) log(points / FAILS)`` ranks but with this probability.
+FAILS = 0.005
+
+
+@dataclass(frozen=True)
+class QuantileDetail:
+    """What is asked for.
+
+    Attributes
+    ----------
+    jobs : tuple of (column, quantile)
+    each : float
+        eps of one draw ("em").
+    points : int
+        Most points of a grid.
+    """
+
+    jobs: tuple[tuple[int, float], ...]
+    each: float
+    points: int
+
+
+def probabilities(given: Any) -> tuple[float, ...]:
+    """Return checked quantiles, in order."""
+    listed = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
+    for q in listed:
+        if isinstance(q, bool) or not isinstance(q, (int, float, np.number)) or not 0 < q < 1:
+            raise RequestError("q= takes numbers between 0 and 1, for example q=[0.25, 0.5, 0.75]")
+    if not listed:
+        raise RequestError("q= is empty. For example q=0.5")
+    return tuple(sorted({float(q) for q in listed}))
+
+
+def numbers_of(design: Design) -> tuple[int, ...]:
+    """Return the columns whose quantiles are asked for; refuse categories and groups."""
+    program = program_of(design)
+    if program.left and program.right:
+        raise RequestError(
+            f'"{design.formula}": quantiles by group are dp_table("{design.formula}", '
+            "quantiles=[...])"
+        )
+    found = []
+    for term in program.left or program.right:
+        names = ":".join(program.sources[j].name for j in term)
+        if len(term) > 1 or program.sources[term[0]].levels is not None:
+            raise RequestError(f"{names!r} is not a number: it has no quantiles")
+        found.append(term[0])
+    return tuple(found)
+
+
+def checked(request: Request, design: Design) -> tuple[tuple[int, float], ...]:
+    """Return the jobs of a call: every quantile of every number."""
+    q = probabilities(request["q"])
+    return tuple((j, p) for j in numbers_of(design) for p in q)
+
+
+def names_of(design: Design, jobs: tuple[tuple[int, float], ...]) -> tuple[str, ...]:
+    """Return ``q0.5(wage)``."""
+    return tuple(f"q{q:g}({design.columns[j].name})" for j, q in jobs)
+
+
+def plan_em(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan one draw a quantile, three with intervals. Reads no row."""
+    jobs = checked(request, design)
+    steps, shares, purchase, eps = _purchase(request, design)
+    ends = ("", " low", " high") if request.inference else ("",)
+    each = eps / (len(jobs) * len(ends))
+    names = names_of(design, jobs)
+    steps += [
+        Step(name + end, Pure(each), share=each / request.eps, label="exponential mechanism")
+        for name in names
+        for end in ends
+    ]
+    points = int(request["points"] or GRID)
+    return Plan.of(
+        request, design, n, steps, shares=shares,
+        scales={"rank error with probability 0.995": 2.0 / each * math.log(points / FAILS)},
+        purchase=purchase,
+        detail=QuantileDetail(jobs, each, points),
+        passes=1 + bool(purchase),
+    )  # fmt: skip
+
+
+def _purchase(request: Request, design: Design) -> tuple[list[Step], dict[str, float], Any, float]:
+    """Return (steps, shares, purchase, eps left): ranges take their part of the pair."""
+    if not design.unknown:
+        return [], {"quantiles": 1.0}, None, request.eps
+    if request.delta == 0:
+        name = design.unknown[0]
+        raise RequestError(
+            f"delta = 0 buys no ranges: declare them, for example bounds={{{name!r}: "
+            "(lower, upper)}"
+        )
+    part = pair_part(request, design.unknown)
+    shares = {**part.printed, "quantiles": 1.0 - part.share}
+    return list(part.steps), shares, part.purchase, part.eps
+
+
+def release_em(plan: Plan[QuantileDetail], ask: Ask) -> Release:
+    """Release grid points by the exponential mechanism.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. Each draw is pure eps-DP: one row moves a penalty by at
+    most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the same: ranks are
+    sums of people's means, in steps of 1/256 (``units.md``, 11).
+    """
+    design = ranged_design(plan, ask)
+    if design is None:
+        return no_ranges(plan)
+    detail = plan.detail
+    request = plan.request
+    numbers = dict.fromkeys(j for j, _ in detail.jobs)
+    grids = {j: grid_for(design, j, detail.points) for j in numbers}
+    unit = STEPS_OF_RANKS if request.by_person else 0
+    over = LeavesPass(plan, design, grids, unit)
+    z = critical(Spread(1.0), request.level)
+    values: dict[str, Array] = {}
+    for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
+        exact = fraction(q)
+        slack = z * math.sqrt(request.alike * ask.n * q * (1.0 - q))
+        slack += 2.0 / detail.each * math.log(len(grids[j]) / FAILS)
+        far = math.ceil(slack)
+        ranks = Ranks(exact, unit=unit)
+        most = ask.n + far
+
+        def at(leaves: Any, j: int = j, ranks: Ranks = ranks) -> Any:
+            return penalties(leaves[j][None], ranks.q, unit=unit)
+
+        values[name] = grids[j][ask.choose(name, ranks, over, at, most)]
+        if request.inference:
+            cells = cells_for(design, j, grids[j], bought=is_bought(plan, j))
+            ends = {}
+            for side, offset in (("low", -far), ("high", far)):
+
+                def beyond(leaves: Any, j: int = j, q: Fraction = exact, by: int = offset) -> Any:
+                    return outward(leaves[j], q, by, unit)
+
+                end = Ranks(exact, unit=unit, offset=offset)
+                ends[side] = ask.choose(f"{name} {side}", end, over, beyond, most)
+            low, high = ends["low"] - 1, ends["high"]
+            values[f"{name} low"], values[f"{name} high"] = cells.ends(low, high)
+    return Release(values, plan.guarantee, design)
+
+
+def is_bought(plan: Plan[Any], number: int) -> bool:
+    """Whether the range of a column was bought: values may lie beyond it."""
+    return plan.design.columns[number].name in plan.design.unknown
+
+
+def steps_text(plan: Plan[Any], design: Design, points: int) -> str:
+    """Return the note that says the step of every grid."""
+    said = []
+    for j in dict.fromkeys(j for j, _ in plan.detail.jobs):
+        step = cells_for(design, j, grid_for(design, j, points), bought=False).step
+        if step:
+            said.append(f"{step:g} of {design.columns[j].name}")
+    if not said:
+        return ""
+    text = (
+        f" Values count at the nearest point of a grid, in steps of {', '.join(said)}: the ends "
+        "lie half a step further out."
+    )
+    if any(is_bought(plan, j) for j, _ in plan.detail.jobs):
+        text += (
+            " Where a range was bought, nothing is said of values beyond it: such an end is inf."
+        )
+    return text
+
+
+@dataclass(frozen=True, eq=False)
+class LeavesPass:
+    """Counts at the points of every grid, of people in steps of 1 / unit.
+
+    Of rows in one pass; of people one a number.
+    """
+
+    plan: Plan[Any]
+    design: Design
+    grids: Mapping[int, Array]
+    unit: int
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, Any]:
+        """Return the counts by number. Confidential."""
+        grids, design, unit = self.grids, self.design, self.unit
+        if self.plan.request.by_person:
+            return {
+                j: people_histogram(rows, design, j, grid, {}, unit)[0] for j, grid in grids.items()
+            }
+        return {j: counts[0] for j, counts in histograms(rows, design, grids, {}).items()}
+
+
+def estimate_em(plan: Plan[QuantileDetail], release: Release) -> Estimate:
+    """Quantiles, and the ends of their intervals."""
+    detail = plan.detail
+    names = names_of(plan.design, detail.jobs)
+    if not release.reply:
+        return Estimate.silent(names)
+    point = np.array([release.values[name][0] for name in names])
+    low = high = np.full(len(names), np.nan)
+    notes: tuple[str, ...] = ()
+    if plan.request.inference:
+        low = np.array([release.values[f"{name} low"][0] for name in names])
+        high = np.array([release.values[f"{name} high"][0] for name in names])
+        notes = (
+            "Intervals by two draws of the exponential mechanism at ranks moved outwards by its "
+            "own error: they cover at least as often as they say."
+            + steps_text(plan, release.design, detail.points),
+        )
+    return estimate_of(detail, names, point, np.minimum(low, point), np.maximum(high, point), notes)
+
+
+def estimate_of(
+    detail: QuantileDetail, names: tuple[str, ...], point: Array, low: Array, high: Array,
+    notes: tuple[str, ...], **arrays: Array,
+) -> Estimate:  # fmt: skip
+    """Return an estimate of quantiles that do not cross (nor do the ends of intervals)."""
+    point, low, high = point.copy(), low.copy(), high.copy()
+    for j in dict.fromkeys(j for j, _ in detail.jobs):
+        mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
+        for values in (point, low, high):
+            values[mine] = np.sort(values[mine])
+    return Estimate(
+        names, point,
+        notes=(*notes, "A missing value counts for no quantile; how many there are is private."),
+        arrays={"q": np.array([q for _, q in detail.jobs]), "low": low, "high": high, **arrays},
+    )  # fmt: skip
+
+
+EM = Backend(plan_em, release_em, estimate_em)
+
+
+# -- A 4-way tree of noisy counts, made consistent (``theory.md``, 2.2).
+#
+# Level l = 1, ..., L counts the values in 4^l equal runs of leaves; the first level also has the
+# cell of missing values, so it adds up to n, which is exact. Least squares goes up the tree and
+# down
+# again (Hay et al. 2010): the estimates of a level share one variance, so both ways are vectorised.
+
+
+WAYS = 4
+
+
+def levels_for(points: int) -> int:
+    """Return the least L with 4^L >= points, at least 1."""
+    return max(1, math.ceil(math.log(points) / math.log(WAYS) - 1e-9))
+
+
+def tree_counts(leaves: npt.NDArray[np.int64], missing: int) -> npt.NDArray[np.int64]:
+    """Return the counts of a tree: level 1, the missing cell, level 2, ..., the leaves.
+
+    One row in one leaf, or missing, for another moves two cells of a level by one (one cell, where
+    it is missing, below the first level): the L2 norm moves by at most ``sqrt(2 L)``.
+    """
+    levels = levels_for(len(leaves))
+    padded = np.zeros(WAYS**levels, dtype=np.int64)
+    padded[: len(leaves)] = leaves
+    parts = [padded.reshape(WAYS**k, -1).sum(axis=1) for k in range(1, levels + 1)]
+    return np.concatenate([parts[0], [missing], *parts[1:]])
+
+
+def tree_sizes(levels: int) -> tuple[int, ...]:
+    """Return the number of nodes of each level, the missing cell in the first."""
+    return tuple(WAYS**k + (k == 1) for k in range(1, levels + 1))
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Least squares on noisy counts of :func:`tree_counts`.
+
+    Attributes
+    ----------
+    levels : int
+    variance : float
+        Of the noise of every count.
+    """
+
+    levels: int
+    variance: float
+
+    def split(self, noisy: Array) -> tuple[list[Array], Array]:
+        """Return the counts by level (..., 4^l), and the missing cell (...)."""
+        sizes = [WAYS**k for k in range(1, self.levels + 1)]
+        first, missing, rest = np.split(noisy, [WAYS, WAYS + 1], axis=-1)
+        ends = np.cumsum(sizes[1:])[:-1]
+        deeper = np.split(rest, ends, axis=-1) if self.levels > 1 else []
+        return [first, *deeper], missing[..., 0]
+
+    def fit(self, noisy: Array, total: float) -> tuple[Array, Array]:
+        """Return the least squares leaves (..., 4^L) and missing cell, given the exact total."""
+        by_level, missing = self.split(noisy)
+        up = [by_level[-1]]
+        spread = [self.variance]  # of the estimates of a level from below
+        for y in reversed(by_level[:-1]):
+            below = WAYS * spread[-1]
+            weight = below / (below + self.variance)  # of the count itself
+            children = up[-1].reshape(*y.shape, WAYS).sum(axis=-1)
+            up.append(weight * y + (1.0 - weight) * children)
+            spread.append(self.variance * weight)
+        up, spread = up[::-1], spread[::-1]
+        short = total - up[0].sum(axis=-1) - missing
+        whole = WAYS * spread[0] + self.variance
+        x = up[0] + (short * spread[0] / whole)[..., None]
+        for z in up[1:]:
+            children = z.reshape(*x.shape, WAYS)
+            gap = (x - children.sum(axis=-1)) / WAYS
+            x = (children + gap[..., None]).reshape(z.shape)
+        return x, missing + short * self.variance / whole
+
+    def functional_variance(self, weights: Array) -> Array:
+        """Return the noise variance of ``weights @ leaves``, (...,) for weights (..., 4^L).
+
+        With W = I / variance and counts ``y = variance * weights`` at the leaves alone,
+        ``A'W y = weights``: the fit is ``(A'WA)^{-1} weights``, on the exact total 0.
+        """
+        padding = sum(WAYS**k for k in range(1, self.levels)) + 1
+        zeros = np.zeros((*weights.shape[:-1], padding))
+        y = np.concatenate([zeros, self.variance * weights], axis=-1)
+        x, _ = self.fit(y, 0.0)
+        return np.asarray((weights * x).sum(axis=-1))
+
+
+def isotonic(values: Array) -> Array:
+    """Return the nearest increasing sequence in least squares (pool adjacent violators)."""
+    means: list[float] = []
+    sizes: list[int] = []
+    for value in values.tolist():
+        mean, size = value, 1
+        while means and means[-1] >= mean:
+            other = sizes.pop()
+            mean = (means.pop() * other + mean * size) / (other + size)
+            size += other
+        means.append(mean)
+        sizes.append(size)
+    return np.repeat(means, sizes)
+
+
+# -- Backend of ``dp_quantile(method="tree")``: a noisy tree of counts, all quantiles, intervals.
+
+
+#: Fewest and most leaves where the call does not say: noise is drawn for every one of them.
+LEAVES, MOST_LEAVES = 4096, 65_536
+#: What a leaf of ten times the mean mass may hold, over the error of a rank.
+_IN_A_LEAF = 0.5
+
+
+def leaves_for(n: int, mu: float) -> int:
+    """Return the leaves of a tree of n values: a power of 4, so that none is padding.
+
+    Finer than the error of a rank, sampling and noise together, buys nothing but noise.
+    """
+    leaves = LEAVES
+    error = math.hypot(0.5 * math.sqrt(n), rank_sd(levels_for(LEAVES)) / mu)
+    while leaves < MOST_LEAVES and 10.0 * n / leaves > _IN_A_LEAF * error:
+        leaves *= WAYS
+    return leaves
+
+
+def rank_sd(levels: int) -> float:
+    """Return the largest noise sd of a rank over 1 / mu, about: for plans (``theory.md``, 2.2)."""
+    return 1.0 + 0.92 * levels
+
+
+@dataclass(frozen=True)
+class TreeDetail(QuantileDetail):
+    """The same, with the part of mu that each number's tree gets."""
+
+    mu: float = 0.0
+
+
+def tree_step(design: Design, number: int) -> str:
+    """Return the name of the release of a number's tree."""
+    return f"tree of {design.columns[number].name}"
+
+
+def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan one tree a number. Reads no row."""
+    jobs = checked(request, design)
+    numbers = numbers_of(design)
+    part = gaussian_part(request, design.unknown)
+    share = (1.0 - part.share) / len(numbers)
+    mu = part.mu * math.sqrt(share)
+    steps = [*part.steps, *(Step(tree_step(design, j), Gaussian(mu), share=share) for j in numbers)]
+    points = int(request["points"] or leaves_for(n, mu))
+    return Plan.of(
+        request, design, n, steps,
+        shares={**part.printed, "trees": 1.0 - part.share},
+        scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
+        purchase=part.purchase,
+        detail=TreeDetail(jobs, 0.0, points, mu),
+        passes=1 + bool(part.purchase),
+    )  # fmt: skip
+
+
+def release_tree(plan: Plan[TreeDetail], ask: Ask) -> Release:
+    """Release the noisy counts of a tree over each number.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. L2 sensitivity ``sqrt(2 levels)``
+    (``tree.tree_counts``). A missing value is a cell of the first level. Of people the same, in
+    steps of 2^-20: the mean of a person's rows is in the hull of what a row can be.
+    """
+    design = ranged_design(plan, ask)
+    if design is None:
+        return no_ranges(plan)
+    detail = plan.detail
+    numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
+    grids = {j: grid_for(design, j, detail.points) for j in numbers}
+    unit = int(STEPS) if plan.request.by_person else 1
+    over = LeavesPass(plan, design, grids, unit)
+    values = {}
+    for j in numbers:
+        levels = levels_for(len(grids[j]))
+        statistic = Levels(levels, tree_sizes(levels), people=unit > 1)
+        counts = functools.partial(_tree, j=j, total=ask.n * unit)
+        step = tree_step(plan.design, j)
+        values[step] = ask(step, Query(statistic, over, counts)).values
+    return Release(values, plan.guarantee, design)
+
+
+def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Added:
+    """Return the counts of the tree of a number."""
+    return Added(tree_counts(leaves[j], total - int(leaves[j].sum())))
+
+
+def estimate_tree(plan: Plan[TreeDetail], release: Release) -> Estimate:
+    """Quantiles and intervals: {x: |F(x) - n q| <= z sqrt(n q (1 - q) + tau_x^2)}."""
+    detail = plan.detail
+    names = names_of(plan.design, detail.jobs)
+    if not release.reply:
+        return Estimate.silent(names)
+    assert plan.n is not None
+    z = critical(Spread(1.0), plan.request.level)
+    found = np.full((len(detail.jobs), 4), np.nan)
+    for j in dict.fromkeys(j for j, _ in detail.jobs):
+        grid = grid_for(release.design, j, detail.points)
+        levels = levels_for(len(grid))
+        tree = Tree(levels, 2.0 * levels / detail.mu**2)
+        leaves, missing = tree.fit(release.values[tree_step(plan.design, j)], float(plan.n))
+        cdf = isotonic(np.cumsum(leaves))[: len(grid)]
+        m = max(plan.n - float(missing), 1.0)
+        mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
+        q = np.array([detail.jobs[i][1] for i in mine])
+        cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))
+        found[mine] = read_off(tree, cdf, grid, cells, m, q, z, plan.request.alike)
+    point, low, high, rank = found.T.copy()
+    if not plan.request.inference:
+        low = high = np.full(len(names), np.nan)
+    return estimate_of(
+        detail, names, point, low, high,
+        ("Intervals invert the noisy distribution function, with its noise and the sampling "
+         "error of a share; heaps make them wider, never too narrow."
+         + steps_text(plan, release.design, detail.points),)
+        if plan.request.inference else (),
+        rank_noise=rank,
+    )  # fmt: skip
+
+
+def read_off(
+    tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float,
+    alike: float | Array,
+) -> Array:  # fmt: skip
+    """Return (point, low, high, noise sd of the rank) of every quantile of one number.
+
+    ``alike``: sampling variance of a rank over that of m unrelated rows.
+    """
+    last = len(grid) - 1
+
+    def first(rank: Array) -> Array:
+        return np.minimum(np.searchsorted(cdf, rank, side="left"), last)
+
+    def noise(at: Array) -> Array:
+        """Noise sd of F(x) - q m at grid places."""
+        weights = np.arange(WAYS**tree.levels) <= at[:, None]
+        return np.sqrt(tree.functional_variance(weights - q[:, None]))
+
+    target = q * m
+    sampling = alike * m * q * (1.0 - q)
+    at = first(target)
+    tau = noise(at)
+    half = z * np.sqrt(sampling + tau**2)
+    # once more with the noise where the ends came to lie
+    low = first(target - z * np.sqrt(sampling + noise(first(target - half)) ** 2))
+    up = z * np.sqrt(sampling + noise(first(target + half)) ** 2)
+    high = np.minimum(np.searchsorted(cdf, target + up, side="right"), last)
+    return np.column_stack([grid[at], *cells.ends(low, high), tau])
+
+
+TREE = Backend(plan_tree, release_tree, estimate_tree)

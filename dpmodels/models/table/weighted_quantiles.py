@@ -1,0 +1,558 @@
+"""Backend of ``dp_quantile(weights=)``: quantiles of a population from a noisy tree of weights.
+
+A row lays u = min(w, T)/T at its leaf and 1 - u in the cell of the missing: one unit of mass on the
+first level, at most one on every other, so the tree costs what a tree of counts costs
+(``theory.md``, 4.6). Of a design with PSUs the ranks ``u (1{y <= x} - q)`` at the released x go
+through one pass by cluster (Woodruff).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.models.table.layout import Block, Layout, layout_of
+from dpmodels.models.table.noise import Spread, TableNoise, critical
+from dpmodels.models.table.quantiles import (
+    Tree,
+    TreeDetail,
+    cells_for,
+    cells_of,
+    checked,
+    estimate_of,
+    grid_for,
+    is_bought,
+    isotonic,
+    leaves_for,
+    levels_for,
+    names_of,
+    numbers_of,
+    rank_sd,
+    read_off,
+    steps_text,
+    tree_counts,
+    tree_sizes,
+    tree_step,
+)
+from dpmodels.models.table.table import half_ranges
+from dpmodels.models.table.testing import kind_of, null_of
+from dpmodels.models.table.weighted import WeightedTables, statistic
+from dpmodels.models.weights import (
+    SHARE,
+    STEP,
+    DesignErrors,
+    Trim,
+    clipped,
+    said,
+    scale_for,
+    shares_of_weight,
+    trim_of,
+)
+from dpmodels.planning import Plan
+from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.proof.statistics import Tree as Levels
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import Backend
+from dpmodels.scoring.cluster_plan import ClusterPlan, clip_of
+from dpmodels.scoring.clusters import ClusterRelease, release_clusters
+from dpmodels.sources.summed import counted
+from dpmodels.sums.ask import Added, Query, as_is
+from dpmodels.sums.products import STEPS, end_along, end_of_numbers, mapped, squares
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+
+#: Part of the weight beyond T by which a rank may be off.
+ALLOWED = 0.75
+
+
+def why_not(request: Request) -> str:
+    """Return why a call does not end here, in words; empty if it does."""
+    given = request.weights is not None or request.sample is not None
+    return "" if given else "no weights and no design"
+
+
+@dataclass(frozen=True)
+class WeightedTree(TreeDetail):
+    """The same, with the public size of the population, and what PSUs ask for."""
+
+    population: float | None = None
+    clusters: ClusterPlan | None = None
+
+
+@dataclass(frozen=True)
+class WeightedQuantiles:
+    """Where weights were cut, the quantiles as released, and their ranks by PSU."""
+
+    trim: Trim
+    errors: DesignErrors | None = None
+
+
+def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan one tree of weights a number. Reads no row."""
+    if request.unit is not None:
+        raise RequestError("weights= are of rows: with unit= every person counts once")
+    jobs, numbers = checked(request, design), numbers_of(design)
+    part = gaussian_part(request, design.unknown)
+    rest, sample = 1.0 - part.share, request.sample
+    clusters = None
+    if sample is not None and sample.needed and request.inference:
+        left = part.mu * math.sqrt(rest)
+        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], len(jobs), averaged=True)
+    by_cluster = 0.0 if clusters is None else clusters.share * rest
+    rest -= by_cluster
+    weigh = SHARE if design.place_aside("weights") is not None else 0.0
+    share = rest * (1.0 - weigh) / len(numbers)
+    mu = part.mu * math.sqrt(share)
+    steps = list(part.steps)
+    if weigh:
+        weighed = Gaussian(part.mu * math.sqrt(rest * weigh))
+        steps.append(Step(STEP, weighed, share=rest * weigh))
+    steps += [Step(tree_step(design, j), Gaussian(mu), share=share) for j in numbers]
+    shares = {**({"weights": rest * weigh} if weigh else {}), "trees": rest * (1.0 - weigh)}
+    scales = {}
+    if clusters is not None:
+        steps += [s.within(1.0 - part.share) for s in clusters.steps]
+        shares["clusters"] = by_cluster
+        scales = clusters.printed(len(jobs))
+    points = int(request["points"] or leaves_for(n, mu))
+    survey = None if sample is None else sample.frame.survey
+    return Plan.of(
+        request, design, n, steps, shares={**part.printed, **shares},
+        scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu, **scales},
+        purchase=part.purchase,
+        detail=WeightedTree(
+            jobs, 0.0, points, mu, None if survey is None else survey.population, clusters
+        ),
+        passes=1 + bool(weigh) + bool(part.purchase) + (clusters is not None),
+        advice=() if clusters is None else clusters.advice(len(jobs)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedLeaves:
+    """The masses at the points of every grid, in steps of 2^-20."""
+
+    design: Design
+    grids: Mapping[int, Array]
+    top: float
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, npt.NDArray[np.int64]]:
+        """Return the masses by number. Confidential."""
+        place = self.design.place_aside("weights")
+        job = functools.partial(_of_leaves, grids=self.grids, place=place, top=self.top)
+        return dict(zip(self.grids, counted(rows, self.design, job), strict=True))
+
+
+def _of_leaves(
+    blocks: Iterable[Array], grids: Mapping[int, Array], place: int | None, top: float
+) -> tuple[npt.NDArray[np.int64], ...]:
+    """Return the masses over blocks, for whoever adds up."""
+    out = [np.zeros(len(grid), dtype=np.int64) for grid in grids.values()]
+    for block in blocks:
+        mass = end_of_numbers(_weights(block, place, top), low=0.0)
+        for total, (number, grid) in zip(out, grids.items(), strict=True):
+            at, keep = cells_of(block, number, grid, {})
+            laid = np.bincount(at[keep], weights=mass[keep], minlength=len(grid))
+            total += laid.astype(np.int64)
+    return tuple(out)
+
+
+def _weights(block: Array, place: int | None, top: float) -> Array:
+    """Return u of rows: 1 where there are no weights."""
+    return np.ones(block.shape[1]) if place is None else shares_of_weight(block[place], top)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """``a u (1{y <= x} - q)`` of rows, x and a released: 0 where the number is missing.
+
+    Attributes
+    ----------
+    grids : mapping
+        Of the numbers.
+    jobs : tuple of (int, float)
+        Number and q of each.
+    at : (k,) array
+        Places of x among the points of the grid.
+    scale : (k,) array
+    top : float
+        T, where weights are cut.
+    place : int or None
+    """
+
+    grids: Mapping[int, Array]
+    jobs: tuple[tuple[int, float], ...]
+    at: npt.NDArray[np.intp]
+    scale: Array
+    top: float
+    place: int | None
+    back: None = None
+
+    @property
+    def size(self) -> int:
+        """How many quantiles."""
+        return len(self.jobs)
+
+    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+        """Return ranks of rows times their factors, in the ball of C: integers (k, m)."""
+        u = _weights(rows, self.place, self.top)
+        z = np.empty((self.size, rows.shape[1]))
+        cells = {j: cells_of(rows, j, grid, {}) for j, grid in self.grids.items()}
+        for i, (j, q) in enumerate(self.jobs):
+            leaf, there = cells[j]
+            z[i] = np.where(there, (leaf <= self.at[i]) - q, 0.0)
+        return clipped(z * u * self.scale[:, None], factor, clip)
+
+
+def release_weighted(plan: Plan[WeightedTree], ask: Ask) -> Release:
+    """Release where weights are cut, and the tree of weights of each number.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. Of each level a row lays one unit of mass at most.
+    """
+    design = ranged_design(plan, ask)
+    if design is None:
+        return no_ranges(plan)
+    detail, n = plan.detail, plan.n
+    assert n is not None
+    trim = Trim(1.0, 1.0, 0.0)
+    if design.place_aside("weights") is not None:
+        strength = n * detail.mu / rank_sd(levels_for(detail.points))
+        trim = trim_of(ask, design, strength, detail.population, n)
+    numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
+    grids = {j: grid_for(design, j, detail.points) for j in numbers}
+    over = WeightedLeaves(design, grids, trim.top)
+    values = {}
+    for j in numbers:
+        levels = levels_for(len(grids[j]))
+        statistic = Levels(levels, tree_sizes(levels), people=True)
+        query = Query(statistic, over, functools.partial(_tree, j=j, total=n * int(STEPS)))
+        step = tree_step(plan.design, j)
+        values[step] = ask(step, query).values
+    found = WeightedQuantiles(trim)
+    if detail.clusters is not None:
+        out = replace(found, errors=_ask_by_psu(plan, ask, design, grids, trim, values))
+        assert out.errors is not None
+        values["cluster scores"] = out.errors.found.products[0]
+        found = out
+    return Release(values, plan.guarantee, design, detail=found)
+
+
+def _ask_by_psu(
+    plan: Plan[WeightedTree], ask: Ask, design: Design, grids: Mapping[int, Array], trim: Trim,
+    values: Mapping[str, Array],
+) -> DesignErrors:  # fmt: skip
+    """Release the products of ranks by PSU, at the released quantiles."""
+    detail, n = plan.detail, plan.n
+    assert detail.clusters is not None and n is not None
+    at = np.empty(len(detail.jobs), dtype=np.intp)
+    for j, grid in grids.items():
+        _, cdf, used = _read(plan, grid, values, j, n)
+        for i, (k, one) in enumerate(detail.jobs):
+            if k == j:
+                at[i] = min(int(np.searchsorted(cdf, one * used, side="left")), len(grid) - 1)
+    q = np.array([one for _, one in detail.jobs])
+    clusters = detail.clusters
+    clip = clip_of(len(q), clusters.n, clusters.each) / math.sqrt(len(q))
+    scale = scale_for(q * (1.0 - q), np.maximum(q, 1.0 - q), trim.square, np.full(len(q), clip))
+    scorer = Ranks(grids, detail.jobs, at, scale, trim.top, design.place_aside("weights"))
+    found = release_clusters(clusters, (scorer,), design, ask)
+    typical = scale**2 * q * (1.0 - q) * trim.square
+    return DesignErrors(found, scale, typical, n, plan.request.level)
+
+
+def _read(
+    plan: Plan[WeightedTree], grid: Array, values: Mapping[str, Array], j: int, n: int
+) -> tuple[Tree, Array, float]:
+    """Return (tree, distribution function on its grid, sum of u) of a number, as released."""
+    levels = levels_for(len(grid))
+    tree = Tree(levels, 2.0 * levels / plan.detail.mu**2)
+    leaves, missing = tree.fit(values[tree_step(plan.design, j)], float(n))
+    cdf = isotonic(np.cumsum(leaves))[: len(grid)]
+    return tree, cdf, max(n - float(missing), 1.0)
+
+
+def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Added:
+    """Return the masses of the tree of a number: what is not laid is in the missing cell."""
+    return Added(tree_counts(leaves[j], total - int(leaves[j].sum())))
+
+
+def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
+    """Quantiles and intervals (Woodruff): ``|F(x) - q U| <= z sqrt(q (1 - q) sum u^2 + tau^2)``."""
+    detail = plan.detail
+    names = names_of(plan.design, detail.jobs)
+    if not release.reply:
+        return Estimate.silent(names)
+    trim, errors = release.detail.trim, release.detail.errors
+    n = plan.n
+    assert n is not None
+    z = critical(Spread(1.0), plan.request.level)
+    found, deff = np.full((len(detail.jobs), 4), np.nan), np.ones(len(detail.jobs))
+    for j in dict.fromkeys(j for j, _ in detail.jobs):
+        grid = grid_for(release.design, j, detail.points)
+        tree, cdf, used = _read(plan, grid, release.values, j, n)
+        mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
+        q = np.array([detail.jobs[i][1] for i in mine])
+        cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))
+        # sum u^2 over sum u, at least that of equal weights; and ranks that trimming may move
+        spread = np.full(len(q), max(min(trim.square * n / used, 1.0), used / n))
+        if errors is not None:
+            rows = spread * used * q * (1.0 - q)
+            effect, free = errors.effects(np.eye(len(detail.jobs))[mine], rows)
+            deff[mine], spread = effect, spread * effect * free**2
+        spread = spread + (ALLOWED * trim.lost) ** 2 * used
+        found[mine] = read_off(tree, cdf, grid, cells, used, q, z, spread)
+    point, low, high, rank = found.T.copy()
+    lost = errors is not None and not errors.determined
+    if lost or not plan.request.inference:
+        low = high = np.full(len(names), np.nan)
+    weighted = release.design.place_aside("weights") is not None
+    notes = [
+        f"{'Weighted quantiles' if weighted else 'Quantiles'}; intervals by Woodruff: they invert "
+        "the noisy distribution function, with its noise, the sampling error of a weighted share, "
+        "and what trimming may have moved." + steps_text(plan, release.design, detail.points)
+    ]
+    if weighted:
+        notes.append(
+            f"Weights are cut at {trim.top:.3g} (about {trim.lost:.1%} of all weight is beyond). "
+            "They are taken as delivered; how they were computed is outside this guarantee."
+        )
+    if errors is not None and detail.clusters is not None:
+        notes.append(said(detail.clusters, errors.found))
+        notes.append(
+            "The design variance is not determined at this budget, so no intervals are given: "
+            "fewer quantiles, more rows or a larger eps."
+            if lost else
+            "Design effect of the PSUs (released): "
+            + ", ".join(f"{n} {d:.2f}" for n, d in zip(names, deff, strict=True)) + "."
+        )  # fmt: skip
+    return estimate_of(detail, names, point, low, high, tuple(notes), rank_noise=rank)
+
+
+WEIGHTED = Backend(plan_weighted, release_weighted, estimate_weighted)
+
+
+# -- Backend of ``dp_test("~ a * b", design=)``: independence in a survey (Rao and Scott, 1984).
+#
+# Weighted cells in one release; then a pass by cluster over the contrasts
+# ``z = u (1_{a=i} - r_i)(1_{b=j} - c_j)`` at the released margins, whose sums X are 0 where a and b
+# are independent. At released margins the errors of these are of second order. The reference is F
+# by
+# the second-order correction: eigenvalues of the design covariance, noise of X included, in the
+# coordinates where rows drawn one by one have the identity.
+
+
+_STEP = "sums of the test"
+CAREFUL = (
+    "The test is careful: where rows of a PSU have nothing in common it rejects .02 to .03 of true "
+    "hypotheses at .05."
+)
+#: Least share of a level that is believed, in steps of its noise and absolutely.
+_LEAST = 1e-3
+
+
+@dataclass(frozen=True)
+class RaoScott:
+    """What is public of the test: its table, its noise, and the pass by cluster."""
+
+    layout: Layout
+    noise: TableNoise
+    clusters: ClusterPlan
+    population: float | None
+    weighted: bool
+
+
+@dataclass(frozen=True)
+class RaoScottReleased:
+    """Released cells with their margins, and what the pass by cluster told."""
+
+    cells: Array
+    rows: Array
+    columns: Array
+    clusters: ClusterRelease
+    root: Array
+    square: float
+
+
+def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan the test. Reads no row."""
+    kind = kind_of(request, design)
+    if kind != "independence":
+        raise RequestError(
+            f'dp_test("{design.formula}", design=) has the test of independence, "~ a * b". Equal '
+            'means are a Wald test: dp_ols("y ~ g", data, design=...).wald_test("g")'
+        )
+    null_of(request, design, kind)
+    if request.unit is not None:
+        raise RequestError("weights= and design= are of rows: leave unit= out")
+    if request.sample is None:
+        raise RequestError(
+            'weights= of a test: say the design, design=dp.Survey(weights="w") (with psu= and '
+            "strata=, if there are any), by which its reference is made"
+        )
+    whole = layout_of(design)
+    layout = Layout(whole.axes, (Block((0, 1)),), whole.sections)
+    part = gaussian_part(request, ())
+    frame = request.sample.frame
+    # contrasts are products: where a and b go with the unit, they do so by the product
+    survey = replace(frame.survey, icc=frame.survey.icc**1.5)
+    sample = replace(request.sample, frame=replace(frame, survey=survey))
+    dim = (layout.axes[0].size - 2) * (layout.axes[1].size - 2)
+    clusters = ClusterPlan.of(sample, part.mu, n, request.relation, [""], dim)
+    rest, weighted = 1.0 - clusters.share, design.place_aside("weights") is not None
+    shares = {"weights": SHARE * rest} if weighted else {}
+    shares["sums"] = rest - math.fsum(shares.values())
+    steps = [
+        Step(STEP if name == "weights" else _STEP, Gaussian(part.mu * math.sqrt(s)), share=s)
+        for name, s in shares.items()
+    ]
+    detail = RaoScott(
+        layout, TableNoise("gaussian", part.mu * math.sqrt(shares["sums"]), (1.0,)), clusters,
+        request.sample.frame.survey.population, weighted,
+    )  # fmt: skip
+    return Plan.of(
+        request, design, n, [*steps, *clusters.steps],
+        shares={**shares, "clusters": clusters.share}, detail=detail, passes=2 + weighted,
+        scales=clusters.printed(dim), advice=clusters.advice(dim),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """``R u (1_{a=i} - r_i)(1_{b=j} - c_j)`` of rows, all but the last i and j; 0 where missing."""
+
+    rows: Array
+    columns: Array
+    root: Array
+    top: float
+    place: int | None
+    back: None = None
+
+    @property
+    def size(self) -> int:
+        """Degrees of freedom of the table."""
+        return len(self.root)
+
+    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+        """Return the scores of rows times their factors, in the ball of C: integers (d, m)."""
+        m = rows.shape[1]
+        u = np.ones(m) if self.place is None else shares_of_weight(rows[self.place], self.top)
+        a, b = rows[0].astype(np.intp), rows[1].astype(np.intp)
+        u = np.where((a < len(self.rows)) & (b < len(self.columns)), u, 0.0)
+        left = (a == np.arange(len(self.rows) - 1)[:, None]) - self.rows[:-1, None]
+        right = (b == np.arange(len(self.columns) - 1)[:, None]) - self.columns[:-1, None]
+        z = (left[:, None, :] * right[None, :, :]).reshape(-1, m) * u
+        s = mapped(self.root, z)
+        length = np.sqrt(squares(s))
+        return end_along(s, length, clip, np.minimum(length * np.abs(factor), clip), factor)
+
+
+def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
+    """Release where weights are cut, the cells, and the products of contrasts by cluster.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. Every query is one of the prover.
+    """
+    detail, design, n = plan.detail, plan.design, plan.n
+    assert n is not None
+    layout, (block,) = detail.layout, detail.layout.blocks
+    place = design.place_aside("weights")
+    trim = Trim(1.0, 1.0, 0.0)
+    if detail.weighted:
+        strength = detail.noise.budget * n / layout.cells(block.axes)
+        trim = trim_of(ask, design, strength, detail.population, n)
+    centre, half = half_ranges(design)
+    over = WeightedTables(design, layout, centre, half, trim.top)
+    noisy = ask(_STEP, Query(statistic(layout, detail.noise), over, as_is)).values
+    shape = tuple(layout.axes[j].size for j in block.axes)
+    cells = noisy[: math.prod(shape)].reshape(shape)[:-1, :-1]
+    total = max(float(cells.sum()), 1.0)
+    r, c = (_margin(cells.sum(axis=axis) / total) for axis in (1, 0))
+    square = trim.square if detail.weighted else min(total / n, 1.0)
+    product = np.kron(_spread(r), _spread(c)) * max(square, 1e-9)
+    values, vectors = np.linalg.eigh(product)
+    root = (vectors / np.sqrt(values)) @ vectors.T
+    scorer = Contrasts(r, c, root, trim.top, place)
+    found = release_clusters(detail.clusters, (scorer,), design, ask)
+    out = RaoScottReleased(cells, r, c, found, root, square)
+    return Release(
+        {"sums": noisy, "cluster scores": found.products[0]}, plan.guarantee, design, detail=out
+    )
+
+
+def _margin(share: Array) -> Array:
+    """Return released shares as shares: not below a thousandth, adding up to 1."""
+    out = np.maximum(share, _LEAST)
+    return np.asarray(out / out.sum())
+
+
+def _spread(share: Array) -> Array:
+    """Return the covariance of a row's dummies but the last."""
+    p = share[:-1]
+    return np.diag(p) - np.outer(p, p)
+
+
+def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
+    """Return the F test, and the weighted cells."""
+    from scipy.special import fdtrc
+
+    detail, part, n = plan.detail, release.detail, plan.n
+    assert n is not None
+    r, c, cells = part.rows, part.columns, part.cells
+    total = max(float(cells.sum()), 1.0)
+    X = (cells - np.outer(r, c) * total)[:-1, :-1].ravel()
+    x = part.root @ X
+    turns = (np.eye(len(p) - 1, len(p)) - np.outer(p[:-1], np.ones(len(p))) for p in (r, c))
+    turn = part.root @ np.kron(*turns)
+    noise = detail.noise.variance(0) * turn @ turn.T
+    found: ClusterRelease = part.clusters
+    V = found.meat(0, np.eye(len(x))) + noise / n
+    values = np.linalg.eigvalsh((V + V.T) / 2.0)
+    whole = float(values.sum())
+    df = whole**2 / float((values**2).sum())
+    free = df * min(found.df, float(n))
+    F = float(x @ x) / n / whole
+    known = found.determined(0)
+    a, b = detail.layout.axes[:2]
+    names = tuple(
+        f"share[{a.name}={x}, {b.name}={y}]" for x in a.labels[:-1] for y in b.labels[:-1]
+    )
+    survey = plan.request.sample.frame.survey
+    units = "rows" if survey.psu is None else f"{found.clusters:.0f} PSUs"
+    sd = math.sqrt(detail.noise.variance(0)) / total
+    return Estimate(
+        names,
+        (cells / total).ravel(),
+        vcov_sampling=np.full((len(names),) * 2, np.nan),
+        vcov_privacy=np.diag(np.full(len(names), sd**2)),
+        stats={
+            "statistic": F, "df": df, "df_denominator": free,
+            "p_value": float(fdtrc(df, free, F)) if known else math.nan,
+        },
+        notes=(
+            "Hypothesis: the two are independent. Rao-Scott, second order: F with "
+            f"{df:.2f} and {free:.0f} degrees of freedom, by {units}; the covariance holds the "
+            "noise.",
+            *(() if known else ("The design variance is not determined at this budget: no p.",)),
+            *((CAREFUL,) if known and survey.psu is not None else ()),
+            "The guarantee protects one row, not one PSU. Weights are taken as delivered.",
+        ),
+    )  # fmt: skip
+
+
+RAO_SCOTT = Backend(plan_rao_scott, release_rao_scott, estimate_rao_scott)

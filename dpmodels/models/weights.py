@@ -1,0 +1,596 @@
+"""Errors by design of linearised statistics: of tables and quantiles, from one pass by cluster.
+
+Each coordinate of the pass is one ``z`` (the part of a row in the error of a share, a mean, a rank)
+times a public or released factor, so that rows need hardly be clipped. What comes back is a *design
+effect*: the released product over what rows drawn one by one would have, shrunk to the average of
+all coordinates as far as its noise is larger than effects differ.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.planning import Plan
+from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.proof.prove import noise_of
+from dpmodels.proof.sets import Box, Hull, Mark
+from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import Backend
+from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan
+from dpmodels.scoring.clusters import ClusterRelease, release_clusters
+from dpmodels.scoring.notes import CONSERVATIVE
+from dpmodels.scoring.scores import floored, roots
+from dpmodels.sources.summed import counted
+from dpmodels.sums.ask import Added, Query
+from dpmodels.sums.products import (
+    STEPS,
+    Words,
+    cross_product,
+    end_along,
+    end_of_numbers,
+    mapped,
+    squares,
+)
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+
+#: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
+DIFFER = 0.5
+#: Noise of the average design effect over it, above which none is given.
+TOO_LOUD = 0.7
+#: A weight in units of the root mean square one that still fits where rows are not clipped.
+_HEAVY = 1.5
+
+
+def clipped(z: Array, factor: Array, clip: float) -> Array:
+    """Return linearised rows (d, m) times their factors in the ball of C: lattice integers."""
+    length = np.sqrt(squares(z))
+    return end_along(z, length, clip, np.minimum(length * np.abs(factor), clip), factor)
+
+
+def scale_for(variance: Array, reach: Array, square: float, clip: Array) -> Array:
+    """Return factors that give coordinates variance 1 a row, less where rows would be clipped.
+
+    Parameters
+    ----------
+    variance : (d,) array
+        Of z among rows, for weights of mean square 1.
+    reach : (d,) array
+        How long the z of a row of weight 1 may be.
+    square : float
+        Mean of u^2.
+    clip : (d,) array
+        Length that coordinates may have.
+    """
+    heavy = min(1.0 / math.sqrt(max(square, 1e-12)), _HEAVY)
+    sd = np.maximum(np.sqrt(np.maximum(variance, 0.0)), reach * heavy / clip)
+    return np.asarray(1.0 / (sd * math.sqrt(max(square, 1e-12))))
+
+
+@dataclass(frozen=True, eq=False)
+class DesignErrors:
+    """What a pass by cluster says of linear functions of its coordinates. Released numbers only.
+
+    Attributes
+    ----------
+    found : ClusterRelease
+    scale : (d,) array
+        z times this is a coordinate.
+    typical : (d,) array
+        Of each coordinate, its variance a row where rows are drawn one by one; 0: it does not
+        count in the average.
+    n : int
+    level : float
+    """
+
+    found: ClusterRelease
+    scale: Array
+    typical: Array
+    n: int
+    level: float
+
+    @property
+    def _noise(self) -> float:
+        """Noise sd of an entry of J on the diagonal, per row."""
+        return self.found.noise_sd
+
+    @property
+    def average(self) -> tuple[float, float]:
+        """Design effect of all coordinates together, and the sd of its noise."""
+        whole = max(float(self.typical.sum()), 1e-12)
+        own = self.typical > 0.0
+        J = self.found.correction * np.diag(self.found.products[0])[own]
+        sd = self._noise * math.sqrt(len(J)) / whole
+        return max(float(J.sum()) / whole, FLOOR), sd
+
+    @property
+    def determined(self) -> bool:
+        """Whether there are errors by design."""
+        mean, sd = self.average
+        return not self.found.few and sd <= TOO_LOUD * mean
+
+    def effects(self, L: Array, rows: Array) -> tuple[Array, Array]:
+        """Return (design effects, factors of a normal quantile that allow for degrees of freedom).
+
+        Parameters
+        ----------
+        L : (k, d) array
+            Functions of z.
+        rows : (k,) array
+            Sum over rows of their squares, as if rows were drawn one by one.
+
+        Notes
+        -----
+        A design effect below .7 is not believed. Degrees of freedom are those of the design less
+        what the noise takes (Satterthwaite).
+        """
+        if not self.determined:
+            return np.full(len(L), math.nan), np.ones(len(L))
+        mean, sd_mean = self.average
+        J = self.found.correction * self.found.products[0]
+        v = L / self.scale
+        each = np.maximum(rows / self.n, 1e-100)  # of an empty cell; its square is a float
+        own = np.einsum("ki,ij,kj->k", v, J, v) / each
+        sd = self._noise * np.einsum("ki,ki->k", v, v) / each
+        weight = (DIFFER * mean) ** 2 / ((DIFFER * mean) ** 2 + sd**2)
+        effect = np.maximum(weight * own + (1.0 - weight) * mean, FLOOR)
+        error = np.hypot(weight * sd, (1.0 - weight) * sd_mean) / effect
+        free = 1.0 / (1.0 / self.found.df + error**2 / 2.0)
+        return effect, t_factor(free, self.level)
+
+
+def t_factor(df: Array, level: float) -> Array:
+    """Return the quantile of t over that of a normal."""
+    from scipy.special import ndtri, stdtrit
+
+    tail = (1.0 + level) / 2.0
+    free = np.minimum(np.maximum(df, 1.0), 1e9)
+    return np.asarray(stdtrit(free, tail) / ndtri(tail))
+
+
+def said(plan: ClusterPlan, found: ClusterRelease) -> str:
+    """Say what errors by design rest on, and whom the guarantee protects."""
+    survey = plan.frame.survey
+    if survey.psu is None:
+        units = "rows as PSUs"
+    else:
+        which = "bought, with noise" if plan.count else "declared"
+        units = f"{found.clusters:.0f} PSUs ({which})"
+    free = "" if math.isinf(found.df) else f", {found.df:.0f} degrees of freedom"
+    return (
+        f"Design: {units}{free}; {plan.centring}. The guarantee protects one row, not one "
+        f"{survey.psu or 'PSU'} with all its rows."
+    )
+
+
+# -- Sampling weights of tables and means: where they are trimmed, and what trimming moves.
+#
+# A weight w counts as ``u = min(w, T)/T``, in [0, 1]: a row lays u of its mass where it would lay
+# all of it, and the rest nowhere that is shown. T is a public multiple of the mean weight, which a
+# histogram of ``w/W`` tells (W the declared largest weight), or ``population=`` does.
+
+
+#: Share of mu^2 of the histogram of weights, and its step.
+SHARE, STEP = 0.05, "weights"
+#: Half octaves of w/W: the first begins at W, the last holds everything below and nothing.
+_BINS = 32
+#: T over the mean weight: least, and factor of (mu n/K)^.45.
+_LEAST, _GROWS = 4.0, 0.36
+#: Counts below so many sds are noise.
+_SEEN = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class WeightPass:
+    """How many weights lie in each half octave of the declared range: a row is in one."""
+
+    design: Design
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
+        """Return the counts. Confidential."""
+        place = self.design.place_aside("weights")
+        interval = None if place is None else self.design.z[place].interval
+        assert place is not None and interval is not None
+        job = functools.partial(_of_weights, place=place, top=float(interval[1]))
+        return counted(rows, self.design, job)[0]
+
+
+def _of_weights(
+    blocks: Iterable[Array], place: int, top: float
+) -> tuple[npt.NDArray[np.object_]]:
+    """Return the counts over blocks, for whoever adds up."""
+    out = np.zeros(_BINS, dtype=np.int64)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            bins = np.floor(-2.0 * np.log2(block[place] / top))
+            bins = np.where(np.isfinite(bins), np.clip(bins, 0, _BINS - 1), _BINS - 1)
+            out += np.bincount(bins.astype(np.intp), minlength=_BINS)
+    return (out.astype(object),)
+
+
+def weights_query(design: Design) -> Query:
+    """Return the query of the histogram."""
+    return Query(Sum(Mark(_BINS)), WeightPass(design), Added)
+
+
+@dataclass(frozen=True)
+class Trim:
+    """Where weights are cut.
+
+    Attributes
+    ----------
+    top : float
+        T: u = min(w, T)/T.
+    mean : float
+        Mean weight, released or public.
+    lost : float
+        Released part of all weight that is beyond T.
+    square : float
+        Mean of u^2, by the released histogram.
+    """
+
+    top: float
+    mean: float
+    lost: float
+    square: float = 1.0
+
+
+def trim_of(
+    ask: Ask, design: Design, strength: float, population: float | None, n: int
+) -> Trim:
+    """Release the histogram of weights; return where they are cut.
+
+    Parameters
+    ----------
+    strength : float
+        ``mu n/K``, K the cells of the largest table.
+    population : float or None
+        Public sum of all weights.
+    """
+    noisy = ask(STEP, weights_query(design))
+    place = design.place_aside("weights")
+    interval = None if place is None else design.z[place].interval
+    assert interval is not None
+    return trimmed(noisy.values, float(noisy.sd[0]), interval[1], strength, population, n)
+
+
+def trimmed(
+    counts: Array, sd: float, most: float, strength: float, population: float | None, n: int
+) -> Trim:
+    """Return where weights are cut, by the released histogram of ``w/most``. Sees no row."""
+    middle = most * 2.0 ** (-(np.arange(_BINS) + 0.5) / 2.0)
+    seen = np.where(counts > _SEEN * sd, counts, 0.0)
+    total = float(np.sum((seen * middle)[:-1]))
+    mean = total / n if population is None else population / n
+    mean = min(max(mean, middle[-2]), most)
+    top = min(most, mean * max(_LEAST, _GROWS * strength**0.45))
+    largest = np.flatnonzero(seen[:-1])
+    if len(largest):  # no larger than half an octave beyond the last weights that are seen
+        top = min(top, max(most * 2.0 ** (-(float(largest[0]) - 1.0) / 2.0), _LEAST * mean))
+    beyond = float(np.sum((seen * np.maximum(middle - top, 0.0))[:-1]))
+    square = float(np.sum((seen * np.minimum(middle / top, 1.0) ** 2)[:-1])) / n
+    return Trim(top, mean, min(beyond / max(total, 1e-300), 0.5), min(max(square, 1e-6), 1.0))
+
+
+def shares_of_weight(weight: Array, top: float) -> Array:
+    """Return u of rows: 0 where the weight is missing, negative or not finite."""
+    with np.errstate(all="ignore"):
+        u = np.clip(weight / top, 0.0, 1.0)
+    return np.where(np.isfinite(weight) & (weight > 0.0), u, 0.0)
+
+
+# -- Backend of ``dp_mean(weights=)``: weighted means (Hajek), as ``svymean``.
+#
+# A row lays ``(u t, u)``, t its cells in half ranges, u = min(w, T)/T, or nothing if a cell or the
+# weight is missing: a point of the hull of ``(t, 1)`` and 0. Released: the sums, the count of
+# weight
+# being free (``theory.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation are
+# made: ``z = u (t - m)``.
+
+
+#: Share of what is left for the products, of which errors are made.
+VARIANCE_SHARE = 0.2
+#: Of the trimmed part of the weight, how far beyond its own difference means may be moved.
+MOVED, ALLOWED = 1.5, 0.75
+
+
+def why_not(request: Request) -> str:
+    """Return why a call does not end here, in words; empty if it does."""
+    return "" if request.weights is not None or request.sample is not None else "no weights"
+
+
+@dataclass(frozen=True)
+class WeightedDetail:
+    """Mu of the sums and of the products (0: none); public size of the population, or None."""
+
+    mu_mean: float
+    mu_square: float
+    population: float | None
+    clusters: ClusterPlan | None = None
+
+
+@dataclass(frozen=True)
+class WeightedReleased:
+    """Centres, half-ranges, where weights were cut, and what a pass by cluster released."""
+
+    centre: Array
+    half: Array
+    trim: Trim
+    clusters: ClusterRelease | None = None
+    root: Array | None = None
+
+
+def sums(d: int) -> Sum:
+    """Return the statistic of the sums of ``(u t, u)``: the count of weight is free."""
+    return Sum(Hull(Box(d)), count=math.sqrt(3.0 * d))
+
+
+def products(d: int) -> Gram:
+    """Return the statistic of ``sum (u t, u)(u t, u)'``."""
+    return Gram(Hull(Box(d, one=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedPass:
+    """``(u t, u)`` of rows: their sums, and the sums of their products."""
+
+    design: Design
+    centre: Array
+    half: Array
+    top: float
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
+        """Return (sums, high and low words of the products). Confidential."""
+        place = self.design.place_aside("weights")
+        own = _Laid(self.centre, self.half, self.top, place)
+        job = functools.partial(_of_means, own=own)
+        return counted(rows, self.design, job)
+
+
+def _of_means(blocks: Iterable[Array], own: _Laid) -> tuple[npt.NDArray[Any], ...]:
+    """Return sums and products over blocks, for whoever adds up."""
+    d = len(own.centre)
+    total, words = np.zeros(d + 1, dtype=np.int64), Words(d + 1)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            z = own.rows(block)
+            total += z.sum(axis=1).astype(np.int64)
+            words.add(cross_product(z))
+    return (total.astype(object), words.integers())
+
+
+@dataclass(frozen=True, eq=False)
+class _Laid:
+    """What a row lays: public and released numbers."""
+
+    centre: Array
+    half: Array
+    top: float
+    place: int | None
+
+    def rows(self, block: Array) -> Array:
+        """Return the integers (d + 1, m) that rows lay."""
+        d = len(self.centre)
+        t = np.clip((block[:d] - self.centre[:, None]) / self.half[:, None], -1.0, 1.0)
+        u = np.ones(block.shape[1])
+        if self.place is not None:
+            u = shares_of_weight(block[self.place], self.top)
+        gone = np.isnan(t).any(axis=0)
+        u = np.where(gone, 0.0, u)
+        return end_of_numbers(np.vstack([np.where(gone, 0.0, t) * u, u]))
+
+
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan weighted means. Reads no row."""
+    if request.unit is not None:
+        raise RequestError(
+            "weights= are of rows: with unit= every person counts once, by the mean of own rows"
+        )
+    part = gaussian_part(request, design.unknown)
+    steps, mu, bought = list(part.steps), part.mu, part.share
+    clusters, by_cluster = None, 0.0
+    sample = request.sample
+    if sample is not None and sample.needed and request.inference:
+        left = mu * math.sqrt(1.0 - bought)
+        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], design.p)
+        by_cluster = clusters.share * (1.0 - bought)
+    bought += by_cluster
+    weigh = SHARE if design.place_aside("weights") is not None else 0.0
+    square = VARIANCE_SHARE if request.inference else 0.0
+    rest = (1.0 - bought) * (1.0 - weigh)
+    shares = {"mean": rest * (1.0 - square)}
+    if weigh:
+        shares["weights"] = (1.0 - bought) * weigh
+        weighed = Gaussian(mu * math.sqrt(shares["weights"]))
+        steps.append(Step(STEP, weighed, share=shares["weights"]))
+    if square:
+        shares["variance"] = rest * square
+    survey = None if sample is None else sample.frame.survey
+    detail = WeightedDetail(
+        mu * math.sqrt(shares["mean"]), mu * math.sqrt(shares.get("variance", 0.0)),
+        None if survey is None else survey.population, clusters,
+    )  # fmt: skip
+    steps.append(Step("means and weight", Gaussian(detail.mu_mean), share=shares["mean"]))
+    if square:
+        steps.append(Step("products", Gaussian(detail.mu_square), share=shares["variance"]))
+    if clusters is not None:
+        steps += [s.within(1.0 - part.share) for s in clusters.steps]
+        shares["clusters"] = by_cluster
+    return Plan.of(
+        request, design, n, steps, shares={**part.printed, **shares}, purchase=part.purchase,
+        detail=detail, passes=1 + bool(weigh) + bool(part.purchase) + (clusters is not None),
+        scales={} if clusters is None else clusters.printed(design.p),
+        advice=() if clusters is None else clusters.advice(design.p),
+    )  # fmt: skip
+
+
+def release(plan: Plan[WeightedDetail], ask: Ask) -> Release:
+    """Release where weights are cut, the sums, and the products.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. Every query is one of the prover; T is a released number.
+    """
+    design = ranged_design(plan, ask)
+    if design is None:
+        return no_ranges(plan)
+    detail, n = plan.detail, plan.n
+    assert n is not None
+    d = design.p
+    intervals = design.intervals()[:d]
+    centre = intervals.mean(axis=1)
+    half = np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300)
+    trim = Trim(1.0, 1.0, 0.0)
+    if design.place_aside("weights") is not None:
+        trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n)
+    over = WeightedPass(design, centre, half, trim.top)
+    found = ask("means and weight", Query(sums(d), over, lambda found: Added(found[0])))
+    values = {"sums": found.values[:d], "weight": found.values[d:]}
+    if detail.mu_square:
+        query = Query(products(d), over, lambda found: Added(found[1]))
+        values["products"] = ask("products", query).values
+    clusters, root = None, None
+    if detail.clusters is not None:
+        m = np.clip(values["sums"] / max(float(values["weight"][0]), n / 100.0), -1.0, 1.0)
+        root, back = roots(linearised(values["products"], m, _sd(d, detail), n) / n)
+        place = design.place_aside("weights")
+        scorer = Linearised(_Laid(centre, half, trim.top, place), m, back)
+        clusters = release_clusters(detail.clusters, (scorer,), design, ask)
+        values["cluster scores"] = clusters.products[0]
+    return Release(
+        values, plan.guarantee, design,
+        detail=WeightedReleased(centre, half, trim, clusters, root),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Linearised:
+    """``R u (t - m)`` of rows, R and m released: a score for the pass by cluster."""
+
+    own: _Laid
+    m: Array
+    root: Array
+    back: None = None
+
+    @property
+    def size(self) -> int:
+        """Number of means."""
+        return len(self.m)
+
+    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+        """Return the scores of rows times their factors, in the ball of C: integers (d, m)."""
+        z = self.own.rows(rows) / STEPS
+        s = mapped(self.root, z[:-1] - self.m[:, None] * z[-1])
+        length = np.sqrt(squares(s))
+        return end_along(s, length, clip, np.minimum(length * np.abs(factor), clip), factor)
+
+
+def _sd(d: int, detail: WeightedDetail) -> float:
+    """Return the noise sd of an entry of the products."""
+    return float(noise_of(products(d), Gaussian(detail.mu_square), "replace")[0])
+
+
+def linearised(Q: Array, m: Array, noise: float, n: int) -> Array:
+    """Return ``sum z z'``, z = u (t - m), from released products: floored at its noise."""
+    d = len(m)
+    L = np.hstack([np.eye(d), -m[:, None]])
+    return floored(np.asarray(L @ Q @ L.T), min(noise, float(n)) / 4.0)
+
+
+def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
+    """Weighted means ``c + h S/U``; errors by linearisation, with what trimming may have moved."""
+    design, d = release.design, release.design.p
+    names = design.names
+    if not release.reply:
+        return Estimate.silent(names)
+    detail, part, n = plan.detail, release.detail, plan.n
+    assert n is not None
+    trim: Trim = part.trim
+    noise = noise_of(sums(d), Gaussian(detail.mu_mean), "replace")
+    sd, sd_weight = float(noise[0]), float(noise[-1])
+    weight = float(release.values["weight"][0])
+    if weight < 3.0 * sd_weight:
+        return Estimate.silent(
+            names, "The sum of the weights is not determined at this budget (all near 0?)."
+        )
+    weight = min(weight, float(n))
+    m = np.clip(release.values["sums"] / weight, -1.0, 1.0)
+    half = part.half
+    H = np.outer(half, half)
+    privacy = H * (sd**2 * np.eye(d) + sd_weight**2 * np.outer(m, m)) / weight**2
+    sampling, bias, stats = None, None, {"sum_of_weights": weight * trim.top / (1.0 - trim.lost)}
+    if detail.mu_square:
+        Q = release.values["products"]
+        one = _sd(d, detail)
+        V = linearised(Q, m, one, n)
+        sampling = H * V / weight**2
+        heavy = float(Q[d, d])
+        if heavy > 4.0 * one:
+            stats["kish"] = max(heavy * n / weight**2, 1.0)
+            d2 = Q[:d, d] / heavy - m
+            moved = trim.lost * d2
+            m = np.clip(m + MOVED * moved, -1.0, 1.0)
+            error = np.sqrt(one**2 / 2.0 + (one * (m + d2)) ** 2) / heavy
+            bias = ALLOWED * trim.lost * (np.abs(d2) + error) * half
+    estimates = part.centre + half * m
+    df: float | None = None
+    more: list[str] = []
+    if part.clusters is not None and sampling is not None:
+        sampling, df, more = _by_design(plan, part, sampling, weight, names, stats)
+    said = [
+        "Weighted means; errors by linearisation. Weights are taken as delivered; how they were "
+        "computed is outside this guarantee.",
+        f"Weights are cut at {trim.top:.3g} (about {trim.lost:.1%} of all weight is beyond, by the "
+        "released histogram).",
+    ]
+    return Estimate(
+        names, estimates, vcov_sampling=sampling, vcov_privacy=privacy, stats=stats,
+        bias=bias, notes=(*said, *more), use_t=df,
+    )  # fmt: skip
+
+
+def _by_design(
+    plan: Plan[WeightedDetail], part: WeightedReleased, rows: Array, weight: float,
+    names: tuple[str, ...], stats: dict[str, float],
+) -> tuple[Array, float | None, list[str]]:
+    """Return (covariance by design, degrees of freedom, what to say); ``stats`` gets deff."""
+    found, root, n = part.clusters, part.root, plan.n
+    assert found is not None and root is not None and n is not None
+    survey = plan.request.sample.frame.survey
+    if not found.determined(0):
+        return np.full_like(rows, math.nan), None, [
+            "The design variance is not determined at this budget: more rows, a larger eps, or "
+            "weights= alone, which ignores the clusters."
+        ]
+    J = root @ found.meat(0, np.eye(len(root))) @ root * n
+    V = np.outer(part.half, part.half) * J / weight**2
+    for name, ratio in zip(names, np.diag(V) / np.diag(rows), strict=True):
+        stats[f"deff_clusters({name})" if len(names) > 1 else "deff_clusters"] = float(ratio)
+    clusters = plan.detail.clusters
+    which = "bought, with noise" if clusters is not None and clusters.count else "declared"
+    said = f"{found.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
+    df = None if math.isinf(found.df) else found.df
+    return V, df, [
+        f"Design: {said}" + (f", t with {df:.0f} degrees of freedom" if df else "")
+        + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1 else "")
+        + ". The guarantee protects one row, not one PSU.",
+        *([CONSERVATIVE] if survey.psu else []),
+    ]
+
+
+BACKEND = Backend(plan, release, estimate)

@@ -1,0 +1,585 @@
+"""Ledgers: what was charged, by which mechanisms; and budgets, which charge before noise is drawn.
+
+A :class:`Budget` lives in memory, or in one SQLite file shared by processes
+(:meth:`Budget.open`). The order is always: check (nothing read), charge (committed), read rows,
+draw noise. Killed at any moment, a ledger never under-counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.errors import BudgetError, RequestError, choice
+from dpmodels.privacy.account import Account, Remaining
+from dpmodels.privacy.composition import Guarantee, joint, neighbours_of
+from dpmodels.privacy.ledger_file import Charge, checked_number, checked_unit, new_account
+from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure, Step
+from dpmodels.quiet import lock
+from dpmodels.tables.table import FORMATS, RULE, Column, Layout, Row, Shown, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.privacy.ledger_file import Store
+
+__all__ = ["Budget", "Charge", "Ledger", "current_budget"]
+
+
+@dataclass(frozen=True)
+class Ledger(Shown):
+    """The steps of one call, with what each was charged.
+
+    Attributes
+    ----------
+    call : str
+        The call as printed, ``dp_ols("y ~ x", method="eptr")``. Public.
+    guarantee : Guarantee
+    notes : mapping of str to str
+        Step name -> what came of it ("reply", "NO REPLY"): an output, paid for.
+    public : str
+        Public inputs that were not charged.
+
+    Privacy
+    -------
+    A function of the plan and of outputs that were paid for.
+    """
+
+    call: str
+    guarantee: Guarantee
+    notes: Mapping[str, str] = field(default_factory=dict)
+    public: str = ""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the steps as a frame, one row a charged step."""
+        return frame([Charge(1, "", self.call, self.guarantee, notes=self.notes)])
+
+    def table(self) -> Table:
+        """Return the steps, and what they come to."""
+        return of_call(self)
+
+
+class Budget(Shown):
+    """A total privacy budget shared by calls.
+
+    Parameters
+    ----------
+    eps, delta : float
+        The guarantee of everything that is ever charged here, together.
+    relation : {"replace", "add-remove"}
+        Neighbours the budget counts by. Calls with a guarantee under the other relation are
+        converted by proof, or refused where there is none.
+    unit : {"record", "attribute"}, or a column
+        A column says whose row it is: the budget then protects one person, whatever the number of
+        rows. Calls must have the same unit: a loss stated for rows says nothing of people, nor
+        the reverse.
+    rule : {"auto", "mixed", "caps", "basic"}
+        Stopping rule, fixed no later than the first charge (``dpmodels.privacy.account``).
+        "basic": the (eps, delta) of the calls add up. "mixed": Gaussian parts add in mu^2, others
+        in eps, in any order, with half of delta kept for calls that are known by a pair only.
+        "caps": one fixed division, the most for Gaussian calls alone. "auto": mixed if the first
+        call has a Gaussian form, else basic.
+    cap_eps, cap_delta : float, optional
+        Parts of the budget kept for pure and for (0, delta) mechanisms; they choose the caps rule.
+        Default there: what the first call needs, and a fifth of delta.
+
+    Privacy
+    -------
+    Everything charged here, by calls chosen in any way from earlier outputs, is together
+    (eps, delta)-DP under ``relation``. Charging precedes noise; refused calls cost nothing.
+    """
+
+    def __init__(
+        self,
+        eps: float,
+        delta: float,
+        *,
+        relation: str = "replace",
+        unit: str = "record",
+        rule: str = "auto",
+        cap_eps: float | None = None,
+        cap_delta: float | None = None,
+    ) -> None:
+        from dpmodels.privacy.ledger_file import MemoryStore
+
+        account = new_account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
+        self._store: Store = MemoryStore(account)
+        self.label = ""
+        self._stopped: list[tuple[Charge, int, str, Guarantee]] = []
+
+    @classmethod
+    def _of(cls, store: Store, label: str) -> Budget:
+        budget = cls.__new__(cls)
+        budget._store, budget.label = store, label
+        budget._stopped = []
+        return budget
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        eps: float | None = None,
+        delta: float | None = None,
+        label: str | None = None,
+        *,
+        relation: str | None = None,
+        unit: str | None = None,
+        rule: str | None = None,
+        cap_eps: float | None = None,
+        cap_delta: float | None = None,
+        create: bool | None = None,
+    ) -> Budget:
+        """Create or reopen a ledger file.
+
+        Parameters
+        ----------
+        path : path
+            One SQLite file; several processes may charge it at once.
+        eps, delta : float
+            Needed to create; on reopening they may be left out, and must agree if given.
+        label : str
+            Names the data set (default: the file's name without its ending). A file has one.
+        relation, unit, rule, cap_eps, cap_delta
+            As for ``Budget``.
+        create : bool, optional
+            True: there must be no ledger yet. False: there must be one. None: either.
+
+        Privacy
+        -------
+        The data set is named by the label, never by a hash of its rows.
+
+        An open budget knows its file: the path is resolved once, and a file under it that is
+        another ledger, or an older copy with charges missing, is refused. A file beside the ledger
+        (its name and "-charges") lists what was committed, so a restored backup, a stale journal
+        and an emptied or deleted ledger are refused by whoever opens it next. Where both files
+        were restored, or two copies of one ledger were charged, nobody can know: the answers that
+        the file does not list were given all the same, and the promise is the file's (eps, delta)
+        and theirs together. Charge the lost calls again (``budget.charge``), or count them as a
+        budget of their own. A file with two names (a hard link, a mount of the file itself) is
+        refused: mount the folder.
+        """
+        from dpmodels.privacy.ledger_file import FileStore
+
+        asked = {
+            "eps": eps,
+            "delta": delta,
+            "label": label,
+            "relation": relation,
+            "unit": None if unit is None else checked_unit(unit),
+            "rule": rule,
+            "cap_eps": cap_eps,
+            "cap_delta": cap_delta,
+        }
+        if create not in (None, True, False):
+            raise RequestError("create= takes True, False or None")
+        store = FileStore.open(path, {k: v for k, v in asked.items() if v is not None}, create)
+        return cls._of(store, store.label)
+
+    @classmethod
+    def open_readonly(cls, path: str | os.PathLike[str]) -> Budget:
+        """Open an existing ledger file for reports; charging it raises ``BudgetError``."""
+        from dpmodels.privacy.ledger_file import FileStore
+
+        store = FileStore.open_readonly(path)
+        return cls._of(store, store.label)
+
+    # -- the whole -------------------------------------------------------------------------
+
+    @property
+    def eps(self) -> float:
+        """Eps of the whole budget."""
+        return self._store.account().eps
+
+    @property
+    def delta(self) -> float:
+        """Delta of the whole budget."""
+        return self._store.account().delta
+
+    @property
+    def relation(self) -> str:
+        """Neighbours the budget counts by."""
+        return self._store.account().relation
+
+    @property
+    def unit(self) -> str:
+        """Unit of privacy the budget protects."""
+        return self._store.account().unit
+
+    @property
+    def account(self) -> Account:
+        """The state of the stopping rule."""
+        return self._store.account()
+
+    @property
+    def token(self) -> str:
+        """Random identity of the ledger file; empty of a budget in memory."""
+        return str(getattr(self._store, "identity", ""))
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """The calls charged so far."""
+        return self._store.charges()
+
+    # -- charging --------------------------------------------------------------------------
+
+    def check(self, guarantee: Guarantee) -> None:
+        """Raise ``BudgetExceededError`` if the call would not fit. Charges nothing."""
+        self._store.account().admit(guarantee)
+
+    def charge(self, call: str, guarantee: Guarantee) -> Charge:
+        """Charge a call, committed before this returns. Call it before noise is drawn.
+
+        Parameters
+        ----------
+        call : str
+            The call as printed in the ledger; public.
+        guarantee : Guarantee
+            Of the plan: steps that a no-reply will skip are charged too.
+
+        Raises
+        ------
+        BudgetExceededError
+            Nothing was charged.
+
+        Notes
+        -----
+        **Privacy.** A call that :meth:`stopped` before it released anything is charged already: the
+        same call, of the same guarantee, takes that charge up, once: in the process that paid, and
+        if the ledger still has the charge.
+        """
+        with _LOCK:
+            mine = (os.getpid(), str(call), guarantee)
+            for i, (charge, *whose) in enumerate(self._stopped):
+                if mine == tuple(whose):
+                    self._store.confirm(charge)
+                    return self._stopped.pop(i)[0]
+        return self._store.append(str(call), [guarantee])[0]
+
+    def stopped(self, charge: Charge, guarantee: Guarantee) -> None:
+        """Say that a call was charged and stopped before it released anything.
+
+        Known to this object only, in this process: whoever opens the ledger file anew charges
+        again, and so does a forked process, whose copy of what is known here is no charge.
+        """
+        with _LOCK:
+            self._stopped.append((charge, os.getpid(), charge.call, guarantee))
+
+    def charge_together(self, calls: Iterable[tuple[str, Guarantee]]) -> tuple[Charge, ...]:
+        """Charge a list of calls declared together, before the first of them runs; all or none.
+
+        Parameters
+        ----------
+        calls : iterable of (str, Guarantee)
+        """
+        listed = list(calls)
+        if not listed:
+            raise RequestError("charge_together() needs at least one call")
+        return tuple(self._store.append([name for name, _ in listed], [g for _, g in listed]))
+
+    def note(self, charge: Charge | int, step: str, text: str) -> None:
+        """Record what came of a step ("reply", "NO REPLY"): an output that was paid for."""
+        number = charge.number if isinstance(charge, Charge) else int(charge)
+        self._store.note(number, str(step), str(text))
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def joint(self) -> Guarantee | None:
+        """Return the joint guarantee of the calls so far; None before the first.
+
+        Exact for calls declared together. For calls chosen after seeing outputs the promise is
+        the budget's own (eps, delta), and this is the composition of what happened to run.
+        """
+        charges = self.charges
+        account = self._store.account()
+        if not charges:
+            return None
+        return joint([c.guarantee for c in charges], relation=account.relation, unit=account.unit)
+
+    def eps_spent(self, delta: float | None = None) -> float:
+        """Return the eps of all calls so far at ``delta`` (default: the budget's own).
+
+        The tightest proved composition of the mechanisms that ran, and never above the sums of
+        the calls' pairs where those fit ``delta``. See :meth:`joint` for what it promises.
+        """
+        account = self._store.account()
+        delta = account.delta if delta is None else checked_number("delta", delta, positive=False)
+        together = self.joint()
+        if together is None:
+            return 0.0
+        eps = together.eps_at(delta)
+        if account.pairs[1] <= delta * (1 + 1e-12):
+            eps = min(eps, account.pairs[0])
+        return eps
+
+    def remaining(self) -> Remaining:
+        """Return what is left: ``eps, delta = budget.remaining()``, and ``.mu``."""
+        return self._store.account().remaining()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a charged step; column ``call`` numbers the calls."""
+        return frame(self.charges)
+
+    def table(self) -> Table:
+        """Return the calls with their steps, what they come to and what is left."""
+        return of_budget(self)
+
+    def report(self, format: str = "text") -> Any:
+        """Return the ledger: ``"text"`` (default), any format of a summary, or ``"frame"``."""
+        if format == "frame":
+            return self.to_frame()
+        choice("format", format, [*FORMATS, "frame"])
+        return self.render(format)
+
+    def __repr__(self) -> str:
+        account = self._store.account()
+        name = f"{self.label!r}, " if self.label else ""
+        return (
+            f"<Budget {name}(eps = {account.eps:g}, delta = {account.delta:g}) | "
+            f"{account.calls} calls charged>"
+        )
+
+    def __reduce__(self) -> Any:
+        raise BudgetError(
+            "a Budget cannot be pickled or copied: the copy would spend the same budget again. "
+            "Share a ledger file instead: Budget.open(path)"
+        )
+
+    # -- context ---------------------------------------------------------------------------
+
+    def __enter__(self) -> Budget:
+        _BLOCKS.set((*_BLOCKS.get(), self))
+        with _LOCK:
+            _OPEN.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with _LOCK:
+            _OPEN.remove(self)
+        blocks = _BLOCKS.get()
+        last = max((i for i, budget in enumerate(blocks) if budget is self), default=None)
+        if last is not None:  # entered in another context: this one has nothing to leave
+            _BLOCKS.set(blocks[:last] + blocks[last + 1 :])
+
+
+#: Budgets whose blocks enclose what runs here, the innermost last. Each thread and task has its
+#: own: one budget may be the block of several at once.
+_BLOCKS: ContextVar[tuple[Any, ...]] = ContextVar("dpmodels_budgets", default=())
+#: Budgets whose blocks are open, in any thread.
+_OPEN: list[Budget] = []
+_LOCK = lock()
+
+
+def _of_this_thread() -> None:
+    """Forget, in a forked child, the blocks of threads that are not in it."""
+    _OPEN[:] = [budget for budget in _BLOCKS.get() if isinstance(budget, Budget)]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_of_this_thread)
+
+
+@contextmanager
+def already_charged(paid: Any) -> Iterator[None]:
+    """Let ``paid`` take the charges of the calls inside: they are part of one that was charged."""
+    token = _BLOCKS.set((*_BLOCKS.get(), paid))
+    try:
+        yield
+    finally:
+        _BLOCKS.reset(token)
+
+
+def current_budget() -> Budget | None:
+    """Return the budget of the enclosing ``with budget:`` block, which calls draw from.
+
+    A block does not reach threads that are started inside it. A call there would be charged to
+    nobody, so it is refused.
+
+    Raises
+    ------
+    BudgetError
+        This thread is in no block, another one is.
+    """
+    blocks = _BLOCKS.get()
+    found: Budget | None = blocks[-1] if blocks else None
+    if found is None and _OPEN:
+        raise BudgetError(
+            "a `with budget:` block is open in another thread, and does not reach this one: the "
+            "call would be charged to nobody. Give it budget=... Nothing was read or charged"
+        )
+    return found
+
+
+# -- Ledgers as tables and frames.
+
+
+_LAYOUT = Layout(outer="-", closed=False, grows=True, span="    {:<50} {}", mark="")
+
+
+def kind_of(step: Step) -> str:
+    """Return the mechanism of a step as printed."""
+    if step.label:
+        return step.label
+    m = step.mechanism
+    name = {
+        "gaussian": "Gaussian",
+        "pure": "pure",
+        "approximate": "(eps, delta)",
+    }.get(m.kind, str(getattr(m, "name", m.kind)))
+    return name + (", reply test" if step.reply_test else "")
+
+
+def _price(m: Mechanism) -> tuple[float | None, float | None, float]:
+    """Return (mu, eps, delta) of a mechanism; None where it has no such number."""
+    if isinstance(m, Gaussian):
+        return m.mu, None, 0.0
+    if isinstance(m, Pure):
+        return None, m.eps, 0.0
+    if isinstance(m, Approximate):
+        return None, m.eps, m.delta
+    assert isinstance(m, (Profile, RDP))
+    return None, None, 0.0
+
+
+def frame(charges: Iterable[Charge]) -> pd.DataFrame:
+    """Return one row a charged step."""
+    import pandas as pd
+
+    columns = ["call", "label", "what", "mechanism", "share", "mu", "eps", "delta+", "note"]
+    columns += ["relation", "unit", "call_eps", "call_delta", "when"]
+    rows: list[dict[str, object]] = []
+    for charge in charges:
+        g = charge.guarantee
+        for step in g.steps:
+            mu, eps, delta = _price(step.mechanism)
+            rows.append(
+                {
+                    "call": charge.number,
+                    "label": charge.call,
+                    "what": step.name,
+                    "mechanism": kind_of(step),
+                    "share": step.share,
+                    "mu": mu,
+                    "eps": eps,
+                    "delta+": step.failure + delta,
+                    "note": charge.notes.get(step.name, ""),
+                    "relation": g.relation,
+                    "unit": g.unit,
+                    "call_eps": g.eps,
+                    "call_delta": g.delta,
+                    "when": charge.when,
+                }
+            )
+    out: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+    for name in ("share", "mu", "eps", "delta+"):
+        out[name] = out[name].astype(float)
+    return out
+
+
+def _share(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f}".removeprefix("0") if value < 0.995 else "1.00"
+
+
+def _pair(eps: float, delta: float) -> str:
+    return f"(eps = {eps:g}, delta = {delta:g})"
+
+
+def _pair4(eps: float, delta: float) -> str:
+    return f"(eps = {eps:.3f}, delta = {delta:.4g})"
+
+
+def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
+    """Return columns, and the rows of each call below a line with its own promise."""
+    steps = [s for c in charges for s in c.guarantee.steps]
+    with_eps = any(not isinstance(s.mechanism, Gaussian) for s in steps)
+    columns = (
+        Column("#", width=2),
+        Column("what", left=True, width=6, stretch=30, indent=2),
+        Column("mechanism", left=True),
+        *map(Column, ("share", "mu", *(("eps",) if with_eps else ()), "delta+")),
+        Column("note", left=True),
+    )
+    rows: list[Row] = []
+    number = 0
+    for charge in charges:
+        g = charge.guarantee
+        rows.append(Row((charge.call, _pair(g.eps, g.delta) + " *" * g.seeded), span=True))
+        for step in g.steps:
+            number += 1
+            mu, eps, delta = _price(step.mechanism)
+            cells = [str(number), step.name, kind_of(step), _share(step.share)]
+            cells.append("" if mu is None else f"{mu:.4f}")
+            if with_eps:
+                cells.append("" if eps is None else f"{eps:.4g}")
+            cells.append(f"{step.failure + delta:.3g}")
+            rows.append(Row((*cells, charge.notes.get(step.name, ""))))
+    return columns, [*rows, RULE]
+
+
+def of_call(ledger: Ledger) -> Table:
+    """Lay out the ledger of one call."""
+    from dpmodels.privacy.ledger_file import Charge
+
+    g = ledger.guarantee
+    columns, rows = _lines([Charge(1, "", ledger.call, g, notes=ledger.notes)])
+    title = f"Privacy ledger   {_pair(g.eps, g.delta)}   neighbours: {g.neighbours}"
+    notes = [g.statement()] if (g.seeded or g.notes) else []
+    if ledger.public:
+        notes.append(f"Public inputs, not charged: {ledger.public}.")
+    if g.delta > 0:
+        rows.append(_total("charged, composed", _pair4(g.eps_at(g.delta), g.delta)))
+    return _table(title, columns, rows, notes)
+
+
+def of_budget(budget: Budget) -> Table:
+    """Lay out the ledger of a budget."""
+    account, charges = budget.account, budget.charges
+    columns, rows = _lines(charges)
+    name = f" of {budget.label}" if budget.label else ""
+    title = (
+        f"Privacy ledger{name}   budget {_pair(account.eps, account.delta)}   "
+        f"neighbours: {neighbours_of(account.relation, account.unit)}"
+    )
+    if charges:
+        what = f"the {len(charges)} calls" if len(charges) > 1 else "the call"
+        sums = account.pairs
+        rows.append(_total(f"spent, basic composition of {what}", _pair4(*sums)))
+        together = budget.joint()
+        assert together is not None
+        if sums[1] > 0:
+            text = "spent, composed as Gaussian DP"
+            if any(not isinstance(s.mechanism, Gaussian) for s in together.steps):
+                text = "spent, tightest proved composition"
+            rows.append(_total(text, _pair4(budget.eps_spent(sums[1]), sums[1])))
+    left = account.remaining()
+    by = {
+        "auto": "nothing charged yet",
+        "caps": "charged by: caps",
+        "mixed": "charged by: mixed caps",
+        "basic": "charged by: sums",
+    }
+    mu = f"mu = {left.mu:.4f}: " if account.rule in ("caps", "mixed") else ""
+    said = f"left of the budget ({by[account.rule]})"
+    rows.append(_total(said, mu + _pair4(left.eps, left.delta)))
+    notes = []
+    if charges:
+        notes.append(
+            "The promise for calls chosen after seeing outputs is the budget's. The composed "
+            "total is exact\nfor calls declared together."
+        )
+    if any(c.guarantee.seeded for c in charges):
+        notes.append("* NOT PRIVATE: the noise of this call was seeded.")
+    return _table(title, columns, rows, notes)
+
+
+def _total(label: str, value: str) -> Row:
+    return Row((label, value), span=True)
+
+
+def _table(title: str, columns: tuple[Column, ...], rows: list[Row], notes: list[str]) -> Table:
+    return Table(title, (), columns, tuple(rows), tuple(notes), layout=_LAYOUT)

@@ -1,0 +1,873 @@
+"""Where a budget keeps its charges. Memory here; a file in :mod:`sqlite_store`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol
+
+from dpmodels.errors import BudgetError, DPModelsError, LedgerWarning, RequestError, choice, shown
+from dpmodels.privacy.account import Account, Entry
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Approximate, Step
+from dpmodels.quiet import lock, tell
+from dpmodels.units import LEVELS, column_of, unit_of
+
+# -- One call as a budget keeps it, and the arguments of a budget, checked
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One call as a budget keeps it.
+
+    Attributes
+    ----------
+    number : int
+        Counts the calls of the budget from 1.
+    when : str
+        UTC, ISO format. In a file only; never printed.
+    call : str
+    guarantee : Guarantee
+    entry : Entry or None
+        What the stopping rule was charged with.
+    notes : mapping of str to str
+    """
+
+    number: int
+    when: str
+    call: str
+    guarantee: Guarantee
+    entry: Entry | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+def checked_number(name: str, value: Any, *, positive: bool) -> float:
+    """Return a number that is not negative, or raise ``RequestError`` naming the argument."""
+    number = math.nan
+    with contextlib.suppress(Exception):  # whose message may quote the value
+        number = float(value)
+    if math.isnan(number):
+        raise RequestError(f"{name} must be a number, got {shown(value)}")
+    if isinstance(value, bool) or not math.isfinite(number) or number < 0:
+        raise RequestError(f"{name} must be finite and not negative, got {shown(value)}")
+    if positive and number == 0:
+        raise RequestError(f"{name} must be positive, got {shown(value)}. For example {name}=1")
+    return number
+
+
+def checked_unit(unit: Any) -> str:
+    """Return the unit of a budget: of rows, or of the people that a column names."""
+    if not isinstance(unit, str) or not unit:
+        raise RequestError(
+            "unit= takes 'record', 'attribute', or the name of the column that says whose row it "
+            f'is, for example unit="person_id"; got {shown(unit)}'
+        )
+    return unit if unit in LEVELS or column_of(unit) else unit_of(unit)
+
+
+def new_account(
+    eps: Any, delta: Any, relation: str, unit: str, rule: str, cap_eps: Any, cap_delta: Any
+) -> Account:
+    """Validate the arguments of a budget and return its untouched account."""
+    eps = checked_number("eps", eps, positive=True)
+    delta = checked_number("delta", delta, positive=False)
+    if delta >= 1:
+        raise RequestError(f"delta must lie in [0, 1), got {shown(delta)}. For example delta=1e-6")
+    for name, value, choices in (
+        ("relation", relation, ("replace", "add-remove")),
+        ("rule", rule, ("auto", "mixed", "caps", "basic")),
+    ):
+        choice(name, value, choices)
+    unit = checked_unit(unit)
+    if cap_eps is not None:
+        cap_eps = checked_number("cap_eps", cap_eps, positive=False)
+        if cap_eps > eps:
+            raise RequestError(f"cap_eps={shown(cap_eps)} is above eps={shown(eps)}")
+    if cap_delta is not None:
+        cap_delta = checked_number("cap_delta", cap_delta, positive=False)
+        if cap_delta > delta:
+            raise RequestError(f"cap_delta={shown(cap_delta)} is above delta={shown(delta)}")
+    if rule in ("basic", "mixed") and (cap_eps is not None or cap_delta is not None):
+        raise RequestError('cap_eps= and cap_delta= belong to rule="caps"')
+    if cap_eps is not None or cap_delta is not None:
+        rule = "caps"
+    return Account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
+
+
+class Store(Protocol):
+    """What a budget needs of its storage."""
+
+    def account(self) -> Account:
+        """Return the current state of the stopping rule."""
+        ...
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charged calls in order."""
+        ...
+
+    def append(self, calls: str | Sequence[str], guarantees: Sequence[Guarantee]) -> list[Charge]:
+        """Admit and commit calls, all or none."""
+        ...
+
+    def confirm(self, charge: Charge) -> None:
+        """Refuse if a charge of this object is not there any more."""
+        ...
+
+    def note(self, number: int, step: str, text: str) -> None:
+        """Attach an outcome to a step of a charged call."""
+        ...
+
+
+def admit_all(
+    account: Account, guarantees: Sequence[Guarantee]
+) -> tuple[Account, list[tuple[Guarantee, Entry]]]:
+    """Admit calls one after the other; raises before anything is stored."""
+    entries = []
+    for guarantee in guarantees:
+        account, entry = account.admit(guarantee)
+        entries.append((guarantee, entry))
+    return account, entries
+
+
+class MemoryStore:
+    """A budget of this process only."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._charges: list[Charge] = []
+        self._lock = lock()
+        self._process = os.getpid()
+
+    def account(self) -> Account:
+        """Return the current state of the stopping rule."""
+        return self._account
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charged calls in order."""
+        return tuple(self._charges)
+
+    def append(self, calls: str | Sequence[str], guarantees: Sequence[Guarantee]) -> list[Charge]:
+        """Admit and record calls, all or none."""
+        names = [calls] if isinstance(calls, str) else list(calls)
+        self._in_own_process()
+        with self._lock:
+            after, admitted = admit_all(self._account, guarantees)
+            first = len(self._charges) + 1
+            new = [
+                Charge(first + i, "", name, guarantee, entry)
+                for i, (name, (guarantee, entry)) in enumerate(zip(names, admitted, strict=True))
+            ]
+            self._charges += new
+            self._account = after
+        return new
+
+    def _in_own_process(self) -> None:
+        if os.getpid() != self._process:
+            raise BudgetError(
+                "this budget belongs to the process that made it: a forked process holds a copy, "
+                "which would spend the same budget again. Share a ledger file instead: "
+                "Budget.open(path). Nothing was charged"
+            )
+
+    def confirm(self, charge: Charge) -> None:
+        """Refuse in a forked process; memory loses no charge."""
+        self._in_own_process()
+
+    def note(self, number: int, step: str, text: str) -> None:
+        """Attach an outcome to a step of a charged call."""
+        with self._lock:
+            if not 1 <= number <= len(self._charges):
+                raise BudgetError(f"this budget has no call number {number}")
+            charge = self._charges[number - 1]
+            self._charges[number - 1] = replace(charge, notes={**charge.notes, step: text})
+
+
+# -- What a ledger file is held against: its name, and a count of its charges beside it
+
+
+#: Bytes at the end that are read: concurrent processes may write a few lines out of order.
+_TAIL = 1 << 14
+#: Where Linux lists what is mounted.
+_MOUNTS = Path("/proc/self/mountinfo")
+_LINE = re.compile(r"([0-9a-f]{32}) (\d+) ([0-9a-f]{32}|-)")
+
+
+def check_name(file: Path) -> None:
+    """Refuse a ledger that may be reached under another name than this one."""
+    problem = ""
+    try:
+        if file.stat().st_nlink > 1:
+            problem = "has more than one name (a hard link)"
+        elif file in _mounts():
+            problem = "is mounted by itself"
+    except OSError:  # it is not there: that is somebody else's message
+        return
+    if problem:
+        raise BudgetError(
+            f"the ledger {str(file)!r} {problem}. The journal of its charges lies beside the name, "
+            "so charges made under the other name would be lost. Nothing was charged. Remove the "
+            "other name, or mount the folder that holds the ledger, not the file"
+        )
+
+
+def _mounts() -> set[Path]:
+    """Return the places where something is mounted, as Linux tells."""
+    try:
+        lines = _MOUNTS.read_bytes().splitlines()
+    except OSError:
+        return set()
+    places = (line.split()[4] for line in lines if len(line.split()) > 4)
+    return {
+        Path(os.fsdecode(re.sub(rb"\\(\d{3})", lambda m: bytes([int(m[1], 8)]), place)))
+        for place in places
+    }
+
+
+class Witness:
+    """A file beside the ledger with a line a charge: identity, number and mark. It only grows."""
+
+    def __init__(self, ledger: Path) -> None:
+        self.path = ledger.with_name(ledger.name + "-charges")
+        self._ledger = ledger
+
+    def add(self, identity: str, number: int, mark: str | None) -> None:
+        """Write down a charge that was committed; if that fails, less is noticed later."""
+        line = f"{identity} {number} {mark or '-'}\n".encode()
+        try:
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            try:
+                os.write(file, line)
+                os.fsync(file)
+            finally:
+                os.close(file)
+        except OSError:
+            pass
+
+    def last(self) -> tuple[str, int, str] | None:
+        """Return identity, number and mark of the last charge; None: nothing is known."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(0, os.SEEK_END)
+                file.seek(max(file.tell() - _TAIL, 0))
+                lines = file.read().decode("ascii", "replace").splitlines()
+        except OSError:
+            return None
+        found = [m for m in map(_LINE.fullmatch, lines) if m is not None]
+        if not found:
+            return None
+        ours = [m for m in found if m[1] == found[-1][1]]
+        highest = max(ours, key=lambda m: int(m[2]))
+        return highest[1], int(highest[2]), highest[3]
+
+    def check_new(self) -> None:
+        """Refuse to begin a ledger where one with charges has been."""
+        last = self.last()
+        if last is not None and last[1]:
+            raise BudgetError(
+                f"the ledger {str(self._ledger)!r} is gone or empty, and {last[1]} calls were "
+                f"charged to it ({self.path.name!r} beside it says so). A new one would forget "
+                f"what was spent. Nothing was charged. Bring the file back; {self._deliberate()}"
+            )
+
+    def check(self, identity: str, held: int, mark_of: dict[int, str | None]) -> None:
+        """Refuse a ledger that holds fewer charges than were committed, or others.
+
+        Parameters
+        ----------
+        identity : str
+        held : int
+            Number of charges in the file.
+        mark_of : dict
+            Number -> mark of its charges.
+        """
+        last = self.last()
+        if last is None:
+            return
+        known, number, mark = last
+        if known != identity:
+            raise BudgetError(
+                f"another ledger lies under {str(self._ledger)!r} now than the one whose charges "
+                f"{self.path.name!r} lists. Nothing was charged. Put the file back; "
+                f"{self._deliberate()}"
+            )
+        if held < number or (number and mark != "-" and mark_of.get(number) != mark):
+            raise BudgetError(
+                f"the ledger {str(self._ledger)!r} has lost charges: {number} were committed, the "
+                f"file is an older copy with {held} calls. Nothing was charged. Bring back the "
+                "newest file. If it is lost, the calls that the copy forgets were still answered: "
+                "what is promised is then the file's budget and theirs together. To go on with "
+                f"it, {self._deliberate()}"
+            )
+
+    def _deliberate(self) -> str:
+        return f"if this is meant, remove {str(self.path)!r}"
+
+
+# -- A budget in one SQLite file, shared by processes.
+#
+# Every charge is one transaction: ``BEGIN IMMEDIATE`` (one writer at a time), read the state,
+# decide, insert, ``COMMIT``. The journal is a rollback journal with ``synchronous=EXTRA``: the
+# commit returns after the file *and* the removal of the journal have reached the disk, so neither
+# a killed process nor a lost machine can undo a charge whose noise was drawn. A connection lives
+# for one operation, so nothing has to be closed and forked processes share nothing.
+#
+# A file has a random identity and every charge a random mark. A store remembers both: when another
+# ledger, or an older copy of this one, lies under its path, the next operation is refused. The path
+# is resolved once, so a change of the working directory changes nothing.
+#
+# Three things hold a file to what was committed. A file beside it lists the charges
+# (:mod:`~dpmodels.privacy.ledger_file`), so that an older copy, a stale journal or an emptied file is
+# noticed by whoever opens it next. A name that is not the file's only one is refused. Each row
+# bears
+# a hash of itself and of the row before, and the totals one of all: a changed bit lowers no
+# account.
+#
+# The format has a number (``PRAGMA user_version``); files of a newer number are refused, older
+# ones are migrated when they are opened. Unknown columns and keys are left alone.
+
+
+#: Marks the file as ours ("dpml").
+_APPLICATION = 0x64706D6C
+#: Number of the file format.
+FORMAT = 3
+#: Seconds to wait for another process's charge.
+_TIMEOUT = 30.0
+
+_TABLES = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE calls (number INTEGER PRIMARY KEY, utc TEXT NOT NULL, call TEXT NOT NULL, "
+    "relation TEXT NOT NULL, unit TEXT NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL, "
+    "mu2 REAL NOT NULL, pure REAL NOT NULL, failure REAL NOT NULL, "
+    "charged_eps REAL NOT NULL, charged_delta REAL NOT NULL, running_eps REAL, "
+    "guarantee TEXT NOT NULL, mark TEXT, chain TEXT)",
+    "CREATE TABLE notes (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, step TEXT NOT NULL, "
+    "text TEXT NOT NULL)",
+)
+
+
+def _to_format_2(db: sqlite3.Connection) -> None:
+    """Give a file of 0.1.0 an identity, and its calls a column for marks."""
+    db.execute("ALTER TABLE calls ADD COLUMN mark TEXT")
+    _put(db, {"id": secrets.token_hex(16)})
+
+
+def _to_format_3(db: sqlite3.Connection) -> None:
+    """Give every call the hash of itself and of the call before, and the totals theirs."""
+    db.execute("ALTER TABLE calls ADD COLUMN chain TEXT")
+    for number, chain in _chained(db):
+        db.execute("UPDATE calls SET chain = ? WHERE number = ?", (chain, number))
+    _seal(db)
+
+
+#: Columns of a call that its hash is made of.
+_HASHED = (
+    "number, utc, call, relation, unit, eps, delta, mu2, pure, failure, charged_eps, "
+    "charged_delta, guarantee, mark"
+)
+
+
+def _chained(db: sqlite3.Connection) -> Iterator[tuple[int, str]]:
+    """Yield (number, hash) of every call, each hash of the call and of the hash before."""
+    chain = ""
+    rows = db.execute(f"SELECT {_HASHED} FROM calls ORDER BY number").fetchall()  # noqa: S608
+    for row in rows:
+        chain = _hash([chain, *row])
+        yield int(row[0]), chain
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _seal(db: sqlite3.Connection) -> None:
+    """Write the hash of totals and rules, and of the last call."""
+    _put(db, {"seal": _seal_of(db)})
+
+
+def _seal_of(db: sqlite3.Connection) -> str:
+    saved = {key: value for key, value in _meta(db).items() if key in _SEALED}
+    last = db.execute("SELECT chain FROM calls ORDER BY number DESC LIMIT 1").fetchone()
+    return _hash([saved, None if last is None else last[0]])
+
+
+#: Format number -> what brings a file of that format to the next one.
+_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
+    1: _to_format_2,
+    2: _to_format_3,
+}
+#: What a file must still say when it is used again.
+_IDENTITY = ("id", "label", "eps", "delta")
+#: What the seal is made of.
+_SEALED = (
+    "id", "label", "eps", "delta", "relation", "unit", "rule", "cap_eps", "cap_delta", "caps",
+    "boxes",
+)  # fmt: skip
+
+
+class FileStore:
+    """The charges of a budget in a file."""
+
+    def __init__(self, path: Path, label: str, *, readonly: bool) -> None:
+        self.path, self.label, self.readonly = path, label, readonly
+        self._identity: tuple[Any, ...] | None = None
+        #: Number and mark of the last charge that this object has seen.
+        self._seen: tuple[int, str | None] = (0, None)
+        #: Number -> mark of the charges that this object made.
+        self._made: dict[int, str] = {}
+        self._witness = Witness(path)
+        self._lock = lock()
+
+    # -- opening ---------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], asked: Mapping[str, Any], create: bool | None = None
+    ) -> FileStore:
+        """Create the file, or reopen it and compare ``asked`` with what it holds."""
+        file = _resolved(path)
+        if create is False and not (file.is_file() and file.stat().st_size):
+            raise BudgetError(
+                f"create=False, and {str(file)!r} holds no ledger. Nothing was created"
+            )
+        if not file.parent.is_dir():
+            raise BudgetError(f"there is no directory {str(file.parent)!r} for the ledger")
+        if file.exists() and not _writable(file):
+            raise BudgetError(
+                f"the ledger {str(file)!r} is read-only: it cannot be charged. Nothing was "
+                "charged. For a report: dp.Budget.open_readonly(path)"
+            )
+        store = cls(file, "", readonly=False)
+        emptied, new = file.exists(), False
+        if not emptied or not file.stat().st_size:
+            _new_account(file, asked)  # refused before a file is made
+        with store._transaction("rwc") as db:
+            if not _is_empty(db):
+                if create:
+                    raise BudgetError(
+                        f"create=True, and {str(file)!r} holds a ledger already. Nothing was "
+                        "changed. Leave create= out to go on with it"
+                    )
+                _check_format(db, file, migrate=True)
+            else:
+                store._witness.check_new()
+                _create(db, file, asked)
+                new = True
+            saved = _meta(db)
+            last = _last(db)
+        _compare(saved, asked, file)
+        if new or store._witness.last() is None:
+            store._witness.add(str(saved["id"]), *last)
+        if new and emptied:
+            tell_of_empty(file)
+        store._remember(saved, last)
+        return store
+
+    @classmethod
+    def open_readonly(cls, path: str | os.PathLike[str]) -> FileStore:
+        """Open for reading."""
+        file = _resolved(path)
+        if not file.is_file():
+            raise BudgetError(f"there is no ledger {str(file)!r}")
+        store = cls(file, "", readonly=True)
+        with store._reading() as db:
+            if _is_empty(db):
+                raise BudgetError(f"{str(file)!r} is not a dpmodels ledger")
+            _check_format(db, file, migrate=False)
+            saved = _meta(db)
+            last = _last(db)
+        store._remember(saved, last)
+        return store
+
+    # -- the same file ---------------------------------------------------------------------
+
+    @property
+    def identity(self) -> str:
+        """Random identity of the file, as it was when it was opened."""
+        return "" if self._identity is None else str(self._identity[0])
+
+    def _remember(self, saved: Mapping[str, Any], last: tuple[int, str | None]) -> None:
+        self.label = str(saved["label"])
+        self._identity = tuple(saved.get(key) for key in _IDENTITY)
+        self._seen = last
+
+    def _recognise(self, db: sqlite3.Connection) -> None:
+        """Refuse another ledger under this path, this one with charges missing, or changed rows.
+
+        Runs inside a transaction: whatever another thread has recorded as seen was committed
+        before, and is part of what is read here.
+        """
+        check_name(self.path)
+        if not _is_empty(db) and _check_version(db, self.path) == FORMAT:
+            self._verify(db)
+        if self._identity is None:  # being opened
+            return
+        _check_version(db, self.path)
+        saved = _meta(db)
+        last = _last(db)
+        held = tuple(saved.get(key) for key in _IDENTITY)
+        # a file that was opened read-only in the old format may have got its identity since
+        if held != self._identity and (self._identity[0], *held[1:]) != (None, *self._identity[1:]):
+            raise BudgetError(
+                f"another ledger lies under {str(self.path)!r} now than the one that was opened "
+                f"({self.label!r}). Nothing was charged. Put the file back, or open the new one: "
+                "dp.Budget.open(path)"
+            )
+        with self._lock:
+            number, mark = self._seen
+            if number and (last[0] < number or (mark and _last(db, number) != (number, mark))):
+                raise self._lost(number, last[0])
+            self._seen = max(self._seen, last, key=lambda seen: seen[0])
+
+    def _verify(self, db: sqlite3.Connection) -> None:
+        """Hold the rows against their hashes, and the whole against the file beside it."""
+        written = dict(db.execute("SELECT number, chain FROM calls").fetchall())
+        if written != dict(_chained(db)) or _meta(db).get("seal") != _seal_of(db):
+            raise BudgetError(
+                f"the ledger {str(self.path)!r} is damaged: a row is not as it was written. "
+                "Nothing was charged. Restore it from a backup: an empty one would forget what "
+                "was spent"
+            )
+        marks = dict(db.execute("SELECT number, mark FROM calls").fetchall())
+        self._witness.check(str(_meta(db).get("id")), _last(db)[0], marks)
+
+    def _lost(self, seen: int, held: int) -> BudgetError:
+        return BudgetError(
+            f"the ledger {str(self.path)!r} has lost charges: {seen} were seen, and the file is an "
+            f"older copy with {held} calls. Nothing was charged. Bring back the newest file. If it "
+            "is lost, the calls that the copy forgets were still answered: what is promised is "
+            "then the file's budget and theirs together"
+        )
+
+    # -- connections -----------------------------------------------------------------------
+
+    @contextmanager
+    def _connection(self, mode: str) -> Iterator[sqlite3.Connection]:
+        """Open the file for one operation; SQLite's errors become ``BudgetError``."""
+        uri = f"{self.path.as_uri()}?mode={mode}"
+        problem = ""
+        try:
+            db = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT, isolation_level=None)
+            try:
+                db.execute("PRAGMA synchronous=EXTRA")
+                yield db
+            finally:
+                db.close()  # rolls an open transaction back
+        except sqlite3.Error as error:
+            problem = str(error)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, DPModelsError):
+                raise
+            problem = f"unreadable content ({type(error).__name__})"
+        if problem:
+            raise BudgetError(
+                f"the ledger {str(self.path)!r} cannot be used: {problem}. Nothing was charged. "
+                + (
+                    "Another process holds it; try again"
+                    if "locked" in problem
+                    else "If the file is damaged, restore it from a backup: an empty one would "
+                    "forget what was spent"
+                )
+            )
+
+    @contextmanager
+    def _transaction(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+        with self._connection(mode) as db:
+            db.execute("BEGIN IMMEDIATE")
+            self._recognise(db)
+            yield db
+            db.execute("COMMIT")
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        # A journal left by a killed writer must be rolled back, which needs write access.
+        self._must_exist()
+        mode = "rw" if _writable(self.path) else "ro"
+        with self._connection(mode) as db:
+            db.execute("BEGIN")
+            self._recognise(db)
+            yield db
+            db.execute("ROLLBACK")
+
+    def _must_exist(self) -> None:
+        if not self.path.is_file():
+            raise BudgetError(
+                f"the ledger {str(self.path)!r} is gone. Nothing was charged. Bring the file back: "
+                "a new one would forget what was spent"
+            )
+
+    # -- Store -----------------------------------------------------------------------------
+
+    def account(self) -> Account:
+        """Return the current state of the stopping rule."""
+        with self._reading() as db:
+            return _account(db)
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charged calls in order."""
+        with self._reading() as db:
+            return _charges(db)
+
+    def append(self, calls: str | Sequence[str], guarantees: Sequence[Guarantee]) -> list[Charge]:
+        """Admit and commit calls, all or none."""
+        if self.readonly:
+            raise BudgetError(
+                f"the ledger {str(self.path)!r} was opened read-only; nothing was charged"
+            )
+        self._must_exist()
+        if not _writable(self.path):
+            raise BudgetError(f"the ledger {str(self.path)!r} is read-only; nothing was charged")
+        names = [calls] if isinstance(calls, str) else list(calls)
+        texts = [json.dumps(g.to_dict(), allow_nan=False) for g in guarantees]
+        when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        new: list[Charge] = []
+        mark = secrets.token_hex(16)
+        with self._transaction() as db:
+            _check_format(db, self.path, migrate=False)
+            before = _account(db)
+            after, admitted = admit_all(before, guarantees)
+            _put(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
+            for i, (guarantee, entry) in enumerate(admitted):
+                number = before.calls + 1 + i
+                db.execute(
+                    "INSERT INTO calls (number, utc, call, relation, unit, eps, delta, mu2, pure, "
+                    "failure, charged_eps, charged_delta, guarantee, mark) "
+                    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                    (
+                        number,
+                        when,
+                        names[i],
+                        guarantee.relation,
+                        guarantee.unit,
+                        guarantee.eps,
+                        guarantee.delta,
+                        entry.mu2,
+                        entry.pure,
+                        entry.failure,
+                        entry.eps,
+                        entry.delta,
+                        texts[i],
+                        mark,
+                    ),
+                )
+                new.append(Charge(number, when, names[i], guarantee, entry))
+            chains = dict(_chained(db))
+            for charge in new:
+                db.execute(
+                    "UPDATE calls SET chain = ? WHERE number = ?",
+                    (chains[charge.number], charge.number),
+                )
+            _seal(db)
+            identity = str(_meta(db)["id"])
+        self._witness.add(identity, new[-1].number, mark)
+        with self._lock:  # committed
+            self._seen = max(self._seen, (new[-1].number, mark), key=lambda seen: seen[0])
+            self._made.update((charge.number, mark) for charge in new)
+        return new
+
+    def confirm(self, charge: Charge) -> None:
+        """Refuse if the file under the path has lost a charge that this object made."""
+        self._must_exist()
+        with self._transaction() as db:  # which recognises the file
+            mark = self._made.get(charge.number)
+            if mark is None or _last(db, charge.number) != (charge.number, mark):
+                raise self._lost(charge.number, _last(db)[0])
+
+    def note(self, number: int, step: str, text: str) -> None:
+        """Attach an outcome to a step of a charged call."""
+        if self.readonly:
+            raise BudgetError(f"the ledger {str(self.path)!r} was opened read-only")
+        self._must_exist()
+        with self._transaction() as db:
+            if not db.execute("SELECT 1 FROM calls WHERE number = ?", (number,)).fetchone():
+                raise BudgetError(f"this budget has no call number {number}")
+            db.execute(
+                "INSERT INTO notes (number, step, text) VALUES (?,?,?)", (number, step, text)
+            )
+
+
+def tell_of_empty(file: Path) -> None:
+    """Warn that a file without content became a ledger that starts at zero."""
+    tell(
+        LedgerWarning(
+            f"{str(file)!r} was an empty file: a new ledger begins in it, at zero. If it held "
+            "charges, they are forgotten: restore it from a backup"
+        )
+    )
+
+
+def _resolved(path: str | os.PathLike[str]) -> Path:
+    """Return the file itself: the working directory and links are looked at once, here."""
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a null character
+        pass
+    raise BudgetError("the path of the ledger cannot be used: it names no file")
+
+
+def _writable(file: Path) -> bool:
+    """Tell if the file may be written; one without write bits is left alone even by root."""
+    try:
+        return bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
+    except OSError:  # gone since
+        return False
+
+
+def _last(db: sqlite3.Connection, upto: int = 2**62) -> tuple[int, str | None]:
+    """Return number and mark of the last charge; files of the first format have no marks."""
+    columns = {row[1] for row in db.execute("PRAGMA table_info(calls)")}
+    mark = "mark" if "mark" in columns else "NULL"
+    row = db.execute(
+        f"SELECT number, {mark} FROM calls WHERE number <= ? "  # noqa: S608 (a constant)
+        "ORDER BY number DESC LIMIT 1",
+        (upto,),
+    ).fetchone()
+    return (0, None) if row is None else (int(row[0]), row[1])
+
+
+def _is_empty(db: sqlite3.Connection) -> bool:
+    return int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]) == 0
+
+
+def _check_version(db: sqlite3.Connection, file: Path) -> int:
+    """Return the number of the file's format, refusing what is no ledger or a newer one."""
+    if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise BudgetError(f"{str(file)!r} is an SQLite file, but not a dpmodels ledger")
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > FORMAT:
+        raise BudgetError(
+            f"the ledger {str(file)!r} has format {version}; this version of dpmodels reads up to "
+            f"{FORMAT}. Nothing was charged. Upgrade: pip install -U dpmodels"
+        )
+    return version
+
+
+def _check_format(db: sqlite3.Connection, file: Path, *, migrate: bool) -> None:
+    version = _check_version(db, file)
+    if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise BudgetError(
+            f"the ledger {str(file)!r} is damaged. Nothing was charged. Restore it from a backup: "
+            "an empty one would forget what was spent"
+        )
+    while migrate and version < FORMAT:
+        _MIGRATIONS[version](db)
+        version += 1
+        db.execute(f"PRAGMA user_version = {version:d}")
+
+
+def _new_account(file: Path, asked: Mapping[str, Any]) -> Account:
+    """Return the untouched account that was asked for."""
+    if "eps" not in asked or "delta" not in asked:
+        raise BudgetError(
+            f"{str(file)!r} holds no ledger yet. To create one give its total, for example "
+            'dp.Budget.open(path, eps=3, delta=1e-5, label="study")'
+        )
+    return new_account(
+        asked["eps"],
+        asked["delta"],
+        asked.get("relation", "replace"),
+        asked.get("unit", "record"),
+        asked.get("rule", "auto"),
+        asked.get("cap_eps"),
+        asked.get("cap_delta"),
+    )
+
+
+def _create(db: sqlite3.Connection, file: Path, asked: Mapping[str, Any]) -> None:
+    account = _new_account(file, asked)
+    for statement in _TABLES:
+        db.execute(statement)
+    label = str(asked.get("label", file.stem))
+    _put(db, {**account.to_dict(), "label": label, "id": secrets.token_hex(16)})
+    _seal(db)
+    db.execute(f"PRAGMA application_id = {_APPLICATION:d}")
+    db.execute(f"PRAGMA user_version = {FORMAT:d}")
+
+
+def _put(db: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    db.executemany(
+        "INSERT INTO meta (key, value) VALUES (?, ?) "
+        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        [(key, json.dumps(value)) for key, value in values.items()],
+    )
+
+
+def _meta(db: sqlite3.Connection) -> dict[str, Any]:
+    return {key: json.loads(value) for key, value in db.execute("SELECT key, value FROM meta")}
+
+
+def _compare(saved: Mapping[str, Any], asked: Mapping[str, Any], file: Path) -> None:
+    for name, value in asked.items():
+        held = saved.get(name)
+        same = float(value) == held if isinstance(held, float) else str(value) == str(held)
+        if name == "rule" and saved.get("rule") != value:  # "auto" became one of the others
+            same = value == "auto"
+        if not same:
+            raise BudgetError(
+                f"the ledger {str(file)!r} has {name} = {held!r}, the call says {value!r}. A file "
+                "holds one budget for one data set; nothing was charged. Leave the argument out "
+                "to go on with the file's, or use another file"
+            )
+
+
+def _account(db: sqlite3.Connection) -> Account:
+    saved = _meta(db)
+    rows = db.execute(
+        "SELECT mu2, pure, failure, charged_eps, charged_delta FROM calls ORDER BY number"
+    ).fetchall()
+    sums = [0.0] * 5  # added in the order of the charges, as in memory
+    for row in rows:
+        sums = [a + b for a, b in zip(sums, row, strict=True)]
+    caps = saved["caps"]
+    return Account(
+        saved["eps"],
+        saved["delta"],
+        saved["relation"],
+        saved["unit"],
+        saved["rule"],
+        saved["cap_eps"],
+        saved["cap_delta"],
+        None if caps is None else (caps[0], caps[1], caps[2]),
+        (sums[0], sums[1], sums[2]),
+        (sums[3], sums[4]),
+        len(rows),
+        tuple((box[0], box[1], box[2]) for box in saved.get("boxes", ())),
+    )
+
+
+def _charges(db: sqlite3.Connection) -> tuple[Charge, ...]:
+    notes: dict[int, dict[str, str]] = {}
+    for number, step, text in db.execute("SELECT number, step, text FROM notes ORDER BY id"):
+        notes.setdefault(number, {})[step] = text
+    out = []
+    for row in db.execute(
+        "SELECT number, utc, call, relation, unit, eps, delta, mu2, pure, failure, charged_eps, "
+        "charged_delta, guarantee FROM calls ORDER BY number"
+    ):
+        number, utc, call, relation, unit, eps, delta = row[:7]
+        guarantee = _guarantee(row[12], relation, unit, eps, delta, row[10:12])
+        entry = Entry(*row[7:12])
+        out.append(Charge(number, utc, call, guarantee, entry, notes.get(number, {})))
+    return tuple(out)
+
+
+def _guarantee(
+    text: str, relation: str, unit: str, eps: float, delta: float, pair: Sequence[float]
+) -> Guarantee:
+    """Rebuild a guarantee; one with a mechanism unknown here is shown by its pair."""
+    try:
+        return Guarantee.from_dict(json.loads(text))
+    except (DPModelsError, KeyError, TypeError, ValueError):
+        steps = (Step("(mechanisms of another package)", Approximate(eps, delta)),)
+        record = (pair[0], pair[1]) if unit == "attribute" else None
+        return Guarantee(steps, eps, delta, relation, unit, record_pair=record)

@@ -1,0 +1,442 @@
+"""Private ranges of columns nobody declared (see ``theory.md`` for the statement and the proof).
+
+Per column: a histogram of binary exponents of differences of random pairs finds a scale; a
+histogram of locations at that scale finds the range. Only non-empty bins get noise, and only
+noisy counts above a threshold are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
+from dpmodels.planning import Plan, Purchase
+from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
+from dpmodels.privacy.run import tail_margin
+from dpmodels.records import Release
+from dpmodels.sources.summed import sampled
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+__all__ = [
+    "FAILURE_SHARE",
+    "RANGES_SHARE",
+    "Part",
+    "bounds_share",
+    "buy_ranges",
+    "gaussian_part",
+    "no_ranges",
+    "pair_part",
+    "plan_purchase",
+    "ranged_design",
+    "reaching",
+    "to_be_bought",
+]
+
+
+#: Above this many rows a uniformly random subset feeds the histograms (a public rule).
+SAMPLE_ROWS = 1 << 20
+#: From so many times as many rows on the subset is drawn without a permutation of all rows.
+_MANY_SAMPLES = 4
+#: Reach of a bought range, in standard deviations of the released histogram.
+TAIL = 3.0
+_BIN_LIMIT = 2.0**52
+_EXPONENT_LIMIT = 256
+
+
+def plan_purchase(
+    columns: tuple[str, ...], mu: float, delta: float, share: float | None = None
+) -> tuple[Purchase, list[Step]]:
+    """Declare the steps that buy the ranges of ``columns``.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        V column names.
+    mu, delta : float
+        The Gaussian and the failure part of the whole purchase.
+    share : float, optional
+        Share of the call's currency that the purchase takes, for the ledger.
+
+    Returns
+    -------
+    Purchase, list of Step
+        Two steps a column, each ``mu / sqrt(2 V)`` and ``delta / (2 V)``.
+    """
+    v = len(columns)
+    steps = [
+        Step(
+            f"{what} of {name}",
+            Gaussian(mu / math.sqrt(2 * v)),
+            share=None if share is None else share / (2 * v),
+            failure=delta / (2 * v),
+            reply_test=True,
+            label="stability histogram",
+        )
+        for name in columns
+        for what in ("scale", "range")
+    ]
+    return Purchase(columns, mu, delta), steps
+
+
+def threshold(purchase: Purchase) -> tuple[float, float]:
+    """Return (sd, tau): noise of a count, and the count below which a bin is not kept.
+
+    tau is raised by one grid step of the discrete noise.
+    """
+    bins = 2 * len(purchase.columns)
+    sd = math.sqrt(2.0 * bins) / purchase.mu
+    return sd, 1.0 + tail_margin(sd, purchase.delta / bins)
+
+
+def extended(
+    kept: list[int], counts: list[float], h: float, *, response: bool
+) -> tuple[float, float]:
+    """Return the range of the kept bins, widened where the released counts show a tail.
+
+    Bins below the threshold are invisible: up to tau rows a side would be clipped, and clipping
+    the response biases every interval. Where an end bin holds less than half of the fullest one
+    the range reaches to ``TAIL`` standard deviations of the released histogram (post-processing,
+    free); for the response also where fewer than four bins say nothing of the shape. A hard edge
+    (a uniform or a two-point variable) is left alone.
+    """
+    w = np.asarray(counts)
+    middle = (np.asarray(kept, dtype=float) + 0.5) * h
+    mean = float(w @ middle / w.sum())
+    sd = math.sqrt(float(w @ (middle - mean) ** 2 / w.sum()))
+    lo, hi = kept[0] * h, (kept[-1] + 1) * h
+    unknown_shape = response and len(kept) < 4
+    if unknown_shape or 2.0 * counts[0] < max(counts):
+        lo = min(lo, mean - TAIL * sd)
+    if unknown_shape or 2.0 * counts[-1] < max(counts):
+        hi = max(hi, mean + TAIL * sd)
+    return lo, hi
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Cells of chosen rows, and a fresh uniform permutation: neighbours in it are random pairs."""
+
+    design: Design
+    index: list[int]
+    keep: npt.NDArray[np.intp] | None
+    ask: Ask
+
+    def total(self, rows: Any, reading: Any) -> tuple[Array, npt.NDArray[np.intp]]:
+        """Return (cells (k, m), order (m,)). Confidential."""
+        cells = sampled(rows, self.design, self.index, self.keep, self.ask.coins)
+        return cells, self.ask.permutation(cells.shape[1])
+
+
+def _exponents(
+    sample: tuple[Array, npt.NDArray[np.intp]], j: int, base: int
+) -> npt.NDArray[np.int64]:
+    """Return the bins of the differences of random pairs of column j. Confidential."""
+    values, order = sample
+    half = len(order) // 2
+    v = values[j][order]
+    with np.errstate(all="ignore"):
+        d = np.abs(v[0 : 2 * half : 2] - v[1 : 2 * half : 2])
+    d = d[np.isfinite(d) & (d > 0)]
+    exponent = np.frexp(d)[1].astype(np.int64) - 1  # floor(log2 d), exactly
+    # Outside this range 2^exponent or a bin width would overflow or vanish, or a range be longer
+    # than any that can be declared (``LARGEST``).
+    exponent = np.clip(exponent, -_EXPONENT_LIMIT, _EXPONENT_LIMIT)
+    return exponent if base == 2 else exponent // 2
+
+
+def _locations(
+    sample: tuple[Array, npt.NDArray[np.intp]], j: int, h: float
+) -> npt.NDArray[np.int64]:
+    """Return the bins of width h of the values of column j. Confidential."""
+    values, order = sample
+    v = values[j][order]
+    with np.errstate(all="ignore"):
+        location = np.floor(v[np.isfinite(v)] / h)
+        return np.clip(location, -_BIN_LIMIT, _BIN_LIMIT).astype(np.int64)
+
+
+def _column_range(
+    over: _Sample, j: int, name: str, n: int, tau: float, *, response: bool
+) -> tuple[float, float] | None:
+    """Return [lo, hi] of one column, or None if a histogram keeps nothing."""
+    ask = over.ask
+    base = 2 if n >= 12 * tau else 4
+    kept, _ = ask.bins(f"scale of {name}", over, lambda s: _exponents(s, j, base), tau)
+    if not kept:
+        return None
+    scale = math.ldexp(1.0, (kept[-1] + 1) * (1 if base == 2 else 2))
+    if base == 2:
+        h = scale / 4 if n > 40 * tau else scale / 2
+    else:
+        h = scale / 8 if n > 40 * tau else scale / 4
+    kept, counts = ask.bins(f"range of {name}", over, lambda s: _locations(s, j, h), tau)
+    return extended(kept, counts, h, response=response) if kept else None
+
+
+def buy_ranges(
+    purchase: Purchase, design: Design, ask: Ask, *, wide: bool = False
+) -> Design | None:
+    """Buy the ranges of ``purchase.columns``; return the completed design.
+
+    Parameters
+    ----------
+    wide : bool
+        Widen the ranges of predictors as those of the response (post-processing): for methods to
+        which width costs little, since clipped predictors bias slopes.
+
+    Returns
+    -------
+    Design or None
+        None: no reply (some histogram kept no bin). The charge stands.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. One row changes one pair and one value of a column, so
+    each histogram moves by sqrt(2); cost ``mu``-GDP plus ``delta``. Pairs come from a uniform
+    permutation drawn without looking at the values, and are not kept. Where the unit is a person,
+    the rows are people: one row of each, that of the smallest keyed hash (``units.md``, 5).
+    """
+    mean = design.response is None  # the columns themselves are what is averaged
+    names = [*design.names, design.response.name if design.response else ""]
+    _, tau = threshold(purchase)
+    n, keep = ask.n, None
+    if n > SAMPLE_ROWS:
+        keep = _histogram_rows(n, ask)
+    over = _Sample(design, [_index(names, c) for c in purchase.columns], keep, ask)
+    read = n if keep is None else len(keep)
+    found: dict[str, tuple[float, float]] = {}
+    for j, name in enumerate(purchase.columns):
+        interval = _column_range(
+            over, j, name, read, tau, response=mean or wide or name == names[-1]
+        )
+        if interval is None:
+            return None
+        found[name] = interval
+    ask.forget(over)  # the cells of a million rows are not kept through the passes to come
+    return design.with_bounds(found)
+
+
+def _histogram_rows(n: int, ask: Ask) -> npt.NDArray[np.intp]:
+    """Return a uniformly random subset of :data:`SAMPLE_ROWS` of n rows, sorted."""
+    if n < _MANY_SAMPLES * SAMPLE_ROWS:
+        return np.sort(ask.permutation(n)[:SAMPLE_ROWS])
+    return random_subset(n, SAMPLE_ROWS, ask.coins)
+
+
+def random_subset(
+    n: int, size: int, coins: Callable[[int], npt.NDArray[np.uint8]]
+) -> npt.NDArray[np.intp]:
+    """Return a uniformly random subset of 0..n-1, sorted, in memory that does not grow with n.
+
+    The first ``size`` different values of a sequence of uniform ones: any permutation of 0..n-1
+    turns the sequence into one as likely, so every subset is as likely as any other.
+
+    Parameters
+    ----------
+    n, size : int
+        n a few times size, or many draws are needed.
+    coins : function
+        ``coins(m)``: secret uniform bytes.
+    """
+    last = np.uint64((1 << 64) - (1 << 64) % n - 1)  # beyond it a remainder would be too likely
+    drawn = np.empty(0, dtype=np.uint64)
+    while True:
+        more = coins(8 * size).copy().view(np.uint64)
+        drawn = np.concatenate([drawn, more[more <= last] % np.uint64(n)])
+        _, first = np.unique(drawn, return_index=True)
+        if len(first) >= size:
+            return np.sort(drawn[np.sort(first)[:size]]).astype(np.intp)
+
+
+def _index(names: list[str], column: str) -> int:
+    return len(names) - 1 if column == names[-1] and column else names.index(column)
+
+
+# -- How a call divides between the ranges it has to buy and the rest (``theory.md``, costs).
+
+
+#: Share of a budget that buys ranges, where ``bounds_share=`` does not say another.
+RANGES_SHARE = 0.15
+#: Part of delta that pays for the failure of bought ranges; methods with a test of their own
+#: spend as much again on the failure of its bound.
+FAILURE_SHARE = 0.1
+#: A bought range is a scale, not a claim: cells are clipped this many half widths from its middle.
+REACH = 64.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """The ranges' part of a call, and what it leaves.
+
+    Attributes
+    ----------
+    share : float
+        Share of the currency (mu^2, or eps) spent on ranges; 0 without a purchase.
+    steps : tuple of Step
+    purchase : Purchase or None
+    mu : float
+        Gaussian plans: mu of the *whole* call; a step of share s gets ``mu sqrt(s)``.
+    eps, delta : float
+        Pair plans: what is left for the rest.
+    """
+
+    share: float = 0.0
+    steps: tuple[Step, ...] = ()
+    purchase: Purchase | None = None
+    mu: float = 0.0
+    eps: float = 0.0
+    delta: float = 0.0
+    printed: dict[str, float] = field(default_factory=dict)
+
+
+def to_be_bought(request: Request, missing: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns whose range must be bought, or refuse."""
+    if missing and request.relation != "replace":
+        shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
+        raise RequestError(
+            f"ranges can be bought under relation='replace' only: declare them, for example "
+            f"bounds={{{shown}}}"
+        )
+    return missing
+
+
+def bounds_share(request: Request, to_buy: object) -> float:
+    """Return the share of the budget that buys ranges: 0 where there are none to buy."""
+    return float(request["bounds_share"]) if to_buy else 0.0
+
+
+def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.0) -> Part:
+    """Divide a call whose releases are Gaussian.
+
+    ``delta_b = 0.1 delta`` if anything is bought; ``mu = mu(eps, delta - delta_b - delta_f)``;
+    the ranges take ``bounds_share`` of mu^2.
+    """
+    delta_b = FAILURE_SHARE * request.delta if to_buy else 0.0
+    mu = mu_gdp(request.eps, request.delta - delta_b - delta_f)
+    share = bounds_share(request, to_buy)
+    if not to_buy:
+        return Part(mu=mu)
+    purchase, steps = plan_purchase(to_buy, mu * math.sqrt(share), delta_b, share)
+    return Part(share, tuple(steps), purchase, mu=mu, printed={"ranges": share})
+
+
+def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
+    """Divide a call whose main part is known as a pair, by sums of (eps, delta).
+
+    Ranges: ``mu(share eps, 0.1 delta)`` and failure ``0.1 delta``; the rest gets
+    ``((1 - share) eps, 0.8 delta)``.
+    """
+    if not to_buy:
+        return Part(eps=request.eps, delta=request.delta)
+    share, part = bounds_share(request, to_buy), FAILURE_SHARE * request.delta
+    purchase, steps = plan_purchase(to_buy, mu_gdp(share * request.eps, part), part, share)
+    return Part(
+        share,
+        tuple(steps),
+        purchase,
+        eps=(1.0 - share) * request.eps,
+        delta=request.delta - 2.0 * part,
+        printed={"ranges": share},
+    )
+
+
+def ranged_design(plan: Plan[Any], ask: Ask, *, wide: bool = False) -> Design | None:
+    """Return the plan's design with every range known, buying what the plan says; None: no reply.
+
+    Parameters
+    ----------
+    wide : bool
+        As in :func:`buy_ranges`.
+
+    Privacy
+    -------
+    See :func:`buy_ranges`.
+    """
+    if plan.purchase is None:
+        return plan.design
+    return buy_ranges(plan.purchase, plan.design, ask, wide=wide)
+
+
+def no_ranges(plan: Plan[Any]) -> Release:
+    """Return the no-reply of a call whose ranges could not be bought."""
+    return Release({}, plan.guarantee, plan.design, reply=False, why="ranges")
+
+
+# -- How likely it is that ranges can be bought: a public number, before anything is spent
+
+
+#: Below this chance of a reply a plan says so.
+_POOR = 0.5
+
+
+def _phi(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+def expected_reply(purchase: Purchase, n: int) -> float:
+    """Return the chance that every histogram keeps a bin, for bell-shaped columns.
+
+    The rule of :func:`dpmodels.ranges._column_range` for the fullest bin of normal columns of
+    unknown scale (averaged over where it falls between powers of two). Of public numbers only; a
+    column with few values does better, one with heavy tails worse.
+    """
+    sd, tau = threshold(purchase)
+    rows = min(n, SAMPLE_ROWS)
+    base = 2 if rows >= 12 * tau else 4
+    parts = (4 if rows > 40 * tau else 2) * base // 2
+    chances = []
+    for phase in (np.arange(16) + 0.5) / 16:
+        low = base ** (phase + np.arange(-6, 4))
+        # pairs differ by sqrt(2) standard deviations: P(low <= |difference| < base * low)
+        share = np.array([math.erf(base * a / 2.0) - math.erf(a / 2.0) for a in low.tolist()])
+        fullest = int(share.argmax())
+        width = base * float(low[fullest]) / parts
+        near = math.erf(width / 2.0 / math.sqrt(2.0))
+        scale = _phi((rows / 2 * float(share[fullest]) - tau) / sd)
+        chances.append(scale * _phi((rows * near - tau) / sd))
+    return float(np.mean(chances)) ** len(purchase.columns)
+
+
+def purchase_advice(purchase: Purchase, n: int) -> tuple[str, ...]:
+    """Return what to say of a purchase that is unlikely to succeed; empty if it is likely to.
+
+    Notes
+    -----
+    **Privacy.** Of n, eps, delta and the number of columns: n must be public.
+    """
+    if expected_reply(purchase, n) >= _POOR:
+        return ()
+    enough = n
+    while expected_reply(purchase, enough) < 0.95 and enough < SAMPLE_ROWS:
+        enough *= 2
+    rows = f"more rows (about {enough}) or " if expected_reply(purchase, enough) >= 0.95 else ""
+    names = ", ".join(purchase.columns[:3]) + (", ..." if len(purchase.columns) > 3 else "")
+    return (
+        f"the ranges of {len(purchase.columns)} columns ({names}) are to be bought from {n} rows: "
+        "a reply cannot be expected, and all of eps would be spent. Declare what is known without "
+        f"the data, bounds={{{purchase.columns[0]!r}: (lower, upper)}}, or use "
+        f"{rows}a larger eps",
+    )
+
+
+def reaching(design: Design, asked: Design) -> Design:
+    """Return the design with bought ranges widened: cells are clipped far beyond them."""
+    names = asked.unknown
+    wide = {}
+    for column in design.z:
+        if column.name in names and column.interval is not None:
+            lo, hi = column.interval
+            middle, half = (lo + hi) / 2.0, (hi - lo) / 2.0
+            wide[column.name] = (middle - REACH * half, middle + REACH * half)
+    return design.with_bounds(wide) if wide else design

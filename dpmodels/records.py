@@ -1,0 +1,286 @@
+"""A call, frozen: what was asked, checked, and nothing of the data."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.after.inference import BiasBound
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, shown
+from dpmodels.units import Person
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.formula.schema import Schema
+    from dpmodels.privacy.composition import Guarantee
+    from dpmodels.registry import Method
+
+
+def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[float, float]:
+    """Return (eps, delta) as floats or raise ``RequestError`` naming the argument."""
+    given = {"eps": shown(eps), "delta": shown(delta)}
+    for name, value in (("eps", eps), ("delta", delta)):
+        # numpy and pandas make a number of a column of one cell
+        if isinstance(value, (list, tuple)) or getattr(value, "ndim", False):
+            raise RequestError(f"{name} must be a number, got {given[name]}")
+        if isinstance(value, str):
+            example = "eps=1" if name == "eps" else "delta=1e-6"
+            raise RequestError(
+                f"{name} must be a number, got the text {given[name]}. For example {example}"
+            )
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            number = math.nan
+            with contextlib.suppress(Exception):  # whose message may quote the value
+                number = float(value)
+            if math.isnan(number):
+                raise RequestError(f"{name} must be a number, got {given[name]}")
+            value = number
+        if math.isnan(value):
+            raise RequestError(f"{name} must be a number, got nan")
+    eps, delta = float(eps), float(delta)
+    if not (eps > 0 and math.isfinite(eps)):
+        raise RequestError(
+            f"eps must be positive and finite, got {given['eps']}. For example eps=1"
+        )
+    if delta == 0 and not allow_pure:
+        raise RequestError(
+            "delta = 0: this method needs delta > 0. A usual choice is well below 1/n, "
+            "for example delta=1e-6"
+        )
+    if not 0 <= delta < 1:
+        raise RequestError(
+            f"delta must lie in [0, 1), got {given['delta']}. A usual choice is well below 1/n, "
+            "for example delta=1e-6"
+        )
+    return eps, delta
+
+
+def check_seed(seed: Any) -> None:
+    """Raise ``RequestError`` unless this is a seed, or None."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
+    if seed is not None and seed < 0:
+        raise RequestError(f"seed must not be negative, got {seed}. For example seed={-seed}")
+
+
+def check_n(n: Any) -> None:
+    """Raise ``RequestError`` unless this is a number of rows."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise RequestError(f"n must be a positive whole number, got {shown(n)}")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One validated call of a verb. Holds no data.
+
+    Attributes
+    ----------
+    verb : str
+        "dp_ols", ...
+    formula : str
+    method : Method
+    eps, delta : float
+        The guarantee of the whole call.
+    schema : Schema
+        Declared facts; variables without a range are bought where the method can.
+    buy : {"undeclared", "all"}
+        "all" is ``bounds="private"``.
+    options : mapping
+        The method's own options, resolved.
+    unit : Person or None
+        The column that names the unit of privacy; None: the row.
+    identifier : str
+        A column whose name says it is an identifier, where the unit is the row; or empty.
+    alike : int
+        Rows of one person that are kept (``max_rows=``): so many may depend on each other in any
+        way, and sampling variances of rows are multiplied by it (``units.md``, 7).
+    sample : SampleDesign or None
+        Clusters and strata of the rows (``design=``, ``vcov={"CRV1": ...}``).
+    """
+
+    verb: str
+    formula: str
+    method: Method
+    eps: float
+    delta: float
+    schema: Schema
+    buy: str = "undeclared"
+    inference: bool = True
+    split: Mapping[str, float] | None = None
+    level: float = 0.95
+    relation: str = "replace"
+    na: str = "zero-row"
+    on_no_reply: str = "return"
+    engine: str = "formulaic"
+    subset: str | None = None
+    weights: str | None = None
+    seed: int | None = None
+    progress: bool | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    public: Any = None
+    reasons: tuple[str, ...] = ()
+    unit: Person | None = None
+    identifier: str = ""
+    alike: int = 1
+    sample: Any = None
+
+    @property
+    def public_count(self) -> bool:
+        """Whether the number of units is public: of rows, or of people."""
+        return self.relation == "replace"
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a stage gets whole people: not where ``max_rows=`` of each are kept, as rows."""
+        return self.unit is not None and not self.unit.most
+
+    def shares_of(self, names: Iterable[str]) -> dict[str, float] | None:
+        """Return the shares that ``split=`` gives these names, or refuse; None: there is none."""
+        if self.split is None:
+            return None
+        wanted = list(names)
+        if set(self.split) != set(wanted):
+            raise RequestError(
+                f"split= must name {', '.join(wanted)} for this fit, got "
+                f"{', '.join(self.split) or 'none'}"
+            )
+        return {name: float(self.split[name]) for name in wanted}
+
+    def __getitem__(self, option: str) -> Any:
+        """Return the value of a method option."""
+        return self.options[option]
+
+
+# -- A release: noisy numbers and the guarantee that produced them. The far side of the wall.
+
+
+@dataclass(frozen=True)
+class Release:
+    """What left the private stage.
+
+    Attributes
+    ----------
+    values : mapping of str to array
+        Released numbers by step name (or a name the method documents). Everything here went
+        through :class:`dpmodels.privacy.run.Run` or is public.
+    guarantee : Guarantee
+    design : Design
+        The design with all intervals known (bought ones filled in).
+    reply : bool
+        False: the private test did not pass (or ranges could not be bought).
+    why : str
+        For a no-reply, which *kind* of step ended the run ("ranges", "test"): an output of the
+        mechanism, paid for, and safe to print.
+    detail : object
+        The method's own frozen record (public numbers derived from released ones).
+    """
+
+    values: Mapping[str, npt.NDArray[np.float64]]
+    guarantee: Guarantee
+    design: Design
+    reply: bool = True
+    why: str = ""
+    detail: Any = field(default=None)
+
+
+# -- An estimate: post-processing of a release, in the user's units
+
+
+#: Statistics whose errors take rows for independent.
+_OF_ROWS = frozenset({"sigma_se", "r_squared_se", "r_squared_low", "r_squared_high"})
+_ALIKE = (
+    "Rows of one person may depend on each other in any way: sampling variances, in tests and "
+    "intervals too, are {m} times those of unrelated rows (max_rows={m}), which is always enough "
+    "and mostly too much. One row a person, max_rows=1, has no such factor."
+)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Coefficients and what is known of their errors.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Coefficient names ("Intercept" first), length p.
+    params : (p,) array
+        NaN after a no-reply.
+    vcov_sampling, vcov_privacy : (p, p) array or None
+        The two parts; None where not released.
+    bias : (p,) array or None
+        Bound on what clipping may have moved; intervals allow for it. None: no such bound.
+    released : bool
+    stats : mapping
+        Released or public scalars ("sigma", "ridge", ...), for ``glance`` and the summary.
+    notes : tuple of str
+        Sentences for the summary, from released and public numbers only.
+    warnings : tuple of str
+        Shown as warnings too ("the fit is noise-dominated").
+    arrays : mapping
+        Released arrays worth keeping (the noisy moment matrix, draws of a bootstrap, ...).
+    use_t : float or None
+        Degrees of freedom if a t reference is right; None: normal.
+    bias_bound : BiasBound or None
+        The same bound of any combination of coefficients. None: that of a combination is
+        ``sum |l_j| bias_j``.
+    untested : (p,) bool array or None
+        Coefficients whose error does not hold all there is (not determined at this budget, or a
+        ridge's bias): no z and no p are given for them, the interval stays. None: none.
+    """
+
+    names: tuple[str, ...]
+    params: Array
+    vcov_sampling: Array | None = None
+    vcov_privacy: Array | None = None
+    bias: Array | None = None
+    released: bool = True
+    stats: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    use_t: float | None = None
+    bias_bound: BiasBound | None = None
+    untested: npt.NDArray[np.bool_] | None = None
+
+    def bias_of(self, L: Array) -> Array | None:
+        """Return (k,) bounds on the bias of ``L b``, L (k, p); None: there is no bound.
+
+        The smaller of the combination's own and of the sum over its coefficients.
+        """
+        if self.bias is None:
+            return None
+        by_parts = np.abs(L) @ np.nan_to_num(np.asarray(self.bias))
+        if self.bias_bound is None:
+            return np.asarray(by_parts)
+        return np.minimum(by_parts, self.bias_bound.of(np.asarray(L, dtype=float)))
+
+    def of_alike_rows(self, m: int) -> Estimate:
+        """Return the estimate where up to m rows go together in any way; made of single rows.
+
+        Sampling variances m times as large are enough whatever m rows of one person have to do
+        with each other (``units.md``, 7). Scalars whose errors are of single rows go.
+        """
+        V = self.vcov_sampling
+        if m <= 1 or not self.released or (V is None and "low" not in self.arrays):
+            return self
+        return replace(
+            self,
+            vcov_sampling=None if V is None else m * V,
+            stats={k: v for k, v in self.stats.items() if k not in _OF_ROWS},
+            notes=(*self.notes, _ALIKE.format(m=m)),
+        )
+
+    @classmethod
+    def silent(
+        cls, names: Sequence[str], *notes: str, stats: Mapping[str, float] | None = None
+    ) -> Estimate:
+        """Return what there is to say after a no-reply: the names, and why."""
+        blank = np.full(len(names), np.nan)
+        return cls(tuple(names), blank, released=False, stats=dict(stats or {}), notes=notes)

@@ -1,0 +1,421 @@
+"""Kinds of results of hazards, of categories and of panels: what else each can say.
+
+Kept out of ``fit.py`` for its length; :func:`dpmodels.results.fit.kind_of` loads them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, choice
+from dpmodels.results import inference
+from dpmodels.results.capabilities import JointTests, Means, Numbers, Predictions, Updates
+from dpmodels.results.effects import widths
+from dpmodels.results.fit import Fit
+from dpmodels.tables.table import also
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.results.inference import JointTest
+
+
+def _ratios(fit: Fit, level: float | None, some: slice = slice(None)) -> pd.DataFrame:
+    """Return exp of coefficients and of ends of intervals; tests are those of coefficients."""
+    frame = inference.tidy(
+        fit._record.estimate, conf_int_=True, level=fit._level(level), style="python",
+        exponentiate=True,
+    )
+    wanted = ["term", "estimate", "conf_low", "conf_high", "statistic", "p_value", "bias_bound"]
+    kept = [name for name in wanted if name in frame]
+    return frame[kept].iloc[some].reset_index(drop=True)
+
+
+class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
+    """A proportional hazards model (``dp_coxph``); its means and slopes are of log hazards."""
+
+    __slots__ = ()
+
+    def hazard_ratios(self, *, level: float | None = None) -> pd.DataFrame:
+        """Return hazard ratios with intervals, z and p.
+
+        Parameters
+        ----------
+        level : float, optional
+
+        Returns
+        -------
+        DataFrame
+            ``term, estimate, conf_low, conf_high, statistic, p_value, bias_bound``: estimate and
+            interval are exp of those of the coefficients; the bias bound is on their own scale.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return _ratios(self, level)
+
+    def baseline(self) -> pd.DataFrame:
+        """Return the released baseline hazard, one row a stratum and cell of time.
+
+        Returns
+        -------
+        DataFrame
+            ``strata, time, hazard, cumulative``: ``time`` is the end of the cell, ``hazard`` that
+            of a unit whose columns are 0 within it, ``cumulative`` up to its end.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return baseline(self)
+
+    basehaz = also("baseline")
+
+    def concordance(self, *, level: float | None = None) -> pd.DataFrame:
+        """Return Harrell's C, as ``dp_coxph(..., concordance=True)`` released it.
+
+        Parameters
+        ----------
+        level : float, optional
+
+        Returns
+        -------
+        DataFrame
+            ``estimate, std_error, conf_low, conf_high``: the share of pairs in which the unit of
+            the higher risk has its event first, ties of risk by half; NaN where the table does not
+            determine it. The noise is in the error.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return concordance(self, self._level(level))
+
+
+class Choice(Numbers, JointTests, Predictions, Updates, Fit):
+    """A regression of categories (``dp_multinom``)."""
+
+    __slots__ = ()
+
+    def odds_ratios(self, *, level: float | None = None) -> pd.DataFrame:
+        """Return odds ratios with intervals, z and p; of levels against the base: relative risks.
+
+        Parameters
+        ----------
+        level : float, optional
+
+        Returns
+        -------
+        DataFrame
+            ``term, estimate, conf_low, conf_high, statistic, p_value, bias_bound``.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        return _ratios(self, level, self._slopes())
+
+    def _slopes(self) -> slice:
+        """Return the coefficients that are log odds ratios."""
+        return slice(None)
+
+    rrr = also("odds_ratios")
+
+
+class OrderedChoice(Choice):
+    """A regression of ordered categories (``dp_polr``)."""
+
+    __slots__ = ()
+
+    def _slopes(self) -> slice:
+        return slice(0, len(self._record.estimate.names) - len(self._record.design.levels) + 1)
+
+    @property
+    def zeta(self) -> pd.Series[float]:
+        """The thresholds ``low|mid``, as in R: ``P(y <= k) = F(zeta_k - x'b)``."""
+        est = self._record.estimate
+        cut = self._slopes().stop
+        return inference.series(np.asarray(est.params)[cut:], est.names[cut:], "zeta")
+
+
+class Effects(Numbers, JointTests, Predictions, Updates, Fit):
+    """A regression with an effect of every person (``dp_feols, dp_fepois``)."""
+
+    __slots__ = ()
+
+    def hausman(self) -> JointTest:
+        """Test jointly that effects between and within people are the same (``re=``).
+
+        Returns
+        -------
+        JointTest
+            All coefficients of person means are 0 (Mundlak 1978): Hausman's test.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        from dpmodels.results.inference import joint_test
+
+        means = [name for name in self._record.estimate.names if name.startswith("mean(")]
+        if not means or self._record.call.options.get("re") is None:
+            raise RequestError(
+                "hausman() compares effects within and between people, which person means tell: "
+                'dp_feols("y ~ x", data, unit="id", re="id"), with mundlak=True (the default)'
+            )
+        return joint_test(self._record, [f"{name} = 0" for name in means], use_f=False)
+
+
+# -- What hazards and effects of people predict: ratios, survival, differences within a person.
+
+
+def _cumulated(fit: Fit) -> tuple[Array, Array]:
+    """Return (edges (K + 1,), cumulative baseline hazard at each (S, K + 1))."""
+    arrays = fit.arrays
+    edges, rates = np.asarray(arrays["edges"]), np.atleast_2d(np.asarray(arrays["baseline"]))
+    whole = np.cumsum(rates * np.diff(edges), axis=1)
+    return edges, np.concatenate([np.zeros((len(rates), 1)), whole], axis=1)
+
+
+def hazards(
+    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
+    outside: str, times: Any = None,
+) -> Any:  # fmt: skip
+    """Predict log hazard ratios ("lp"), hazard ratios ("risk") or survival at public times.
+
+    All are against a unit whose columns are 0 (R centres at the means of the rows, which are
+    private). Survival is ``exp(-H_0(t) e^{x'b})``, H_0 straight between the breaks, of the row's
+    own stratum: a frame with a column a time; with ``interval=`` or ``se_fit=`` a row a row of
+    ``new`` and a time: ``time, fit, lwr, upr, se_fit``. Intervals are symmetric in
+    ``log(-log S)``, errors those of baseline and coefficients together.
+
+    Privacy
+    -------
+    Post-processing of released numbers; see ``Fit.predict``.
+    """
+    what = "link" if what == "mean" else what
+    choice("what", {"link": "lp"}.get(what, what), ("lp", "risk", "survival"))
+    choice("interval", interval, (None, "confidence"))
+    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)[:, 1:]
+    if what != "survival":
+        if times is not None:
+            raise RequestError(
+                'times= belongs to what="survival": predict(new, what="survival", times=...)'
+            )
+        return _linear(fit, new, X, interval, level, se_fit, ratios=what == "risk")
+    return _survival(fit, new, X, times, (interval is not None, se_fit), level)
+
+
+def _survival(
+    fit: Fit, new: Any, X: Array, times: Any, asked: tuple[bool, bool], level: float
+) -> pd.DataFrame:
+    """Return survival at times, a row a row of ``new``; with errors a row a row and a time."""
+    import pandas as pd
+
+    from dpmodels.formula.survival import strata_codes
+
+    est, index = fit._record.estimate, getattr(new, "index", None)
+    if fit.released:
+        edges, whole = _cumulated(fit)
+        at = edges[1:] if times is None else _times(times, edges)
+        code = strata_codes(fit.design, new) if len(whole) > 1 else np.zeros(len(X))
+        own = np.nan_to_num(code).astype(int)
+        H = np.array([np.interp(at, edges, one) for one in whole])  # (S, times)
+        eta = np.where(np.isnan(code), np.nan, X @ np.asarray(est.params))
+        S = np.exp(-H[own] * np.exp(eta)[:, None])
+    else:
+        at = np.atleast_1d(np.asarray([0.0] if times is None else times, dtype=float))
+        S = np.full((len(X), len(at)), np.nan)
+    if not any(asked):
+        return pd.DataFrame(S, index=index, columns=at)
+    columns = {"time": np.tile(at, len(X)), "fit": S.ravel()}
+    ends, errors = (np.full((2, *S.shape), np.nan), np.full(S.shape, np.nan))
+    if fit.released:
+        se, bias = _log_hazard_errors(fit, X, at, own, edges, H)
+        half = inference.half_width(se, bias, level, est.use_t)
+        log_H = np.log(np.maximum(H[own], 1e-300)) + eta[:, None]
+        ends = np.exp(-np.exp(log_H + np.array([half, -half])))
+        errors = S * np.exp(log_H) * se
+    if asked[0]:
+        columns |= {"lwr": ends[0].ravel(), "upr": ends[1].ravel()}
+    if asked[1]:
+        columns["se_fit"] = errors.ravel()
+    rows = np.arange(len(X)) if index is None else index
+    return pd.DataFrame(columns, index=np.repeat(np.asarray(rows), len(at)))
+
+
+def _log_hazard_errors(
+    fit: Fit, X: Array, at: Array, own: Any, edges: Array, H: Array
+) -> tuple[Array, Array]:
+    """Return (se, bound of the bias) of log cumulative hazards, (rows, times) each.
+
+    Gradients and errors of the baseline are straight between the ends of cells, as H is: of an
+    error that is at least as large as it is.
+    """
+    arrays = fit.arrays
+    vcov, p = np.asarray(arrays["baseline_vcov"]), X.shape[1]
+
+    def between(name: str) -> Array:
+        """Return (S, ..., times) of what stands at the ends of cells, 0 before the first."""
+        ends = np.moveaxis(np.asarray(arrays[name]), 1, -1)
+        before = np.concatenate([np.zeros((*ends.shape[:-1], 1)), ends], axis=-1)
+        flat = before.reshape(-1, len(edges))
+        return np.array([np.interp(at, edges, one) for one in flat]).reshape(
+            *before.shape[:-1], len(at)
+        )
+
+    size = np.maximum(H, 1e-300)  # (S, times)
+    gradient = (between("baseline_gradient") / size[:, None])[own]  # (rows, d, times)
+    gradient[:, 1 : p + 1] += X[:, :, None]
+    square = np.einsum("idt,de,iet->it", gradient, vcov, gradient)
+    square += (between("baseline_offset") / size)[own] ** 2
+    bias = np.broadcast_to(between("baseline_bias")[own], square.shape)
+    more = fit._record.estimate.bias_of(X)
+    return np.sqrt(np.maximum(square, 0.0)), bias + (0.0 if more is None else more[:, None])
+
+
+def _times(times: Any, edges: Array) -> Array:
+    """Return public times, or refuse those that were not followed."""
+    at: Any = None
+    try:
+        at = np.atleast_1d(np.asarray(times, dtype=float))
+    except (TypeError, ValueError):
+        at = None
+    if at is None or at.ndim != 1 or not np.isfinite(at).all():
+        raise RequestError(f"times= takes numbers between {edges[0]:g} and {edges[-1]:g}")
+    if (at < edges[0]).any() or (at > edges[-1]).any():
+        odd = at[(at < edges[0]) | (at > edges[-1])][0]
+        raise RequestError(
+            f"times= holds {odd:g}; follow-up was released from {edges[0]:g} to {edges[-1]:g}"
+        )
+    return np.asarray(at, dtype=float)
+
+
+def baseline(fit: Fit) -> pd.DataFrame:
+    """Return the released baseline: ``strata, time, hazard, cumulative`` (see ``Hazards``)."""
+    import pandas as pd
+
+    columns = ["strata", "time", "hazard", "cumulative"]
+    if not fit.released:
+        return pd.DataFrame(columns=columns)
+    edges, whole = _cumulated(fit)
+    rates = np.atleast_2d(np.asarray(fit.arrays["baseline"]))
+    labels = fit.design.survival.stratas or ("",)
+    rows = [
+        (label, float(end), float(h), float(H))
+        for label, own, sums in zip(labels, rates, whole, strict=True)
+        for end, h, H in zip(edges[1:], own, sums[1:], strict=True)
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def concordance(fit: Fit, level: float) -> pd.DataFrame:
+    """Return the released C with its interval (see ``Hazards.concordance``)."""
+    import pandas as pd
+
+    columns = ["estimate", "std_error", "conf_low", "conf_high"]
+    if not fit.released:
+        return pd.DataFrame(columns=columns)
+    if "concordance" not in fit.stats:
+        raise RequestError(
+            "this fit released no concordance: ask for it with the fit, "
+            "dp_coxph(..., concordance=True)"
+        )
+    C, se = fit.stats["concordance"], fit.stats["concordance_se"]
+    half = inference.quantile(level) * se
+    low, high = max(C - half, 0.0), min(C + half, 1.0)
+    if C != C:
+        low = high = C
+    return pd.DataFrame([(C, se, low, high)], columns=columns)
+
+
+def within(
+    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
+    outside: str,
+) -> Any:  # fmt: skip
+    """Predict ``x'b`` (``what="link"``): differences of rows are those within a person.
+
+    Privacy
+    -------
+    Post-processing of released numbers; see ``Fit.predict``.
+    """
+    if fit._record.call.options.get("re") is not None:
+        return intercepts(
+            fit, new, what=what, interval=interval, level=level, se_fit=se_fit, outside=outside
+        )
+    if what != "link":
+        raise RequestError(
+            f"{fit.kind.name} predicts no level: each person has its own, which is not released. "
+            'predict(new, what="link") is what the predictors add to it; differences of two rows '
+            "are those within a person"
+        )
+    if interval not in (None, "confidence"):
+        raise RequestError('interval= is None or "confidence" here: a level is not predicted')
+    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)[:, 1:]
+    return _linear(fit, new, X, interval, level, se_fit)
+
+
+def _linear(
+    fit: Fit, new: Any, X: Array, interval: str | None, level: float, se_fit: bool, *,
+    ratios: bool = False,
+) -> Any:  # fmt: skip
+    """Return ``X b`` with what is asked beside it; ``ratios``: exp of it, and of the ends."""
+    import pandas as pd
+
+    est, shown = fit._record.estimate, np.exp if ratios else np.asarray
+    eta, index = X @ np.asarray(est.params), getattr(new, "index", None)
+    if interval is None and not se_fit:
+        return pd.Series(shown(eta), index=index, name="fit")
+    se, half = widths(est, X, level)
+    columns = {"fit": shown(eta)}
+    if interval is not None:
+        columns |= {"lwr": shown(eta - half), "upr": shown(eta + half)}
+    if se_fit:
+        columns["se_fit"] = se * np.exp(eta) if ratios else se
+    return pd.DataFrame(columns, index=index)
+
+
+def intercepts(
+    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
+    outside: str,
+) -> Any:  # fmt: skip
+    """Predict the mean of people with random intercepts: their intercept is 0.
+
+    Person means are those of the rows of ``new`` with the same id; without a column of that name
+    each row is a person of its own.
+
+    Privacy
+    -------
+    Post-processing of released numbers; see ``Fit.predict``.
+    """
+    choice("what", what, ("mean", "link"))
+    if interval not in (None, "confidence"):
+        raise RequestError(
+            'interval= is None or "confidence" here: of a new person\'s response the released '
+            "variances are too noisy to be an interval's"
+        )
+    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
+    if len(fit._record.estimate.names) > X.shape[1]:
+        X = np.hstack([X, _own_means(X[:, 1:], new, str(fit._record.call.options["re"]))])
+    return _linear(fit, new, X, interval, level, se_fit)
+
+
+def _own_means(X: Array, new: Any, unit: str) -> Array:
+    """Return the means of columns over the rows with the same id: complete ones."""
+    try:
+        ids = np.asarray(new[unit])
+    except (KeyError, IndexError, TypeError, ValueError):
+        return X
+    if ids.shape != (len(X),):
+        return X
+    seen: dict[Any, int] = {}
+    who = np.array([seen.setdefault(one, len(seen)) for one in ids.tolist()], dtype=np.intp)
+    whole: Any = ~np.isnan(X).any(axis=1)
+    many = np.maximum(np.bincount(who, whole, len(seen)), 1.0)
+    filled = np.where(whole[:, None], X, 0.0)
+    means = np.stack([np.bincount(who, own, len(seen)) / many for own in filled.T], axis=1)
+    return np.where(whole[:, None], means[who], np.nan)

@@ -1,0 +1,365 @@
+"""Errors by cluster, by public numbers: radii, shares, and how stratum means are taken out.
+
+``J = sum_k a_k a_k'``, a_k the sum of the clipped scores of cluster k, pulled into a ball of
+radius B. Rules are public functions of (mu, n, p) and of the number of clusters, which is declared
+or bought (``theory.md``, 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.errors import RequestError
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.proof.prove import noise_of
+from dpmodels.proof.sets import Ball
+from dpmodels.proof.statistics import ClusterGram, ClusterTotals
+from dpmodels.survey import LEAST
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.survey import Frame
+
+
+#: Shares of mu^2: the products of sums; the number of clusters, where it is bought.
+SHARE, COUNT_SHARE = 0.10, 0.01
+#: C of a row's score over sqrt p: least, and factor of (mu n)^.45, as of any clip of scores.
+CLIP, GROWS = 2.5, 0.12
+#: Noise of J over its guessed size that the upper radius brings; up to twice its lower end that of
+#: people, of whom there are fewer than rows: sums were pulled, and intercepts covered .87.
+NOISE, OF_PEOPLE = 0.25, 0.5
+#: Of errors of single coordinates, shrunk to their average: the noise may be so many times as
+#: large, times p^(1/4); and their share is larger.
+LOOSE, AVERAGED_SHARE = 1.1, 0.20
+#: Noise of J over its size as guessed, beyond which a plan warns, and as released, beyond which no
+#: errors by cluster are given; as guessed, up to which units are compared in pairs.
+LOUD, TOO_LOUD, QUIET = 0.5, 1.0, 0.35
+#: A design effect below this is not believed: of the released meat of rows.
+FLOOR = 0.7
+#: A bought number of clusters below LEAST_BOUGHT and so many of its errors is refused.
+LEAST_BOUGHT, SEEN = 60, 2.0
+#: Share of mu^2 of stratum totals; their noise in J over its guessed size, up to which means of
+#: strata are taken out by them.
+TOTALS_SHARE, SMALL = 0.02, 0.15
+
+
+@dataclass(frozen=True, eq=False)
+class SampleDesign:
+    """The sample of a call.
+
+    Attributes
+    ----------
+    frame : Frame
+        How labels become clusters.
+    design : Design
+        That of the call, with the labels of rows beside them.
+    """
+
+    frame: Frame
+    design: Design
+
+    @property
+    def needed(self) -> bool:
+        """Whether variances are not those of unrelated rows: clusters, or a finite population."""
+        return self.frame.survey.psu is not None or self.frame.survey.fpc is not None
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What is declared of the columns of units and strata: public, as a schema is saved."""
+        survey, schema = self.frame.survey, self.design.schema
+        names = [n for n in (survey.psu, survey.strata) if n is not None and n in schema.variables]
+        return dict(schema.restrict(names).to_dict())
+
+    def read(self, design: Design) -> Design:
+        """Return the design with labels that reads cells as ``design`` does: ranges put in."""
+        known = self.design.without_bounds() if design.buy_all else self.design
+        return known.with_bounds({name: (lo, hi) for name, lo, hi in design.bought})
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterPlan:
+    """What the pass by cluster releases.
+
+    Attributes
+    ----------
+    sample : SampleDesign
+        With the frame that says how means of strata are taken out.
+    mu, count, totals : float
+        Of J, all chains together; of the number of clusters, 0: it is declared; of stratum totals,
+        all chains together, 0: there are none.
+    n : int
+        Units, public or the guess.
+    relation : str
+    chains : tuple of str
+        What is added to the name of the step, of each.
+    people : bool
+        Units are people, who may have rows in several clusters.
+    loose : float
+        How much more noise J may have than that of a fit, where it is averaged afterwards.
+    part : float
+        Share of J.
+    """
+
+    sample: SampleDesign
+    mu: float
+    count: float
+    totals: float
+    n: int
+    relation: str
+    chains: tuple[str, ...]
+    people: bool = False
+    loose: float = 1.0
+    part: float = SHARE
+
+    @classmethod
+    def of(
+        cls, sample: SampleDesign, mu: float, n: int, relation: str, chains: Sequence[str],
+        size: int, *, people: bool = False, averaged: bool = False,
+    ) -> ClusterPlan:  # fmt: skip
+        """Plan the pass from the mu of the whole fit.
+
+        Parameters
+        ----------
+        size : int
+            Dimension of a score.
+        people : bool
+            Units are people.
+        averaged : bool
+            Coordinates are looked at one by one, and shrunk to their average: J may be noisier,
+            and fewer sums are pulled.
+        """
+        declared = sample.frame.survey.total is not None or sample.frame.survey.psu is None
+        total = sample.frame.survey.total
+        if total is not None and total < LEAST:
+            raise RequestError(
+                f"{total:g} clusters determine no error by cluster: at least {LEAST} are needed. "
+                "Leave the clusters out (errors are then those of unrelated rows, and too small)"
+            )
+        if people and not declared:
+            raise RequestError(
+                "with unit= the number of clusters must be declared, psus=<number>: one person may "
+                "be the only one of any number of clusters, so it is not bought"
+            )
+        part = AVERAGED_SHARE if averaged else SHARE
+        own = cls(
+            sample, mu * math.sqrt(part), 0.0 if declared else mu * math.sqrt(COUNT_SHARE), 0.0,
+            n, relation, tuple(chains), people,
+            min(LOOSE * size**0.25, 1.6) if averaged else 1.0, part,
+        )  # fmt: skip
+        return own._centred(mu * math.sqrt(TOTALS_SHARE), size)
+
+    def _centred(self, mu: float, size: int) -> ClusterPlan:
+        """Return the plan with means of strata taken out: in pairs, by totals, or not at all.
+
+        By public numbers: pairs where labels are declared and their noise stays low, else totals
+        where their noise is small in the smallest stratum of two units or more.
+        """
+        frame = self.frame
+        if frame.pairs:
+            if self.radii(size).ratio <= QUIET * self.loose:
+                return self
+            sample = replace(self.sample, frame=replace(frame, labelled=False))
+            return replace(self, sample=sample)._centred(mu, size)
+        if not frame.countable:
+            return self
+        centred = replace(self.sample, frame=replace(frame, totals=True))
+        plan = replace(self, sample=centred, totals=mu)
+        return plan if plan.blurred(size) <= SMALL else self
+
+    @property
+    def centring(self) -> str:
+        """How means of strata are taken out, in words."""
+        if self.frame.pairs:
+            return "units compared in pairs within strata"
+        if self.frame.totals:
+            return "means of strata taken out by released totals"
+        if self.frame.strata > 1:
+            return "means of strata left in (errors are somewhat too large)"
+        return "sums about zero"
+
+    @property
+    def share(self) -> float:
+        """Part of mu^2."""
+        more = (COUNT_SHARE if self.count else 0.0) + (TOTALS_SHARE if self.totals else 0.0)
+        return self.part + more
+
+    @property
+    def steps(self) -> tuple[LedgerStep, ...]:
+        """Entries of the ledger, with their shares of mu^2."""
+        out = []
+        if self.count:
+            out.append(LedgerStep("clusters", Gaussian(self.count), share=COUNT_SHARE))
+        k = len(self.chains)
+        parts = [
+            ("cluster scores", self.mu, self.part), ("stratum totals", self.totals, TOTALS_SHARE),
+        ]  # fmt: skip
+        for label in self.chains:
+            for name, mu, share in parts:
+                if mu:
+                    step = Gaussian(mu / math.sqrt(k))
+                    out.append(LedgerStep(f"{name}{label}", step, share=share / k))
+        return tuple(out)
+
+    def printed(self, p: int) -> dict[str, float]:
+        """Return public numbers of the plan."""
+        frame = self.frame
+        if frame.survey.psu is not None and frame.survey.total is None:
+            return {}
+        own = self.radii(p)
+        out = {
+            "bound of a cluster's sum": own.bound,
+            "noise of errors by cluster": own.ratio * frame.correction,
+        }
+        return {**out, **({} if frame.df is None else {"degrees of freedom": frame.df})}
+
+    def advice(self, p: int) -> tuple[str, ...]:
+        """Warn where the noise will be too large for errors by cluster."""
+        ratio = self.printed(p).get("noise of errors by cluster", 0.0)
+        # over the size of J where rows of one cluster have nothing in common: its smallest
+        alone = ratio * self.radii(p).guess if ratio else 0.0
+        if ratio <= LOUD * self.loose and alone <= TOO_LOUD:
+            return ()
+        return (
+            f"the noise of the errors by cluster will be about {ratio:.2g} of their size (above "
+            f"{LOUD * self.loose:.2g}), {alone:.2g} of it where rows of one cluster have little in "
+            f"common (above {TOO_LOUD:g}): they may not be determined at this budget. Fewer "
+            f"coefficients or a larger eps help: {self._enough(p)}. Without the clusters errors "
+            "would be too small",
+        )
+
+    def _enough(self, p: int) -> str:
+        """Say how much more eps would bring the noise down to where it does not rule. Public."""
+        for more in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
+            then = replace(self, mu=self.mu * more).radii(p)
+            if then.ratio <= LOUD * self.loose and then.noise * self.frame.correction <= TOO_LOUD:
+                return f"about {more:g} times as much would do"
+        return "no budget that is usual would do: there are too few clusters"
+
+    @property
+    def each(self) -> float:
+        """Mu of one chain's J."""
+        return self.mu / math.sqrt(len(self.chains))
+
+    @property
+    def frame(self) -> Frame:
+        """How clusters are made."""
+        return self.sample.frame
+
+    def radii(self, p: int, clusters: float | None = None) -> Radii:
+        """Return the radii for this many clusters; None: as declared."""
+        survey, pairs = self.frame.survey, bool(self.frame.pairs)
+        total = survey.total if clusters is None else clusters
+        if survey.psu is None or total is None:  # rows are their own clusters
+            total = float(self.n)
+        return radii(
+            p, self.n, total, self.each, self.relation, icc=survey.icc, pairs=pairs,
+            people=self.people,
+            noise=OF_PEOPLE if self.people and not pairs else NOISE * self.loose,
+        )  # fmt: skip
+
+    def totals_sd(self, p: int, own: Radii) -> float:
+        """Return the noise sd of an entry of the stratum totals of one chain."""
+        statistic = totals_statistic(p, self.frame.strata, own, people=self.people)
+        mu = self.totals / math.sqrt(len(self.chains))
+        return float(noise_of(statistic, Gaussian(mu), self.relation)[0]) * own.bound
+
+    def blurred(self, p: int) -> float:
+        """Return the noise that totals bring into J of the smallest stratum, over its size."""
+        own = self.radii(p)
+        least = min((k for k in self.frame.units if k > 1), default=0)
+        if not least:
+            return math.inf
+        return 4.0 * self.totals_sd(p, own) ** 2 / (self.n * least * own.guess)
+
+
+def plan_clusters(
+    request: Request, mu: float, n: int, labels: Sequence[str], size: int
+) -> ClusterPlan | None:
+    """Return the pass by cluster of a regression that has clusters or rates; None: there is none.
+
+    Parameters
+    ----------
+    mu : float
+        Of the whole fit.
+    labels : sequence of str
+        Of its models; empty: the only one.
+    size : int
+        Dimension of a score.
+    """
+    sample: SampleDesign | None = request.sample
+    if sample is None or not sample.needed:
+        return None
+    chains = [f" ({label})" if label else "" for label in labels]
+    people = request.unit is not None
+    return ClusterPlan.of(sample, mu, n, request.relation, chains, size, people=people)
+
+
+@dataclass(frozen=True)
+class Radii:
+    """Radii of a pass by cluster, and the noise they bring.
+
+    Attributes
+    ----------
+    clip, bound : float
+        C of a row's score; B of a cluster's sum.
+    noise : float
+        sd of the entries of J in svec coordinates, per row.
+    guess : float
+        Guessed eigenvalue of J per row (1: rows do not go together).
+    """
+
+    clip: float
+    bound: float
+    noise: float
+    guess: float
+
+    @property
+    def ratio(self) -> float:
+        """Noise of J over its guessed size: a public forecast."""
+        return self.noise / self.guess
+
+
+def statistic(p: int, radii: Radii, *, people: bool = False) -> ClusterGram:
+    """Return what the pass releases, the radius of a pulled sum being 1."""
+    return ClusterGram(Ball(p), clip=radii.clip / radii.bound, several=people)
+
+
+def totals_statistic(
+    p: int, strata: int, radii: Radii, *, people: bool = False
+) -> ClusterTotals:
+    """Return the totals of pulled sums by stratum, the radius of a pulled sum being 1."""
+    return ClusterTotals(p, strata, radii.clip / radii.bound, several=people)
+
+
+def clip_of(p: int, n: int, mu: float) -> float:
+    """Return C, by public numbers; of the number of clusters it knows nothing."""
+    return math.sqrt(p) * max(CLIP, GROWS * (mu * n) ** 0.45)
+
+
+def radii(
+    p: int, n: int, clusters: float, mu: float, relation: str, *, icc: float, pairs: bool = False,
+    people: bool = False, noise: float = NOISE,
+) -> Radii:  # fmt: skip
+    """Return the radii, by public numbers.
+
+    ``C = sqrt p max(2.5, .12 (mu n)^.45)``; ``B = .25 tau mu n/(4 C)`` (where the noise of J is a
+    quarter of it), between twice the root mean square length of a sum as guessed and twice that
+    of one whose rows are all alike; never below C. In pairs sums are of two units. With more
+    ``noise`` allowed B is larger, up to twice its lower end.
+    """
+    m = max(n / max(clusters, 1.0), 1.0)
+    tau = 1.0 + icc * (m - 1.0)
+    C = clip_of(p, n, mu)
+    low, high = 2.0 * math.sqrt(p * m * tau), 2.0 * m * math.sqrt(p)
+    room = tau * mu * n / (4.0 * C)
+    B = max(low, min(NOISE * room, high), min(noise * room, high, 2.0 * low), C)
+    B *= math.sqrt(2.0) if pairs else 1.0
+    B = max(B, C)
+    made = Radii(C, B, 0.0, tau)
+    sd = float(noise_of(statistic(p, made, people=people), Gaussian(mu), relation)[0]) * B * B
+    return replace(made, noise=sd / n)

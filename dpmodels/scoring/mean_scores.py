@@ -1,0 +1,491 @@
+"""Generalised linear models to the engine: score and expected information of a family and a link.
+
+The start is least squares of a working response (:class:`Working`), moved to the link's scale;
+what is rare, and what that changes, stands in :mod:`dpmodels.scoring.mean_scores`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.families import Family, Link
+from dpmodels.scoring.rules import COUNT, EVENT, Rules
+from dpmodels.scoring.scores import (
+    Beginning,
+    Curved,
+    Evaluate,
+    Score,
+    Start,
+    State,
+    Values,
+    mass_of,
+    mean_row,
+    roots,
+    scaled_up,
+)
+from dpmodels.scoring.starts import RESPONSE
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+
+@dataclass(frozen=True)
+class Working:
+    """The response of the start of a mean model: public map of y to t in [-1, 1].
+
+    Attributes
+    ----------
+    family : Family
+    log : bool
+        ``log(y + offset)``; else ``2 y - 1``.
+    small : float
+        What is added before the logarithm.
+    middle, half : float
+        Of its public range.
+    place : int or None
+        Row of the block that holds an offset, subtracted from the logarithm.
+    exposure : float
+        Middle of the public range of the offset.
+    """
+
+    family: Family
+    log: bool
+    small: float
+    middle: float
+    half: float
+    place: int | None = None
+    exposure: float = 0.0
+
+    def apply(self, block: Array) -> None:
+        """Overwrite the response (last row) of a block; NaN where the family has no such value."""
+        y = block[-1]
+        with np.errstate(all="ignore"):
+            gone = ~self.family.valid(y)
+            if self.log:
+                np.log(y + self.small, out=y)
+                if self.place is not None:
+                    y -= block[self.place]
+                y -= self.middle
+                y /= self.half
+                np.clip(y, -1.0, 1.0, out=y)
+            else:
+                y *= 2.0
+                y -= 1.0
+            y[gone] = np.nan
+
+
+#: Bounds of a mean that a start may report for an event, and of alpha.
+_EVENT_MEAN = (0.01, 0.99)
+_ALPHA = (1e-3, 20.0)
+
+
+@dataclass(frozen=True)
+class MeanScore(Score):
+    """A generalised linear model: expected information, score of the quasi-likelihood."""
+
+    family: Family | None = None
+    link: Link | None = None
+    alpha: float | None = None
+    rules: Rules = EVENT
+    leverage: float = 1.0
+    curvature: float = 0.125
+    averages: bool = False
+    weighted: bool = True
+    of_residual: bool = False
+
+    @classmethod
+    def of(cls, family: Family, link: Link, alpha: float | None = None) -> MeanScore:
+        """Return the score of a family with a link; ``alpha``: as given, None: by moments."""
+        return cls(
+            family=family,
+            link=link,
+            alpha=alpha,
+            rules=EVENT if family.is_event else COUNT,
+            longest=1.0 if link.name == "logit" else 0.7,
+            bounded=link.name == "logit",
+        )
+
+    def bound(self, design: Design) -> MeanScore:
+        """Return the score with the working response of a design's public range."""
+        assert self.family is not None and design.response is not None
+        place, exposure, spread = design.place_aside("offset"), 0.0, 0.0
+        if self.family.is_event:
+            return replace(self, working=Working(self.family, False, 0.0, 0.0, 1.0))
+        interval = design.response.interval
+        assert interval is not None
+        top = max(interval[1], 1e-6)
+        small = top * self.family.small if self.family.small < 0.5 else min(0.5, top / 4.0)
+        low, high = math.log(max(interval[0], 0.0) + small), math.log(top + small)
+        if place is not None:
+            known = design.z[place].interval
+            assert known is not None
+            exposure, spread = (known[0] + known[1]) / 2.0, (known[1] - known[0]) / 2.0
+        middle, half = (low + high) / 2.0 - exposure, (high - low) / 2.0 + spread
+        working = Working(
+            self.family, True, small, middle, max(half, 1e-3), place=place, exposure=exposure
+        )
+        return replace(self, working=working)
+
+    @property
+    def learns_scale(self) -> bool:
+        """Whether alpha is found by moments."""
+        return self.family is not None and self.family.dispersion == "alpha" and self.alpha is None
+
+    @property
+    def cells(self) -> str:  # type: ignore[override]
+        """Cells of the response: one a whole number, or even in the logarithm."""
+        assert self.family is not None
+        return "whole" if self.family.is_event or self.family.counts == "whole" else "log"
+
+    def begin(self, start: Beginning) -> State:
+        """Return the link of the mean response."""
+        assert self.family is not None and self.link is not None and self.working is not None
+        mean = 0.5 if self.family.is_event else 1.0
+        alpha = self.family.alpha
+        if start.values is not None:
+            mean = max(start.values.mean, 1e-3)
+            if self.family.is_event:
+                mean = min(max(mean, _EVENT_MEAN[0]), _EVENT_MEAN[1])
+        if self.family.dispersion == "alpha":
+            given = self.alpha
+            if given is None:
+                spread = 1.0 if start.values is None else (start.values.sd / mean) ** 2
+                given = spread - 1.0 / mean
+            alpha = min(max(given, _ALPHA[0]), _ALPHA[1])
+        theta = start.at(self.link.forward(mean) - self.working.exposure)
+        return start.state(theta, nuisance=alpha)
+
+    def curved_of_units(
+        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Values | None
+    ) -> Curved:
+        """Return what the curvature leaves; where events are rare the information moves with d."""
+        assert self.family is not None and self.link is not None
+        plain = Curved(self.bends(state, moved))
+        if values is None:
+            return plain
+        mean = values.mean
+        if self.family.is_event:
+            mean = max(min(mean, 1.0 - mean), _LEAST)
+        return curved(self.family, self.link, state, d, H, noise, plain, mean)
+
+    def start(self, start: Start) -> State:
+        """Return the start of the working response, moved to the link's scale."""
+        assert self.family is not None and self.link is not None and self.working is not None
+        theta, mean, spread = self._events(start) if self.family.is_event else self._logs(start)
+        alpha, working = self.family.alpha, self.working
+        mean *= math.exp(working.exposure) if working.log else 1.0
+        if self.family.dispersion == "alpha":
+            alpha = self.alpha if self.alpha is not None else spread - 1.0 / mean
+            alpha = min(max(alpha, _ALPHA[0]), _ALPHA[1])
+        eta = np.array([self.link.forward(mean)])
+        variance = float(self.family.variance(np.array([mean]), alpha)[0])
+        H = float(self.link.slope(eta)[0]) ** 2 / variance * start.M
+        phi = 1.0
+        if self.family.dispersion == "free":
+            phi = max(self.family.least, mean * mean * min(spread, 1.0) / variance)
+        W = roots(H)[1]
+        return State(theta, W, phi, start.M, nuisance=alpha, constant=start.constant)
+
+    def _events(self, start: Start) -> tuple[Array, float, float]:
+        """Return (theta, mean, 0): slopes of the linear probability over those of the mean."""
+        assert self.link is not None
+        if start.constant is None:
+            slope = float(self.link.slope(np.zeros(1))[0])
+            return start.theta / (2.0 * slope), 0.5, 0.0
+        centre = mean_row(start.M, start.constant)
+        least = _least_mean(start)
+        mean = min(max((1.0 + float(start.theta @ centre)) / 2.0, least), 1.0 - least)
+        eta = self.link.forward(mean)
+        slopes = start.theta / (2.0 * float(self.link.slope(np.array([eta]))[0]))
+        return slopes + start.constant * (eta - float(slopes @ centre)), mean, 0.0
+
+    def _logs(self, start: Start) -> tuple[Array, float, float]:
+        """Return (theta, mean, squared coefficient of variation) of a log-linear start."""
+        w = self.working
+        assert w is not None
+        theta, variance = w.half * start.theta, w.half**2 * start.variance
+        spread = math.expm1(min(variance, 5.0))
+        if start.constant is None:
+            return theta, 1.0, spread
+        few = self._few_counts(start)
+        if few is not None:
+            return few
+        theta = theta + (w.middle + 0.5 * min(variance, 5.0)) * start.constant
+        centre = mean_row(start.M, start.constant)
+        most = w.middle + w.half
+        return theta, math.exp(min(max(float(theta @ centre), most - 12.0), most)), spread
+
+    def _few_counts(self, start: Start) -> tuple[Array, float, float] | None:
+        """Return the start of counts with a mean below 1; None: it is not, or they are no counts.
+
+        There the logarithm of the mean is not the mean of the logarithm: the mean is read off
+        ``E log(y + small)`` of a Poisson y, and slopes are over its derivative.
+        """
+        w, family = self.working, self.family
+        assert w is not None and family is not None and start.constant is not None
+        if not family.counts:
+            return None
+        centre = mean_row(start.M, start.constant)
+        level = w.half * float(start.theta @ centre) + w.middle + w.exposure
+        mean = mean_of_log(level, w.small)
+        if mean >= RARE:
+            return None
+        slopes = w.half * (start.theta - start.unheard) / slope_of_log(mean, w.small)
+        eta = math.log(mean) - w.exposure
+        theta = slopes + start.constant * (eta - float(slopes @ centre))
+        return theta, math.exp(eta), 1.0
+
+    def typical_long(self, state: State) -> float:
+        """Return the length of the scores of rare events or counts; 0: there are none."""
+        assert self.family is not None and self.link is not None
+        return long_score(self.family, self.link, state)
+
+    @property
+    def is_event(self) -> bool:
+        """Whether the response is an event."""
+        return self.family is not None and self.family.is_event
+
+    @property
+    def can_be_rare(self) -> bool:
+        """Whether rare responses have long scores: logits, and whole counts."""
+        assert self.family is not None and self.link is not None
+        return self.link.name == "logit" or self.family.counts == "whole"
+
+    def rarer(self, eta: Array) -> Array:
+        """Return ``|psi|`` of the rarer outcome: of an event; of a count of 1, about 1."""
+        assert self.link is not None
+        if not self.is_event:
+            return np.ones_like(eta)
+        mean = self.link.inverse(eta)
+        return np.asarray(np.maximum(mean, 1.0 - mean))
+
+    def events_of(self, state: State, before: Array, eta: Array) -> Array | None:
+        """Return events (or counts) at linear predictors, over the information as of before."""
+        assert self.family is not None and self.link is not None
+        if not self.is_event and self.family.counts != "whole":
+            return None
+        mean = self.link.inverse(eta)
+        rarer = np.minimum(mean, 1.0 - mean) if self.is_event else mean
+        omega = self.family.score(mean, before, self.link, state.nuisance)[1]
+        return np.asarray(rarer / np.maximum(omega, 1e-300))
+
+    def farthest(self, eta: float) -> float:
+        """Return ``|psi|`` of the rarer outcome at a linear predictor (phi = 1)."""
+        assert self.family is not None and self.link is not None
+        both, outcomes = np.full(2, eta), np.array([0.0, 1.0])
+        return float(np.abs(self.family.score(outcomes, both, self.link, 0.0)[0]).max())
+
+    def least_meat(self, state: State) -> float:
+        """Return one over the scale: events and few counts vary as the model says, or more."""
+        assert self.family is not None
+        least = self.family.is_event or few_counts(self.family, state)
+        return 1.0 / state.phi if least else 0.0
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return what the curvature leaves; where events are rare the information moves with d."""
+        assert self.family is not None and self.link is not None
+        plain = super().curved(state, d, H, noise)
+        return curved(self.family, self.link, state, d, H, noise, plain)
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the family's score over ``sqrt(phi)`` and its expected information."""
+        family, link = self.family, self.link
+        assert family is not None and link is not None
+        root, alpha = math.sqrt(state.phi), state.nuisance
+
+        def rows(eta: Array, y: Array) -> tuple[Array, Array]:
+            psi, omega = family.score(y, eta, link, alpha)
+            psi /= root
+            return psi, omega
+
+        return rows
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return bounds of the logit score: residuals of an event are below 1."""
+        assert self.link is not None
+        if self.link.name == "logit":
+            return 1.0 / math.sqrt(state.phi), 0.25
+        return math.inf, math.inf
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the dispersion, or alpha by moments: both from the mean squared score."""
+        assert self.family is not None
+        if ratio is None:
+            return state
+        if self.family.dispersion != "alpha" or self.alpha is not None:
+            phi = scaled_up(state.phi, ratio)
+            if self.family.is_event or few_counts(self.family, state):
+                phi = max(phi, 1.0)  # early fits sit at too high a mean: never below the model's
+            return replace(state, phi=phi)
+        # (1 + alpha m)/(1 + alpha0 m) = ratio at a typical mean m
+        mean = self._typical(state)
+        alpha = ((1.0 + state.nuisance * mean) * scaled_up(1.0, ratio) - 1.0) / mean
+        return replace(state, nuisance=min(max(alpha, _ALPHA[0]), _ALPHA[1]))
+
+    def white(self, before: State, after: State, H: Array) -> Array:
+        """Return the root of the information, moved to the new alpha at a typical mean."""
+        W = roots(H)[1]
+        if after.nuisance == before.nuisance:
+            return W
+        mean = self._typical(before)
+        moved = (1.0 + after.nuisance * mean) / (1.0 + before.nuisance * mean)
+        return np.asarray(W * math.sqrt(moved))
+
+    def _typical(self, state: State) -> float:
+        """Return the mean response at the average row."""
+        assert self.working is not None
+        if state.constant is None:
+            return 1.0
+        eta = float(state.theta @ mean_row(state.M, state.constant)) + self.working.exposure
+        return math.exp(min(max(eta, -5.0), 12.0))
+
+    def unit(self, state: State) -> float:
+        """Return 1: the linear predictor has no unit."""
+        return 1.0
+
+
+def _least_mean(start: Start) -> float:
+    """Return the smallest mean of an event that a start believes: two noise sds, .001 to .01."""
+    assert start.constant is not None
+    a = start.constant
+    length = float(np.linalg.norm(a))
+    # of theta'M a = h'a and of a'Ma in svec coordinates: entries off the diagonal over sqrt 2
+    sd = 0.5 * start.raw.noise * length * (math.sqrt(0.5) / RESPONSE + length)
+    sd /= mass_of(start.M, a)
+    return min(max(2.0 * sd, _LEAST), _EVENT_MEAN[0])
+
+
+# -- Rare events and rare counts: how long their scores are, and how fast their information mov
+
+
+#: Counts with a mean below are rare.
+RARE = 1.0
+#: C over the length of typical long scores.
+BEYOND = 1.75
+#: Least share of the rarer outcome that is believed: by a logit's information; by a mean.
+_LEAST_LOGIT, _LEAST = 1e-4, 1e-3
+#: Of the change of the information along a step, half is what second order leaves.
+HALF = 0.5
+#: The information falls at most to this part of itself (log) along a last step.
+_LEAST_STRETCH = -1.5
+#: Counts up to here are enough for means up to 4.
+_COUNTS = np.arange(40.0)
+
+
+def _weight(state: State) -> float:
+    """Return the geometric mean of released information over second moments: omega, typically.
+
+    ``det(W M W)^{-1/r}``, as ``H = W^{-2}`` in u.
+    """
+    share = state.W @ state.M @ state.W
+    return math.exp(-float(np.linalg.slogdet(share)[1]) / len(share))
+
+
+def _event_share(link: Link, state: State) -> float:
+    """Return the share of the rarer of event and non-event."""
+    if link.name == "logit":  # omega = m (1 - m)
+        omega = min(_weight(state), 0.25)
+        return max(0.5 * (1.0 - math.sqrt(1.0 - 4.0 * omega)), _LEAST_LOGIT)
+    assert state.constant is not None
+    eta = float(state.theta @ mean_row(state.M, state.constant))
+    mean = float(link.inverse(np.array([eta]))[0])
+    return max(min(mean, 1.0 - mean), _LEAST)
+
+
+def _count_mean(family: Family, state: State) -> float:
+    """Return the mean of counts at a typical row: ``omega = mu/(1 + alpha mu)``."""
+    omega, alpha = _weight(state), state.nuisance
+    return max(omega / max(1.0 - alpha * omega, 0.1), _LEAST_LOGIT)
+
+
+def few_counts(family: Family, state: State) -> bool:
+    """Say whether the response is of whole counts that are rare."""
+    if family.counts != "whole" or state.constant is None:
+        return False
+    return _count_mean(family, state) < RARE
+
+
+def long_score(family: Family, link: Link, state: State) -> float:
+    """Return C for the scores of rare events and counts; 0: the model has none.
+
+    ``|s| = |w| |psi|``, ``|w|^2 = r/omega``: of an event with probability m and information
+    ``m (1 - m)`` this is ``sqrt(r (1 - m)/m)``, of a count of 1 ``sqrt(r/mean)``.
+    """
+    if state.constant is None or not (family.is_event or family.counts):
+        return 0.0
+    r = len(state.W)
+    if family.is_event:
+        mean = _event_share(link, state)
+        return BEYOND * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
+    mean = _count_mean(family, state)
+    return BEYOND * math.sqrt(r * max(state.phi, 1.0) / mean) if mean < RARE else 0.0
+
+
+def curved(
+    family: Family, link: Link, state: State, d: Array, H: Array, noise: float, plain: Curved,
+    mean: float | None = None,
+) -> Curved:  # fmt: skip
+    """Return what the curvature of a likelihood leaves of a last step (``theory.md``, 5.9).
+
+    With q = d'H d the mean squared change of the linear predictor in units of the information
+    h = a'H a of the constant a, the information changes by the part ``rho sqrt(q/h)``; half of it
+    is missing in the step. Where a step moves the mean down, the information at its end is the
+    part S of that at its start, and errors are 1/S times as large.
+
+    Parameters
+    ----------
+    plain : Curved
+        Where nothing is rare.
+    mean : float or None
+        Released mean (of events: share of the rarer outcome); None: read off the information.
+    """
+    if state.constant is None or not (family.is_event or (family.counts and family.canonical)):
+        return plain
+    if mean is None:
+        mean = _event_share(link, state) if family.is_event else _count_mean(family, state)
+    rho = max(1.0 - (4.0 * mean if family.is_event else mean), 0.0)
+    if not rho:
+        return plain
+    a = np.linalg.solve(state.W.T, state.constant)
+    h = max(float(a @ H @ a), 1e-9)
+    square = float(d @ H @ d)
+    q = max(square - noise, 0.25 * square)
+    moved = rho * float(a @ H @ d) / h
+    return Curved(
+        max(plain.bend, HALF * rho * math.sqrt(q / h)),
+        HALF / 4.0 * rho * q / math.sqrt(h),
+        math.exp(min(max(moved, _LEAST_STRETCH), 0.0)),
+    )
+
+
+def _mean_log(mean: float, small: float) -> float:
+    """Return ``E log(y + small)`` of a Poisson y."""
+    from scipy.special import gammaln
+
+    weight = np.exp(_COUNTS * math.log(mean) - mean - gammaln(_COUNTS + 1.0))
+    return float(weight @ np.log(_COUNTS + small))
+
+
+@functools.lru_cache(maxsize=64)
+def _table(small: float) -> tuple[Array, Array]:
+    """Return (log means, ``E log(y + small)`` there), means from 1/1000 to 4."""
+    logs = np.linspace(math.log(1e-3), math.log(4.0), 400)
+    return logs, np.array([_mean_log(math.exp(x), small) for x in logs])
+
+
+def mean_of_log(level: float, small: float) -> float:
+    """Return the mean of a Poisson y with ``E log(y + small)`` = level, within [1/1000, 4]."""
+    logs, levels = _table(small)
+    return math.exp(float(np.interp(level, levels, logs)))
+
+
+def slope_of_log(mean: float, small: float) -> float:
+    """Return the derivative of ``E log(y + small)`` in the log of the mean, at least 1/1000."""
+    by = _mean_log(mean * 1.01, small) - _mean_log(mean / 1.01, small)
+    return max(by / (2.0 * math.log(1.01)), 1e-3)

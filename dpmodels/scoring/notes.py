@@ -1,0 +1,450 @@
+"""What is said of a scoring fit: what its errors cover, and which coefficients deserve care."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.records import Estimate
+from dpmodels.scoring.scores import mass_of, mean_row
+from dpmodels.scoring.starts import constant_columns, unweighted
+from dpmodels.variables import Binary, Levels
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.scoring.clusters import ClusterRelease
+    from dpmodels.scoring.rules import PassPlan
+    from dpmodels.scoring.scores import Score, State
+    from dpmodels.scoring.starts import Coordinates
+
+
+#: So many bounds of a bias are printed under a summary.
+SHOWN = 8
+#: A share of empty rows below this is not worth a note; one within so many noise sds is none.
+EMPTY, SEEN = 0.05, 3.0
+CONSERVATIVE = (
+    "Errors by cluster are careful: design effects are drawn together as far as noise explains "
+    "their spread, and none below .7 is believed. Where rows of a cluster have nothing in common "
+    "they come out up to 2 times too large."
+)
+_NO_RANGES = (
+    "The ranges could not be found within the budget (too few rows, or a column that hardly "
+    "varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges cost nothing."
+)
+
+
+def no_ranges_note(names: Sequence[str]) -> Estimate:
+    """Return the estimate of a run whose ranges could not be bought."""
+    return Estimate.silent(names, _NO_RANGES)
+
+
+def named(names: Sequence[str], label: str) -> tuple[str, ...]:
+    """Return names of coefficients (or numbers) of a model; without a label it is the only one."""
+    return tuple(f"{name} [{label}]" if label else name for name in names)
+
+
+def expected_intervals(
+    noise: float, fine: float, loud: float, *, between: str, beyond: str
+) -> str:
+    """Say what the public noise of the information lets expect of intervals.
+
+    Parameters
+    ----------
+    noise : float
+        Over the size of the information.
+    fine, loud : float
+        Up to the first intervals are narrow; above the second ``beyond`` is said.
+    between : str
+        What intervals are between the two.
+    """
+    said = f"forecast: the noise of the information will be {noise:.2g} of its size, so "
+    if noise <= fine:
+        return said + f"intervals will be about as narrow as they can be (below {fine:g})"
+    if noise <= loud:
+        return said + f"intervals will be {between} (between {fine:g} and {loud:g})"
+    return said + f"{beyond} (above {loud:g})"
+
+
+def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:
+    """Return a note on the released share of empty rows, where it exceeds its noise ``sd``."""
+    if lost < EMPTY or lost <= SEEN * sd:
+        return []
+    outside = ", or outside subset=," if design.subset else ""
+    return [
+        f"About {lost:.0%} of the rows were empty"
+        + (" or shortened" if shortened else "")
+        + " (from the released count, free). A row is empty where a cell is missing, cannot be "
+        f"read as its declared kind or is not a declared level{outside}: compare the spelling of "
+        "levels."
+    ]
+
+
+def _listed(names: tuple[str, ...], bias: Array) -> str:
+    """Return the first bounds in words."""
+    given = [f"{n} {b:.2g}" for n, b in zip(names, bias, strict=True) if math.isfinite(b)]
+    return ", ".join(given[:SHOWN]) + (", ..." if len(given) > SHOWN else "") or "none"
+
+
+def counted(plan: Plan[Any]) -> str:
+    """Return what n counts."""
+    return "rows" if plan.request.unit is None else "people"
+
+
+def _errors(plan: Plan[Any]) -> str:
+    """Say what the errors allow for."""
+    person = plan.request.unit
+    if person is not None:
+        between = (
+            " Covariances between quantiles are those of unrelated rows: errors of differences "
+            "between quantiles come out too large."
+        )
+        clusters = getattr(plan.detail, "clusters", None)
+        psu = None if clusters is None else clusters.frame.survey.psu
+        whose = f"person ({person.column})" if psu is None else f"cluster ({psu})"
+        counts = plan.request.options.get("person_weights") == "equal"
+        return (
+            ("Each person counts once, whatever the number of rows. " if counts else "")
+            + f"Errors allow unequal variances, and rows of one {whose} that go "
+            "together in any way (cluster-robust)."
+            + (between if len(plan.detail.models) > 1 else "")
+        )
+    if getattr(plan.detail, "clusters", None) is not None:
+        column = plan.request.sample.frame.survey.psu
+        return (
+            "Errors allow unequal variances, and rows of one cluster that go together in any way "
+            f"(cluster-robust by {column})."
+        )
+    if getattr(plan.detail, "model", None) is None or plan.detail.model.meat:
+        return "Errors allow unequal variances (HC1 sandwich), not correlated rows."
+    return "Errors are model-based (vcov='iid': one residual variance)."
+
+
+def those(names: Sequence[str], which: npt.NDArray[np.bool_]) -> str:
+    """Return the names that are marked, as a list in words."""
+    return ", ".join(n for n, w in zip(names, which, strict=True) if w)
+
+
+def fit_notes(
+    plan: Plan[Any],
+    names: tuple[str, ...],
+    bias: Array,
+    few: npt.NDArray[np.bool_],
+    undetermined: npt.NDArray[np.bool_],
+    lost: npt.NDArray[np.bool_],
+) -> list[str]:
+    """Say what the errors cover, and which coefficients deserve care."""
+    notes = plan.sentences
+    if 2 * int(undetermined.sum()) > len(names):
+        notes.insert(
+            0,
+            f"More than half of the coefficients ({int(undetermined.sum())} of {len(names)}) are "
+            f"not determined at this budget. More {counted(plan)}, a larger eps or fewer terms "
+            "would help: dp.plan() says by how much, at no cost.",
+        )
+    notes.append(
+        "Intervals and p-values are bias-aware: they allow for what the clipping of long scores "
+        "may have moved, by a rule calibrated on real tables, not a proof. Bound of the bias "
+        "(fit.bias_bound): "
+        f"{_listed(names, bias)}."
+    )
+    notes.append(_errors(plan))
+    if few.any():
+        notes.append(
+            f"Rests on {counted(plan)} of high leverage: {those(names, few)}. The interval allows "
+            "for a bias of bias_bound; more is possible."
+        )
+    if undetermined.any():
+        notes.append(
+            f"Not determined at this budget, so the interval is wide and no z and p are given: "
+            f"{those(names, undetermined)}. More {counted(plan)}, a larger eps, narrower ranges or "
+            "fewer terms would help."
+        )
+    if lost.any():
+        notes.append(
+            f"Not determined by the design, whatever the rows: {those(names, lost)} (a column is a "
+            "combination of others). Drop a term."
+        )
+    return notes
+
+
+def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) -> list[str]:
+    """Say what the errors by cluster rest on, and who is protected: a row, or a person."""
+    if found is None:
+        return []
+    survey = plan.request.sample.frame.survey
+    which = "declared" if not plan.detail.clusters.count else "bought, with noise"
+    frame = plan.detail.clusters.frame
+    centred = f"; {plan.detail.clusters.centring}" if frame.strata > 1 or frame.pairs else ""
+    who = "row" if plan.request.unit is None else "person"
+    out = [
+        f"{found.clusters:.0f} clusters ({which}), t with {found.df:.0f} degrees of "
+        f"freedom{centred}. The guarantee protects one {who}, not one {survey.psu} with all its "
+        "rows.",
+        *([CONSERVATIVE] if any(map(found.determined, range(chains))) else []),
+    ] if survey.psu is not None else []  # fmt: skip
+    lost = [i for i in range(chains) if not found.determined(i)]
+    if found.few:
+        out.append(
+            "The number of clusters was bought and is too small to be told from its noise, so no "
+            "errors are given: declare it, psus=<number>."
+        )
+    elif lost:
+        out.append(
+            f"The design variance is not determined at this budget (its noise is "
+            f"{found.noise(lost[0]):.2g} of its size, above 1), so no errors are given: fewer "
+            "coefficients, more rows or a larger eps; without its clusters a call gives errors, "
+            "which are too small."
+        )
+    return out
+
+
+# -- Public rows of a design: where a fit is looked at without looking at any row of the data.
+#
+# Each level of each factor, both ends and the middle of each number; of variables that share a
+# column (products, powers) every combination, at most ``MOST``. All else is at its middle.
+
+
+Mask = npt.NDArray[np.bool_]
+
+#: Rows of a set of variables, at most.
+MOST = 400
+#: An estimated effect over the declared range of its variables is no more than so many ranges of
+#: the response.
+RANGES = 3.0
+#: Events cut at a public row move its score by at most so many noise sds ...
+LOST = 1.0
+#: ... as long as C is at most so many lengths of the typical long score (``mean_score.long_score``
+#: has 1.75 of a typical event; 3 of it were as good on tame models and reach rarer groups).
+LONGEST = 3.0 / 1.75
+#: A last step that moves the linear predictor of a public row by more than this, and by more than
+#: so many of its noise sds, has not arrived.
+ARRIVED, NOISE_SDS = 0.3, 3.0
+#: A level with fewer expected events than this (or counts) is not tested.
+FEW_EVENTS = 25.0
+#: Ends of a number lie at most so many released sds from its released mean.
+FAR_ENDS = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRows:
+    """Rows of no data.
+
+    Attributes
+    ----------
+    rows : (k, p) array
+        In the user's units.
+    moved : (k, p) bool array
+        The columns that the variables of a row's set move.
+    group : (k,) int array
+        Number of the set of variables that a row varies.
+    discrete : (p,) bool array
+        Columns that no number moves.
+    """
+
+    rows: Array
+    moved: Mask
+    group: npt.NDArray[np.intp]
+    discrete: Mask
+
+    def seen(self, coordinates: Coordinates, M: Array) -> Array:
+        """Return the rows in u, (k, r), other columns at their means.
+
+        Parameters
+        ----------
+        coordinates : Coordinates
+        M : (r, r) array
+            Released second moments of u.
+        """
+        p, unit, a = self.rows.shape[1], coordinates.unit, coordinates.constant
+        z = self.rows * unit.scale[:p] + unit.shift[:p]
+        if a is None:
+            mean = z.mean(axis=0)
+        else:
+            back = np.linalg.pinv(coordinates.W0)
+            mean = back @ mean_row(M, a)
+            square = np.diag(back @ M @ back.T) / mass_of(M, a) - mean**2
+            far = FAR_ENDS * np.sqrt(np.maximum(square, 1e-4))
+            levels = np.isin(self.rows, (0.0, 1.0)).all(axis=0)
+            z = np.where(levels, z, np.clip(z, mean - far, mean + far))
+        return np.asarray(np.where(self.moved, z, mean) @ coordinates.W0.T)
+
+
+def public_rows(design: Design) -> PublicRows | None:
+    """Return the public rows of a design; None: a variable has no declared range, or none moves."""
+    kept = design.worked_out
+    if "public rows" not in kept:
+        kept["public rows"] = _rows(design)
+    found: PublicRows | None = kept["public rows"]
+    return found
+
+
+def _rows(design: Design) -> PublicRows | None:
+    kinds = dict(design.kinds)
+    if not kinds or any(not isinstance(v, Levels) and v.interval is None for v in kinds.values()):
+        return None
+
+    def points(variable: Any) -> Array:
+        if isinstance(variable, Levels):
+            return np.arange(len(variable.codes), dtype=np.int32)
+        low, high = variable.interval
+        ends = (low, high) if variable.kind == "binary" else (low, (low + high) / 2.0, high)
+        return np.array(ends, dtype=float)
+
+    def filled(table: dict[str, Array]) -> Array:
+        block = np.zeros((design.q, len(next(iter(table.values())))))
+        design.fill(table, block)
+        return np.asarray(block[: design.p].T)
+
+    at = {name: points(v) for name, v in kinds.items()}
+    moves: dict[str, Mask] = {}
+    for name, own in at.items():
+        moves[name] = np.zeros(design.p, dtype=bool)
+        for place in (len, lambda one: (len(one) + 1) // 2):  # two bases: products with a zero
+            table = {k: np.repeat(v[place(v) - 1], len(own)) for k, v in at.items()} | {name: own}
+            moves[name] |= np.ptp(filled(table), axis=0) > 0.0
+    sets = {tuple(n for n in at if moves[n][j]) for j in range(design.p)}
+    sets = {one for one in sets if one and not any(set(one) < set(o) for o in sets)}
+    rows, moved, group = [], [], []
+    for number, names in enumerate(sorted(sets)):
+        chosen = list(itertools.islice(itertools.product(*(at[n] for n in names)), MOST))
+        table = {k: np.repeat(v[(len(v) - 1) // 2], len(chosen)) for k, v in at.items()}
+        table |= {n: np.array([c[i] for c in chosen], at[n].dtype) for i, n in enumerate(names)}
+        own = filled(table)
+        own = own[np.isfinite(own).all(axis=1)]
+        rows.append(own)
+        moved.append(np.repeat([np.any([moves[n] for n in names], axis=0)], len(own), axis=0))
+        group.append(np.full(len(own), number, dtype=np.intp))
+    if not rows or not sum(map(len, rows)):
+        return None
+    numbers = [moves[n] for n, v in kinds.items() if not isinstance(v, Levels | Binary)]
+    discrete = ~np.any([np.zeros(design.p, dtype=bool), *numbers], axis=0)
+    return PublicRows(
+        np.concatenate(rows), np.concatenate(moved), np.concatenate(group), discrete
+    )
+
+
+def reaching_events(
+    one: PassPlan, seen: Array | None, state: State, score: Score
+) -> PassPlan:
+    """Return the pass with a clip that events at public rows hardly reach.
+
+    Parameters
+    ----------
+    seen : (k, r) array or None
+        Public rows in u.
+
+    Notes
+    -----
+    At most ``n/|w|^2`` events lie at a row x, each cut by ``|w||psi| - C``: C is the least one at
+    which none of these sums is above ``LOST`` noise sds. A function of public rows and released
+    numbers; noise is in proportion to C, so the ledger stays as it is (:meth:`PassPlan.reaching`).
+    """
+    typical = score.typical_long(state)
+    if seen is None or not typical or one.whole or not (score.is_event or one.humped):
+        return one
+    w = np.linalg.norm(seen @ state.W, axis=1)
+    length = w * score.rarer(seen @ state.theta) / math.sqrt(min(state.phi, 1.0))
+    noise = one.noise.score / one.clip
+    reach = float(np.max(length / (1.0 + LOST * noise * w * w / one.rows), initial=0.0))
+    clip = min(reach, LONGEST * typical)
+    return one if clip <= one.clip else one.clipped_at(clip, humped=True)
+
+
+def effects_beyond(design: Design, params: Array) -> Mask:
+    """Say which columns belong to variables with an effect that no declared range allows.
+
+    The largest difference of ``x'b`` over what a set of variables may be, all else fixed, against
+    ``RANGES`` ranges of the response; from zero on, where no columns add up to a constant and the
+    effects have to carry the response there. Of models of the response itself (no link).
+    """
+    if not design.bought:
+        design = unweighted(design)
+    beyond = np.zeros(design.p, dtype=bool)
+    interval = None if design.response is None else design.response.interval
+    if interval is None:
+        return beyond
+    low, high = interval
+    if not design.bought and constant_columns(design) is None:
+        low, high = min(low, 0.0), max(high, 0.0)
+    most = RANGES * (high - low)
+    ends = design.intervals()[: design.p]
+    if float(np.abs(params) @ (ends[:, 1] - ends[:, 0])) <= most:  # all columns together
+        return beyond
+    rows = public_rows(design)
+    if rows is None:
+        return beyond
+    for number in range(int(rows.group.max()) + 1):
+        own = rows.group == number
+        moved = rows.moved[own][0]
+        found = rows.rows[own][:, moved] @ params[moved]
+        if float(np.ptp(found)) > most:
+            beyond |= moved
+    return beyond
+
+
+def still_moving(design: Design, seen: Array, d: Array, privacy: Array) -> Mask:
+    """Say which columns belong to public rows at which a last step has not arrived.
+
+    Parameters
+    ----------
+    seen : (k, r) array
+        Public rows in w.
+    d, privacy : (r,), (r, r) arrays
+        The step, and the covariance of its noise.
+    """
+    rows = public_rows(design)
+    assert rows is not None
+    noise = np.sqrt(np.maximum(np.sum((seen @ privacy) * seen, axis=1), 0.0))
+    far = np.abs(seen @ d) > np.maximum(ARRIVED, NOISE_SDS * noise)
+    return np.asarray(rows.moved[far].any(axis=0))
+
+
+def few_events(
+    design: Design, coordinates: Coordinates, state: State, theta: Array, score: Score, H: Array,
+    n: float,
+) -> Mask:  # fmt: skip
+    """Say which columns belong to levels at which fewer than ``FEW_EVENTS`` events are expected.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    state : State
+        Where the last pass looked from.
+    theta : (r,) array
+        Of the fit, for u.
+    H : (r, r) array
+        Information per row in w.
+    n : float
+
+    Notes
+    -----
+    At most ``n/(w'H^-1 w)`` of the information lies at a row x, by the information of one of these
+    so many rows, of which the fit expects so many events. Of a level beside numbers those at the
+    value with the most count. Those of the base level are those of all columns of its factor.
+    """
+    rows, few = public_rows(design), np.zeros(design.p, dtype=bool)
+    if rows is None:
+        return few
+    u = rows.seen(coordinates, state.M)
+    each = score.events_of(state, u @ state.theta, u @ theta)
+    if each is None:
+        return few
+    w = u @ state.W
+    events = each * n / np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
+    for number in range(int(rows.group.max()) + 1):
+        own = rows.group == number
+        moved = rows.moved[own][0]
+        levels = moved & rows.discrete
+        patterns, which = np.unique(rows.rows[own][:, levels] != 0.0, axis=0, return_inverse=True)
+        for k, pattern in enumerate(patterns if levels.any() else ()):
+            if events[own][which.ravel() == k].max() < FEW_EVENTS:
+                few[levels] |= pattern if pattern.any() else True
+    return few

@@ -1,0 +1,720 @@
+"""What a model is to the engine: its score, its information, its start, and what it learns.
+
+Two kinds. Models of a *residual* (least squares, quantile, Huber, expectile: here) see the
+standardised residual ``x = (y - eta)/sqrt(phi)``; models of a *mean* (families and links:
+:mod:`dpmodels.scoring.mean_scores`) see y and eta. Both
+return ``(psi, omega)`` of every row: its score is ``s = w psi``, its information
+``v v'``, ``v = sqrt(omega) w``, ``omega >= 0`` (``theory.md``, 5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.scoring.rules import BOUNDED, LINEAR, Rules
+from dpmodels.scoring.starts import scoring_rows
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.scoring.mean_scores import Working
+    from dpmodels.scoring.starts import Coordinates
+
+
+# -- A released fit between two passes: where the next pass looks from.
+
+
+#: The new scale is the old one times 1.1 q / (n p), which may move within these bounds.
+SCALE_UP, SCALE_LEAST, SCALE_MOST = 1.1, 0.05, 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """Information per row in the coordinates u, (r, r), and the noise sd of its entries there."""
+
+    matrix: Array
+    noise: float
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A released fit: where the next pass looks from.
+
+    Attributes
+    ----------
+    theta : (r,) array
+        For u. Models of a residual: in units of the unit response.
+    W : (r, r) array
+        Whitens a row: ``w = W u``.
+    phi : float
+        Scale of the score: ``s = w psi``, psi over ``sqrt(phi)``.
+    M : (r, r) array
+        Second moments of u, released by the start.
+    earlier : Information or None
+        Unfloored information of an earlier pass, to average with.
+    nuisance : float
+        What else a model learns on the way (alpha of a variance, sd of the residual).
+    constant : (r,) array or None
+        a with ``a'u = 1`` in every complete row.
+    """
+
+    theta: Array
+    W: Array
+    phi: float
+    M: Array
+    earlier: Information | None = None
+    nuisance: float = 0.0
+    constant: Array | None = None
+
+    def length(self, v: Array) -> float:
+        """Return ``|W v|_M``: root mean square change of the linear predictor."""
+        step = self.W @ v
+        return math.sqrt(max(float(step @ self.M @ step), 0.0))
+
+
+def axes(H: Array) -> tuple[Array, Array]:
+    """Return (eigenvalues, eigenvectors) of a matrix that is symmetric but for rounding."""
+    values, vectors = np.linalg.eigh((H + H.T) / 2.0)
+    return values, vectors
+
+
+def floored(H: Array, floor: float, known: tuple[Array, Array] | None = None) -> Array:
+    """Return a symmetric matrix with its eigenvalues floored; ``known``: its :func:`axes`."""
+    values, vectors = axes(H) if known is None else known
+    return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
+
+
+def roots(H: Array, known: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+    """Return (H^{1/2}, H^{-1/2}) of a positive matrix; ``known``: what ``eigh`` says of it."""
+    values, vectors = np.linalg.eigh(H) if known is None else known
+    root = np.sqrt(values)
+    return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
+
+
+def scaled_up(phi: float, ratio: float, up: float = SCALE_UP) -> float:
+    """Return the scale after a pass whose mean squared score was ``ratio`` of what it should be."""
+    return phi * min(max(up * ratio, SCALE_LEAST), SCALE_MOST)
+
+
+def shrunk(
+    J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 0.25
+) -> Array:
+    """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread.
+
+    Parameters
+    ----------
+    part : float
+        Of that shrinkage, in variances of the noise.
+    least : float
+        Floor of the eigenvalues, over the mean one; half the noise where that is more, up to a
+        quarter of the mean.
+    """
+    tau = max(float(np.trace(J)) / r, noise, 1e-12)
+    away = J - tau * np.eye(r)
+    spread = float(np.sum(away * away))
+    lam = min(1.0, part * r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
+    lowest = max(least * tau, min(noise / 2.0, tau / 4.0))
+    values, vectors = np.linalg.eigh(tau * np.eye(r) + (1.0 - lam) * away)
+    return np.asarray((vectors * np.maximum(values, lowest)) @ vectors.T)
+
+
+#: Of the noise variance of a shrunk information, what is left at least.
+LEAST_LEFT = 0.05
+
+
+def kept_apart(H: Array, noise: float) -> tuple[Array, float]:
+    """Return H shrunk to its mean eigenvalue where noise explains its spread, and the noise left.
+
+    Linear shrinkage alone would lift a true small eigenvalue among many equal ones; so eigenvalues
+    that stand beyond the spectral noise ``noise sqrt(2 r)`` keep what is beyond (``theory.md``, 3).
+
+    Parameters
+    ----------
+    noise : float
+        sd of the entries in svec coordinates.
+    """
+    r = len(H)
+    tau = max(float(np.trace(H)) / r, noise, 1e-12)
+    values, vectors = np.linalg.eigh((H + H.T) / 2.0)
+    away = values - tau
+    spread = float(np.sum(away * away))
+    lam = min(1.0, r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0.0 else 1.0
+    beyond = np.sqrt(np.maximum(away * away - 2.0 * r * noise**2, 0.0))
+    size = np.maximum((1.0 - lam) * np.abs(away), beyond)
+    out = (vectors * (tau + np.copysign(size, away))) @ vectors.T
+    return np.asarray(out), noise * math.sqrt(max(1.0 - lam, LEAST_LEFT))
+
+
+#: Least part of a row that the ball of the start is taken to leave on average.
+_LEAST_MASS = 0.1
+
+
+def mass_of(M: Array, constant: Array) -> float:
+    """Return what the ball of the start leaves of the 1 of a row on average, ``a'M a``."""
+    return max(float(constant @ M @ constant), _LEAST_MASS)
+
+
+def mean_row(M: Array, constant: Array) -> Array:
+    """Return the mean of u over the rows of a start; the ball shortens rows, so also their 1."""
+    return np.asarray(M @ constant / mass_of(M, constant))
+
+
+# -- What a model is to the engine: its score, its information, its start, and what it learns.
+
+
+#: (standardised residual or linear predictor, response) -> (psi, omega), each (m,); omega None: 1.
+Evaluate = Callable[[Array, Array], tuple[Array, Array | None]]
+
+
+def plain(x: Array, _: Array) -> tuple[Array, None]:
+    """Return the score and information of least squares."""
+    return x, None
+
+
+#: Smallest eigenvalue of the start, in public coordinates (a range 1000 times too wide: 1e-6), and
+#: the multiple of its spectral noise.
+START_FLOOR, START_NOISE = 1e-7, 0.7
+#: Noise sds up to which a part of the start's fit counts as noise.
+HEARD = 2.0
+#: Relative distance of eigenvalues below which they are one.
+_ALIKE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The released start: least squares of the (working) response from the joint ball.
+
+    Attributes
+    ----------
+    theta : (r,) array
+        For u, in units of the response of the start.
+    variance : float
+        Of its residual.
+    M : (r, r) array
+        Second moments of u, floored.
+    raw : Information
+        The same, not floored.
+    constant : (r,) array or None
+        a with ``a'u = 1`` in every complete row.
+    unheard : (r,) array
+        The part of theta that noise explains.
+    axes : (eigenvalues, eigenvectors) or None
+        Of M, where they are known.
+    """
+
+    theta: Array
+    variance: float
+    M: Array
+    raw: Information
+    constant: Array | None
+    unheard: Array
+    axes: tuple[Array, Array] | None = None
+
+    @classmethod
+    def of(cls, Q: Array, s: float, n: float, coordinates: Coordinates) -> Start:
+        """Solve the start.
+
+        Parameters
+        ----------
+        Q : (r + 1, r + 1) array
+            Noisy moments of rows ``(u, c (y - u'centre))`` in the ball.
+        s : float
+            Its noise sd in svec coordinates.
+        n : float
+            Rows that were read: known, or released where the unit is a person.
+        coordinates : Coordinates
+        """
+        r = len(Q) - 1
+        nu = s / n
+        M, h, t = Q[:r, :r] / n, Q[:r, r] / n, float(Q[r, r]) / n
+        safe = floored(M, max(START_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
+        theta = np.linalg.solve(safe, h)
+        rss = t - 2.0 * float(theta @ h) + float(theta @ safe @ theta)
+        c = coordinates.response
+        values, vectors = np.linalg.eigh(safe)
+        return cls(
+            coordinates.centre + theta / c,
+            max(rss, 0.5 * nu, 1e-4 * t) / c**2,
+            safe,
+            Information(M, nu),
+            coordinates.constant,
+            _unheard(np.asarray(theta), values, vectors, nu) / c,
+            (values, vectors),
+        )
+
+    def heard(self) -> Start:
+        """Return the start without the part of theta that noise explains."""
+        more = float(self.unheard @ self.M @ self.unheard)
+        return replace(self, theta=self.theta - self.unheard, variance=self.variance + more)
+
+    def state(self) -> State:
+        """Return least squares itself as the state after the start."""
+        return State(self.theta, roots(self.M, self.axes)[1], self.variance, self.M, self.raw)
+
+    def shifted(self, by: float) -> Array:
+        """Return theta with ``by`` added to every linear predictor, where that can be."""
+        return self.theta if self.constant is None else self.theta + by * self.constant
+
+
+def _unheard(theta: Array, values: Array, vectors: Array, nu: float) -> Array:
+    """Return the part of a start's fit that its noise explains (``theory.md``, 3).
+
+    Along each eigenvector; of directions with one eigenvalue (those that a floor made equal) the
+    mean square stands for each: which vectors span them, rounding would decide.
+
+    Parameters
+    ----------
+    theta : (r,) array
+    values, vectors : (r,) and (r, r) arrays
+        Of the second moments, floored.
+    nu : float
+        Noise sd of their entries in svec coordinates.
+    """
+    part = vectors.T @ theta
+    sd = nu / math.sqrt(2.0) / values  # of M^{-1} h along an eigenvector
+    alike = np.cumsum(np.diff(values, prepend=values[0]) > _ALIKE * values)
+    square = (np.bincount(alike, part * part) / np.bincount(alike))[alike]
+    square = np.maximum(square, np.finfo(float).tiny)
+    return np.asarray(vectors @ (part * np.minimum((HEARD * sd) ** 2 / square, 1.0)))
+
+
+class Values(Protocol):
+    """A released distribution of the response."""
+
+    @property
+    def mean(self) -> float:
+        """Of the values."""
+        ...
+
+    @property
+    def sd(self) -> float:
+        """Of the values, as of normal ones."""
+        ...
+
+    def quantile(self, q: float) -> float:
+        """Return a quantile."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """Where passes over units start: from a released distribution of the response alone.
+
+    Attributes
+    ----------
+    constant : (r,) array or None
+        a with ``a'u = 1`` in every complete row; None: there is none, and theta starts at 0.
+    r : int
+    values : Values or None
+        Of the response, in its own units; None: not asked about.
+    scale, shift : float
+        Unit response of one in its own units.
+    """
+
+    constant: Array | None
+    r: int
+    values: Values | None
+    scale: float = 1.0
+    shift: float = 0.0
+
+    def at(self, eta: float) -> Array:
+        """Return theta at which every linear predictor is eta (0 without a constant)."""
+        return np.zeros(self.r) if self.constant is None else eta * self.constant
+
+    def unit(self, y: float) -> float:
+        """Return the unit response of one in its own units."""
+        return self.scale * y + self.shift
+
+    @property
+    def sd(self) -> float:
+        """Spread of the unit response; of one that was not asked about that of its range."""
+        return 0.5 if self.values is None else self.scale * self.values.sd
+
+    def state(self, theta: Array, phi: float = 1.0, nuisance: float = 0.0) -> State:
+        """Return the state before the first pass, not whitened."""
+        eye = np.eye(self.r)
+        return State(theta, eye, phi, eye, nuisance=nuisance, constant=self.constant)
+
+    def middle(self, tau: float = 0.5) -> Array:
+        """Return theta at a quantile of the unit response."""
+        return self.at(0.0 if self.values is None else self.unit(self.values.quantile(tau)))
+
+
+@dataclass(frozen=True)
+class Curved:
+    """What second order leaves of a step.
+
+    Attributes
+    ----------
+    bend : float
+        Allowance of a coefficient over what the step moved it.
+    every : float
+        Allowance in every direction, a length in w.
+    stretch : float
+        Information at the end of the step over that at its start, at most 1.
+    """
+
+    bend: float = 0.0
+    every: float = 0.0
+    stretch: float = 1.0
+
+
+@dataclass(frozen=True)
+class Score:
+    """A model, as far as the engine must know it: least squares.
+
+    Attributes
+    ----------
+    rules : Rules
+        Shares of the passes.
+    leverage : float
+        Factor c of l_j in the allowance for a bias.
+    longest : float
+        Longest step before the last pass, root mean square change of the linear predictor: in
+        residual sds (models of a residual), or as it is.
+    curvature : float
+        What the curvature of the loss adds to the allowance: this times ``|d|_M |d_j|``, over the
+        residual sd (models of a residual).
+    averages : bool
+        The information does not depend on theta, so that of earlier passes helps.
+    weighted : bool
+        Rows have weights omega.
+    of_residual : bool
+    working : Working or None
+        The response of the start; None: the response itself.
+    bounded : bool
+        Residuals are: long scores are those of long rows.
+    """
+
+    rules: Rules = LINEAR
+    leverage: float = 4.0
+    longest: float = 1.4
+    curvature: float = 0.0
+    averages: bool = True
+    weighted: bool = False
+    of_residual: bool = True
+    working: Working | None = None
+    bounded: bool = False
+
+    @property
+    def learns_scale(self) -> bool:
+        """Whether early passes over units release the mean squared score of a row: here sigma."""
+        return self.averages
+
+    #: Cells of the response whose distribution starts passes over units; empty: none is asked.
+    cells: ClassVar[str] = "even"
+
+    def begin(self, start: Beginning) -> State:
+        """Return the state before the first pass over units."""
+        return start.state(start.middle(), start.sd**2)
+
+    def bends(self, state: State, moved: float) -> float:
+        """Return what curvature adds to the allowance of units, over what the step moved.
+
+        Parameters
+        ----------
+        moved : float
+            Root mean square change of the linear predictor.
+        """
+        return self.curvature * moved / self.unit(state)
+
+    def curved_of_units(
+        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Values | None
+    ) -> Curved:
+        """Return what the curvature of the loss leaves of a last step over units.
+
+        Parameters
+        ----------
+        moved : float
+            Root mean square change of the linear predictor by the step.
+        values : Values or None
+            Released distribution of the response.
+        """
+        return Curved(self.bends(state, moved))
+
+    def bound(self, design: Design) -> Score:
+        """Return the score of a design whose ranges are known (declared or bought)."""
+        return self
+
+    def start(self, start: Start) -> State:
+        """Return the state after the start."""
+        return start.heard().state()
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""
+        return plain
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the state with the scale that a pass taught.
+
+        Parameters
+        ----------
+        H : (r, r) array
+            Information per row in w.
+        ratio : float or None
+            Mean squared score over r, if it was released.
+        """
+        return state if ratio is None else replace(state, phi=scaled_up(state.phi, ratio))
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return the largest ``|psi|`` and omega that a row can have; inf: no bound."""
+        return math.inf, math.inf
+
+    def typical_long(self, state: State) -> float:
+        """Return the length of the scores of rare events or counts; 0: there are none."""
+        return 0.0
+
+    @property
+    def is_event(self) -> bool:
+        """Whether the response is an event."""
+        return False
+
+    @property
+    def can_be_rare(self) -> bool:
+        """Whether rare responses have long scores: events and counts."""
+        return False
+
+    def rarer(self, eta: Array) -> Array:
+        """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
+        return np.zeros_like(eta)
+
+    def events_of(self, state: State, before: Array, eta: Array) -> Array | None:
+        """Return events (or counts) at linear predictors, over the information as of before.
+
+        None: the model has none.
+        """
+        return None
+
+    def farthest(self, eta: float) -> float:
+        """Return the largest ``|psi|`` of an outcome at a linear predictor (phi = 1)."""
+        return 0.0
+
+    def least_meat(self, state: State) -> float:
+        """Return the least J over H that the model allows; 0: none."""
+        return 0.0
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return what the curvature of the loss leaves of a last step.
+
+        Parameters
+        ----------
+        state : State
+            Before the step.
+        d : (r,) array
+        H : (r, r) array
+            Information per row in w, floored.
+        noise : float
+            What noise adds to ``d'H d`` on average.
+        """
+        return Curved(self.curvature * state.length(d) / self.unit(state))
+
+    def remainder(self, state: State, d: Array) -> float:
+        """Return the variance of a row's score beyond its mean change along a last step d."""
+        return 0.0
+
+    def white(self, before: State, after: State, H: Array) -> Array:
+        """Return W of the next pass.
+
+        Parameters
+        ----------
+        before, after : State
+            Where the pass looked from; with what it taught.
+        H : (r, r) array
+            Floored information per row in u, as of ``before``.
+        """
+        return roots(H)[1]
+
+    def common(self, other: Score) -> float:
+        """Return the correlation of the scores of two chains in a row; 0: as if unrelated."""
+        return 0.0
+
+    def unit(self, state: State) -> float:
+        """Return the unit of ``longest``, and what ``curvature`` is over."""
+        return math.sqrt(state.phi)
+
+
+LeastSquares = Score
+
+
+#: Local scale of a quantile fit over its asymptotic sd: 1 at the median of normal errors.
+_NORMAL = 1.25
+#: Kernel width over the local scale: first pass, later ones.
+_WIDTHS = (0.5, 0.35)
+#: The local scale falls at most to this part in one pass.
+_FALL = 0.3
+
+
+@dataclass(frozen=True)
+class Quantile(Score):
+    """Quantile regression: the score is not smoothed, only its information is.
+
+    ``psi = tau - 1{e < 0}``; the information is a kernel estimate of the density at the fit.
+    ``sqrt(phi) = sqrt(tau (1 - tau))/f``, f the density that W and omega are in units of: the
+    asymptotic sd of a quantile. W whitens the second moments of u.
+    """
+
+    tau: float = 0.5
+    rules: Rules = BOUNDED
+    leverage: float = 0.0
+    longest: float = 0.7
+    curvature: float = 0.15
+    averages: bool = False
+    weighted: bool = True
+
+    def begin(self, start: Beginning) -> State:
+        """Return the quantile of the response, and its spread."""
+        return start.state(start.middle(self.tau), (_NORMAL * start.sd) ** 2, start.sd)
+
+    def start(self, start: Start) -> State:
+        """Shift least squares by the normal quantile of its residual."""
+        from scipy.special import ndtri
+
+        sd = math.sqrt(start.variance)
+        theta = start.shifted(sd * float(ndtri(self.tau)))
+        W = roots(start.M, start.axes)[1]
+        return State(theta, W, (_NORMAL * sd) ** 2, start.M, nuisance=sd)
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the subgradient, and a normal kernel at zero in units of the density."""
+        root = self._root
+        width = _WIDTHS[min(k, len(_WIDTHS)) - 1] / _NORMAL
+        height = 1.0 / (math.sqrt(2.0 * math.pi) * width * root)
+
+        def rows(x: Array, _: Array) -> tuple[Array, Array]:
+            psi = np.where(x < 0.0, self.tau - 1.0, self.tau) / root
+            psi[np.isnan(x)] = np.nan
+            return psi, height * np.exp(-0.5 * (x / width) ** 2)
+
+        return rows
+
+    @property
+    def _root(self) -> float:
+        return math.sqrt(self.tau * (1.0 - self.tau))
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return the larger of ``tau, 1 - tau``, and the height of the narrower kernel."""
+        psi = max(self.tau, 1.0 - self.tau) / self._root
+        return psi, _NORMAL / (math.sqrt(2.0 * math.pi) * min(_WIDTHS) * self._root)
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the local scale of the released density, at least .3 of the last one."""
+        old = math.sqrt(state.phi) / _NORMAL
+        density = max(float(np.trace(H)) / len(H), 1e-3)
+        local = max(min(state.nuisance, old / density), _FALL * old)
+        return replace(state, phi=(_NORMAL * local) ** 2)
+
+    def remainder(self, state: State, d: Array) -> float:
+        """Return that of the rows between the two fits, whose scores jump (``theory.md``, 5.2)."""
+        return float(np.linalg.norm(d)) / math.sqrt(state.phi) / self._root
+
+    def white(self, before: State, after: State, H: Array) -> Array:
+        """Return the root of the second moments of u: rows and scores stay parallel."""
+        return before.W
+
+    def common(self, other: Score) -> float:
+        """Return ``(min(tau, tau') - tau tau')`` over its value at tau = tau', both roots."""
+        assert isinstance(other, Quantile)
+        low, high = sorted((self.tau, other.tau))
+        return math.sqrt(low * (1.0 - high) / (high * (1.0 - low)))
+
+    def unit(self, state: State) -> float:
+        """Return the local scale."""
+        return math.sqrt(state.phi) / _NORMAL
+
+
+@dataclass(frozen=True)
+class Huber(Score):
+    """Huber's loss, its corner at k released (or given) scales. ``psi = clip(x, -k, k)``."""
+
+    k: float = 1.345
+    given: float | None = None
+    fixed: float = 0.0
+    leverage: float = 1.0
+    averages: bool = False
+    weighted: bool = True
+
+    @property
+    def learns_scale(self) -> bool:
+        """Whether the corner is at released scales."""
+        return not self.fixed
+
+    def begin(self, start: Beginning) -> State:
+        """Return the median, with the given scale or that of the response."""
+        return start.state(start.middle(), self.fixed**2 if self.fixed else start.sd**2)
+
+    def bound(self, design: Design) -> Huber:
+        """Put a given scale, in units of the response, into unit half-ranges."""
+        if self.given is None or design.response is None:
+            return self
+        return replace(self, fixed=self.given * float(scoring_rows(design).scale[-1]))
+
+    def start(self, start: Start) -> State:
+        """Return least squares, with the given scale if there is one."""
+        state = start.state()
+        return replace(state, phi=self.fixed**2) if self.fixed else state
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the clipped residual, and 1 inside the corner."""
+        top = self.k
+        return lambda x, _: (np.clip(x, -top, top), (np.abs(x) <= top).astype(float))
+
+    def most(self, state: State) -> tuple[float, float]:
+        """Return the corner, and 1."""
+        return self.k, 1.0
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return Huber's scale (proposal 2): consistent at normal errors."""
+        if self.fixed or ratio is None:
+            return state
+        k = self.k
+        inside = math.erf(k / math.sqrt(2.0))
+        density = math.exp(-0.5 * k * k) / math.sqrt(2.0 * math.pi)
+        beta = inside - 2.0 * k * density + k * k * (1.0 - inside)
+        return replace(state, phi=scaled_up(state.phi, ratio * inside / beta, 1.0))
+
+
+def _normal_expectile(tau: float) -> float:
+    """Return e with ``tau E(X - e)+ = (1 - tau) E(e - X)+``, X standard normal."""
+    low, high = -10.0, 10.0
+    for _ in range(60):
+        e = 0.5 * (low + high)
+        above = math.exp(-0.5 * e * e) / math.sqrt(2.0 * math.pi)
+        above -= e * 0.5 * math.erfc(e / math.sqrt(2.0))
+        low, high = (e, high) if tau * above > (1.0 - tau) * (above + e) else (low, e)
+    return 0.5 * (low + high)
+
+
+@dataclass(frozen=True)
+class Expectile(Score):
+    """Expectile regression: ``psi = 2 |tau - 1{x < 0}| x``."""
+
+    tau: float = 0.5
+    leverage: float = 4.0
+    averages: bool = False
+    weighted: bool = True
+
+    def begin(self, start: Beginning) -> State:
+        """Return the normal expectile about the median of the response."""
+        shift = _normal_expectile(self.tau) * start.sd
+        return start.state(start.middle() + start.at(shift), start.sd**2)
+
+    def start(self, start: Start) -> State:
+        """Shift least squares by the normal expectile of its residual."""
+        start = start.heard()
+        state = start.state()
+        shift = _normal_expectile(self.tau) * math.sqrt(start.variance)
+        return replace(state, theta=start.shifted(shift))
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the asymmetrically weighted residual, and its weight."""
+
+        def rows(x: Array, _: Array) -> tuple[Array, Array]:
+            weight = 2.0 * np.where(x < 0.0, 1.0 - self.tau, self.tau)
+            return weight * x, weight
+
+        return rows

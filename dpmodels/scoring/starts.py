@@ -1,0 +1,661 @@
+"""Public coordinates of a design: the answer does not depend on how a polynomial is typed.
+
+``u = W0 z`` with ``W0 = (E z z')^{-1/2}`` under the uniform distribution on the declared box
+(variables independent, levels equally likely), by a fixed set of points. Another basis of the
+same space only rotates u (``theory.md``, 1), and everything that follows is rotation-invariant.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.proof.prove import noise_of
+from dpmodels.proof.sets import Mark
+from dpmodels.proof.statistics import Stack, Sum
+from dpmodels.sources.summed import Integers
+from dpmodels.sums.ask import Added, Query, Sums
+from dpmodels.sums.rowmap import UnitScale, unit_rows
+from dpmodels.variables import Levels, Text
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.sums.ask import Ask
+    from dpmodels.variables import Variable
+
+
+#: The response enters a start as sqrt(3) t, t in [-1, 1]: of unit variance if uniform.
+RESPONSE = math.sqrt(3.0)
+#: Points of the box: at least, a column, at most.
+POINTS = (1 << 12, 64, 1 << 15)
+#: Eigenvalues below this part of the largest are aliased columns.
+ALIASED = 1e-10
+#: Coefficients with this much of their squared length in aliased directions are not identified.
+_UNIDENTIFIED = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """``u = W0 (scale * x + shift)`` for the predictors, unit scale for the response.
+
+    Attributes
+    ----------
+    unit : UnitScale
+        Of the design, response last.
+    W0 : (r, p) array
+        r <= p: aliased columns share directions.
+    identified : (p,) bool array
+        Coefficients that the design determines, whatever the rows.
+    centre : (r,) array
+        Public fit about which the start looks, for u, in units of the unit response.
+    response : float
+        The start takes the response as ``response (y - u'centre)``.
+    constant : (r,) array or None
+        a with ``a'u = 1`` in every complete row; None: there is none.
+    offset : int or None
+        Row of the block that the start subtracts from the response.
+    """
+
+    unit: UnitScale
+    W0: Array
+    identified: npt.NDArray[np.bool_]
+    centre: Array
+    response: float = RESPONSE
+    constant: Array | None = None
+    offset: int | None = None
+
+    @property
+    def rank(self) -> int:
+        """Dimension r of u."""
+        return len(self.W0)
+
+    @property
+    def start(self) -> Array:
+        """Return the map of a unit row to ``(u, response (y - u'centre))``, (r + 1, q).
+
+        A unit row is x, what stands aside (offset, weight; the map does not look at it), y.
+        """
+        r, p = self.W0.shape
+        S = np.zeros((r + 1, len(self.unit.scale)))
+        S[:r, :p] = self.W0
+        S[r, :p] = -self.response * (self.centre @ self.W0)
+        S[r, -1] = self.response
+        if self.offset is not None:
+            S[r, self.offset] = -self.response * self.unit.scale[-1]
+        return S
+
+    @functools.cached_property
+    def affine(self) -> tuple[Array, Array]:
+        """Return (matrix, shift) of the affine map of a block to u: worked out once."""
+        M = np.zeros((len(self.W0), len(self.unit.scale)))
+        M[:, : self.W0.shape[1]] = self.W0
+        return M * self.unit.scale, (M @ self.unit.shift)[:, None]
+
+    def back(self) -> tuple[Array, Array]:
+        """Return (A, a): coefficients in the user's units are ``A theta + a``; A is (p, r)."""
+        p, unit = self.W0.shape[1], self.unit
+        keep = [*range(p), -1]
+        A, a = replace(unit, scale=unit.scale[keep], shift=unit.shift[keep]).back()
+        return A @ self.W0.T, a
+
+
+def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
+    """Return the coordinates of a design whose ranges are all known.
+
+    Where a column's range was bought, the box of its variables is unknown; columns then count as
+    independent and uniform over their own ranges.
+
+    Parameters
+    ----------
+    design : Design
+    raw : bool
+        The response stays in its own units.
+
+    Notes
+    -----
+    **Privacy.** A function of formula, schema and bought ranges: reads no row. So a design keeps
+    its coordinates.
+    """
+    kept = design.worked_out
+    if ("coordinates", raw) not in kept:
+        kept["coordinates", raw] = _coordinates(design, raw)
+    found: Coordinates = kept["coordinates", raw]
+    return found
+
+
+def _coordinates(design: Design, raw: bool) -> Coordinates:
+    """Work the coordinates of a design out; nobody writes into their arrays."""
+    unit = scoring_rows(design)
+    beside = slice(design.p, design.q if raw else design.q - 1)
+    unit.scale[beside], unit.shift[beside] = 1.0, 0.0
+    if _plain_numbers(design, unit):
+        # known without a point: a map that sees one column is a fraction of a dense one
+        W0 = np.diag(1.0 / np.sqrt(np.diag(_column_moments(design, unit))))
+        identified = np.ones(design.p, dtype=bool)
+    else:
+        M = _box_moments(design, unit)
+        W0, identified = inverse_root(_column_moments(design, unit) if M is None else M)
+    for array in (unit.scale, unit.shift, W0, identified, unit.one):
+        if array is not None:
+            array.setflags(write=False)
+    return Coordinates(
+        unit, W0, identified, np.zeros(len(W0)), constant=constant_direction(design, unit, W0),
+        offset=None if raw else design.place_aside("offset"),
+    )  # fmt: skip
+
+
+def scoring_rows(design: Design) -> UnitScale:
+    """Return the map to unit rows, the response about the middle of its range.
+
+    Where no column is constant, but some add up to it, or rows are multiplied by weights, too
+    (:func:`constant_columns`): else a response far from zero has a unit as long as its distance.
+    """
+    unit, _ = unit_rows(design)
+    if unit.intercept:
+        return unit
+    one = constant_columns(design)
+    ends = None if one is None else response_range(design)
+    if ends is not None and ends[0] < ends[1]:
+        (lo, hi), most = ends, most_root(design)
+        unit.scale[-1], unit.shift[-1] = 2.0 / (hi - lo) / most, -(lo + hi) / (hi - lo) / most
+    return replace(unit, one=one)
+
+
+def narrowed(
+    coordinates: Coordinates, design: Design, box: Mapping[str, tuple[float, float]]
+) -> Coordinates:
+    """Return coordinates whose box is narrower: of variables by name, cut to their own ranges.
+
+    The same W0 as before where the box says nothing (a bought range, a subset).
+
+    Notes
+    -----
+    **Privacy.** The box must be public or released.
+    """
+    M = _box_moments(design, coordinates.unit, box)
+    if M is None:
+        return coordinates
+    W0, identified = inverse_root(M)
+    return replace(
+        coordinates, W0=W0, identified=identified, centre=np.zeros(len(W0)),
+        constant=constant_direction(design, coordinates.unit, W0),
+    )  # fmt: skip
+
+
+def constant_direction(design: Design, unit: UnitScale, W0: Array) -> Array | None:
+    """Return a with ``a'u = 1`` in every complete row: None without a constant in the span."""
+    one = _intercept(design) if design.has_intercept else unit.one
+    if one is None or design.scaled:
+        return None
+    cell = one / unit.scale[: design.p]
+    return np.asarray(np.linalg.lstsq(W0.T, cell, rcond=None)[0])
+
+
+def _intercept(design: Design) -> Array:
+    return np.array([float(c.kind == "intercept") for c in design.columns])
+
+
+def unweighted(design: Design) -> Design:
+    """Return the design whose rows are not multiplied by the root of their weight: declared."""
+    if not design.scaled:
+        return design
+    kept = design.worked_out
+    if "unweighted" not in kept:
+        from dpmodels.formula.survival import design_from
+
+        kept["unweighted"] = design_from({**design.to_dict(), "weights": None, "bought": []})
+    found: Design = kept["unweighted"]
+    return found
+
+
+def most_root(design: Design) -> float:
+    """Return the largest root of a weight that rows are multiplied by; 1: they are not."""
+    weights = None if design.program is None else design.program.weights
+    interval = None if weights is None else weights.interval
+    return 1.0 if interval is None else math.sqrt(interval[1])
+
+
+def response_range(design: Design) -> tuple[float, float] | None:
+    """Return the public range of the response before any weight; None: it is not known."""
+    if design.scaled and (design.bought or design.unknown):  # of rows as they are multiplied
+        return None
+    plain = unweighted(design).response
+    return None if plain is None else plain.interval
+
+
+def constant_columns(design: Design) -> Array | None:
+    """Return v with ``x'v = 1`` in every row before any weight; None: there is none.
+
+    Looked for over points of the box: ``C(g) - 1``, indicators that are complete. What is shifted
+    along v is a part of the fit whatever ``x'v`` is elsewhere: no answer rests on it.
+    """
+    if design.has_intercept:
+        return _intercept(design)
+    kept = design.worked_out
+    if "constant" not in kept:
+        kept["constant"] = _constant_columns(unweighted(design))
+    found: Array | None = kept["constant"]
+    return found
+
+
+def _constant_columns(design: Design) -> Array | None:
+    block = _box_block(design, {}, unknown=(0.0, 1.0))
+    if block is None:
+        return None
+    z = block[: design.p]
+    size = np.maximum(np.abs(z).max(axis=1), 1e-300)
+    z = z / size[:, None]
+    v = np.linalg.pinv(z @ z.T / z.shape[1], rcond=ALIASED, hermitian=True) @ z.mean(axis=1)
+    v = np.round(v, 9) + 0.0
+    return v / size if float(np.abs(v @ z - 1.0).max()) < 1e-6 else None
+
+
+def longest_row(design: Design, coordinates: Coordinates, W: Array) -> float:
+    """Return a bound on ``|W u|`` over the rows that a design can have.
+
+    ``w = sum_j c_j x_j``, x_j in its range: ``|w|`` at the middles, plus half widths times
+    ``|c_j|``; of the dummies of one factor at most one is on. inf where a range is unknown.
+    """
+    p = design.p
+    unit = coordinates.unit
+    lo, hi = design.intervals()[:p].T
+    if not (np.isfinite(lo).all() and np.isfinite(hi).all()):
+        return math.inf
+    C = W @ coordinates.W0 * unit.scale[:p]
+    shift = W @ coordinates.W0 @ unit.shift[:p]
+    middle, half = (lo + hi) / 2.0, (hi - lo) / 2.0
+    length = np.linalg.norm(C, axis=0)
+    reach = 0.0
+    for term in design.terms:
+        columns = list(range(p))[term.columns]
+        kinds = {design.columns[j].kind for j in columns}
+        if kinds == {"dummy"} and term.norm == 1.0:
+            middle[columns] = 0.0
+            reach += float(length[columns].max())
+        else:
+            reach += float(half[columns] @ length[columns])
+    return float(np.linalg.norm(C @ middle + shift)) + reach
+
+
+def inverse_root(M: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Return ``(M^{-1/2}, identified)`` of public second moments, without aliased directions.
+
+    (r, p); of full rank it is the symmetric root.
+    """
+    values, vectors = np.linalg.eigh(M)
+    keep = values > ALIASED * max(float(values[-1]), 0.0)
+    if keep.all():
+        return (vectors / np.sqrt(values)) @ vectors.T, np.ones(len(M), dtype=bool)
+    W0 = (vectors[:, keep] / np.sqrt(values[keep])).T
+    lost = np.sum(vectors[:, ~keep] ** 2, axis=1)
+    return np.ascontiguousarray(W0), lost <= _UNIDENTIFIED
+
+
+def _box_moments(
+    design: Design, unit: UnitScale, box: Mapping[str, tuple[float, float]] | None = None
+) -> Array | None:
+    """Return the second moments of unit rows over the declared box; None if it is not declared.
+
+    ``box``: narrower ranges of some variables.
+    """
+    if design.bought or design.unknown:
+        return None
+    block = _box_block(design, box or {})
+    if block is None:
+        return None
+    z = block[: design.p] * unit.scale[: design.p, None] + unit.shift[: design.p, None]
+    M: Array = z @ z.T / z.shape[1]
+    return M
+
+
+def _box_block(
+    design: Design, box: Mapping[str, tuple[float, float]],
+    unknown: tuple[float, float] | None = None,
+) -> Array | None:  # fmt: skip
+    """Return filled rows of the design over its box, (q, m); None: it is not declared.
+
+    ``unknown``: the range of a variable without a declared one.
+    """
+    variables = design.kinds
+    least, a_column, most = POINTS
+    m = min(max(least, a_column * design.p), most)
+    # by name, not by place: a formula with its terms in another order has the same points
+    table = {
+        name: _spread(variables[name], _weyl(m, j), box.get(name), unknown)
+        for j, name in enumerate(sorted(variables))
+    }
+    if any(v is None for v in table.values()):
+        return None
+    block = np.zeros((design.q, m))
+    design.fill(table, block)
+    whole = np.isfinite(block).all(axis=0)
+    if whole.sum() < 2 * design.p:  # subset= leaves out most of the box
+        return None
+    return block[:, whole]
+
+
+def _plain_numbers(design: Design, unit: UnitScale) -> bool:
+    """Whether predictors are a constant and variables as they stand: uncorrelated over the box."""
+    program = design.program
+    if program is None or design.subset is not None or not unit.intercept:
+        return False
+    if design.bought or design.unknown:
+        return False
+    ranges = [c.interval for c in design.columns if c.kind != "intercept"]
+    return (
+        {"intercept", "numeric"} >= {c.kind for c in design.columns}
+        and program.of_variables
+        and all(v.kind != "binary" for v in design.kinds.values())
+        and all(i is not None and i[0] < i[1] for i in ranges)
+    )
+
+
+def _column_moments(design: Design, unit: UnitScale) -> Array:
+    """Return the second moments of independent columns, uniform over their ranges."""
+    intervals = design.intervals()[: design.p]
+    s, h = unit.scale[: design.p], unit.shift[: design.p]
+    lo, hi = intervals[:, 0] * s + h, intervals[:, 1] * s + h
+    mean, variance = (lo + hi) / 2.0, (hi - lo) ** 2 / 12.0
+    for term in design.terms:
+        columns = list(range(design.p))[term.columns]
+        if {design.columns[j].kind for j in columns} == {"dummy"}:
+            share = 1.0 / (len(columns) + 1.0)
+            mean[columns] = lo[columns] + share * (hi - lo)[columns]
+            variance[columns] = share * (1.0 - share) * ((hi - lo)[columns]) ** 2
+    M: Array = np.outer(mean, mean) + np.diag(variance)
+    return M
+
+
+def _weyl(m: int, j: int) -> Array:
+    """Return m fixed points that fill (0, 1) evenly, jointly over j: multiples of root primes."""
+    step = math.sqrt(_prime(j))
+    points = 0.5 + step * np.arange(1, m + 1)
+    return np.asarray(points - np.floor(points))  # the remainder by 1, exactly
+
+
+@functools.lru_cache(maxsize=1024)
+def _prime(j: int) -> int:
+    """Return the j-th prime, from 0."""
+    if j == 0:
+        return 2
+    k = _prime(j - 1) + (1 if j == 1 else 2)
+    while any(k % f == 0 for f in range(3, math.isqrt(k) + 1, 2)):
+        k += 2
+    return k
+
+
+def _spread(
+    variable: Variable, points: Array, narrow: tuple[float, float] | None = None,
+    unknown: tuple[float, float] | None = None,
+) -> Any:  # fmt: skip
+    """Return cells of a variable at the given quantiles, as coercion would give them.
+
+    ``narrow``: a part of its range, or beyond: it is cut to it. ``unknown``: the range of one
+    without.
+    """
+    if isinstance(variable, Levels):
+        return np.minimum((points * len(variable.codes)).astype(np.int32), len(variable.codes) - 1)
+    if isinstance(variable, Text):  # hashed text: any spread of integers will do
+        return (points * 2.0**62).astype(np.int64)
+    interval = variable.interval or unknown
+    if interval is None:
+        return None
+    lo, hi = interval
+    if variable.kind == "binary":
+        return (points >= 0.5).astype(float)
+    if narrow is not None:
+        lo, hi = max(lo, narrow[0]), min(hi, narrow[1])
+    return lo + (hi - lo) * points
+
+
+# -- Centre and scale of what is declared too widely, released before the start (``theory.md``,
+# 3.1).
+#
+# A range says where values may lie, not where they do. Two histograms of a number, of cells of its
+# range and then of its distances from their median, tell a centre and a scale: the start looks from
+# these. Cells are clipped at the declared range as ever, and no bound rests on what is released.
+
+
+#: Shares of mu^2 of the two histograms, together ``SHARE``.
+SHARES = (0.02, 0.03)
+SHARE = sum(SHARES)
+#: mu n above which ranges are not asked about: there the noise of a start is small.
+STRONG = 20_000.0
+#: Cells of a range; half octaves of distances from its centre.
+CELLS, OCTAVES = 64, 24
+#: A node is split by its children where they differ by so many noise sds.
+SPLIT = 2.5
+#: Noise sds of a bin that tells the far end of distances.
+FAR_END = 4.0
+#: Quantile of distances that tells the scale, and the same of normal errors.
+AT, NORMAL = 0.9, 1.645
+#: Half the range of a response: so many scales, or so many times the far end of its distances.
+NORMAL_RANGE, BEYOND = 4.0, 2.0
+#: Part of the range's own variance in the squared scale of a predictor.
+OWN = 0.02
+#: A float64: bits of its mantissa, bias of its exponent.
+_MANTISSA, _BIAS = 52, 1023
+
+
+@dataclass(frozen=True)
+class ScalePlan:
+    """Which numbers are asked about, and what for.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns of the block, the response last.
+    places : tuple of int
+        Their rows in the block.
+    mu : float
+        Of the whole scoring, scales included.
+    relation : str
+    """
+
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+    mu: float
+    relation: str
+
+    def histograms(self, k: int) -> Stack:
+        """Return histogram k (0: places, 1: distances) of every number: one bin each."""
+        d = len(self.names)
+        return Stack((Sum(Mark((CELLS, OCTAVES)[k])),) * d, (1.0,) * d)
+
+    def noise(self, k: int) -> float:
+        """Return the noise sd of the bins of histogram k."""
+        mechanism = Gaussian(self.mu * math.sqrt(SHARES[k]))
+        return float(noise_of(self.histograms(k), mechanism, self.relation)[0])
+
+
+_STEPS = ("places of values", "scales of values")
+
+
+def scale_steps(plan: ScalePlan) -> tuple[Step, ...]:
+    """Return the steps of the ledger; shares are of the whole scoring."""
+    return tuple(
+        Step(name, Gaussian(plan.mu * math.sqrt(share)), share=share)
+        for name, share in zip(_STEPS, SHARES, strict=True)
+    )
+
+
+def numbers_of(design: Design, *, predictors: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return (names, places) of the numbers whose scale can be asked about, the response last.
+
+    Parameters
+    ----------
+    predictors : bool
+        Numeric variables that are columns of their own, too.
+    """
+    assert design.response is not None
+    names, places = [], []
+    if predictors:
+        for j, column in enumerate(design.columns):
+            variable = design.kinds.get(column.name)
+            if column.interval is None or variable is None or variable.interval is None:
+                continue
+            if variable.kind not in ("binary", "levels"):
+                names.append(column.name)
+                places.append(j)
+    return (*names, design.response.name), (*places, design.q - 1)
+
+
+def _numbers(block: Array, places: tuple[int, ...], root: Array | None) -> Iterator[Array]:
+    """Yield numbers of rows; ``root``: columns that add up to what a row is multiplied by."""
+    with np.errstate(all="ignore"):  # rows of weight 0 are missing here
+        one = None if root is None else (block[: len(root)] * root[:, None]).sum(axis=0)
+        for j in places:
+            yield block[j] if one is None else block[j] / one
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """The histogram of numbers over equal cells of their ranges. Row by row; missing: in none."""
+
+    places: tuple[int, ...]
+    low: Array
+    width: Array
+    root: Array | None = None
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
+        """Return the counts over blocks, (numbers, CELLS). Confidential."""
+        out = np.zeros((len(self.places), CELLS), dtype=np.int64)
+        for block in blocks:
+            for i, number in enumerate(_numbers(block, self.places, self.root)):
+                cell = (number - self.low[i]) * (CELLS / self.width[i])
+                there = np.isfinite(cell)
+                at = np.clip(np.floor(cell[there]), 0, CELLS - 1).astype(np.int64)
+                out[i] += np.bincount(at, minlength=CELLS)
+        return Integers((out,))
+
+
+@dataclass(frozen=True, eq=False)
+class _Distances:
+    """The histogram of distances from centres, by half octaves of the range. Row by row."""
+
+    places: tuple[int, ...]
+    centre: Array
+    width: Array
+    root: Array | None = None
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
+        """Return the counts over blocks, (numbers, OCTAVES), the longest first. Confidential."""
+        out = np.zeros((len(self.places), OCTAVES), dtype=np.int64)
+        for block in blocks:
+            for i, number in enumerate(_numbers(block, self.places, self.root)):
+                part = (number - self.centre[i]) / self.width[i]
+                square = part[np.isfinite(part)]
+                square *= square
+                # the exponent of the square: half octaves of the distance, from the range down
+                octave = _BIAS - 1 - (square.view(np.int64) >> _MANTISSA)
+                out[i] += np.bincount(np.clip(octave, 0, OCTAVES - 1), minlength=OCTAVES)
+        return Integers((out,))
+
+
+def shares_of_tree(counts: Array, sd: float) -> Array:
+    """Return shares of the cells of [0, 1], of a noisy histogram: not negative, adding up to 1.
+
+    A node of the dyadic tree over the cells is split in proportion to its children where they
+    differ by ``SPLIT`` noise sds, else in halves: noise of empty cells does not add up.
+    """
+    counts, share = np.asarray(counts, dtype=float), np.ones(1)
+    while len(share) < len(counts):
+        children = counts.reshape(2 * len(share), -1)
+        each = sd * math.sqrt(children.shape[1])
+        raw = children.sum(axis=1).reshape(-1, 2)
+        pair = np.maximum(raw, 0.0)
+        differ = np.abs(raw[:, 0] - raw[:, 1]) > SPLIT * math.sqrt(2.0) * each
+        left = np.where(differ, pair[:, 0] / np.maximum(pair.sum(axis=1), 1e-300), 0.5)
+        share = np.stack([share * left, share * (1.0 - left)], axis=1).ravel()
+    return share
+
+
+def median_of(counts: Array, sd: float) -> float:
+    """Return the median of a noisy histogram of cells of [0, 1] (:func:`shares_of_tree`)."""
+    share = shares_of_tree(counts, sd)
+    below = np.concatenate([[0.0], np.cumsum(share)])
+    k = int(np.clip(np.searchsorted(below, 0.5, side="right") - 1, 0, len(share) - 1))
+    within = (0.5 - below[k]) / max(float(share[k]), 1e-300)
+    return float((k + min(max(within, 0.0), 1.0)) / len(share))
+
+
+def scale_of(counts: Array, sd: float) -> tuple[float, float]:
+    """Return (the .9 quantile over 1.645, the far end) of distances, over the range.
+
+    From noisy half octaves, those that do not stand out of their noise left out; the far end is
+    that of the longest that does.
+    """
+    found = np.where(counts > SPLIT * sd, counts, 0.0)
+    total = float(found.sum())
+    if not total > 0.0:
+        return 1.0 / math.sqrt(12.0), 1.0
+    beyond = np.cumsum(found) / total
+    k = int(np.searchsorted(beyond, 1.0 - AT, side="left"))
+    before = float(beyond[k - 1]) if k else 0.0
+    within = (1.0 - AT - before) / max(float(beyond[k]) - before, 1e-300)
+    scale = 2.0 ** (-(k + min(max(within, 0.0), 1.0)) / 2.0) / NORMAL
+    sure = np.flatnonzero(counts > FAR_END * sd)
+    return float(scale), float(2.0 ** (-0.5 * int(sure[0]))) if len(sure) else 1.0
+
+
+def located(plan: ScalePlan, coordinates: Coordinates, design: Design, ask: Ask) -> Coordinates:
+    """Release centres and scales, and return the coordinates that look from there.
+
+    Privacy
+    -------
+    Unit: one row. Two Gaussian releases of counts, a row in one bin of each number.
+    """
+    root = coordinates.unit.one if design.scaled else None
+    ends = (design if root is None else unweighted(design)).intervals()[list(plan.places)]
+    low, width = ends[:, 0], np.maximum(ends[:, 1] - ends[:, 0], 1e-300)
+    counts = _noisy(plan, 0, design, ask, _Places(plan.places, low, width, root))
+    middle = np.array([median_of(one, plan.noise(0)) for one in counts])
+    centre = low + width * middle
+    counts = _noisy(plan, 1, design, ask, _Distances(plan.places, centre, width, root))
+    scale, end = np.array([scale_of(one, plan.noise(1)) for one in counts]).T
+    half = width[-1] * min(max(NORMAL_RANGE * scale[-1], BEYOND * end[-1]), 0.5)
+    sd = width * np.sqrt((1.0 - OWN) * scale**2 + OWN / 12.0)
+    return _looking_from(coordinates, design, plan.names[:-1], centre, sd, half)
+
+
+def _noisy(plan: ScalePlan, k: int, design: Design, ask: Ask, job: _Places | _Distances) -> Array:
+    over = Sums(design, job)
+    query = Query(plan.histograms(k), over, lambda found: Added(found.arrays[0].astype(object)))
+    return ask(_STEPS[k], query).values
+
+
+def _looking_from(
+    coordinates: Coordinates, design: Design, names: Sequence[str], centre: Array, sd: Array,
+    half: float,
+) -> Coordinates:  # fmt: skip
+    """Return coordinates about a narrower range of the response, and a narrower box.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Predictors: each as if uniform, with this centre and sd.
+    half : float
+        Half the range of the response before any weight, about its centre (0 without a constant).
+    """
+    unit = coordinates.unit
+    scale, shift = np.array(unit.scale), np.array(unit.shift)
+    if unit.intercept or unit.one is not None:
+        half *= most_root(design)
+        scale[-1], shift[-1] = 1.0 / half, -centre[-1] / half
+    else:  # nothing gives a centre back: about 0
+        scale[-1] = max(scale[-1], 1.0 / (abs(centre[-1]) + half))
+    box: Mapping[str, tuple[float, float]] = {
+        name: (c - math.sqrt(3.0) * s, c + math.sqrt(3.0) * s)
+        for name, c, s in zip(names, centre.tolist(), sd.tolist(), strict=False)
+    }
+    if box:
+        coordinates = narrowed(coordinates, design, box)
+    return replace(coordinates, unit=replace(unit, scale=scale, shift=shift))

@@ -1,0 +1,631 @@
+"""Local expansion: what a unit's own rows come to, at released numbers.
+
+A regression needs of a unit (a row, or a person with any number of rows) a score and an
+information. Here a public function of the unit's *own rows* and of released numbers makes both:
+``expand(rows) -> (rows of scores, whose sum is S_p; rows v, whose V_p'V_p is the information)``.
+The pass (:mod:`dpmodels.scoring.unit_passes`) clips them by unit and adds them up in integers. A
+plain row is a person with one row.
+
+What rule (U) of ``units.md`` asks of an expansion: what it makes of a unit is a function of
+that unit's rows, bit for bit. No product of matrices over a block, no mean over the table, eta
+coordinate by coordinate (:func:`dpmodels.sums.products.mapped` is of the row alone), and what a
+softmax subtracts is the largest of the person or the row, never of the block.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.scoring.passes import Centre, PassSums, affine_of, scaled, seen_rows, softened
+from dpmodels.scoring.scores import Curved, Score, State, Values
+from dpmodels.sources.people import BlockOfPeople
+from dpmodels.sources.summed import Integers
+from dpmodels.sums.products import (
+    STEPS,
+    Words,
+    end_along,
+    end_of_numbers,
+    filled,
+    integers_of,
+    mapped,
+    towards_zero,
+)
+from dpmodels.sums.rowmap import factors, lengths, product, void
+
+if TYPE_CHECKING:
+    from dpmodels.scoring.rules import PassPlan
+    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.sources.windows import Coins
+
+
+Index = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+
+#: Length of the scores of rare units, over what their share lets expect: at most.
+BEYOND = 1.5
+#: Longest early step, in spreads of the response, or as it is: what noise may at most do.
+LONGEST = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """Whole units, expanded: the rows of one after the other, in the whitened coordinates w.
+
+    Attributes
+    ----------
+    score : (r, m) array
+        Rows whose sum over a unit is its score S_p.
+    scores : (k,) array
+        How many of them each unit has, at least one.
+    information : callable
+        Makes the rows v, (r, l): ``sum v v'`` over a unit is its information. When asked for: the
+        histogram of lengths does without.
+    counts : (k,) array
+        How many of them each unit has, at least one (a zero row where there is nothing).
+    whole : (k,) bool array or None
+        Units of which nothing is left out, by weight or by stopping; None: all.
+    shares : (m,) array or None
+        What part of its unit each row of scores is, where units count alike; None: rows do.
+
+    Notes
+    -----
+    **Private.** A unit of which a row is not finite counts as nothing.
+    """
+
+    score: Array
+    scores: Index
+    information: Callable[[], Array]
+    counts: Index
+    whole: Mask | None = None
+    shares: Array | None = None
+
+    def __repr__(self) -> str:
+        return f"<{len(self.counts)} expanded units, confidential>"
+
+
+class Local(Protocol):
+    """An expansion at released numbers. Travels to workers."""
+
+    def expand(self, block: BlockOfPeople) -> Expanded:
+        """Return the scores and the information of whole units."""
+        ...
+
+
+class Expansion(Protocol):
+    """A model of a unit's own rows, begun: public and released numbers only."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether the score is linear in theta: earlier information helps, steps are not damped."""
+        ...
+
+    @property
+    def leverage(self) -> float:
+        """Factor c of l_j in the allowance for a bias."""
+        ...
+
+    @property
+    def stops(self) -> bool:
+        """Whether follow-up is used up before a score is longer than C, so that none is clipped."""
+        ...
+
+    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+        """Return the expansion of pass k; ``clip``: C, for what is used up by it."""
+        ...
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the state with what a pass taught beside theta.
+
+        Parameters
+        ----------
+        H : (r, r) array
+            Information over that of rows of weight 1: the identity where they are equal.
+        ratio : float or None
+            Mean squared score of rows over their information, if it was released.
+        """
+        ...
+
+    def events(self, H: Array) -> float:
+        """Return r, by which a step is measured: events a unit where scores are exponential, or 1.
+
+        Parameters
+        ----------
+        H : (r, r) array
+            Released information of a unit, in u.
+        """
+        ...
+
+    def settled(self, theta: Array) -> Array:
+        """Return theta where the model allows it: released numbers only."""
+        ...
+
+    def longest(self, state: State) -> float:
+        """Return the longest early step: root mean square change of the linear predictor."""
+        ...
+
+    def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
+        """Return C where the model chooses it; 0: by the released histogram."""
+        ...
+
+    def least_meat(self, state: State) -> float:
+        """Return the least covariance of scores over the information; 0: none is known."""
+        ...
+
+    def typical_long(self, state: State) -> float:
+        """Return the length of the scores of rare units, from released numbers; 0: there are none.
+
+        C is no smaller: few long scores are lost in the noise of a histogram.
+        """
+        ...
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return what the curvature of the loss leaves of a last step (H in w)."""
+        ...
+
+
+class Likelihood:
+    """What likelihoods of a unit's own rows share: nothing is learnt beside theta.
+
+    Steps are measured in linear predictors, C is by the histogram.
+    """
+
+    stops: ClassVar[bool] = False
+
+    @property
+    def linear(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def leverage(self) -> float:
+        """Return 1."""
+        return 1.0
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the state as it is."""
+        return state
+
+    def settled(self, theta: Array) -> Array:
+        """Return theta: everything is allowed."""
+        return theta
+
+    def longest(self, state: State) -> float:
+        """Return 2: a factor of 7 of odds, rates, hazards."""
+        return LONGEST
+
+    def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
+        """Return 0: by the histogram."""
+        return 0.0
+
+    def least_meat(self, state: State) -> float:
+        """Return 0: none."""
+        return 0.0
+
+    def typical_long(self, state: State) -> float:
+        """Return 0: by the histogram alone."""
+        return 0.0
+
+
+def in_u(coordinates: Coordinates, rows: Array) -> Array:
+    """Return u of the rows of a block, (r, m), of each by itself."""
+    matrix, shift = coordinates.affine
+    u = mapped(matrix, rows)
+    u += shift
+    return u
+
+
+def predictor(theta: Array, u: Array) -> Array:
+    """Return ``theta'u`` of rows (r, m), of each by itself: coordinate by coordinate."""
+    eta = np.zeros(u.shape[1])
+    for b, cells in zip(theta, u, strict=True):
+        eta += b * cells
+    return eta
+
+
+def own_sum(cells: Array, counts: Index) -> Array:
+    """Return the sums over units of floats, along the last axis: of each unit's own cells alone.
+
+    ``np.add.reduceat`` adds a unit's cells in an order that is a function of their number.
+    """
+    if cells.shape[-1] == len(counts):
+        return cells
+    return np.asarray(np.add.reduceat(cells, np.cumsum(counts) - counts, axis=-1))
+
+
+def own_mean(cells: Array, there: Array, counts: Index) -> Array:
+    """Return each unit's mean over its rows that are there, at each of its rows; 0: none is.
+
+    Parameters
+    ----------
+    cells : (..., m) array
+        0 where a row is not there.
+    there : (m,) array
+        1 or 0.
+    """
+    many = np.maximum(own_sum(there, counts), 1.0)
+    return np.repeat(own_sum(cells, counts) / many, counts, axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionRows:
+    """Scores ``w psi`` and information ``sqrt(omega) w`` of rows, ``w = W u``.
+
+    Attributes
+    ----------
+    centre : Centre
+        Where the pass looks from.
+    demean : bool
+        w and the residual less their means over the unit's own rows (fixed effects).
+    equal : bool
+        Units count alike: each of its T rows that are there as 1/T.
+    """
+
+    centre: Centre
+    demean: bool = False
+    equal: bool = False
+
+    @functools.cached_property
+    def _affine(self) -> tuple[Array, Array | None]:
+        return affine_of(self.centre, 1.0)
+
+    def expand(self, block: BlockOfPeople) -> Expanded:
+        """Return the scores and the information of whole units."""
+        matrix, shift = self._affine
+        image = mapped(matrix, block.rows)
+        if shift is not None:
+            image += shift
+        z, psi, omega, _, there = seen_rows(self.centre, image, block.rows)
+        z = z[: len(self.centre.theta)]
+        present = np.ones(z.shape[1])
+        if not isinstance(there, slice):
+            present = there.astype(float)
+        if self.demean:
+            z = (z - own_mean(z, present, block.counts)) * present
+            psi = (psi - own_mean(psi, present, block.counts)) * present
+
+        part = None
+        if self.equal:
+            many = np.maximum(own_sum(present, block.counts), 1.0)
+            part = np.repeat(1.0 / many, block.counts)
+
+        def information() -> Array:
+            weight = omega
+            if part is not None:
+                weight = part if omega is None else part * omega
+            return z if weight is None else z * np.sqrt(np.maximum(weight, 0.0))
+
+        score = z * psi if part is None else z * psi * part
+        return Expanded(score, block.counts, information, block.counts, shares=part)
+
+
+@dataclass(frozen=True, eq=False)
+class Regression(Likelihood):
+    """A model of rows (:class:`~dpmodels.scoring.scores.Score`) as an expansion.
+
+    Attributes
+    ----------
+    score : Score
+    coordinates : Coordinates
+    offset, weights : int or None
+        Rows of the block that hold them.
+    values : Values or None
+        Released distribution of the response.
+    demean : bool
+        With an effect of each unit: its own means are taken off.
+    equal : bool
+        Units count alike, not rows.
+    """
+
+    score: Score
+    coordinates: Coordinates
+    offset: int | None = None
+    weights: int | None = None
+    values: Values | None = None
+    demean: bool = False
+    equal: bool = False
+
+    @property
+    def linear(self) -> bool:
+        """Whether the score is linear in theta."""
+        return self.score.averages
+
+    @property
+    def leverage(self) -> float:
+        """Of the model."""
+        return self.score.leverage
+
+    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+        """Return the rows of pass k."""
+        c = self.coordinates
+        centre = Centre(
+            c.unit, c.W0, state.theta, state.W, state.phi, self.score.evaluate(state, k),
+            self.score.of_residual, self.offset, self.weights,
+        )  # fmt: skip
+        return RegressionRows(centre, self.demean, self.equal)
+
+    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the state with the scale that a pass taught."""
+        return self.score.learnt(state, H, ratio)
+
+    def _constant(self, H: Array) -> float:
+        """Return what a unit's weights omega add up to, by the information of the constant."""
+        a = self.coordinates.constant
+        return max(float(a @ H @ a), 1e-3) if a is not None else 1.0
+
+    def events(self, H: Array) -> float:
+        """Return what a unit's weights add up to: of counts its events; of others at least 1."""
+        omega = self._constant(H)
+        return omega if not self.score.of_residual and not self.score.bounded else max(omega, 1.0)
+
+    def longest(self, state: State) -> float:
+        """Return two spreads of the response, or 2 where the linear predictor has no unit."""
+        if not self.score.of_residual:
+            return LONGEST
+        sd = 0.5 if self.values is None else self.values.sd * float(self.coordinates.unit.scale[-1])
+        return LONGEST * sd
+
+    def least_meat(self, state: State) -> float:
+        """Return that of the model: events and few counts vary as it says, or more."""
+        return self.score.least_meat(state)
+
+    def typical_long(self, state: State) -> float:
+        """Return the length of the score of a unit with the rarer outcome of an event.
+
+        ``T (1 - m) |W u|`` at the centre of the predictors, m the fitted share and T the rows of a
+        unit, by the information of the constant before the first pass. Fits that noise has led away
+        are believed up to ``BEYOND sqrt(1/m_0 + r)``, m_0 the released share.
+        """
+        a, values = self.coordinates.constant, self.values
+        if a is None or values is None or not self.score.is_event:
+            return 0.0
+        first = min(max(values.mean, 1.0 - values.mean), 1.0 - 1e-3)
+        rows = max(float(a @ state.M @ a) / (first * (1.0 - first)), 1.0)
+        u = a / float(a @ a)
+        long = rows * self.score.farthest(float(state.theta @ u)) / math.sqrt(state.phi)
+        most = BEYOND * math.sqrt(1.0 / (1.0 - first) + len(u))
+        return min(long * float(np.linalg.norm(state.W @ u)), most)
+
+    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
+        """Return what the curvature leaves, by the released distribution of the response."""
+        root = np.linalg.inv(state.W)
+        omega = self._constant(root @ H @ root.T)
+        moved = math.sqrt(max(float(d @ H @ d), 0.0) / omega)
+        return self.score.curved_of_units(state, d, H, moved, noise, self.values)
+
+
+# -- Passes over expanded units: what one unit comes to, in exact integers.
+#
+# Four jobs: where numbers lie (cells of their ranges), how large each column of the information is,
+# how long the scores are, and the sums of a scoring pass. The sets that a unit's part lies in are
+# those of the queries in :mod:`dpmodels.scoring.unit_starts` and :mod:`dpmodels.scoring.passes`
+# (``expand_theory.md``, 2).
+
+
+#: Scores of rows are rounded to this before a unit's are added up: integers.
+GRAIN = 2.0**-34
+#: Cells of a range.
+CELLS = 64
+#: Octaves of a square (half octaves of a length): bin i holds [2^(i - OCTAVE_ZERO), twice that).
+OCTAVES, OCTAVE_ZERO = 96, 64
+#: A float64: bits of its mantissa, bias of its exponent.
+_MANTISSA, _BIAS = 52, 1023
+
+
+def octaves(squares: Array) -> npt.NDArray[np.int64]:
+    """Count positive finite numbers by octaves, the end bins open; others are in none."""
+    there = squares[(squares > 0.0) & np.isfinite(squares)]
+    octave = (there.view(np.int64) >> _MANTISSA) - (_BIAS - OCTAVE_ZERO)
+    return np.bincount(np.clip(octave, 0, OCTAVES - 1), minlength=OCTAVES)
+
+
+def units_of(blocks: Iterable[Any]) -> Iterator[BlockOfPeople]:
+    """Yield blocks of whole units: of rows each is one."""
+    for block in blocks:
+        if isinstance(block, BlockOfPeople):
+            yield block
+        else:
+            m = block.shape[1]
+            yield BlockOfPeople(block, np.arange(m), np.ones(m, dtype=np.intp))
+
+
+def own_scores(found: Expanded) -> tuple[Array, Array, Array]:
+    """Return (scores of units in steps of ``GRAIN``, their lengths, lengths of their rows').
+
+    Integers; 0 where one is not finite. Sums below 2^53 steps are exact in any order, longer ones
+    round in the unit's own order.
+    """
+    rows = np.rint(found.score * (1.0 / GRAIN))
+    own = own_sum(rows, found.scores)
+    size = lengths(own)
+    gone = ~(size < 1e140)
+    if gone.any():
+        own = np.where(gone, 0.0, own)
+        size = np.where(gone, 0.0, size)
+    return own, size, lengths(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class LengthsJob:
+    """The histogram of ``|S_p|`` by half octaves: a unit in one bin, or in none."""
+
+    local: Local
+    of_people: bool
+
+    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
+        """Return the counts, (OCTAVES,). Confidential."""
+        out = np.zeros(OCTAVES, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            for block in units_of(blocks):
+                size = own_scores(self.local.expand(block))[1] * GRAIN
+                out += octaves(size * size)
+        return Integers((out,))
+
+
+@dataclass(frozen=True, eq=False)
+class ScalesJob:
+    """Histograms of ``sum_t v_tj^2`` of each column j: a unit in one bin of each, or in none."""
+
+    local: Local
+    of_people: bool
+    r: int
+
+    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
+        """Return the counts, (r, OCTAVES). Confidential."""
+        out = np.zeros((self.r, OCTAVES), dtype=np.int64)
+        with np.errstate(all="ignore"):
+            for block in units_of(blocks):
+                found = self.local.expand(block)
+                squares = own_sum(found.information()[: self.r] ** 2, found.counts)
+                for j, own in enumerate(squares):
+                    out[j] += octaves(own)
+        return Integers((out,))
+
+
+@dataclass(frozen=True, eq=False)
+class PlacesJob:
+    """Shares of each unit's rows in cells of numbers: ``floor(2^20/rows)`` a row, of each number.
+
+    Attributes
+    ----------
+    places : tuple of int
+        Rows of the block.
+    edges : tuple of (CELLS - 1,) arrays
+        Inner edges of the cells, of each.
+    """
+
+    places: tuple[int, ...]
+    edges: tuple[Array, ...]
+    of_people: bool
+
+    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
+        """Return the masses, (numbers, CELLS), in steps of 2^-20. Confidential."""
+        out = np.zeros((len(self.places), CELLS), dtype=np.int64)
+        for block in units_of(blocks):
+            for i, j in enumerate(self.places):
+                cells = block.rows[j]
+                there = np.isfinite(cells)
+                many = own_sum(there.astype(float), block.counts)
+                mass = np.repeat(np.floor(STEPS / np.maximum(many, 1.0)), block.counts) * there
+                at = np.searchsorted(self.edges[i], np.where(there, cells, 0.0), side="right")
+                out[i] += np.bincount(at, weights=mass, minlength=CELLS).astype(np.int64)
+        return Integers((out,))
+
+
+@dataclass(frozen=True)
+class UnitSums:
+    """The sums of one pass. **Private**."""
+
+    sums: PassSums
+
+    def __add__(self, other: UnitSums) -> UnitSums:
+        return UnitSums(self.sums + other.sums)
+
+    def __repr__(self) -> str:
+        return "<sums of a pass over units, confidential>"
+
+
+@dataclass(frozen=True, eq=False)
+class UnitsJob:
+    """One scoring pass: each unit's score into the ball of C, its information into balls of trace.
+
+    Attributes
+    ----------
+    local : Local
+    plan : PassPlan
+    r : int
+    turn : (r, r) array or None
+        Rows v are looked at in coordinates of their own, ``turn v``: those in which the
+        information is round. Of people each part is by itself, so coordinates are free.
+    """
+
+    local: Local
+    plan: PassPlan
+    r: int
+    of_people: bool
+    turn: Array | None = None
+
+    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> UnitSums:
+        """Return the exact sums. Confidential.
+
+        Parameters
+        ----------
+        coins : Coins or None
+            One a unit: who is in meat and ordinary information.
+        """
+        plan, r = self.plan, self.r
+        words = {name: Words(filled(r)) for name in ("information", "meat", "spread")}
+        score, scale = np.zeros(filled(r), dtype=object), 0
+        with np.errstate(all="ignore"):
+            for block in units_of(blocks):
+                many = len(block.counts)
+                chosen: Any = slice(None) if coins is None else coins.choose(many)
+                found = self.local.expand(block)
+                own, size, of_rows = own_scores(found)
+                own = _filled(own, r)
+                score += self._scores(own, size).astype(object)
+                if plan.mu_scale:
+                    square = (of_rows * GRAIN) ** 2 / plan.scale_cut
+                    if found.shares is not None:  # a row's own square, by what part it is
+                        square = square / found.shares
+                    part = own_sum(end_of_numbers(square, low=0.0), found.scores)
+                    scale += int(np.minimum(part, STEPS).sum())
+                if plan.meat:
+                    words["meat"].add(scaled(own[:, chosen], size[chosen], plan.meat / GRAIN))
+                kept = size <= plan.clip / GRAIN
+                if found.whole is not None:
+                    kept &= found.whole
+                self._add_information(words, found, chosen, kept)
+
+        def matrix(name: str) -> Any:
+            return words[name].integers()[:r, :r]
+
+        return UnitSums(
+            PassSums(
+                matrix("information"), score[:r], matrix("meat") if plan.meat else None,
+                matrix("spread") if plan.spread else None, scale, (),
+            )
+        )  # fmt: skip
+
+    def _scores(self, own: Array, size: Array) -> npt.NDArray[np.int64]:
+        """Return the sum of scores, none longer than C in exact integers."""
+        clip = self.plan.clip / GRAIN
+        kept = softened(size, clip, self.plan.unsoftened)
+        return integers_of(end_along(own, size, clip, kept).sum(axis=1))
+
+    def _add_information(
+        self, words: dict[str, Words], found: Expanded, chosen: Any, kept: Mask
+    ) -> None:
+        """Add the information of units, and of the chosen ones whose score is whole."""
+        plan = self.plan
+        rows = found.information()
+        v = _filled(np.array(rows) if self.turn is None else mapped(self.turn, rows), self.r)
+        length = void(v)
+        starts = np.cumsum(found.counts) - found.counts
+        block = BlockOfPeople(v, starts, found.counts)
+        radii = [plan.information, *([plan.spread] if plan.spread else [])]
+        share, *ordinary = factors(length, block, *radii)
+        if plan.spread:
+            of = np.zeros(len(kept), dtype=bool)
+            of[chosen] = kept[chosen]
+            some = np.flatnonzero(np.repeat(of, found.counts))
+            product(towards_zero(v[:, some] * ordinary[0][some]), words["spread"])
+        v *= share
+        product(towards_zero(v), words["information"])
+
+
+def _filled(rows: Array, r: int) -> Array:
+    """Return rows with rows of zeros below, up to a height whose products are fast."""
+    k = filled(r)
+    if len(rows) == k:
+        return rows
+    out = np.zeros((k, rows.shape[1]))
+    out[:r] = rows[:r]
+    return out

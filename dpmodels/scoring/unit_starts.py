@@ -1,0 +1,608 @@
+"""Public rules of passes over units: shares, radii, and a clip chosen off a released histogram.
+
+Functions of (mu, N, p) and of released numbers (``expand_theory.md``, 3 and 4). Shares are shares
+of mu^2. Lengths of scores and radii are in the coordinates of a pass.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.after.inference import critical_value
+from dpmodels.arrays import Array
+from dpmodels.proof.prove import reach
+from dpmodels.proof.sets import Ball, Hull, Mark, Trace
+from dpmodels.proof.statistics import Gram, Stack, Sum
+from dpmodels.scoring.intervals import tail_curve
+from dpmodels.scoring.passes import softened
+from dpmodels.scoring.rules import Manner, Noise, PassPlan
+from dpmodels.scoring.starts import Coordinates, narrowed, numbers_of, shares_of_tree
+from dpmodels.scoring.unit_passes import (
+    CELLS,
+    OCTAVE_ZERO,
+    OCTAVES,
+    LengthsJob,
+    PlacesJob,
+    ScalesJob,
+)
+from dpmodels.sums.ask import ALL, Added, Query, Read, Sums
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.scoring.unit_passes import Local
+    from dpmodels.sums.ask import Ask
+
+
+#: Share of a bin's own octave: its mean over its lower end, uniform in the logarithm.
+_MIDDLE = 1.0 / math.log(2.0)
+#: Runs of three bins that are clear of the noise, and such beside them, in noise sds of a bin.
+CLEAR, NEAR = 9.0, 4.0
+#: Parts of a bin, where a function of lengths is averaged over it.
+_PARTS = 8
+#: Bins that hold most units, where noise hides which.
+WINDOW = 7
+#: Quantiles of the histograms up to which squares are averaged: of scales, of scores.
+SCALE_UP_TO, SCORES_UP_TO = 0.98, 0.995
+#: Least C over sqrt p, and factor and power of mu_s N in C_0.
+LEAST_C, GROWS, POWER = 1.5, 0.30, 0.45
+#: C is looked for at C_0 2^(k/4).
+STEPS_OF_C = np.arange(-4, 13)
+#: Parts of the noise of a score, and of the overflow, that count as bias where C is chosen.
+NOISE_PART, OVERFLOW_PART = 0.35, 0.45
+#: Radius^2 of the information over its trace: least, factor and power of mu_H N / p.
+INFORMATION = (3.0, 0.22, 0.7)
+#: Radius^2 of the meat over the mean square of scores: least, and factor of a root of mu_J N / p.
+MEAT = (3.0, 0.8)
+#: Radius^2 of the ordinary information over the trace.
+ORDINARY = 2.0
+#: Forecast of the released noise of the information up to which intervals are narrow; beyond the
+#: second number coefficients are not determined.
+FINE, LOUD = 0.35, 0.4
+#: The information is shrunk towards the identity of the coordinates it is looked at in.
+UNITS = Manner(shrinks=True)
+#: Largest squared score of a row that counts in the scale, over p.
+CUT = 6.0
+
+
+@dataclass(frozen=True)
+class UnitShares:
+    """Shares within a pass: of the histogram of lengths, and of the sums."""
+
+    lengths: float
+    information: float
+    meat: float
+    score: float
+    spread: float = 0.0
+    scale: float = 0.0
+
+
+#: Passes before the last, and the last.
+EARLY = UnitShares(0.08, 0.30, 0.20, 0.42)
+LAST = UnitShares(0.06, 0.10, 0.05, 0.76, 0.03)
+#: What the scale takes from the scores of an early pass, where a model learns from it.
+OF_SCALE = 0.04
+
+
+@dataclass(frozen=True)
+class UnitRules:
+    """Shares of the steps of a fit.
+
+    Attributes
+    ----------
+    places, scales : float
+        Of the histograms before the first pass.
+    passes : tuple of float
+        Of the passes. All together 1.
+    """
+
+    places: float
+    scales: float
+    passes: tuple[float, ...]
+
+    def names(self) -> tuple[str, ...]:
+        """Return what ``split=`` calls the shares."""
+        order = ("first", "second", "third", "fourth")[: len(self.passes) - 1]
+        return ("places", "scales", *order, "last")
+
+    def values(self) -> tuple[float, ...]:
+        """Return the shares in that order."""
+        return (self.places, self.scales, *self.passes)
+
+    @classmethod
+    def of(cls, values: tuple[float, ...]) -> UnitRules:
+        """Return the rules with these shares."""
+        return cls(values[0], values[1], values[2:])
+
+
+LINEAR_UNITS = UnitRules(0.02, 0.04, (0.09, 0.12, 0.73))
+NONLINEAR_UNITS = UnitRules(0.02, 0.04, (0.05, 0.07, 0.10, 0.72))
+
+
+def forecast(mu: float, N: int, p: int, last: float) -> float:
+    """Return the public forecast of the released noise of the information over its size.
+
+    ``rho = 2 p^1.5 max(3, .22 (m/p)^.7)/m``, ``m = mu_H N`` of the last pass.
+
+    Parameters
+    ----------
+    mu : float
+        Of the whole fit.
+    last : float
+        Share of the last pass.
+    """
+    m = mu * math.sqrt(LAST.information * last) * N
+    if not m > 0.0:
+        return math.inf
+    least, factor, power = INFORMATION
+    return 2.0 * p**1.5 * max(least, factor * (m / p) ** power) / m
+
+
+def needed(mu: float, N: int, p: int, last: float) -> tuple[int, float, int]:
+    """Return (the N, the factor of mu, the largest p) at which the forecast is ``FINE``. Public."""
+    low, high = 1.0, 2.0
+    while forecast(mu * high, N, p, last) > FINE and high < 1e9:
+        low, high = high, high * 2.0
+    for _ in range(50):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if forecast(mu * middle, N, p, last) > FINE else (low, middle)
+    most = 0
+    while most < p and forecast(mu, N, most + 1, last) <= FINE:
+        most += 1
+    return math.ceil(N * high), high, most
+
+
+# -- What a released histogram of half octaves says
+
+
+def kept(counts: Array, sd: float) -> Array:
+    """Return a histogram without the bins that are noise.
+
+    Kept are runs of three bins that are clear of the noise, and what adjoins them in runs that
+    stand out a little: of a hundred bins some run reaches four of its own noise sds by chance, but
+    seldom beside the others.
+    """
+    runs = np.convolve(counts, np.ones(3), mode="same")
+    grown, some = runs > CLEAR * sd, runs > NEAR * sd
+    for _ in range(len(counts)):
+        wider = grown | (some & (np.convolve(grown, np.ones(3), mode="same") > 0.0))
+        if (wider == grown).all():
+            break
+        grown = wider
+    around = np.convolve(grown.astype(float), np.ones(3), mode="same") > 0.0
+    return np.where(around, np.maximum(counts, 0.0), 0.0)
+
+
+def mean_square(counts: Array, sd: float, up_to: float) -> tuple[float, float]:
+    """Return (mean of the numbers below their ``up_to`` quantile, how many there are).
+
+    From a histogram of octaves, bin i from ``2^(i - OCTAVE_ZERO)`` on. Where no run is clear of the
+    noise the fullest window of ``WINDOW`` bins stands for it.
+    """
+    found = kept(counts, sd)
+    if not float(found.sum()) > 0.0:
+        at = int(np.argmax(np.convolve(counts, np.ones(WINDOW), mode="same")))
+        found = np.zeros_like(counts)
+        near = slice(max(at - WINDOW // 2, 0), at + WINDOW // 2 + 1)
+        found[near] = np.maximum(counts[near], 0.0)
+    total = max(float(found.sum()), 1e-300)
+    below = np.clip(up_to * total - (np.cumsum(found) - found), 0.0, found)
+    middle = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
+    return float(below @ middle / below.sum()), total
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """The released histogram of the lengths of scores of one pass.
+
+    Attributes
+    ----------
+    counts : (OCTAVES,) array
+    sd : float
+        Of a count.
+    """
+
+    counts: Array
+    sd: float
+
+    @functools.cached_property
+    def square(self) -> float:
+        """Mean squared length of all units; of none that is seen the least there is."""
+        square, there = mean_square(self.counts, self.sd, SCORES_UP_TO)
+        total = max(float(np.sum(self.counts)), there, 1.0)
+        return max(square * there / total, 2.0**-OCTAVE_ZERO)
+
+    def overflow(self, clip: float) -> tuple[float, float]:
+        """Return ``(sum (|s| - C)_+, its error)`` by a curve through the upper tail."""
+        at = 2.0 * math.log2(clip) + OCTAVE_ZERO  # the bin that holds C, as a real number
+        first = int(np.clip(math.floor(at) - 3, 0, OCTAVES - 4))
+        last = min(first + 9, OCTAVES)
+        middles = 2.0 ** ((np.arange(first, last) + 0.5 - at) / 2.0)
+        counts = np.array(self.counts[first:last])
+        beyond = kept(self.counts, self.sd)[last:]
+        mean, error = tail_curve(counts, self.sd, np.maximum(middles - 1.0, 0.0))
+        if beyond.any():  # longer still, and out of the noise
+            far = 2.0 ** ((np.arange(last, OCTAVES) + 0.5 - at) / 2.0) - 1.0
+            mean += float(beyond @ far)
+            error = math.hypot(error, self.sd * float(np.linalg.norm(far[beyond > 0.0])))
+        return mean * clip, error * clip
+
+
+    def lengthened(self, clip: float) -> float:
+        """Return what softening (``sums.softened``) adds to the lengths of scores below C."""
+        inside = (np.arange(_PARTS) + 0.5) / _PARTS  # of a bin, even in the logarithm
+        size = 2.0 ** ((np.arange(OCTAVES)[:, None] + inside - OCTAVE_ZERO) / 2.0)
+        grown = softened(size, clip)
+        more = np.where(size < clip, np.minimum(grown, clip) - size, 0.0)
+        return float(self.counts @ more.mean(axis=1))
+
+    def plain(self, clip: float) -> bool:
+        """Whether scores just below C would stand for more than is beyond it: they stay."""
+        return self.lengthened(clip) > self.overflow(clip)[0]
+
+
+def first_clip(p: int, mu_score: float, N: float, square: float) -> float:
+    """Return ``C_0 = max(1.5 sqrt p, .30 (mu_s N)^.45) sqrt(m2/p)``."""
+    return max(LEAST_C * math.sqrt(p), GROWS * (mu_score * N) ** POWER) * math.sqrt(square / p)
+
+
+def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
+    """Return C: of a grid about C_0 the one of least expected half width.
+
+    ``nu(C) = 2C/(mu_s N) sqrt(p/m2)`` is the noise of a score and ``o(C)`` the overflow over N,
+    both over the root mean square of one coordinate (.45 of it where those just below C stand for
+    it); half width ``se cv(max(.35 nu, o)/se)``, ``se^2 = 1/N + nu^2``. Post-processing of the
+    histogram.
+    """
+    unit = math.sqrt(lengths.square / p)
+    grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (STEPS_OF_C / 4.0)
+    noise = 2.0 * grid / (mu_score * N) / unit
+    beyond = np.array([lengths.overflow(float(c))[0] for c in grid])
+    grown = np.array([lengths.lengthened(float(c)) for c in grid])
+    over, part = beyond / (N * unit), np.where(grown > beyond, 1.0, OVERFLOW_PART)
+    se = np.sqrt(1.0 / N + noise**2)
+    bias = np.maximum(NOISE_PART * noise, part * over)
+    width = se * critical_value(bias / se, 0.95)
+    return float(grid[int(np.argmin(width))])
+
+
+def shares_of(*, last: bool, scale: bool) -> UnitShares:
+    """Return the shares within a pass."""
+    if last:
+        return LAST
+    return replace(EARLY, scale=OF_SCALE, score=EARLY.score - OF_SCALE) if scale else EARLY
+
+
+def unit_pass(
+    lengths: Lengths, mu: float, N: int, p: int, relation: str, trace: float, *, last: bool,
+    scale: bool, tail: int, clip: float = 0.0, stops: bool = False, least: float = 0.0,
+) -> PassPlan:  # fmt: skip
+    """Return a pass: radii by what was released, and the noise of its sums.
+
+    Parameters
+    ----------
+    lengths : Lengths
+        Of this pass.
+    mu : float
+        Of the pass, its histogram of lengths included.
+    N : int
+        Units that the pass reads (public, a guess, or expected under coins).
+    trace : float
+        Trace of the information of a unit in the coordinates of the pass, as last released.
+    tail : int
+        Units that meat and ordinary information are of.
+    clip : float
+        C, where a model chooses it; 0: by :func:`chosen_clip`.
+    stops : bool
+        No score is longer than C: there is none for which those just below should stand. Nor
+        should they where they would stand for more than there is (:meth:`Lengths.plain`).
+    least : float
+        C is no smaller, where the histogram chooses it.
+    """
+    share = shares_of(last=last, scale=scale)
+
+    def part(one: float) -> float:
+        return mu * math.sqrt(one)
+
+    lowest, factor, power = INFORMATION
+    H2 = trace * max(lowest, factor * (part(share.information) * N / p) ** power)
+    J2 = lengths.square * max(MEAT[0], MEAT[1] * math.sqrt(part(share.meat) * tail / p))
+    L2 = ORDINARY * trace if share.spread else 0.0
+    C = clip or max(chosen_clip(lengths, part(share.score), N, p), least)
+    own, twice = reach(Gram(Trace(p)), relation, "l2"), reach(Sum(Ball(p)), relation, "l2")
+    noise = Noise(
+        information=own * H2 / part(share.information),
+        score=twice * C / part(share.score),
+        meat=own * J2 / part(share.meat),
+        spread=own * L2 / part(share.spread) if L2 else 0.0,
+        scale=CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
+        count=reach(Sum(Mark(2)), relation, "l2") / part(share.lengths),
+    )
+    joint = share.information + share.meat + share.spread + share.score
+    return PassPlan(
+        p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
+        math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
+        manner=UNITS, plain=stops or lengths.plain(C),
+        strength=mu * N, cut=CUT * lengths.square / p,
+    )  # fmt: skip
+
+
+# -- Before the first pass: where numbers lie, and how large each column of the information is.
+#
+# A declared range says where values may lie, not where they do. Histograms of each number over its
+# range give a centre and a spread, those of each column's own sum of squares a scale: declared
+# boxes do not set the noise (``expand_theory.md``, 3).
+
+
+#: Names of the steps.
+PLACES, SCALES = "places of values", "scales of the information"
+#: Quantiles of a number that say its spread, and their distance in normal sds.
+_OUTER, _APART = (0.1, 0.9), 2.563
+#: Part of the units in cells that are clear of the noise that is enough.
+MOST = 0.7
+#: Least spread of a number, in cells of its range.
+_LEAST_CELL = 0.3
+#: Octaves below the largest column of the information from which on nothing is a column's own.
+SMALL = 10
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that is asked about.
+
+    Attributes
+    ----------
+    name : str
+    place : int
+        Row of the block.
+    low, high : float
+        Its range.
+    kind : {"even", "log", "whole"}
+        Cells even on the range, even in ``log(1 + y - low)``, or one a whole number.
+    """
+
+    name: str
+    place: int
+    low: float
+    high: float
+    kind: str = "even"
+
+    def bounds(self) -> Array:
+        """Return the ends of the cells, (CELLS + 1,)."""
+        if self.kind == "whole":
+            return np.asarray(self.low - 0.5 + np.arange(CELLS + 1.0), dtype=float)
+        if self.kind == "log":
+            top = math.log1p(self.high - self.low)
+            return np.asarray(self.low + np.expm1(np.linspace(0.0, top, CELLS + 1)), dtype=float)
+        return np.linspace(self.low, self.high, CELLS + 1, dtype=float)
+
+    @property
+    def cells(self) -> int:
+        """Cells that can hold a value: all, or one a whole number."""
+        return CELLS if self.kind != "whole" else min(round(self.high - self.low) + 1, CELLS)
+
+    def shares(self, counts: Array, sd: float, n: float) -> Array:
+        """Return the shares of all cells, of noisy counts (CELLS,) of n units.
+
+        Cells that stand out of the noise, where these hold most units (a number of few values, or
+        one whose range is far too wide), the others even over the range: what is not seen may be
+        anywhere. Else by a tree.
+        """
+        clear = kept(counts, sd)
+        clear[self.cells :] = 0.0
+        if float(clear.sum()) > MOST * n:
+            rest = max(1.0 - float(clear.sum()) / n, 0.0)
+            even = np.where(np.arange(CELLS) < self.cells, rest / self.cells, 0.0)
+            out = clear / max(float(clear.sum()), n) + even
+            return np.asarray(out / out.sum())
+        many = 1 << (self.cells - 1).bit_length()
+        part = np.zeros(many)
+        part[: self.cells] = counts[: self.cells]
+        out = np.zeros(CELLS)
+        out[:many] = shares_of_tree(part, sd)
+        out[self.cells :] = 0.0
+        return np.asarray(out / out.sum())
+
+    def middles(self) -> Array:
+        """Return the values that cells stand for, (CELLS,)."""
+        ends = self.bounds()
+        return (ends[1:] + ends[:-1]) / 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """The released distribution of a number over its cells: shares that are positive.
+
+    Attributes
+    ----------
+    number : Number
+    shares : (CELLS,) array
+    noise : float
+        Sd of the noise of a share.
+    """
+
+    number: Number
+    shares: Array
+    noise: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Of the values of the cells."""
+        return float(self.shares @ self.number.middles())
+
+    @property
+    def sd(self) -> float:
+        """Of the distribution between its outer tenths, as of a normal one; never zero."""
+        low, high = (self.quantile(q) for q in _OUTER)
+        ends = self.number.bounds()
+        return max((high - low) / _APART, _LEAST_CELL * float(np.min(np.diff(ends))))
+
+    @property
+    def root_mean_square(self) -> float:
+        """Root mean squared distance from the mean; never zero.
+
+        What the box of a predictor is made of: between its outer tenths a number that is mostly
+        one value has no spread.
+        """
+        middles = self.number.middles()
+        square = float(self.shares @ (middles - self.mean) ** 2)
+        ends = self.number.bounds()
+        return max(math.sqrt(square), _LEAST_CELL * float(np.min(np.diff(ends))))
+
+    def quantile(self, q: float) -> float:
+        """Return a quantile, cells counted as uniform."""
+        ends = self.number.bounds()
+        below = np.concatenate([[0.0], np.cumsum(self.shares)])
+        return float(np.interp(q, below, ends))
+
+
+def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
+    """Return the numbers to ask about: numeric columns of their own, the response last.
+
+    Parameters
+    ----------
+    response : {"even", "log", "whole", ""}
+        Cells of the response; empty: it is not asked about.
+    """
+    out = []
+    names, places = numbers_of(design, predictors=True)
+    for name, place in zip(names[:-1], places[:-1], strict=True):
+        interval = design.z[place].interval
+        if interval is not None and interval[1] > interval[0]:
+            out.append(Number(name, place, *interval))
+    last = design.z[design.q - 1]
+    if response and last.interval is not None and last.interval[1] > last.interval[0]:
+        low, high = last.interval
+        if response == "whole" and high - low > CELLS - 1:
+            response = "log"
+        out.append(Number(last.name, design.q - 1, low, high, response))
+    return tuple(out)
+
+
+def places_of(many: int, *, people: bool) -> Stack:
+    """Return the histograms of so many numbers: a unit's shares of each, or its one cell."""
+    one: Any = Mark(CELLS)
+    each = Sum(Hull(one)) if people else Sum(one)
+    return Stack((each,) * many, (1.0,) * many)
+
+
+def ask_places(
+    ask: Ask, asked: tuple[Number, ...], design: Design, n: float, *, people: bool,
+    read: Read = ALL,
+) -> tuple[Spread, ...]:  # fmt: skip
+    """Release the distributions of numbers.
+
+    Privacy
+    -------
+    GDP for one unit, its mu as planned: its shares of the cells of each number.
+    """
+    statistic = places_of(len(asked), people=people)
+    edges = tuple(one.bounds()[1:-1] for one in asked)
+    job = PlacesJob(tuple(one.place for one in asked), edges, people)
+    step = 1 if people else 2**20  # a row has the whole unit, as a mark
+    over = Sums(design, job)
+    query = Query(
+        statistic, over, lambda found: Added([(a // step).astype(object) for a in found.arrays[0]])
+    )
+    found = ask(PLACES, query, read)
+    return tuple(
+        Spread(one, one.shares(own, float(sd[0]), n), float(sd[0]) / n)
+        for one, own, sd in zip(asked, found.values, found.sd, strict=True)
+    )
+
+
+def ask_scales(
+    ask: Ask, step: str, local: Local, r: int, design: Design, n: float, *, people: bool,
+    read: Read = ALL,
+) -> Array:  # fmt: skip
+    """Release the mean of each column's own sum of squares, (r,).
+
+    Privacy
+    -------
+    GDP for one unit, its mu as planned: one bin of each of r histograms.
+    """
+    statistic = Stack((Sum(Mark(OCTAVES)),) * r, (1.0,) * r)
+    over = Sums(design, ScalesJob(local, people, r))
+    query = Query(statistic, over, lambda found: Added([a.astype(object) for a in found.arrays[0]]))
+    noisy = ask(step, query, read)
+    return scales_of(noisy.values, float(noisy.sd[0, 0]), n)
+
+
+def scales_of(counts: Array, sd: float, n: float) -> Array:
+    """Return the mean over n units of numbers whose histograms are given, (r,): never zero.
+
+    What of a column is ``SMALL`` octaves below the largest is not its own: coordinates are
+    orthogonal but for what the box does not know, and a column that varies in few units only would
+    be known by what others leave in it, blown up. A column that is not seen beside others is taken
+    for one of all units: too quiet costs a pass; if it were too loud, the balls of the information
+    would cut the few units that it varies in, and steps would go past the root.
+
+    Parameters
+    ----------
+    counts : (r, OCTAVES) array
+        Noisy.
+    """
+    clear = [mean_square(own, sd, SCALE_UP_TO)[0] for own in counts if kept(own, sd).any()]
+    out, squares = np.zeros(len(counts)), []
+    if clear:
+        low = np.arange(OCTAVES) < round(math.log2(max(clear))) + OCTAVE_ZERO - SMALL
+        for j, own in enumerate(counts):
+            high = np.where(low, 0.0, own)
+            if kept(high, sd).any():
+                square, there = mean_square(high, sd, SCALE_UP_TO)
+                out[j] = square * min(there / n, 1.0)
+                squares.append(square)
+    # nothing but noise: what the box lets expect of u
+    return np.where(out > 0.0, out, float(np.median(squares)) if squares else 1.0)
+
+
+def ask_lengths(
+    ask: Ask, local: Local, label: str, design: Design, *, people: bool, read: Read = ALL
+) -> Lengths:
+    """Release the histogram of the lengths of scores.
+
+    Privacy
+    -------
+    GDP for one unit, its mu as planned: one bin.
+    """
+    over = Sums(design, LengthsJob(local, people))
+    query = Query(Sum(Mark(OCTAVES)), over, lambda found: Added(found.arrays[0].astype(object)))
+    found = ask(f"score lengths {label}", query, read)
+    return Lengths(found.values, float(found.sd[0]))
+
+
+def located(
+    coordinates: Coordinates, design: Design, spreads: tuple[Spread, ...]
+) -> Coordinates:
+    """Return coordinates of a box about the released centres, as wide as the released spreads."""
+    box = {}
+    for one in spreads:
+        if one.number.place < design.p:
+            centre, half = one.mean, math.sqrt(3.0) * one.root_mean_square
+            box[one.number.name] = (centre - half, centre + half)
+    if not box:
+        return coordinates
+    found = narrowed(coordinates, design, box)
+    # a box so narrow that columns are taken for one another: what was planned stays
+    return found if found.rank == coordinates.rank else coordinates
+
+
+def in_order(coordinates: Coordinates) -> Coordinates:
+    """Return coordinates turned so that u_i depends on the first i columns (Gram-Schmidt).
+
+    The intercept stays by itself: where a box is far too wide or narrow, a column of its own scale
+    is out, which the released scales repair; a symmetric root would mix it into all of them.
+    """
+    Q, R = np.linalg.qr(coordinates.W0[:, ::-1])
+    turn = Q[:, ::-1].T
+    sign = np.where(np.diag(R)[::-1] < 0.0, -1.0, 1.0)
+    turn = turn * sign[:, None]
+    a = coordinates.constant
+    return replace(
+        coordinates, W0=np.tril(R[::-1, ::-1], R.shape[1] - len(R)) * sign[:, None],
+        centre=turn @ coordinates.centre, constant=None if a is None else turn @ a,
+    )  # fmt: skip

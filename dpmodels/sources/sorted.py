@@ -1,0 +1,413 @@
+"""People of a table that memory does not hold: sorted once on disk, read many times.
+
+DuckDB sorts the cells of the design by person, within a limit of memory and in a directory that
+only this user can open; what comes of it are plain files without a name, a column each, that every
+pass reads from first to last. They end with the call, or with the process.
+Whether a table comes sorted by person is as private as its rows, so it is never trusted: it is
+sorted whatever its order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from dpmodels.errors import SourceError
+from dpmodels.formula.coerce import coerce_all
+from dpmodels.sources.people import Cut, Index, PeopleRows
+from dpmodels.sources.tables import READ_ROWS, need, one_type
+from dpmodels.units import OneType, sort_keys
+
+if TYPE_CHECKING:
+    from dpmodels.sources.tables import Source
+    from dpmodels.sources.windows import Coins
+    from dpmodels.units import Person
+
+
+# -- A folder for private cells that memory does not hold: gone when its process is, however it
+
+
+_MADE, _HELD = "dpmodels-new-", "dpmodels-cells-"
+_LOCK = "lock"
+#: Seconds that a folder may take from its making to its name: then its process is dead.
+_YOUNG = 60.0
+
+
+class Scratch:
+    """A directory of this user alone (0700) for files of this user alone (0600)."""
+
+    def __init__(self) -> None:
+        _sweep(Path(tempfile.gettempdir()))
+        made = Path(tempfile.mkdtemp(prefix=_MADE))
+        lock = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        _locked(lock)
+        # only now: a sweep must not find a folder that nobody has locked yet
+        self.path = made.with_name(_HELD + made.name[len(_MADE) :])
+        made.rename(self.path)
+        self._end = weakref.finalize(self, _remove, self.path, lock, os.getpid())
+
+    def file(self, name: str) -> BinaryIO:
+        """Return a new file, open for writing and reading, that has no name any more."""
+        path = self.path / name
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        found = os.fdopen(os.open(path, flags, 0o600), "w+b")
+        with contextlib.suppress(OSError):  # Windows: it is removed with the folder
+            path.unlink()
+        return found
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._end()
+
+
+def _remove(path: Path, lock: int, process: int) -> None:
+    if os.getpid() == process:  # a forked child ends, and its parent goes on reading
+        shutil.rmtree(path, ignore_errors=True)
+    os.close(lock)
+
+
+def _locked(file: int) -> bool:
+    """Lock a file for as long as it is open in this process; False: another one holds it."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks here: nothing is swept either
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sweep(place: Path) -> None:
+    """Remove the folders of this user whose processes are dead."""
+    for path in (*place.glob(_HELD + "*"), *place.glob(_MADE + "*")):
+        with contextlib.suppress(OSError):  # another user's, or gone since
+            found = path.lstat()
+            if path.is_symlink() or found.st_uid != os.getuid():
+                continue
+            if path.name.startswith(_MADE) and time.time() - found.st_mtime < _YOUNG:
+                continue  # its maker may not have locked it yet
+            lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                if _locked(lock):
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+#: Of DuckDB: enough to merge sorted runs of wide rows.
+_MEMORY = "256MB"
+#: People whose numbers of rows are read at once.
+_PEOPLE = 1 << 18
+#: What an id is sorted by: numbers before text (``units.py``), then its place in the table.
+_KEY = ("head", "number")
+
+
+def check_sorter() -> None:
+    """Refuse ``sort="duckdb"`` without its packages, or where a sort could not spill to disk."""
+    for module in ("duckdb", "pyarrow"):
+        need(module, 'for sort="duckdb"')
+    _way_to_spill()
+
+
+def count_distinct(source: Source, person: Person) -> int:
+    """Count the different ids of a table, in bounded memory: a public number."""
+    one = one_type(source, person.column)
+    with closing(Scratch()) as scratch, _Sorter(scratch, (), one) as sorter:
+        for chunk in source.chunks([person.column]):
+            sorter.add(chunk[person.column], {})
+        return sorter.distinct()
+
+
+class SortedPeople(PeopleRows):
+    """The private rows of one call, person by person, in files of a temporary directory.
+
+    Parameters
+    ----------
+    source, n, person, public_n
+        As of :class:`dpmodels.sources.people.PeopleRows`: blocks, people and integers are the same.
+
+    Notes
+    -----
+    **Privacy.** The files hold the cells of the table. They stand where temporary files stand
+    (``TMPDIR``), in a directory of this user alone, and have no name once they are open: nothing
+    of them outlives the process, however it ends. What DuckDB spills while it sorts is encrypted,
+    where DuckDB can (1.4), and removed by the next call if the process is killed meanwhile. From
+    DuckDB 2.0 on without its ``httpfs`` extension the cipher is that of its own mbedtls ("unsafe"
+    in DuckDB's words: keys are not drawn by a cryptographic library): cells are not in plain
+    text, and whoever must withstand an attack on the disk wants an encrypted ``TMPDIR``. In
+    memory are the rows of a block, or of one person who has more.
+    """
+
+    def __init__(
+        self, source: Source, n: int, person: Person, *, public_n: bool = True, **_: Any
+    ) -> None:
+        super().__init__(source, n, person, public_n=public_n)
+        self._scratch: Scratch | None = None
+        self._types: dict[str, Any] = {}
+        self._files: list[BinaryIO] = []  # a column each, and the numbers of rows of people
+        self._found = 0
+
+    def close(self) -> None:
+        """Remove the files."""
+        for file in self._files:
+            file.close()
+        if self._scratch is not None:
+            self._scratch.close()
+        self._scratch, self._types, self._files = None, {}, []
+
+    def _ready(self, kinds: Mapping[str, Any]) -> None:
+        if self._scratch is None or set(kinds) - set(self._types):
+            self.close()
+            self._scratch = Scratch()
+            self._read(kinds)
+
+    def _read(self, kinds: Mapping[str, Any]) -> None:
+        empty = coerce_all({c: np.empty(0) for c in kinds}, kinds)
+        types = {c: v.dtype for c, v in empty.items()}
+        column, scratch = self.person.column, self._scratch
+        assert scratch is not None
+        one = one_type(self._source, column)
+        with _Sorter(scratch, tuple(types.values()), one) as sorter:
+            for chunk in self._source.chunks(list(dict.fromkeys([*kinds, column]))):
+                sorter.add(chunk[column], coerce_all({c: chunk[c] for c in kinds}, kinds))
+                del chunk
+            self._files = [scratch.file(f"column{i}") for i in range(len(types))]
+            self._files.append(scratch.file("counts"))
+            self._found = sorter.write(self._files)
+        self._types = types
+        self._check(self._found)
+
+    def _opened(self, kinds: Mapping[str, Any]) -> AbstractContextManager[Cut]:
+        return self._cutting(list(kinds))
+
+    @contextmanager
+    def _cutting(self, wanted: list[str]) -> Iterator[Cut]:
+        files = {
+            name: (self._files[i], dtype)
+            for i, (name, dtype) in enumerate(self._types.items())
+            if name in wanted
+        }
+
+        def cut(low: int, high: int) -> dict[str, Any]:
+            out = {}
+            for name, (file, dtype) in files.items():
+                file.seek(low * dtype.itemsize)
+                out[name] = np.fromfile(file, dtype, high - low)
+            return out
+
+        yield cut
+
+    def _spans(self, coins: Coins | None) -> Iterator[tuple[Index, Index]]:
+        chosen = None if coins is None else np.zeros(self._found, dtype=bool)
+        if coins is not None:
+            chosen[coins.choose(self._found)] = True  # type: ignore[index]
+        row = person = 0
+        while person < self._found:
+            self._files[-1].seek(8 * person)  # another pass may have moved it
+            counts = np.fromfile(self._files[-1], np.int64, _PEOPLE).astype(np.intp)
+            first = row + np.cumsum(counts) - counts
+            row += int(counts.sum())
+            those: Any = slice(None)
+            if chosen is not None:
+                those = chosen[person : person + len(counts)]
+            person += len(counts)
+            yield first[those], counts[those]
+
+
+class _Sorter:
+    """A table of ids and cells in DuckDB: filled part by part, then sorted or counted."""
+
+    def __init__(self, scratch: Scratch, types: tuple[Any, ...], one: OneType) -> None:
+        self._place, self._types = scratch.path, types
+        self._names = [f"c{i}" for i in range(len(types))]
+        self._rows = self._waiting = 0
+        self._parts: list[Any] = []
+        self._connection = _connected(self._place / "sort", _way_to_spill(), _MEMORY)
+        cells = "".join(f", {name} BIGINT" for name in self._names)
+        self._one = one
+        self._do(f"CREATE TABLE cells (head BLOB, number BIGINT, place BIGINT{cells})")
+
+    def __enter__(self) -> _Sorter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def _do(self, query: str) -> Any:
+        return self._connection.execute(query)
+
+    def add(self, ids: Any, cells: Mapping[str, Any]) -> None:
+        """Add a part of the table; rows without an id are left out."""
+        import pyarrow as pa
+
+        self._one.check(ids)
+        head, number, rows = sort_keys(ids)
+        m = len(number)
+        place = np.arange(self._rows, self._rows + m)
+        self._rows += m
+        columns = {
+            "head": pa.repeat(pa.scalar(head, pa.binary()), m)
+            if isinstance(head, bytes)
+            else pa.array(head, pa.binary()),
+            "number": number,
+            "place": place,
+        }
+        for name, column in zip(self._names, cells.values(), strict=True):
+            columns[name] = _bits(column if rows is None else column[rows])
+        self._parts.append(pa.table(columns))
+        self._waiting += m
+        if self._waiting >= READ_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._waiting:
+            self._connection.register("part", pa.concat_tables(self._parts))
+            self._do("INSERT INTO cells SELECT * FROM part")
+            self._connection.unregister("part")
+        self._parts, self._waiting = [], 0
+
+    def distinct(self) -> int:
+        """Return how many people there are."""
+        self._flush()
+        found = self._do("SELECT count(*) FROM (SELECT DISTINCT head, number FROM cells)")
+        return int(found.fetchone()[0])
+
+    def write(self, files: Sequence[BinaryIO]) -> int:
+        """Write the cells in the order of people, a file a column; return how many people.
+
+        The last file gets the numbers of their rows.
+        """
+        self._flush()
+        wanted = ", ".join([*_KEY, *self._names])
+        found = self._connection.sql(
+            f"SELECT {wanted} FROM cells ORDER BY head, number, place"  # noqa: S608
+        )
+        # in batches, straight into files without a name: no sorted copy stands on disk
+        batches = (getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader)(READ_ROWS)
+        *out, counts = files
+        people = _Counts(counts.write)
+        for batch in batches:
+            people.add(batch.column(0), batch.column(1).to_numpy())
+            for i, (file, dtype) in enumerate(zip(out, self._types, strict=True)):
+                file.write(_cells(batch.column(2 + i).to_numpy(), dtype).tobytes())
+        people.end()
+        for file in files:
+            file.flush()
+        return people.found
+
+
+class _Counts:
+    """Numbers of rows of people, from ids in order."""
+
+    def __init__(self, write: Callable[[bytes], Any]) -> None:
+        self._write = write
+        self._last: tuple[bytes, int] | None = None
+        self._open = self.found = 0
+
+    def add(self, head: Any, number: Any) -> None:
+        """Add the ids of a batch."""
+        m = len(number)
+        if not m:
+            return
+        new = np.ones(m, dtype=bool)
+        new[1:] = number[1:] != number[:-1]
+        texts = head.to_pylist() if head[0] != head[m - 1] else None
+        if texts is not None:
+            new[1:] |= np.fromiter((a != b for a, b in zip(texts[1:], texts, strict=False)), bool)
+        key = (head[0].as_py(), int(number[0]))
+        new[0] = key != self._last
+        self._last = (head[m - 1].as_py(), int(number[m - 1]))
+        starts = np.flatnonzero(new)
+        if not len(starts):
+            self._open += m
+            return
+        self._open += int(starts[0])
+        self.end()
+        self._write(np.diff(starts).astype(np.int64).tobytes())
+        self.found += len(starts) - 1
+        self._open = m - int(starts[-1])
+
+    def end(self) -> None:
+        """End the last person."""
+        if self._open:
+            self._write(np.int64(self._open).tobytes())
+            self.found += 1
+        self._open = 0
+
+
+#: Ways to spill, best first: settings, and what is said to DuckDB. From 2.0 on DuckDB encrypts with
+#: its own library only where it is told that this will do.
+_ENCRYPTED = {"temp_file_encryption": "true"}
+_WAYS = tuple(
+    (_ENCRYPTED, words)
+    for words in ((), ("LOAD httpfs",), ("SET force_mbedtls_unsafe = 'true'",))
+)
+
+
+@functools.cache
+def _way_to_spill() -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the first way in which this DuckDB spills, tried on numbers of no table.
+
+    Raises
+    ------
+    SourceError
+        There is none. Before anything is read or charged.
+    """
+    import duckdb
+
+    known = duckdb.sql(
+        "SELECT count(*) FROM duckdb_settings() WHERE name = 'temp_file_encryption'"
+    ).fetchall()
+    for way in _WAYS if known[0][0] else (({}, ()),):  # none before 1.4
+        with closing(Scratch()) as scratch, contextlib.suppress(duckdb.Error):
+            with closing(_connected(scratch.path / "trial", way, "2MB")) as trial:
+                trial.execute("CREATE TABLE t AS SELECT hash(range) AS h FROM range(50000)")
+                trial.execute("SELECT h FROM t ORDER BY h").fetchmany(1)
+            return way
+    raise SourceError(
+        f"DuckDB {duckdb.__version__} cannot write encrypted temporary files here, which "
+        'sort="duckdb" needs for tables that memory does not hold: install its extension httpfs '
+        "(duckdb.sql('INSTALL httpfs')) or another version, or leave sort= out. Nothing was read "
+        "or charged"
+    )
+
+
+def _connected(spill: Path, way: tuple[dict[str, str], tuple[str, ...]], memory: str) -> Any:
+    """Return DuckDB in memory, which spills beyond its limit: nothing has to outlive the call."""
+    import duckdb
+
+    settings, words = way
+    config = {
+        "memory_limit": memory, "temp_directory": str(spill), "threads": "1",
+        "preserve_insertion_order": "false", "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false", **settings,
+    }  # fmt: skip
+    connection = duckdb.connect(":memory:", config=config)
+    for word in words:
+        connection.execute(word)
+    return connection
+
+
+def _bits(column: Any) -> Any:
+    """Return cells as integers of 64 bits: the very bits of floats."""
+    cells = np.ascontiguousarray(column)
+    return cells.view(np.int64) if cells.dtype == np.float64 else cells.astype(np.int64)
+
+
+def _cells(bits: Any, dtype: Any) -> Any:
+    return bits.view(np.float64) if dtype == np.float64 else bits.astype(dtype)

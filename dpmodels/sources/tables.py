@@ -1,0 +1,772 @@
+"""What a table is here: columns of public kinds, read in chunks; and what its adapters share."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import DPModelsError, RequestError, SourceError, shown
+from dpmodels.formula.coerce import coerce
+from dpmodels.formula.schema import Schema
+from dpmodels.sources.windows import WINDOW
+from dpmodels.units import OneType
+from dpmodels.variables import Real
+
+if TYPE_CHECKING:
+    from dpmodels.sources.windows import Windows
+    from dpmodels.variables import Variable
+
+
+#: Rows asked from a reader at once; block height is another number (see ``rows.py``).
+READ_ROWS = 65_536
+
+Chunk = Mapping[str, Any]
+
+
+class Source(Protocol):
+    """A table that can be read in chunks.
+
+    Attributes
+    ----------
+    kinds : mapping of str to str
+        Column -> "numeric", "bool", "category", "text", "datetime" or "unknown" (CSV): public.
+    n : int or None
+        Row count if the container knows it without a pass.
+    rescannable : bool
+        Whether ``chunks`` can be called again and gives the same rows in the same order.
+    schema_attr : object or None
+        A schema attached to the table (``Schema.attach``).
+    """
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """Column -> public kind."""
+        ...
+
+    @property
+    def n(self) -> int | None:
+        """Public row count, if known."""
+        ...
+
+    @property
+    def rescannable(self) -> bool:
+        """Whether the rows can be read again."""
+        ...
+
+    @property
+    def schema_attr(self) -> Any:
+        """Schema attached to the table, or None."""
+        ...
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield dictionaries of equally long raw columns."""
+        ...
+
+
+def numpy_kind(dtype: Any) -> str:
+    """Public kind of a pandas or numpy dtype."""
+    letter = getattr(dtype, "kind", "O")
+    if letter == "O" and str(dtype) == "category":
+        return "category"
+    return {"i": "numeric", "u": "numeric", "f": "numeric", "b": "bool", "m": "datetime",
+            "M": "datetime"}.get(letter, "text")  # fmt: skip
+
+
+def arrow_kind(dtype: Any) -> str:
+    """Public kind of an Arrow type, by its printed name (no pyarrow import needed)."""
+    text = str(dtype)
+    if text.startswith("dictionary"):
+        return "category"
+    if text.startswith(("int", "uint", "float", "double", "half", "decimal")):
+        return "numeric"
+    if text == "bool":
+        return "bool"
+    if text.startswith(("timestamp", "date", "time", "duration")):
+        return "datetime"
+    return "text"
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Refuse column names that are not text, or stand twice."""
+    seen: set[str] = set()
+    for name in names:
+        if not isinstance(name, str):
+            raise SourceError(
+                f"column names must be text, got {shown(name)}. For example: data.columns = "
+                "data.columns.astype(str)"
+            )
+        if name in seen:
+            raise SourceError(f"two columns are called {name!r}: rename one of them")
+        seen.add(name)
+
+
+def chosen_chunks(
+    source: Source, names: Sequence[str], windows: Windows
+) -> Iterator[tuple[int, Chunk]]:
+    """Yield (rows left out before it, chunk): a source that can skip rows gives ``chosen``.
+
+    What is left out is never in ``windows``; rows of a chunk may or may not be. The last chunk may
+    be empty, with the rows left out at the end.
+    """
+    skipping = None if windows.every == 1 else getattr(source, "chosen", None)
+    if skipping is not None:
+        yield from skipping(names, windows)
+        return
+    for chunk in source.chunks(names):
+        yield 0, chunk
+        del chunk  # nothing is held while the next is read
+
+
+#: Said where the message of a library is withheld.
+_UNREADABLE = (
+    "the table cannot be read: its library failed, with a message that is withheld because it "
+    "could quote rows. Nothing was charged. Try to read it without this package"
+)
+
+
+def withheld(read: Callable[[], Any], said: str = _UNREADABLE) -> Any:
+    """Return what ``read`` gives; the message of a library that fails could quote rows."""
+    problem: DPModelsError | None = None
+    try:
+        return read()
+    except DPModelsError as error:
+        problem = error
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:  # a panic of a library written in Rust is no Exception
+        problem = SourceError(said)
+    # Raised outside the except block: the library's exception must not stay in __context__.
+    raise problem
+
+
+def need(module: str, why: str) -> None:
+    """Refuse to go on without an optional package."""
+    if importlib.util.find_spec(module) is None:
+        raise SourceError(f"{module} is needed {why}: pip install {module}")
+
+
+# -- A part of a table, and who adds up the parts; and who does so in this process at the moment.
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A part of a table that one task reads.
+
+    Attributes
+    ----------
+    opener : function
+        ``opener(data)`` is the source of its rows.
+    data : object
+        Travels to the worker: a place in a file, or rows.
+    first, rows : int or None
+        Its place in the table; None where that is not known. A place that is known begins at a
+        block of the table, so that blocks are those of a pass in one process.
+    """
+
+    opener: Callable[[Any], Source]
+    data: Any
+    first: int | None = None
+    rows: int | None = None
+
+    def __repr__(self) -> str:
+        return "<part of a table, confidential>"
+
+
+class Crew(Protocol):
+    """Does the tasks of a pass.
+
+    Attributes
+    ----------
+    knows_parts : bool
+        The parts are its own affair: none are given to it.
+    """
+
+    @property
+    def knows_parts(self) -> bool:
+        """Whether the crew cuts the table by itself."""
+        ...
+
+    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+        """Return the parts of the table that tasks read; none: the caller reads it himself."""
+        ...
+
+    def run(self, task: Any, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+        """Return the stamp of the pass, and what the tasks return, in any order."""
+        ...
+
+
+def cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Piece]:
+    """Return the parts of a source that says how to cut it; memory does not travel."""
+    cut = getattr(source, "pieces", None)
+    if cut is None or (travel and not getattr(source, "travels", False)):
+        return []
+    found: list[Piece] = cut(names, rows)
+    return found if len(found) > 1 or travel else []
+
+
+def stamp(packed: bytes) -> str:
+    """Return the fingerprint of a packed plan of a pass."""
+    return hashlib.blake2b(packed, digest_size=16).hexdigest()
+
+
+def aligned(n: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of n rows in memory, about ``rows`` each: they begin with a block."""
+    step = max(rows // WINDOW, 1) * WINDOW
+    for first in range(0, n, step):
+        yield first, min(first + step, n)
+
+
+#: Crews that :func:`dpmodels.connect` put in force: the last one counts.
+CONNECTED: list[Crew] = []
+
+
+def connected_client() -> Any:
+    """Return the Dask client that is connected, else the one that this process made; or None."""
+    for crew in reversed(CONNECTED):
+        client = getattr(crew, "client", None)
+        if client is not None:
+            return client
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+# -- Tables in memory: frames and dictionaries, and whatever gives an Arrow stream.
+
+
+#: Cells of a frame of numbers whose columns are looked up at once.
+_SMALL = 1 << 16
+
+
+class FrameSource:
+    """A pandas DataFrame; slices of its columns, no copy."""
+
+    rescannable = True
+    in_memory = True
+
+    def __init__(self, frame: Any) -> None:
+        names = frame.columns.tolist()  # once: an Arrow index makes each name anew
+        check_names(names)
+        self._frame = frame
+        types = frame.dtypes.tolist()
+        self.kinds = dict(zip(names, map(numpy_kind, types), strict=True))
+        self.n: int | None = len(frame)
+        self.schema_attr = Schema.from_frame_attrs(frame)
+        self._columns: dict[str, Any] = {}
+        self._small = len(frame) * len(names) <= _SMALL and set(types) == {np.dtype(np.float64)}
+
+    def _column(self, name: str) -> Any:
+        """Return a column: a view, looked up once for all passes."""
+        if self._small and not self._columns:
+            # one look-up for all: a view of one block, or a copy of what is small
+            self._columns = dict(zip(self.kinds, self._frame.to_numpy().T, strict=True))
+        if name not in self._columns:
+            s = self._frame[name]
+            # A plain float column gives its own memory; slicing arrays is cheaper than Series.
+            plain = isinstance(s.dtype, np.dtype) and s.dtype.kind in "iufb"
+            self._columns[name] = s.to_numpy() if plain else s
+        return self._columns[name]
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield slices."""
+        arrays = {c: self._column(c) for c in names}
+        total = len(self._frame)
+        if 0 < total <= READ_ROWS:
+            yield arrays
+            return
+        for start in range(0, total, READ_ROWS):
+            stop = min(total, start + READ_ROWS)
+            yield {c: _slice(a, start, stop) for c, a in arrays.items()}
+
+    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+        """Return parts of the frame: slices of rows, so no column is copied."""
+        frame = self._frame
+        parts = aligned(len(frame), rows)
+        return [Piece(FrameSource, frame.iloc[a:b], a, b - a) for a, b in parts]
+
+
+def _slice(column: Any, start: int, stop: int) -> Any:
+    """Return cells of a column, no copy: of codes and categories without the Series about them."""
+    if isinstance(column, np.ndarray):
+        return column[start:stop]
+    if type(column.dtype).__name__ == "CategoricalDtype":
+        return column.array[start:stop]
+    return column.iloc[start:stop]
+
+
+class DictSource:
+    """A dictionary of equally long arrays, Series or lists.
+
+    An array or a Series has a type, which is public. A list has none, so as in a CSV file the kind
+    is "unknown" and each cell is read by itself: numpy would make text of ``[True, "x"]``.
+    """
+
+    rescannable = True
+    in_memory = True
+    schema_attr = None
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        check_names(data)
+        self._data = {k: own_column(v) for k, v in data.items()}
+        lengths = {len(v) for v in self._data.values()}
+        if len(lengths) > 1:
+            raise SourceError(f"the arrays have different lengths: {sorted(lengths)}")
+        self._rows = lengths.pop() if lengths else 0
+        self.n: int | None = self._rows
+        self.kinds = {k: kind_of_column(v, self._data[k]) for k, v in data.items()}
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield slices."""
+        columns = {c: self._data[c] for c in names}
+        for start in range(0, self._rows, READ_ROWS):
+            part = slice(start, start + READ_ROWS)
+            yield {c: a.iloc[part] if hasattr(a, "iloc") else a[part] for c, a in columns.items()}
+
+    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+        """Return parts of the columns: views."""
+        columns = {c: self._data[c] for c in names}
+        return [
+            Piece(
+                DictSource,
+                {c: v.iloc[a:b] if hasattr(v, "iloc") else v[a:b] for c, v in columns.items()},
+                a,
+                b - a,
+            )
+            for a, b in aligned(self._rows, rows)
+        ]
+
+
+def own_column(cells: Any) -> Any:
+    """Return a column that can be sliced, of the type it came with."""
+    module = type(cells).__module__.split(".")[0]
+    if module == "pandas" and hasattr(cells, "dtype"):
+        import pandas as pd
+
+        return cells if isinstance(cells, pd.Series) else pd.Series(cells)
+    if module == "polars" and hasattr(cells, "to_arrow"):
+        return cells.to_arrow()
+    if module == "pyarrow":
+        return cells
+    if hasattr(cells, "dtype") or hasattr(cells, "__array__"):
+        return np.asanyarray(cells)
+    listed = list(cells)
+    out = np.empty(len(listed), dtype=object)
+    for i, cell in enumerate(listed):  # cell by cell: a list of lists would become a matrix
+        out[i] = cell
+    return out
+
+
+def kind_of_column(given: Any, column: Any) -> str:
+    """Return the public kind of :func:`own_column` of what was given; of a list "unknown"."""
+    if hasattr(column, "dtype"):
+        typed = hasattr(given, "dtype") or hasattr(given, "__array__")
+        return numpy_kind(column.dtype) if typed else "unknown"
+    return arrow_kind(column.type)
+
+
+class ArrowSource:
+    """Anything with an Arrow C stream: polars, pyarrow, DuckDB relations, ..."""
+
+    schema_attr = None
+
+    def __init__(self, data: Any) -> None:
+        need("pyarrow", "to read this kind of table")
+        import pyarrow as pa
+
+        # A one-shot reader gives its rows once; tables and relations open a new stream each time.
+        self.rescannable = not isinstance(data, pa.RecordBatchReader)
+        self._data = data
+        schema = data.schema if isinstance(getattr(data, "schema", None), pa.Schema) else None
+        if schema is None:
+            # A lazy query is run to find its columns: of no rows, where it can say so.
+            lazy = type(data).__module__.split(".")[0].lstrip("_") == "duckdb"
+            query = data.limit(0) if lazy and hasattr(data, "limit") else data
+            if type(data).__module__.split(".")[0] == "polars":
+                _check_polars(dict(data.schema))
+            schema = withheld(lambda: pa.RecordBatchReader.from_stream(query).schema)
+        check_names(schema.names)
+        self._schema = schema
+        self.kinds = {f.name: arrow_kind(f.type) for f in schema}
+        self.n: int | None = None
+        if hasattr(data, "num_rows"):
+            self.n = int(data.num_rows)
+        elif type(data).__module__.startswith("polars"):
+            self.n = int(data.height)
+
+    def has_numbers(self, name: str) -> bool:
+        """Say whether the categories of a column are numbers."""
+        return arrow_kind(self._schema.field(name).type.value_type) in ("numeric", "bool")
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield record batches as dictionaries."""
+        import pyarrow as pa
+
+        if isinstance(self._data, pa.RecordBatchReader):
+            reader = self._data
+        else:
+            reader = pa.RecordBatchReader.from_stream(self._data)
+        for batch in reader:
+            yield from batch_chunks(batch, names)
+
+    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+        """Return parts of an Arrow table or polars frame: views. Others are streams."""
+        if not (hasattr(self._data, "slice") and hasattr(self._data, "select") and self.n):
+            return []
+        table = self._data.select(list(names))
+        return [
+            Piece(ArrowSource, table.slice(a, b - a), a, b - a) for a, b in aligned(self.n, rows)
+        ]
+
+
+def _check_polars(schema: Mapping[str, Any]) -> None:
+    """Refuse a column of a type that Arrow cannot carry: by its type alone."""
+    for name, dtype in schema.items():
+        if str(dtype) in ("Int128", "UInt128", "Object") or str(dtype).startswith("Object("):
+            raise SourceError(
+                f"column {name!r} has the polars type {dtype}, which cannot be read from here. "
+                f"Cast it, for example df.with_columns(pl.col({name!r}).cast(pl.Float64)), or drop "
+                "it"
+            )
+
+
+def columns_of(batch: Any, names: Sequence[str]) -> Chunk:
+    """Return the named columns of a record batch."""
+    schema = batch.schema
+    return {c: batch.column(schema.get_field_index(c)) for c in names}
+
+
+def batch_chunks(batch: Any, names: Sequence[str]) -> Iterator[Chunk]:
+    """Yield the named columns of a record batch, ``READ_ROWS`` rows at most at once."""
+    columns = columns_of(batch, names)
+    if batch.num_rows <= READ_ROWS:
+        yield columns
+        return
+    for start in range(0, batch.num_rows, READ_ROWS):
+        length = min(READ_ROWS, batch.num_rows - start)
+        yield {c: a.slice(start, length) for c, a in columns.items()}
+
+
+class LazyPolarsSource:
+    """A polars LazyFrame, collected in batches by the streaming engine."""
+
+    rescannable = True
+    schema_attr = None
+    n: int | None = None
+
+    def __init__(self, data: Any) -> None:
+        need("pyarrow", "to read a polars LazyFrame")
+        import polars as pl
+
+        self._data = data
+        schema = data.collect_schema()
+        check_names(schema.names())
+        _check_polars(dict(schema))
+        empty = pl.DataFrame(schema=schema).to_arrow()
+        self.kinds = {f.name: arrow_kind(f.type) for f in empty.schema}
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield Arrow chunks."""
+        wanted = self._data.select(list(names))
+        frames: Iterable[Any]
+        if hasattr(wanted, "collect_batches"):
+            frames = wanted.collect_batches(chunk_size=READ_ROWS, maintain_order=True)
+        else:
+            frames = [wanted.collect()]
+        for frame in frames:
+            for batch in frame.to_arrow().to_batches():
+                yield from batch_chunks(batch, names)
+
+
+# -- Rows as scikit-learn has them: a matrix of features and a target, in any container
+
+
+_SHAPE = (
+    "Expected 2D array: X takes one row a record and one column a feature; got {}. Reshape your "
+    "data: X.reshape(-1, 1) if it has a single feature"
+)
+
+#: Types of whole numbers: "Int64" and "int64[pyarrow]" of pandas, "int64" of the others.
+_WHOLE = re.compile(r"u?int\d+(\[pyarrow\])?", re.IGNORECASE)
+
+
+def feature_columns(X: Any) -> tuple[list[Any], int]:
+    """Return the columns of a matrix, each of its own type, and the number of rows.
+
+    Notes
+    -----
+    **Privacy.** Shapes and types decide what is refused, never a cell; a row of a list that has
+    another length than the others is a shape. No message quotes a cell.
+    """
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        columns = [X.iloc[:, j] for j in range(X.shape[1])]
+        rows = int(X.shape[0])
+    elif hasattr(X, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        table = pa.table(X)
+        columns, rows = list(table.columns), int(table.num_rows)
+    elif hasattr(X, "dtype") or hasattr(X, "__array__"):
+        masked = isinstance(X, np.ma.MaskedArray)  # a masked cell is missing
+        array = np.asanyarray(X) if masked else np.asarray(X)
+        if array.ndim != 2:
+            raise RequestError(_SHAPE.format(f"{array.ndim} dimension(s)"))
+        columns, rows = list(array.T), array.shape[0]
+    else:
+        columns, rows = _listed(X)
+    for column in columns:
+        _refuse_complex(column, "X")
+    return columns, rows
+
+
+def _listed(X: Any) -> tuple[list[Any], int]:
+    if not hasattr(X, "__len__") or isinstance(X, (str, bytes, dict)):
+        raise RequestError(_SHAPE.format(type(X).__name__))
+    widths: set[int] = set()
+    rows: list[Sequence[Any]] = []
+    for row in X:
+        flat = not hasattr(row, "__len__") or isinstance(row, (str, bytes, dict))
+        rows.append(() if flat else list(row))
+        widths.add(-1 if flat else len(rows[-1]))
+    if len(widths) != 1 or -1 in widths:
+        raise RequestError(_SHAPE.format("a list that is not of rows of one length"))
+    out = np.empty((len(rows), widths.pop()), dtype=object)
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row):  # cell by cell: numpy would open a cell that is a list
+            out[i, j] = cell
+    return list(out.T), len(rows)
+
+
+def target_column(y: Any) -> Any:
+    """Return the target as one column of the type it came with; of a list, cells as objects.
+
+    Notes
+    -----
+    **Privacy.** As :func:`feature_columns`.
+    """
+    if hasattr(y, "iloc") and hasattr(y, "columns"):
+        if y.shape[1] != 1:
+            raise RequestError(f"y takes one column; got a frame of {y.shape[1]} columns")
+        y = y.iloc[:, 0]
+    if not hasattr(y, "__len__") and not hasattr(y, "__array__"):
+        raise RequestError(f"y takes one value a row; got {type(y).__name__}")
+    column = own_column(y)
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        import warnings
+
+        from sklearn.exceptions import DataConversionWarning
+
+        if column.ndim != 2 or column.shape[1] != 1:
+            raise RequestError(f"y should be a 1d array, got an array of shape {column.shape}")
+        warnings.warn(
+            DataConversionWarning(
+                "A column-vector y was passed when a 1d array was expected. Please change the "
+                "shape of y to (n_samples, ), for example using ravel()"
+            ),
+            stacklevel=4,
+        )
+        column = column[:, 0]
+    _refuse_complex(column, "y")
+    return column
+
+
+def whole_numbers(table: Any) -> npt.NDArray[np.int64]:
+    """Return a table of whole numbers, -1 where a cell is missing.
+
+    Raises
+    ------
+    RequestError
+        A column has another type, decided on the schema: what numpy makes of a table of whole
+        numbers depends on whether a cell is missing.
+
+    Notes
+    -----
+    **Privacy.** As :func:`feature_columns`. Numbers are exact to 2^53 and cut at 2^62.
+    """
+    from dpmodels.formula.coerce import coerce_all
+    from dpmodels.variables import Real
+
+    columns, rows = feature_columns(table)
+    for column in columns:
+        kind = column.dtype if hasattr(column, "dtype") else column.type
+        if not _WHOLE.fullmatch(str(kind)):
+            raise RequestError(
+                f"votes must be whole numbers; the table has a column of type {kind}"
+            )
+    names = [str(j) for j in range(len(columns))]
+    numbers = coerce_all(dict(zip(names, columns, strict=True)), dict.fromkeys(names, Real()))
+    out = np.full((rows, len(columns)), -1, dtype=np.int64)
+    for j, name in enumerate(names):
+        known = ~np.isnan(numbers[name])
+        out[known, j] = np.clip(numbers[name][known], -(2.0**62), 2.0**62).astype(np.int64)
+    return out
+
+
+def listed_numbers(table: Any) -> npt.NDArray[np.int64]:
+    """Return nested lists as whole numbers, cell by cell; what is none is -1.
+
+    A list has no type: numpy would find one from its cells, and one odd cell would be an error.
+    """
+    rows = [list(row) if hasattr(row, "__len__") and not isinstance(row, str) else None
+            for row in table] if hasattr(table, "__len__") else []  # fmt: skip
+    widths = {-1 if row is None else len(row) for row in rows}
+    if len(widths) != 1 or -1 in widths:
+        raise RequestError("votes takes a two-dimensional array, or rows of equal length")
+    out = np.full((len(rows), widths.pop()), -1, dtype=np.int64)
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row or ()):
+            whole = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
+            if whole and abs(int(cell)) < 1 << 62:
+                out[i, j] = cell
+    return out
+
+
+def _refuse_complex(column: Any, name: str) -> None:
+    """Refuse a type, not a cell; scikit-learn's own refusal prints the array."""
+    if getattr(getattr(column, "dtype", None), "kind", "") == "c":
+        raise RequestError(f"Complex data not supported: {name} has the dtype {column.dtype}")
+
+
+def cells_of(columns: Sequence[Any], variable: Variable) -> Array:
+    """Return columns as numbers, (rows, columns); a cell that is none is missing."""
+    from dpmodels.formula.coerce import coerce
+
+    return np.column_stack([np.asarray(coerce(c, variable), dtype=float) for c in columns])
+
+
+# -- A part of a table, read by the types of the whole table.
+#
+# A library types a part by its own cells: text where one of them is no number. If the others of the
+# part were then read as text, one row would decide how they are read ("07" and 7 are two values).
+# So the types are those of the whole (the first part, Dask's meta, what was declared), and a part
+# of
+# another type is read cell by cell or refused.
+
+
+#: What has the types, where they were declared or are those of a lazy frame.
+WHOLE = "the whole table"
+#: What a cell may come as, where the table says numbers (or truth values).
+_READABLE = ("numeric", "bool", "text", "category", "category of numbers", "unknown")
+#: Cells that are read one by one as they are written, whatever their part was taken for.
+_WRITTEN = {"text", "category", "unknown"}
+
+
+class TypedPart:
+    """A part of a table whose types are known.
+
+    Numbers are read cell by cell, so that the value of a cell is the same whatever its part was
+    taken for. What cannot be read so (a part that has numbers where the table has text: "01" is
+    lost) is refused.
+
+    Parameters
+    ----------
+    source : Source
+        The part.
+    types : mapping
+        Column -> type, of :func:`types_of` or as declared; columns that are not in it are read as
+        they come.
+    whole : str
+        What has these types, in words.
+
+    Notes
+    -----
+    **Privacy.** Types are public, as those of a frame are, and so is whether a part has others.
+    """
+
+    def __init__(self, source: Source, types: Mapping[str, str], whole: str = WHOLE) -> None:
+        self._source, self._types, self._whole = source, types, whole
+        self.kinds = source.kinds
+        self.n = source.n
+        self.rescannable = source.rescannable
+        self.schema_attr = source.schema_attr
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield the chunks of the part, as the table has them."""
+        cast = []
+        for name in names:
+            if name not in self.kinds:
+                raise SourceError(f"a later part has no column {name!r}, which {self._whole} has")
+            if name in self._types:
+                found = type_of(self._source, name)
+                check_type(name, self._types[name], found, self._whole)
+                if found != self._types[name] and self._types[name] in ("numeric", "bool"):
+                    cast.append(name)
+        for chunk in self._source.chunks(names):
+            yield {**chunk, **{c: _cells(chunk[c], self._types[c]) for c in cast}}
+
+
+def types_of(source: Source) -> dict[str, str]:
+    """Return the type of every column: its kind; of categories also the kind of what they are."""
+    return {name: type_of(source, name) for name in source.kinds}
+
+
+def type_of(source: Source, name: str) -> str:
+    """Return the type of one column."""
+    kind = source.kinds[name]
+    if kind != "category":
+        return kind
+    if isinstance(source, ArrowSource):
+        return "category of numbers" if source.has_numbers(name) else kind
+    cells: Any = None
+    if isinstance(source, FrameSource):
+        cells = source._frame[name]
+    elif isinstance(source, DictSource):
+        cells = source._data[name]
+    categories = getattr(getattr(cells, "dtype", None), "categories", None)
+    letter = getattr(getattr(categories, "dtype", None), "kind", "O")
+    return "category of numbers" if letter in "iufb" else kind
+
+
+def one_type(source: Source, column: str) -> OneType:
+    """Return what refuses ids of another type: than the table says, or than the first part has."""
+    said = getattr(source, "ids", None)
+    return OneType("" if said is None else said(column))
+
+
+def check_type(name: str, wanted: str, found: str, whole: str) -> None:
+    """Refuse a part whose column cannot be read as the table has it."""
+    if wanted == found or {wanted, found} <= _WRITTEN - {"unknown"}:
+        return
+    if found == "unknown" and wanted in _WRITTEN:  # a CSV file: cells as they are written
+        return
+    if wanted in ("numeric", "bool") and found in _READABLE:
+        return
+    said = (
+        f"column {name!r} has the type {wanted!r} in {whole} and {found!r} in a later part: give "
+        "all of them the same types, for example by dtype={...} where they are read"
+    )
+    if found == "category of numbers":
+        said += (
+            f". Categories that are numbers must be known to all (Dask: .cat.as_known()), or be "
+            f"text: .astype({{{name!r}: str}})"
+        )
+    raise SourceError(said)
+
+
+def _truth(column: Any) -> bool:
+    return getattr(column, "dtype", None) == np.dtype(bool)
+
+
+def _cells(column: Any, kind: str) -> Any:
+    """Return the cells of a part as the table has them, whatever its own type is."""
+    if kind == "bool" and _truth(column):
+        return column
+    numbers = coerce(column, Real())
+    if kind == "numeric":
+        return numbers
+    out = np.full(len(numbers), None, dtype=object)
+    out[numbers == 0.0] = False
+    out[numbers == 1.0] = True
+    return out

@@ -1,0 +1,749 @@
+"""Adapters: one class a kind of table, one function that chooses.
+
+An adapter knows its columns, their public kinds and (where the container says so) its row count,
+all without reading a cell. It never drops, sorts or samples rows, and it is asked for raw columns
+only; coercion to numbers is done by :mod:`dpmodels.formula.coerce`, row by row.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import dataclass
+from numbers import Number
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpmodels.errors import ClusterError, DPModelsError, RequestError, SourceError, shown
+from dpmodels.quiet import guarded
+from dpmodels.sources.features import Features
+from dpmodels.sources.files import DatasetSource, path_source
+from dpmodels.sources.renamed import Renamed
+from dpmodels.sources.summed import Partial, Task, done_by_bytes
+from dpmodels.sources.tables import (
+    CONNECTED,
+    READ_ROWS,
+    ArrowSource,
+    Chunk,
+    Crew,
+    DictSource,
+    FrameSource,
+    LazyPolarsSource,
+    Piece,
+    Source,
+    TypedPart,
+    check_names,
+    check_type,
+    chosen_chunks,
+    connected_client,
+    cut,
+    numpy_kind,
+    stamp,
+    type_of,
+    types_of,
+    withheld,
+)
+from dpmodels.units import id_type
+
+__all__ = ["READ_ROWS", "DictSource", "FramesSource", "Source", "as_source", "chosen_chunks"]
+
+
+# -- Rows that never come here: another engine adds them up, task by task.
+
+
+_KINDS = ("numeric", "bool", "category", "text", "datetime")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Tasks that the user's own engine does (Spark, Ray, a warehouse).
+
+    Attributes
+    ----------
+    gather : function
+        ``gather(task)`` has ``dp.partial_sums`` done for every part of the table, and returns
+        what they return.
+    """
+
+    gather: Callable[[bytes], Iterable[bytes]]
+
+    @property
+    def knows_parts(self) -> bool:
+        """Whether the crew cuts the table by itself."""
+        return True
+
+    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+        """Return none: the parts are known to the user's engine."""
+        return []
+
+    def run(self, task: Any, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+        """Have the tasks done."""
+        packed = task.packed()
+        return stamp(packed), (_unpacked(found) for found in self.gather(packed))
+
+
+class Elsewhere:
+    """A table in Spark, Ray or a warehouse, for any verb that takes a table.
+
+    Parameters
+    ----------
+    kinds : mapping of str to str
+        Column -> "numeric", "bool", "category", "text" or "datetime". Public. The parts are read by
+        them, whatever a library has made of the cells of one; what cannot be (numbers for text) is
+        refused.
+    n : int
+        Number of rows. Public.
+    sums : function
+        ``sums(task)`` calls ``dp.partial_sums(task, part, rows)`` for every part of the table,
+        wherever that is, and returns all that they return, once a part. It is called once a pass.
+
+    Privacy
+    -------
+    The sums have no noise: they are as confidential as the rows, and so is the task, which may
+    hold the key of secret coins. Rows of a part must be the same in every pass. What is released,
+    and charged, is that of the same fit in one process. Sums that were added up elsewhere are
+    trusted: no check can tell whether each row was counted once.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dpmodels as dp
+    >>> parts = [pd.DataFrame({"y": np.arange(9.0), "x": np.arange(9.0)}) for _ in range(3)]
+    >>> def sums(task):  # somewhere else
+    ...     return [dp.partial_sums(task, i, part) for i, part in enumerate(parts)]
+    >>> table = dp.Elsewhere({"y": "numeric", "x": "numeric"}, n=27, sums=sums)
+    """
+
+    rescannable = True
+    schema_attr = None
+
+    def __init__(
+        self, kinds: Mapping[str, str], n: int, sums: Callable[[bytes], Iterable[bytes]]
+    ) -> None:
+        check_names(kinds)
+        for name, kind in kinds.items():
+            if kind not in _KINDS:
+                raise RequestError(f"column {name!r}: {shown(kind)} is none of {', '.join(_KINDS)}")
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise RequestError(f"n= is the number of rows, got {shown(n)}")
+        if not callable(sums):
+            raise RequestError("sums= is a function of a task (see the documentation)")
+        self.kinds = self.types = dict(kinds)
+        self.n: int | None = n
+        self.crew = Caller(sums)
+
+    def __repr__(self) -> str:
+        return f"<table elsewhere, {len(self.kinds)} columns, {self.n} rows>"
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Refuse: there are no rows here."""
+        raise SourceError(
+            "this call reads rows themselves, not sums of them, and they are not here. Use a "
+            "method of sums: the default of dp_ols, dp_glm (but for very small eps), dp_quantreg, "
+            "dp_moments, dp_table, dp_npreg, dp_pca"
+        )
+
+
+def need_rows(source: Any, what: str) -> None:
+    """Refuse a table elsewhere for what reads rows themselves. Call it before the charge."""
+    if isinstance(source, Elsewhere):
+        raise SourceError(
+            f"{what} reads rows themselves, not sums of them, and they are not here: give the "
+            "table, or take a method whose passes are sums"
+        )
+
+
+def _unpacked(found: Any) -> Any:
+    """Return the partial sums that came as bytes."""
+    out: Any = None
+    try:
+        out = pickle.loads(bytes(found))  # noqa: S301 - from the user's own engine, which is trusted
+    except DPModelsError:
+        raise
+    except Exception:
+        out = None
+    return out  # is checked where it is added
+
+
+# -- Dask DataFrames: partitions are added up where they are, or read one by one in this proces
+
+
+class DaskSource:
+    """A Dask DataFrame."""
+
+    rescannable = True
+    schema_attr = None
+    travels = True
+    n: int | None = None
+
+    def __init__(self, data: Any) -> None:
+        check_names(data.columns)
+        self._data = data
+        self.kinds = {c: numpy_kind(t) for c, t in data.dtypes.items()}
+        # those of the frame: a partition may have got others by the cells that it holds
+        self.types = types_of(FrameSource(data._meta))
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Yield the chunks of one partition after another."""
+        scheduler = self.client or "synchronous"
+        for part in self._parts(names):
+            found = FrameSource(part.compute(scheduler=scheduler))
+            yield from TypedPart(found, self.types).chunks(names)
+
+    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+        """Return the partitions, if a cluster computes them."""
+        if self.client is None:
+            return []
+        return [Piece(FrameSource, part) for part in self._parts(names)]
+
+    def lengths(self) -> list[int] | None:
+        """Return the number of rows of each partition, counted where they are."""
+        if self.client is None:
+            return None
+        tasks = [_length(part) for part in self._parts(list(self.kinds)[:1])]
+        found: list[int] = self.client.gather(self.client.compute(tasks))
+        return found
+
+    def whole(self, column: str, kinds: Mapping[str, Any]) -> list[Piece]:
+        """Return partitions in which each person of a column lies whole, if a cluster has them.
+
+        Rows move once, and are held by the workers until the pieces are let go.
+        """
+        if self.client is None:
+            return []
+        from dpmodels.sources.people import moved, whole_part
+
+        held = self.client.persist(moved(self._data, column, kinds))
+        return [Piece(whole_part, part) for part in held.to_delayed()]
+
+    def people(self, column: str) -> int | None:
+        """Return the number of different ids, counted where they are; None: by the caller."""
+        if self.client is None:
+            return None
+        from dpmodels.sources.people import added_people, counted, people_of
+
+        tasks = [people_of(part) for part in counted(self._data, column).to_delayed()]
+        return added_people(self.client.gather(self.client.compute(tasks)))
+
+    def ids(self, column: str) -> str:
+        """Return what the frame says of the type of ids."""
+        return id_type(self._data._meta[column])
+
+    @functools.cached_property
+    def client(self) -> Any:
+        """The client of the cluster that holds the frame, else the one in force, or None."""
+        parts = self._parts(list(self.kinds)[:1])
+        return (_holder(parts[0]) if parts else None) or connected_client()
+
+    def _parts(self, names: Sequence[str]) -> list[Any]:
+        return list(self._data[list(names)].to_delayed())
+
+
+def _length(part: Any) -> Any:
+    import dask
+
+    return dask.delayed(len)(part)
+
+
+def _holder(part: Any) -> Any:
+    """Return the client of the cluster that holds a partition; None: it is computed anywhere."""
+    for task in dict(part.__dask_graph__()).values():
+        # a future of dask.distributed, which is not imported here: only its client can fetch it
+        if type(task).__name__ == "Future" and hasattr(task, "client"):
+            return task.client
+    return None
+
+
+# -- Adapters: one class a kind of table, one function that chooses.
+
+
+# -- Tables that come in parts: a list of tables, a function that returns an iterator, an itera
+
+
+_FIRST = "the first table of the iterable"
+
+
+class FramesSource:
+    """A list of tables, a function that returns an iterator of tables, or a plain iterator.
+
+    The types of the first part are those of the table (:class:`~dpmodels.sources.tables.TypedPart`):
+    a part that a library has typed by its own cells is not read in another way for it.
+
+    Notes
+    -----
+    **Privacy.** The types of the first part are public, as those of a frame are, and so is whether
+    a later part has others. Readers that are known to guess types part by part are refused.
+    """
+
+    def __init__(self, data: Any, as_source: Callable[[Any], Source]) -> None:
+        _refuse_reader(data)
+        self._as_source = as_source  # how a part is opened: a part may itself come in parts
+        self.rescannable = not isinstance(data, Iterator)
+        self._open: Callable[[], Iterator[Any]]
+        self.n: int | None = None
+        parts: list[Any] | None = None
+        if isinstance(data, Iterator):
+            first = withheld(lambda: next(data, None))
+
+            def once() -> Iterator[Any]:
+                if first is not None:
+                    yield first
+                yield from data
+
+            self._open = once
+        elif callable(data):
+
+            def opened() -> Iterator[Any]:
+                made = data()
+                try:
+                    _refuse_reader(made)
+                except SourceError:
+                    made.close()  # a file that nobody else can close
+                    raise
+                return iter(made)
+
+            self._open = opened
+            first = withheld(lambda: next(self._open(), None))
+        else:
+            parts = list(data)
+            self._open = lambda: iter(parts)
+            first = parts[0] if parts else None
+        if first is None:
+            raise SourceError("the iterable of tables is empty: its columns are not known")
+        head = as_source(first)
+        self.kinds = head.kinds
+        self.schema_attr = head.schema_attr
+        self._types = types_of(head)
+        if parts is not None:
+            self._of_a_list([as_source(part) for part in parts])
+
+    def _of_a_list(self, sources: list[Source]) -> None:
+        """Know the number of rows; refuse types that differ before anything is read."""
+        counts = [source.n for source in sources]
+        self.n = None if any(c is None for c in counts) else sum(c or 0 for c in counts)
+        for source in sources:
+            for name in self.kinds:
+                if name in source.kinds:
+                    check_type(name, self._types[name], type_of(source, name), _FIRST)
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield the chunks of each table in turn."""
+        for part in self._open():
+            yield from TypedPart(self._as_source(part), self._types, _FIRST).chunks(names)
+
+
+def _refuse_reader(data: Any) -> None:
+    module = type(data).__module__.split(".")[0]
+    if module == "pandas" and type(data).__name__ in ("TextFileReader", "JsonReader"):
+        raise SourceError(
+            "a pandas reader guesses the types of each part from its cells, so one row could "
+            "decide how the others are read. Pass the path of the CSV file itself: it is read in "
+            "parts too. For other files pass a function that yields frames of stated types, for "
+            "example lambda: (part for part in pd.read_json(path, lines=True, chunksize=10**5, "
+            "dtype={'x': float}))"
+        )
+
+
+def as_source(data: Any) -> Source:
+    """Choose the adapter for ``data`` without reading a cell.
+
+    Parameters
+    ----------
+    data : table
+        pandas DataFrame, dictionary of arrays, anything with an Arrow stream (polars, pyarrow,
+        DuckDB relation), pyarrow dataset, polars LazyFrame, path or list of paths to Parquet or
+        CSV, Dask DataFrame, :class:`Elsewhere`, list of tables, function returning an iterator of
+        tables, iterator of tables.
+
+    Raises
+    ------
+    SourceError
+        The object is none of these.
+
+    Privacy
+    -------
+    Reads column names, dtypes and (where the container states it) the row count: public. Types of
+    a table in parts are those of its first part; a pandas reader, which guesses them part by part,
+    is refused.
+    """
+    if isinstance(data, (Elsewhere, Renamed, Features)):
+        return data
+    module = type(data).__module__.split(".")[0]
+    if any(
+        c.__name__ == "DataFrame" and c.__module__.split(".")[0] == "pandas"
+        for c in type(data).__mro__
+    ):  # subclasses too; decided without importing pandas
+        return FrameSource(data)
+    if module.startswith("dask"):
+        return DaskSource(data)
+    if module == "polars" and type(data).__name__ == "LazyFrame":
+        return LazyPolarsSource(data)
+    if module == "pyarrow" and hasattr(data, "count_rows") and hasattr(data, "to_batches"):
+        return DatasetSource(data)
+    if type(data).__name__ == "Series":
+        raise SourceError("a Series is one column, not a table. For example: series.to_frame('y')")
+    if isinstance(data, Mapping):
+        if any(isinstance(v, (str, Number)) for v in data.values()):
+            raise SourceError(
+                "a dictionary is a table if its values are columns. For records: "
+                "pd.DataFrame(records)"
+            )
+        return DictSource(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return ArrowSource(data)
+    if isinstance(data, (str, os.PathLike)):
+        return path_source([Path(data)])
+    if isinstance(data, np.ndarray):
+        raise SourceError(
+            "a bare array has no column names. For example: "
+            "pd.DataFrame(array, columns=['y', 'x1', 'x2'])"
+        )
+    listed = isinstance(data, (list, tuple))
+    if listed and data and all(isinstance(d, (str, os.PathLike)) for d in data):
+        return path_source([Path(d) for d in data])
+    if listed or isinstance(data, Iterator) or callable(data):
+        return FramesSource(data, as_source)
+    raise SourceError(
+        f"cannot read a {type(data).__name__} as a table. Pass a pandas or polars frame, an Arrow "
+        "table, a path to a Parquet or CSV file, or a list of frames"
+    )
+
+
+# -- What runs where the rows are: a task on a Dask worker, or one that another engine calls.
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A task that failed, as it comes back: an exception would be logged beside the rows."""
+
+    kind: type[DPModelsError]
+    said: tuple[Any, ...]
+
+
+def on_worker(
+    packed: bytes, index: int, opener: Callable[[Any], Source], data: Any, first: int | None
+) -> Partial | Failed:
+    """Do a task where it arrives. Nothing random, nothing logged; an error comes back as a value.
+
+    Privacy
+    -------
+    Confidential: exact sums. Static check: no generator of random numbers is reachable from here.
+    """
+    from dpmodels.quiet import guarded, holding_memory
+
+    try:
+        with holding_memory():
+            return guarded(lambda: done_by_bytes(packed, index, opener(data), first))
+    except DPModelsError as error:  # says nothing of the rows
+        return Failed(type(error), error.args)
+
+
+def told(found: Any) -> Any:
+    """Return what a worker sent, or raise what it said."""
+    if isinstance(found, Failed):
+        raise found.kind(*found.said)
+    return found
+
+
+# -- What another engine calls for each part of a table
+
+
+def partial_sums(task: bytes, part: int, rows: Any) -> bytes:
+    """Return the exact sums of one part of a table, for one pass of a fit.
+
+    Parameters
+    ----------
+    task : bytes
+        As handed to the function ``sums`` of :class:`Elsewhere`.
+    part : int
+        Number of the part, the same whenever it is computed again; each part has its own.
+    rows : table
+        As the data of a fit: a frame, an Arrow table, a path, an iterator of tables.
+
+    Returns
+    -------
+    bytes
+
+    Privacy
+    -------
+    **Confidential**, no release: sums without noise. A function of the rows and the task alone,
+    so a part that is computed twice gives the same. Errors say nothing of the rows.
+
+    Notes
+    -----
+    On Spark, with ``df`` cached or read from files, so that its partitions stay as they are::
+
+        def sums(task):
+            def add_up(batches):
+                part, rows = TaskContext.get().partitionId(), list(batches)
+                found = [dp.partial_sums(task, part, rows)] if rows else []
+                yield pa.RecordBatch.from_pydict({"sums": pa.array(found, pa.binary())})
+
+            wanted = df.select("y", "x1", "x2").mapInArrow(add_up, "sums binary")
+            return [bytes(row.sums) for row in wanted.collect()]
+
+        table = dp.Elsewhere(dict.fromkeys(["y", "x1", "x2"], "numeric"), n=df.count(), sums=sums)
+        fit = dp.dp_ols("y ~ x1 + x2", table, eps=1, delta=1e-9, bounds=bounds)
+
+    Spark computes again what it lost and collects each partition once; an empty one gives nothing.
+    """
+    if isinstance(part, bool) or not isinstance(part, int) or not 0 <= part < 1 << 62:
+        raise RequestError(f"part= is the number of the part: 0, 1, ...; got {shown(part)}")
+    if not isinstance(task, bytes):
+        raise RequestError("task= is what the fit hands to the function sums, as bytes")
+    return guarded(lambda: pickle.dumps(done_by_bytes(task, part, as_source(rows), None)))
+
+
+# -- Who reads the parts of a table: this process, its threads, a Dask cluster, or somebody else.
+#
+# Workers return exact sums (:mod:`dpmodels.sources.summed`); noise and accounting stay with the
+# caller. Proofs: ``theory.md``.
+
+
+#: Rows of a part: of many small ones a file is opened, and the head of a row group decoded, often.
+_THREAD_ROWS, _WORKER_ROWS = 1 << 19, 1 << 20
+#: The least that is worth a thread's while; and parts of a table of threads.
+_LEAST, _PARTS = 1 << 17, 8
+#: Rows beyond which the cores of the machine add up without being asked, and columns of a design
+#: from which that is faster (benchmarks/results/peers_speed.md): the integers are the same.
+MANY_ROWS, WIDE = 200_000, 40
+
+
+@dataclass(frozen=True)
+class Serial:
+    """The tasks of a pass, one after the other in this process: what others are compared with."""
+
+    knows_parts: ClassVar[bool] = False
+    rows: int = _THREAD_ROWS
+
+    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+        """Return the parts of the table."""
+        return cut(source, names, self.rows, travel=False)
+
+    def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+        """Do the tasks."""
+        return "", (task.done(i, p.opener(p.data), p.first) for i, p in enumerate(pieces))
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Tasks over the threads of this process; BLAS has one thread under the guard.
+
+    Attributes
+    ----------
+    count : int
+    rows : int
+        Of a part, about.
+    wide : int
+        Columns of a design up to which one thread reads.
+    """
+
+    count: int
+    knows_parts: ClassVar[bool] = False
+    rows: int = _THREAD_ROWS
+    wide: int = 0
+
+    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+        """Return the parts of the table."""
+        if self.count == 1:
+            return []  # the caller's own thread
+        share = (source.n or 0) // _PARTS
+        return cut(source, names, min(self.rows, max(share, _LEAST)), travel=False)
+
+    def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+        """Do the tasks."""
+        return "", self._run(task, pieces)
+
+    def _run(self, task: Task, pieces: Sequence[Piece]) -> Iterator[Any]:
+        def done(index: int, piece: Piece, context: contextvars.Context) -> Partial:
+            source = piece.opener(piece.data)
+            return context.run(task.done, index, source, piece.first)
+
+        pool = ThreadPoolExecutor(self.count)
+        try:
+            waiting = [
+                pool.submit(done, i, piece, contextvars.copy_context())
+                for i, piece in enumerate(pieces)
+            ]
+            for future in waiting:
+                yield future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _held(packed: bytes) -> bytes:
+    """Return the plan of a pass: a task of its own, so that it is sent once a worker."""
+    return packed
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Tasks on the workers of a Dask cluster.
+
+    Attributes
+    ----------
+    client : distributed.Client
+    rows : int
+        Of a part of a file, about.
+    """
+
+    client: Any
+    knows_parts: ClassVar[bool] = False
+    rows: int = _WORKER_ROWS
+
+    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+        """Return the parts of files and Dask frames; rows in the caller's memory stay there."""
+        return cut(source, names, self.rows, travel=True)
+
+    def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+        """Do the tasks."""
+        packed = task.packed()
+        return stamp(packed), self._run(packed, pieces)
+
+    def _run(self, packed: bytes, pieces: Sequence[Piece]) -> Iterator[Any]:
+        import dask
+        import distributed
+
+        lost = ""
+        try:
+            plan = self.client.submit(_held, packed, pure=False)
+            tasks = [
+                dask.delayed(on_worker, pure=False)(plan, i, p.opener, p.data, p.first)
+                for i, p in enumerate(pieces)
+            ]
+            futures = self.client.compute(tasks)
+            for future in distributed.as_completed(futures, loop=self.client.loop):
+                yield told(future.result())
+                future.release()
+        except Exception as error:
+            if isinstance(error, DPModelsError) or not self._is_its_own(error):
+                raise
+            lost = type(error).__name__
+        if not lost:
+            return
+        raise ClusterError(  # outside the except block: what is withheld must not be its context
+            f"the cluster could not finish a pass ({lost}): its workers died or cannot be reached"
+        )
+
+    def _is_its_own(self, error: Exception) -> bool:
+        """Say whether a failure is that of the cluster: what tasks raise comes back as a value."""
+        if isinstance(error, (OSError, TimeoutError, CancelledError)):
+            return True
+        own = type(error).__module__.startswith("distributed")
+        return own or getattr(self.client, "status", "running") != "running"
+
+
+class Connection:
+    """Ends with ``close()``, or with the ``with`` block that it opens."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+
+    def __repr__(self) -> str:
+        return f"<connection to {type(self._crew).__name__.lower()}>"
+
+    def close(self) -> None:
+        """Read as without the connection again."""
+        if self._crew in CONNECTED:
+            CONNECTED.remove(self._crew)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+
+def connect(client: Any = None, *, threads: int | None = None) -> Connection:
+    """Have tables read by the workers of a Dask cluster, or by a number of threads.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Parquet files are read by row groups (the workers must see them under the same path), Dask
+        frames by partitions. Rows in this process stay in it. A Dask frame finds its own client
+        without this call.
+    threads : int, optional
+        Threads of this process that read one file or frame; 1: no other thread adds up. Without
+        this call wide designs of more than 200 000 rows use as many as there are cores.
+
+    Returns
+    -------
+    Connection
+        In force until its ``close()``, or the end of its ``with`` block.
+
+    Privacy
+    -------
+    Changes nothing of what is released: workers return exact integer sums, noise is drawn and
+    charged in this process alone. The sums, and the keys of secret coins, are as confidential as
+    the rows: the cluster must be trusted, and its connections encrypted where its network is not.
+    A Dask frame must give the same rows whenever a partition is computed (files, or persisted):
+    an unseeded sample or shuffle upstream could count one row twice; of a part whose number of
+    rows changes between passes the call says so, where n is public, and ends.
+
+    Notes
+    -----
+    Every pass that is a sum is added up by tasks. Ranges that are not declared, dp_eptr and
+    dp_mean(method="ptr") need rows themselves: tasks return the chosen rows, and no others travel.
+    By this process alone, one part after another, read dp_release and the fits on it, dp_gptr,
+    dp_ols(method="jl"), dp_test(method="subsample"), and dp_glm(method="objpert" or "gptr") where
+    the rows fit in memory.
+
+    Examples
+    --------
+    >>> import dpmodels as dp
+    >>> with dp.connect(threads=2):
+    ...     pass  # fits here read with two threads
+    """
+    if (client is None) == (threads is None):
+        raise RequestError("dp.connect(client) or dp.connect(threads=2): give one of the two")
+    if client is not None:
+        if not (hasattr(client, "submit") and hasattr(client, "scheduler_info")):
+            raise RequestError(
+                f"dp.connect takes a Dask client, got {shown(client)}. For example: "
+                "from distributed import Client; dp.connect(Client('tcp://host:8786'))"
+            )
+        crew: Crew = Cluster(client)
+    else:
+        crew = Threads(_number(threads))
+    CONNECTED.append(crew)
+    return Connection(crew)
+
+
+def _number(given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise RequestError(f"threads= is a number of threads, got {shown(given)}")
+    return given
+
+
+def crew_for(source: Source) -> Crew | None:
+    """Return who reads a source: its own crew, or the one that is connected."""
+    own: Crew | None = getattr(source, "crew", None)
+    if own is not None:
+        return own
+    client = getattr(source, "client", None)
+    if client is not None:
+        return Cluster(client)
+    if CONNECTED:
+        return CONNECTED[-1]
+    many = (source.n or 0) > MANY_ROWS and hasattr(source, "pieces")
+    if not many:
+        return None
+    # what is decoded has a thread of its own for that
+    return Threads(max(_cores() - bool(getattr(source, "decoded", False)), 1), wide=WIDE)
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

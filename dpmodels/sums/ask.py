@@ -1,0 +1,546 @@
+"""What a stage sees: it asks queries and gets noisy numbers. No row, no exact sum, no sensitivity.
+
+A query is a statistic (what the prover reads), the pass that adds it up, and how its sums are laid
+out. :class:`Ask` runs the pass, takes the reach from :mod:`dpmodels.proof.prove` and the noise
+from the step as charged. What the prover does not know has a registered proof of its own
+(:mod:`dpmodels.privacy.run`) and asks for rows and run by its name.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import PrivacyBugError
+from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.privacy.run import ROUND_UP, tail_margin
+from dpmodels.proof.prove import (
+    INTERCEPT_WEIGHTS,
+    Of,
+    count_weight,
+    intercept_sensitivity,
+    noise_of,
+    rank_reach,
+    reach,
+    separate_weights,
+)
+from dpmodels.proof.sets import Ball, Box, Hull, Trace
+from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic
+from dpmodels.sources.summed import counted, summed
+from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
+from dpmodels.sums.cells import gram_over
+from dpmodels.sums.rowmap import OneFirst, PeopleGramOf, RowMap, UnitScale, WithOne
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.privacy.run import OwnProof, Run
+
+
+@dataclass(frozen=True)
+class Read:
+    """Which units a pass reads: public, or by secret coins; never by a cell.
+
+    Attributes
+    ----------
+    every : int
+        Each unit with probability 1 / ``every``, by a coin of its own.
+    windows : Windows
+        Runs of rows by their place: under replace-one and with rows as units only.
+    inner : int
+        Coins for the parts of a pass that are not of every row (meat, ordinary rows).
+    then : tuple of int
+        Of passes after this one, fresh coins each (:class:`dpmodels.sources.windows.Coins`).
+
+    Notes
+    -----
+    Coins cost nothing: for any outcome at most one unit of the sample changes, and a unit that is
+    not chosen adds 0, which is in every set; mixtures keep the curve (``proof/theory.md`` 1.8).
+    """
+
+    every: int = 1
+    windows: Windows = ALL_ROWS
+    inner: int = 1
+    then: tuple[int, ...] = ()
+
+
+ALL = Read()
+#: What an exact sum is made of.
+_WHOLE = (int, np.integer)
+
+
+@dataclass(frozen=True, eq=False)
+class Added:
+    """Exact sums as a statistic lays them out. **Confidential**.
+
+    Attributes
+    ----------
+    values : integers, or a tuple of arrays of integers
+        What ``Statistic.flat`` takes. Floats for lemmas only.
+    step : float, (size,) array, or None
+        Size of an integer, the radius being 1; None: that of the statistic. Its own where the
+        route decides it (by cell: a public fact).
+    """
+
+    values: Any
+    step: Any = None
+
+
+def as_is(sums: Any) -> Added:
+    """Return sums as they are."""
+    return Added(sums)
+
+
+class Pass(Protocol):
+    """Adds up exact sums of rows, in this thread or by tasks."""
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
+        """Return the exact sums. Confidential."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """A statistic of the units, and the pass that adds it up.
+
+    Attributes
+    ----------
+    statistic : Statistic or Of
+        What the prover reads.
+    over : Pass
+        Queries with one pass share its reading of the rows.
+    part : function
+        Of the sums: what the statistic lays out.
+    unit : float
+        Size of what is 1 to the statistic, in the user's units.
+    factor : float
+        At least 1: noise of a published size, larger than it need be.
+    whole : bool
+        Laplace noise keeps to the integers (the geometric mechanism).
+    """
+
+    statistic: Statistic | Of
+    over: Pass
+    part: Callable[[Any], Added] = as_is
+    unit: float = 1.0
+    factor: float = 1.0
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.factor >= 1.0:
+            raise PrivacyBugError("noise of a published size may not be smaller than proved")
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """Released numbers and the noise that is in them.
+
+    Attributes
+    ----------
+    values : array
+        In the shape of the statistic.
+    sd : array
+        Of the noise, in that shape; the scale where it is Laplace.
+    laplace : bool
+    whole : bool
+        The noise is on the integers of the sums: margins would need a step of them.
+    """
+
+    values: Array
+    sd: Array
+    laplace: bool = False
+    whole: bool = False
+
+    @property
+    def variance(self) -> Array:
+        """Of the noise."""
+        return self.sd * self.sd * (2.0 if self.laplace else 1.0)
+
+    def margin(self, p: float) -> Array:
+        """Return t with P(noise > t) <= p, each number by itself."""
+        if self.whole:
+            raise PrivacyBugError("no margin is proved for geometric noise")
+        if self.laplace:
+            # a lattice tail beyond t and a step of the lattice is at most the continuous one; a
+            # step is at most 2^-20 of the scale (the run refines what is coarser)
+            scale = self.sd * ROUND_UP
+            return np.asarray(scale * (math.log(1.0 / (2.0 * p)) + 2.0**-20))
+        return np.asarray(self.sd * tail_margin(1.0, p))
+
+    def at_least(self, p: float) -> Array:
+        """Return bounds from below, each wrong with probability at most p."""
+        return np.asarray(self.values - self.margin(p))
+
+    def at_most(self, p: float) -> Array:
+        """Return bounds from above, each wrong with probability at most p."""
+        return np.asarray(self.values + self.margin(p))
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """Rows and run for one step with a proof of its own: the draws that it lists, no other."""
+
+    rows: Any
+    _ask: Ask
+    _proof: OwnProof
+
+    def total(self, over: Pass, read: Read = ALL) -> Any:
+        """Return the exact sums of a pass, read once for this and for what is asked of it."""
+        return self._ask._total(over, read)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._proof.draws:
+            raise PrivacyBugError(f"the proof {self._proof.name!r} does not list the draw {name!r}")
+        return getattr(self._ask._run, name)
+
+
+class Ask:
+    """The door of one stage: what it may ask of the private rows.
+
+    Parameters
+    ----------
+    rows : Rows, PeopleRows, or the private argument of a call that has no table
+    run : Run
+        Of the steps that were charged.
+    relation : {"replace", "add-remove"}
+    """
+
+    def __init__(self, rows: Any, run: Run, relation: str = "replace") -> None:
+        self._rows, self._run, self._relation = rows, run, relation
+        self._sums: dict[tuple[int, Read], tuple[Pass, Any]] = {}
+
+    @property
+    def n(self) -> int:
+        """Number of units: public under replace-one, and there alone."""
+        if self._relation != "replace":
+            raise PrivacyBugError("under add-remove the number of units is private")
+        return int(self._rows.n)
+
+    @property
+    def by_person(self) -> bool:
+        """Whether the units are people: public."""
+        return isinstance(self._rows, OfRows) and self._rows.by_person
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise is: False where it comes of a seed."""
+        return bool(getattr(self._run.noise, "private", False))
+
+    def __call__(self, step: str, query: Query, read: Read = ALL) -> Noisy:
+        """Return a query's numbers with the noise of a step.
+
+        Parameters
+        ----------
+        step : str
+            Of the plan, Gaussian or Pure; asked for once.
+        query : Query
+        read : Read
+
+        Privacy
+        -------
+        The mechanism of the step, for one unit. ``theory.md`` 1.8.
+        """
+        mechanism = self._run.mechanism(step)
+        if not isinstance(mechanism, (Gaussian, Pure)):
+            raise PrivacyBugError(f"step {step!r} is planned as {mechanism!r}: not for a query")
+        norm: Norm = "l1" if isinstance(mechanism, Pure) else "l2"
+        statistic = query.statistic
+        moved = reach(statistic, self._relation, norm) * query.factor
+        added = query.part(self._total(query.over, read))
+        flat = statistic.flat(added.values, norm)
+        weights = statistic.weights(norm)
+        if np.shape(flat) != weights.shape:
+            raise PrivacyBugError(f"step {step!r}: the sums have not the shape of their statistic")
+        budget = mechanism.eps if isinstance(mechanism, Pure) else mechanism.mu
+        values = self._drawn(step, query, flat, weights, moved, added.step, norm)
+        sd = moved * query.unit / (budget * weights)
+        shown = statistic.shaped(values, norm), statistic.shaped(sd, norm)
+        return Noisy(*shown, norm == "l1", query.whole)
+
+    def _drawn(
+        self, step: str, query: Query, flat: Any, weights: Array, moved: float, size: Any,
+        norm: Norm,
+    ) -> Array:  # fmt: skip
+        """Return the entries with noise, in the user's units."""
+        run, kind = self._run, np.asarray(flat).dtype.kind
+        whole = kind in "iu" or (
+            kind == "O" and all(issubclass(one, _WHOLE) for one in set(map(type, flat)))
+        )
+        if not whole:
+            if kind != "f" or not isinstance(query.statistic, Of):
+                raise PrivacyBugError(f"step {step!r}: sums that are no integers")
+            real = run.gaussian_real if norm == "l2" else run.laplace_real
+            return np.asarray(real(step, flat, moved) * query.unit)
+        draw: Any = run.gaussian if norm == "l2" else run.laplace
+        how = {"whole": True} if query.whole else {}
+        one = query.statistic.step if size is None else size
+        if np.ndim(one):  # lattices of their own: entry by entry
+            noisy = draw(step, flat, moved, weights=weights * one, **how)
+            return np.asarray(noisy * one * query.unit)
+        return np.asarray(
+            draw(step, flat, moved / one, weights=weights, unit=one * query.unit, **how)
+        )
+
+    def _total(self, over: Pass, read: Read) -> Any:
+        """Return the sums of a pass; of one that was read before, those."""
+        key = (id(over), read)
+        if key not in self._sums:
+            self._sums[key] = (over, over.total(self._rows, self._reading(read)))
+        return self._sums[key][1]
+
+    def _reading(self, read: Read) -> dict[str, Any]:
+        """Return windows and coins of a pass."""
+        out: dict[str, Any] = {}
+        if read.windows.every > 1:
+            if self._relation != "replace" or self.by_person:
+                raise PrivacyBugError("windows of rows have their proof under replace-one only")
+            out["windows"] = read.windows
+        # not of a seed: the order of its draws is what it stands for
+        ahead = read.then if self.private else ()
+        if read.every > 1 or ahead:
+            then = tuple(Coins(every, self._run.coins) for every in ahead)
+            out["coins"] = Coins(read.every, self._run.coins, then)
+        if read.inner > 1:
+            out["inner"] = Coins(read.inner, self._run.coins)
+        return out
+
+    def bins(
+        self, step: str, over: Pass, find: Callable[[Any], npt.NDArray[np.int64]], tau: float
+    ) -> tuple[list[int], list[float]]:
+        """Return (bins, counts) of a histogram whose bins are not public: those above tau.
+
+        Parameters
+        ----------
+        step : str
+            Gaussian; its failure is the probability that a bin of one unit passes tau.
+        over : Pass
+            What ``find`` is told: cells of a public or random choice of units.
+        find : function
+            The bin of every unit that has one.
+        tau : float
+            Public.
+
+        Privacy
+        -------
+        A stability histogram: a unit lies in one bin. Counts of bins that both neighbours have
+        move by sqrt 2; a bin that one of them has not holds one unit (``ranges.md``).
+        """
+        mechanism, moved = self._run.mechanism(step), math.sqrt(2.0)
+        if not isinstance(mechanism, Gaussian):
+            raise PrivacyBugError(f"step {step!r} is planned as {mechanism!r}: not for bins")
+        least = 1.0 + tail_margin(moved / mechanism.mu, self._run.failure(step))
+        if not tau >= least * (1.0 - 1e-9):
+            raise PrivacyBugError(f"step {step!r}: a bin of one unit would pass too often")
+        return self._run.kept_bins(step, find(self._total(over, ALL)), moved, tau)
+
+    def choose(
+        self, step: str, ranks: Ranks, over: Pass, penalties: Callable[[Any], Any], largest: int
+    ) -> npt.NDArray[np.intp]:
+        """Choose one candidate a group by the exponential mechanism.
+
+        Parameters
+        ----------
+        step : str
+            Pure.
+        ranks : Ranks
+            What the prover reads.
+        penalties : function
+            Of the sums of ``over``: integers >= 0, (groups, candidates), in steps of ``ranks``.
+        largest : int
+            Public bound of the penalties, in ranks.
+
+        Privacy
+        -------
+        The eps of the step: the penalties of all groups together move by
+        :func:`~dpmodels.proof.prove.rank_reach` at most. Replace-one.
+        """
+        if self._relation != "replace":
+            raise PrivacyBugError("ranks have their proof under replace-one only")
+        table = penalties(self._total(over, ALL))
+        most = largest * ranks.step
+        return self._run.choose(step, table, sensitivity=rank_reach(ranks), largest=most)
+
+    def permutation(self, n: int) -> npt.NDArray[np.intp]:
+        """Return a secret uniform permutation, drawn without looking at a cell."""
+        return self._run.noise.permutation(n)
+
+    def forget(self, over: Pass) -> None:
+        """Let go of the sums (or cells) of a pass that is asked no more."""
+        for key in [key for key in self._sums if key[0] == id(over)]:
+            del self._sums[key]
+
+    def coins(self, size: int) -> npt.NDArray[np.uint8]:
+        """Return secret uniform bytes: which units a pass reads."""
+        return self._run.coins(size)
+
+    def raw(self, proof: OwnProof) -> Raw:
+        """Return rows and run to a function that has a registered proof of its own."""
+        caller = sys._getframe(1)
+        where = f"{caller.f_globals['__name__'].removeprefix('dpmodels.')}:{caller.f_code.co_name}"
+        if where not in proof.where:
+            raise PrivacyBugError(f"{where} is not where the proof {proof.name!r} stands")
+        return Raw(self._rows, self, proof)
+
+
+# -- Passes over the rows of a query: who adds up, and how its exact sums are laid out.
+#
+# A pass knows its design and its job, and is read once however many queries are asked of it. Which
+# route adds up (dense, counted, by cell, by person) is a public function of design and job.
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """``sum z z'`` of mapped rows: a :class:`~dpmodels.sums.products.Gram`.
+
+    Attributes
+    ----------
+    design : Design
+    rowmap : LatticeMap
+    people : bool
+        Of people: rows into a ball of trace, or with ``average`` their means.
+    average : bool
+    through : function or None
+        Of the rows: rows seen through a public map of their own.
+    """
+
+    design: Design
+    rowmap: Any
+    people: bool = False
+    average: bool = False
+    through: Callable[[Any], Any] | None = None
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
+        """Return the Gram matrix. Confidential."""
+        rows = rows if self.through is None else self.through(rows)
+        if self.people:
+            job = PeopleGramOf(self.rowmap, average=self.average)
+            return summed(rows, self.design, job, **reading)
+        return gram_over(rows, self.design, self.rowmap, **reading)
+
+    @property
+    def set(self) -> Ball | Box | Trace | Hull:
+        """What one unit lays down: read off the map."""
+        return set_of(self.rowmap, people=self.people, average=self.average)
+
+
+def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
+    """Return the clip set of a row map: that into which its :mod:`~dpmodels.sums.products` cuts."""
+    own = getattr(rowmap, "clip_set", None)  # of maps that are no row map, and cut by `end` too
+    if own is not None and not people:
+        return own
+    inner = rowmap.rowmap if isinstance(rowmap, (OneFirst, WithOne)) else rowmap
+    if not isinstance(inner, RowMap):
+        raise PrivacyBugError(f"no clip set is known of {type(rowmap).__name__}")
+    k = len(inner.box)
+    if inner.ball == k and not isinstance(rowmap, WithOne):
+        if average:
+            raise PrivacyBugError("means of people are of boxes")
+        return Trace(k) if people else Ball(k)
+    if inner.ball or (people and not average):
+        raise PrivacyBugError("a map into a ball and a box has no set of its own: say the parts")
+    one = isinstance(rowmap, WithOne) or average
+    return Hull(Box(k, one=one)) if people else Box(k, one=one)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The sums of one job over a design: whatever it adds up."""
+
+    design: Design
+    job: Any
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
+        """Return them. Confidential."""
+        return summed(rows, self.design, self.job, **reading)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Arrays of integers that a function of blocks returns: ``sources.summed.counted``."""
+
+    design: Design
+    count: Callable[[Iterable[Array]], tuple[npt.NDArray[Any], ...]]
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
+        """Return them. Confidential."""
+        return counted(rows, self.design, self.count)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Sums that were made before, handed over in place of rows: of audits and tests."""
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
+        """Return what stands in place of the rows."""
+        return rows
+
+
+def first_array(found: tuple[Any, ...]) -> Added:
+    """Return the first array of a count."""
+    return Added(found[0])
+
+
+def whole_matrix(found: Any) -> Added:
+    """Return the integers of a Gram matrix."""
+    return Added(found.integers())
+
+
+def moments_query(over: Moments, *, radius: float = 1.0) -> Query:
+    """Return the query of all moments of a map into one set; ``radius``: what a radius is worth."""
+    return Query(Gram(over.set), over, whole_matrix, unit=radius * radius)
+
+
+# -- Second moments as queries: rows scaled into a ball, or with separate bounds on x and y
+
+
+Mechanism = Gaussian | Pure
+
+
+def ball_map(unit: UnitScale, radius: float, matrix: Array | None) -> RowMap:
+    """Return the row map ``z = min(1, R/|w|) w``, ``w = matrix (scale z + shift)``."""
+    q = len(unit.scale)
+    return RowMap(unit, np.full(q, radius), ball=q, radius=radius, matrix=matrix)
+
+
+def ball_sd(mechanism: Mechanism, radius: float, q: int, relation: str) -> float:
+    """Return s: the noise scale of ``sum z z'`` in svec coordinates.
+
+    Laplace (pure eps): ``s = 2 b_L``, the scale with the same variance off the diagonal.
+    """
+    sd = float(noise_of(Gram(Ball(q)), mechanism, relation)[0]) * radius**2
+    return 2.0 * sd if isinstance(mechanism, Pure) else sd
+
+
+def split_query(p: int, square: float, *, known: bool, relation: str, r2: float) -> Split:
+    """Choose the weights of the moments of rows with separate bounds on x and y.
+
+    Parameters
+    ----------
+    p : int
+        Coefficients, intercept included.
+    square : float
+        Bound on the squared norm of the slopes in unit rows.
+    known : bool
+        The first column is an intercept that every complete row has: sums and count are cells.
+    relation : {"replace", "add-remove"}
+    r2 : float
+        Public guess of the R-squared.
+    """
+    rx, ry = math.sqrt(square), 1.0
+    if known:
+        a, b, c, e, f = INTERCEPT_WEIGHTS
+        if relation == "replace":
+            # the largest at which the count of complete rows joins for free
+            k = count_weight(intercept_sensitivity(a, b, c, e, f), a, b, c, e, f)
+        else:
+            k = math.sqrt(5.0)
+        return Split(p, True, (a, b, c, e, f, k), rx, ry)
+    ratio = (p + 1.0) / (2.0 * p) * r2 * rx**2 / ry**2
+    a, b, c, _ = separate_weights(ratio)
+    return Split(p, False, (a, b, c, 0.0, 0.0, 0.0), rx, ry)

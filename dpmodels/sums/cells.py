@@ -1,0 +1,590 @@
+"""The exact Gram matrix of designs of factors: by cell of their grid, never a dense row.
+
+A row is a cell c and its numbers. Two kinds of maps are such that the integers of a row are
+``(k zeta_c, rho)``, zeta_c a public table (``theory.md``, 1.7):
+
+* every coordinate is one column, clipped by itself: k = 1, the integers of
+  :func:`dpmodels.sums.cells.gram`, bit for bit;
+* all coordinates are in a ball, and only one of them sees numbers: k and rho are the row's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import PrivacyBugError
+from dpmodels.formula.cells import Grid, grid_of, grid_of_images
+from dpmodels.sources.summed import summed
+from dpmodels.sources.windows import short
+from dpmodels.sums.products import (
+    LEAST,
+    MOST,
+    STEPS,
+    Gram,
+    LatticeMap,
+    Words,
+    cross_product,
+    end_along,
+    end_of_numbers,
+    integers_of,
+    squares,
+    worded,
+)
+from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, UnitScale, WithOne
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+
+# -- Exact sums by cell, and the products over cells that end them.
+#
+# Rows that are integer multiples ``k_i`` of one lattice vector a cell, ``zeta_c``, have
+#
+#     sum_i (k_i zeta_c)(k_i zeta_c)' = sum_c (sum_{i in c} k_i^2) zeta_c zeta_c'
+#
+# so that of n rows only K numbers are kept: integers without a rounding, whoever adds them up
+# (``theory.md``, 1.7).
+
+
+Integers = npt.NDArray[np.object_]
+#: Integers of at most 2^62 each, and the place in bits at which they are added.
+Terms = list[tuple[npt.NDArray[np.int64], int]]
+
+#: A multiple of a cell's vector is in steps of 2^-20 of full length: rows, of 2^-40.
+FINE = 20
+#: Factor on the multiples: pays for the float rounding of lengths and factors, and for the one
+#: rounding of each sum to the steps of its release.
+SHORTENED = 1.0 - 2.0**-24
+#: A row of full length is this multiple of its cell's vector.
+MULTIPLE = STEPS * SHORTENED
+#: Of a float64 that holds integers exactly, and of a part of a lattice vector.
+_EXACT, _PART = 53, 10
+#: Rows whose sum of integers of at most 2^40 float64 holds exactly, and how many such sums
+#: together fit 64 bits.
+_ROWS, _MANY = 1 << 13, 512
+_LIMB = 32
+_MASK = (1 << _LIMB) - 1
+
+
+class ByCell:
+    """Sums of one integer a row, by cell."""
+
+    def __init__(self, cells: int) -> None:
+        self._whole: Integers = np.zeros(cells, dtype=object)
+        self._part = np.zeros(cells, dtype=np.int64)
+        self._waiting = 0
+
+    @property
+    def cells(self) -> int:
+        """How many there are."""
+        return len(self._part)
+
+    def add(
+        self, cells: npt.NDArray[np.intp], values: Array | None = None, bits: int = 2 * FINE
+    ) -> None:
+        """Add the rows of a block: 1 each, or ``values`` (m,), floats that hold integers.
+
+        Of at most ``2^bits``: so many rows are summed at once that every sum is at most 2^53.
+        """
+        if values is None:
+            self.put(np.bincount(cells, minlength=len(self._part)))
+            return
+        rows = 1 << (_EXACT - bits)
+        for a in range(0, len(cells), rows):
+            part = slice(a, a + rows)
+            self.put(np.bincount(cells[part], values[part], minlength=len(self._part)))
+
+    def put(self, found: Array | npt.NDArray[np.intp]) -> None:
+        """Add the sums of rows, at most 2^53 each."""
+        self._part += integers_of(found)
+        self._waiting += 1
+        if self._waiting == _MANY:
+            self._carry()
+
+    def _carry(self) -> None:
+        self._whole = self._whole + self._part.astype(object)
+        self._part[...] = 0
+        self._waiting = 0
+
+    def integers(self) -> Integers:
+        """Return the sums as Python integers."""
+        self._carry()
+        return self._whole
+
+
+def seen_by_row(of_cells: Array, slopes: Array, block: Array, cells: npt.NDArray[np.intp]) -> Array:
+    """Return ``of_cells[c_i] + slopes @ numbers_i`` of rows (m,): each by itself, wherever it is.
+
+    Parameters
+    ----------
+    of_cells : (K,) array
+    slopes : (d,) array
+    block : (d, m) array
+        Numbers of the rows.
+    cells : (m,) array
+    """
+    seen: Array = of_cells.take(cells)
+    for slope, row in zip(slopes.tolist(), block, strict=True):
+        seen += row * slope
+    return seen
+
+
+def products_of(rho: Array) -> Integers:
+    """Return ``rho rho'`` (d, d) of rows (d, m) of integers of at most 2^20, as Python integers."""
+    out: Integers = np.zeros((len(rho), len(rho)), dtype=object)
+    for a in range(0, rho.shape[1], _ROWS):
+        part = rho[:, a : a + _ROWS]
+        out = out + integers_of(cross_product(part)).astype(object)
+    return out
+
+
+def directions(u: Array) -> tuple[Array, Array]:
+    """Return (zeta, length) of vectors (r, K): lattice vectors of length at most 2^20, towards u.
+
+    ``zeta = trunc(2^20 (1 - 2^-36) u/|u|)``; zero where u has no usable length.
+    """
+    with np.errstate(all="ignore"):
+        square = squares(u)
+        good = (square >= LEAST) & (square <= MOST)
+        length = np.where(good, np.sqrt(square), 0.0)
+        zeta = end_along(u, length, 1.0, good.astype(float))
+    checked(zeta)
+    return zeta, length
+
+
+def checked(zeta: Array) -> None:
+    """Refuse lattice vectors longer than 2^20, in integers: every bound rests on that."""
+    whole = zeta.astype(np.int64)
+    if (np.abs(whole) > 1 << 20).any() or (np.sum(whole * whole, axis=0) > 1 << 40).any():
+        raise PrivacyBugError("a cell's lattice vector is longer than 2^20")
+
+
+def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
+    """Return ``sum_c weights_c zeta_c zeta_c'`` over ``2^drop``, rounded down once, (r, r).
+
+    Parameters
+    ----------
+    zeta : (r, K) array
+        Floats that hold integers of at most 2^20.
+    weights : (K,) object array
+        Python integers of any size.
+
+    Notes
+    -----
+    Vectors are cut into parts of 10 bits, weights into digits, so that a product of them over all
+    cells is a sum of integers of at most 2^53: BLAS computes it exactly.
+    """
+    zeta, weights = _occupied(zeta, weights)
+    high = np.floor(zeta * 2.0**-_PART)
+    low = zeta - high * 2.0**_PART
+    upper = np.triu_indices(len(zeta))
+    terms = []
+    for digit, at in digits(weights, zeta.shape[1], 2 * _PART):
+        high_digit = high * digit
+        cross = high_digit @ low.T
+        cross += cross.T
+        top = (high_digit @ high.T)[upper].astype(np.int64) << _PART  # below 2^62
+        terms.append((top + cross[upper].astype(np.int64), at + _PART))
+        terms.append((((low * digit) @ low.T)[upper].astype(np.int64), at))
+    return symmetric(total(terms, drop), len(zeta))
+
+
+def sum_of(zeta: Array, weights: Integers) -> Integers:
+    """Return ``sum_c weights_c zeta_c``, (r,), exactly. Arguments as for :func:`gram_of`."""
+    zeta, weights = _occupied(zeta, weights)
+    found = digits(weights, zeta.shape[1], 2 * _PART)
+    return total([((zeta @ digit).astype(np.int64), at) for digit, at in found], 0)
+
+
+def symmetric(entries: Integers, r: int) -> Integers:
+    """Return the (r, r) matrix with this upper triangle."""
+    upper = np.triu_indices(r)
+    out: Integers = np.empty((r, r), dtype=object)
+    out[upper] = entries
+    out.T[upper] = entries
+    return out
+
+
+def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
+    """Leave out what has no weight: of many cells few rows may be in any."""
+    some = np.flatnonzero(weights)
+    return (zeta, weights) if len(some) == len(weights) else (zeta[:, some], weights[some])
+
+
+def digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
+    """Return (digit as floats, its place in bits) of integers; the last one has the sign.
+
+    ``used`` bits of a float64, and those that count the cells, are left for what it is multiplied
+    by.
+    """
+    bits = _EXACT - used - max(cells - 1, 1).bit_length() - 1
+    rest: npt.NDArray[Any] = weights
+    try:
+        rest = weights.astype(np.int64)
+        size = max(int(rest.max(initial=0)), -int(rest.min(initial=0))).bit_length()
+    except OverflowError:  # beyond 64 bits
+        size = max(abs(int(w)).bit_length() for w in weights.flat)
+    count = max(1, math.ceil(size / bits))
+    out = []
+    for k in range(count):
+        digit = rest if k == count - 1 else rest & ((1 << bits) - 1)
+        out.append((digit.astype(np.float64), k * bits))
+        rest = rest >> bits
+    return out
+
+
+def total(terms: Terms, drop: int) -> Integers:
+    """Return the sum of ``term * 2^place`` over ``2^drop``, rounded down, as Python integers."""
+    top = max((at for _, at in terms), default=0) + 80
+    limbs = np.zeros((max(top, drop + 80) // _LIMB + 1, len(terms[0][0])), dtype=np.int64)
+    for term, at in terms:
+        place, shift = divmod(at, _LIMB)
+        # a part is below 2^32, shifted below 2^63
+        for piece, i in ((term & _MASK, place), (term >> _LIMB, place + 1)):
+            moved = piece << shift
+            limbs[i] += moved & _MASK
+            limbs[i + 1] += moved >> _LIMB
+    for i in range(len(limbs) - 1):
+        limbs[i + 1] += limbs[i] >> _LIMB
+        limbs[i] &= _MASK
+    return _joined(limbs, *divmod(drop, _LIMB))
+
+
+def _joined(limbs: npt.NDArray[np.int64], first: int, shift: int) -> Integers:
+    """Return limbs from ``first`` on, over ``2^shift``; the last one has the sign."""
+    below = (limbs[-1] < 0).astype(np.int64)
+    second = limbs[first + 1] - (below << _LIMB)
+    # above the second there is nothing but the sign: the number fits 64 bits
+    alone = (limbs[first + 2 : -1] == below * _MASK).all() and (limbs[-1] == -below).all()
+    if alone and first + 2 < len(limbs) and (np.abs(second) < 1 << 30).all():
+        return ((limbs[first] >> shift) + (second << (_LIMB - shift))).astype(object)
+    out = (limbs[first] >> shift).astype(object)
+    for k, limb in enumerate(limbs[first + 1 :], 1):
+        out = out + limb.astype(object) * (1 << (k * _LIMB - shift))
+    return out
+
+
+# -- The exact Gram matrix of designs of factors: by cell of their grid, never a dense row.
+
+
+Blocks = Iterable[tuple[Array, npt.NDArray[np.intp]]]
+
+#: Beside the largest, a slope that is no more than the rounding of an inverse.
+_NOTHING = 1e-10
+
+
+def cell_gram(design: Design, rowmap: LatticeMap, fingerprint: str = "") -> Any:
+    """Return the pass by cells of a design under a map; None where they do not go together.
+
+    Public: a function of design and row map.
+    """
+    grid = grid_of(design)
+    inner: Any = rowmap.rowmap if isinstance(rowmap, (OneFirst, WithOne)) else rowmap
+    if grid is None or type(inner) is not RowMap:
+        return None
+    if inner.ball:
+        if inner.ball != len(inner.box) or isinstance(rowmap, WithOne):
+            return None
+        ball = BallCells(grid, inner, isinstance(rowmap, OneFirst), fingerprint)
+        return ball if ball.fits else None
+    if inner.matrix is not None or isinstance(rowmap, OneFirst) or len(inner.box) != design.q:
+        return None
+    return BoxCells(grid, inner, isinstance(rowmap, WithOne), fingerprint)
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """Sums by cell of one pass. **Confidential**.
+
+    Attributes
+    ----------
+    squares : (K,) object array
+        ``sum k^2``.
+    firsts : (d, K) object array
+        ``sum k rho``.
+    seconds : (d, d) object array
+        ``sum rho rho'``.
+    rows : int
+    """
+
+    squares: Integers
+    firsts: Integers
+    seconds: Integers
+    rows: int
+
+    def __add__(self, other: CellSums) -> CellSums:
+        return CellSums(
+            self.squares + other.squares,
+            self.firsts + other.firsts,
+            self.seconds + other.seconds,
+            self.rows + other.rows,
+        )
+
+    def __repr__(self) -> str:
+        return "<sums by cell, confidential>"
+
+
+class _Adding:
+    """The running sums of one pass."""
+
+    def __init__(self, cells: int, d: int) -> None:
+        self.squares = ByCell(cells)
+        self.firsts = [ByCell(cells) for _ in range(d)]
+        self.seconds: Integers = np.zeros((d, d), dtype=object)
+        self.rows = 0
+
+    def done(self) -> CellSums:
+        firsts = np.zeros((len(self.firsts), len(self.squares.integers())), dtype=object)
+        for row, one in zip(firsts, self.firsts, strict=True):
+            row[:] = one.integers()
+        return CellSums(self.squares.integers(), firsts, self.seconds, self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxCells:
+    """Coordinates clipped by themselves: a row is ``(zeta_c, rho)``.
+
+    Attributes
+    ----------
+    grid : Grid
+    rowmap : RowMap
+    one : bool
+        The constant 1 is appended.
+    fingerprint : str
+    """
+
+    grid: Grid
+    rowmap: RowMap
+    one: bool = False
+    fingerprint: str = ""
+
+    @functools.cached_property
+    def zeta(self) -> Array:
+        """Lattice vectors of the cells, 0 where a row's own numbers stand and in void cells."""
+        z = self.rowmap.integers(self.grid.table.copy())
+        z[list(self.grid.numbers)] = 0.0
+        if self.one:
+            z = np.vstack([z, np.full((1, z.shape[1]), STEPS)])
+        z[:, self.grid.void] = 0.0
+        return z
+
+    @functools.cached_property
+    def part(self) -> RowMap:
+        """The map of the numbers alone."""
+        rows, inner = list(self.grid.numbers), self.rowmap
+        unit = UnitScale(inner.unit.scale[rows], inner.unit.shift[rows], inner.unit.intercept)
+        return RowMap(unit, inner.box[rows])
+
+    def over(self, blocks: Blocks, _: Any = None) -> CellSums:
+        """Return the sums by cell. Confidential."""
+        grid, part, to = self.grid, self.part, _Adding(self.grid.cells, len(self.grid.numbers))
+        void = np.flatnonzero(grid.void)
+        with np.errstate(all="ignore"):
+            for block, cells in blocks:
+                to.rows += len(cells)
+                rho, there = part.ended(block)
+                counts = np.bincount(cells, minlength=grid.cells)
+                if counts[void].any() or there is not None:
+                    gone = grid.void[cells] if there is None else grid.void[cells] | ~there
+                    kept = np.flatnonzero(~gone)
+                    rho, cells = rho[:, kept], cells[kept]
+                    counts = np.bincount(cells, minlength=grid.cells)
+                to.squares.put(counts)
+                for one, row in zip(to.firsts, rho, strict=True):
+                    one.add(cells, row)
+                to.seconds = to.seconds + products_of(rho)
+        return to.done()
+
+    def gram(self, sums: CellSums) -> Gram:
+        """Return the Gram matrix of sums of all rows. Confidential."""
+        G = gram_of(self.zeta, sums.squares)
+        numbers = list(self.grid.numbers)
+        for j, own in zip(numbers, sums.firsts, strict=True):
+            G[j] = G[:, j] = sum_of(self.zeta, own)
+        G[np.ix_(numbers, numbers)] = sums.seconds
+        return worded(G, sums.rows, self.fingerprint)
+
+
+@dataclass(frozen=True, eq=False)
+class BallCells:
+    """All coordinates in a ball, one of which sees numbers: a row is ``(k zeta_c, 2^20 rho)``.
+
+    In steps of ``radius 2^-40``; the Gram matrix is rounded down, once, to those of
+    ``(radius 2^-20)^2``.
+
+    Attributes
+    ----------
+    grid : Grid
+    rowmap : RowMap
+    first : bool
+        The constant 1 stands in front of every row.
+    fingerprint : str
+    """
+
+    grid: Grid
+    rowmap: RowMap
+    first: bool = False
+    fingerprint: str = ""
+
+    @functools.cached_property
+    def _affine(self) -> tuple[Array, Array]:
+        """Return (images of the cells (k, K), slopes of the numbers (k, d)), over the radius."""
+        grid = self.grid
+        table = grid.table.copy()
+        steps = np.zeros((len(table), len(grid.numbers) + 1))  # the last: nothing at all
+        steps[list(grid.numbers), range(len(grid.numbers))] = 1.0
+        both = np.hstack([table, steps])
+        if self.first:
+            both = np.vstack([np.ones((1, both.shape[1])), both])
+        image = self.rowmap.image(both) / STEPS
+        K = grid.cells
+        return image[:, :K], image[:, K:-1] - image[:, -1:]
+
+    @functools.cached_property
+    def place(self) -> int:
+        """The coordinate that sees numbers; -1: none, or several."""
+        slopes = np.abs(self._affine[1]).max(axis=1, initial=0.0)
+        seeing = np.flatnonzero(slopes > _NOTHING * slopes.max()).tolist()
+        return seeing[0] if len(seeing) == 1 else -1
+
+    @property
+    def fits(self) -> bool:
+        """Whether the pass can be done by cells."""
+        return self.place >= 0
+
+    @functools.cached_property
+    def tables(self) -> tuple[Array, Array, Array, Array]:
+        """Return (zeta (k, K), length (K,), at (K,), slope (d,)), NaN in ``at`` of void cells."""
+        image, slopes = self._affine
+        own = image.copy()
+        own[self.place] = 0.0
+        own[:, self.grid.void] = 0.0
+        zeta, length = directions(own)
+        at = np.where(self.grid.void, np.nan, image[self.place])
+        return zeta, length, at, slopes[self.place]
+
+    def over(self, blocks: Blocks, _: Any = None) -> CellSums:
+        """Return the sums by cell. Confidential."""
+        to = _Adding(self.grid.cells, 1)
+        _, lengths, at, slope = self.tables
+        with np.errstate(all="ignore"):
+            for block, cells in blocks:
+                to.rows += len(cells)
+                r = seen_by_row(at, slope, block, cells)
+                if not math.isfinite(float(r.sum())):
+                    kept = np.flatnonzero(np.isfinite(r))
+                    r, cells = r[kept], cells[kept]
+                k: Array = lengths.take(cells)
+                _into_ball(k, r)
+                k = end_of_numbers(k, steps=MULTIPLE, low=0.0)
+                r = end_of_numbers(r, steps=MULTIPLE)
+                to.firsts[0].add(cells, k * r)
+                to.seconds = to.seconds + products_of(r[None])
+                k *= k
+                to.squares.add(cells, k)
+        return to.done()
+
+    def gram(self, sums: CellSums) -> Gram:
+        """Return the Gram matrix of sums of all rows. Confidential."""
+        zeta, j = self.tables[0], self.place
+        G = gram_of(zeta, sums.squares, 2 * FINE)
+        G[j] = G[:, j] = sum_of(zeta, sums.firsts[0]) >> FINE
+        G[j, j] = sums.seconds[0, 0]
+        return worded(G, sums.rows, self.fingerprint)
+
+
+def _into_ball(length: Array, r: Array) -> None:
+    """Scale rows of which these are parts into the unit ball, in place. Most are in it already."""
+    square = length * length
+    square += r * r
+    beyond = np.flatnonzero(square > 1.0)
+    factor = 1.0 / np.sqrt(square[beyond])
+    length[beyond] *= factor
+    r[beyond] *= factor
+
+
+# -- The exact Gram matrix: integer second moments of mapped rows.
+#
+# With ``|k| <= 2^20`` every product is an integer of at most 2^40, and a sum over at most 2^13 rows
+# an integer of at most 2^53: float64 is exact in any order, so BLAS computes exact integers. Blocks
+# are added in two int64 words. The result does not depend on row order, chunking or sharding, and
+# its sensitivity holds exactly (see ``theory.md``).
+
+
+def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> Gram:
+    """Accumulate the Gram matrix of the mapped rows of ``blocks``.
+
+    Parameters
+    ----------
+    blocks : iterable of (q, m) arrays, m <= 8192
+        From ``Rows.blocks``; overwritten.
+    rowmap : LatticeMap
+
+    Privacy
+    -------
+    The return value is confidential. One row contributes one integer rank-one matrix whose size is
+    bounded by the row map.
+    """
+    k = len(rowmap.box)
+    total = Words(k)
+    rows = 0
+    with np.errstate(all="ignore"):
+        own = getattr(rowmap, "product", None)  # of maps that know a shorter way
+        for block in short(blocks):
+            product = cross_product(rowmap.integers(block)) if own is None else own(block)
+            rows += (block[0] if isinstance(block, tuple) else block).shape[1]
+            total.add(product)
+    return Gram(*total.words(), rows, fingerprint)
+
+
+@dataclass(frozen=True, eq=False)
+class GramOf:
+    """The pass of :func:`gram`, for whoever adds up (:mod:`dpmodels.sources.summed`)."""
+
+    rowmap: LatticeMap
+    fingerprint: str = ""
+
+    @property
+    def grid(self) -> Any:
+        """The grid of whose cells blocks are; None: they are filled."""
+        return getattr(self.rowmap, "grid", None)
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> Gram:
+        """Return the Gram matrix of blocks. Confidential."""
+        return gram(blocks, self.rowmap, self.fingerprint)
+
+
+def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> Gram:
+    """Return the Gram matrix of one pass over rows, in this thread or by tasks.
+
+    Parameters
+    ----------
+    rows : Rows, or anything that yields blocks
+    design : Design
+    rowmap : LatticeMap
+    **chosen
+        ``windows`` and ``coins``.
+
+    Privacy
+    -------
+    Confidential; the same integers whoever adds up. By cell (:mod:`dpmodels.sums.cells`) rows in
+    a ball have a lattice of their own.
+    """
+    by_cell: Any = cell_gram(design, rowmap) if rows.by_cell else None
+    if by_cell is not None:
+        of_cells: Gram = by_cell.gram(summed(rows, design, by_cell, **chosen))
+        return of_cells
+    job = GramOf(rowmap)
+    if rows.by_cell and type(rowmap) is RowMap and rowmap.whitens:
+        grid = grid_of_images(design)
+        job = GramOf(rowmap if grid is None else OfCells(rowmap, grid))
+    found: Gram = summed(rows, design, job, **chosen)
+    return found

@@ -1,0 +1,585 @@
+"""Products of a block of rows: what a row's image is stands in ``theory.md``, 1.5.
+
+OpenBLAS has, for processors with 512-bit registers, kernels of their own for products of few
+multiplications; and numpy sends a product of an array with its own transpose to the symmetric
+routine, which has none: there, for few columns, it takes three times as long as the plain one
+(``benchmarks/results/moments_speed.md``). Elsewhere the symmetric routine is the faster one, most
+of all where the number of columns is a multiple of four (``benchmarks/results/costs.md``).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.formula.coerce import clip_cells
+from dpmodels.sources.windows import ROW_PAD
+
+#: Rows of a symmetric product are worked off so many at a time.
+_AT_ONCE = 4
+#: Columns for which a product with itself is cut up: for fewer it does not pay, more are many
+#: numbers; and up to so many the plain product of two halves beats the symmetric one, or does not.
+_FEW, _HALVES = 4, 16
+#: numpy holds its lock during a product that returns fewer numbers.
+_MANY = 512
+#: Rows of a whole block, and from how many a stack of short products pays.
+_BLOCK, _STACKED = 8192, 4096
+#: OpenBLAS's names of the processors for which it has kernels for small products.
+_SMALL_KERNELS = frozenset({"skylakex", "cooperlake", "sapphirerapids"})
+#: Entries of a matrix up to which a map is computed one by one, and rows of the others at once.
+_ONE_BY_ONE, _WIDTH = 144, 1024
+#: Bits of an integer that a float64 holds.
+_EXACT = 53
+#: Of a float64 as an integer: where its exponent is, one more of it, and that of 2^1022, from
+#: which it is subtracted for a power of two that takes a number into [1/2, 1).
+_EXPONENT, _ONE_MORE, _REFLECTED = (np.int64(x << 52) for x in (2047, 1, 2045))
+
+
+def filled(k: int) -> int:
+    """Return the least number of rows from k on whose products are fast: fill up with zeros."""
+    return k if k <= _AT_ONCE else k + -k % _AT_ONCE
+
+
+def mapped(matrix: Array, block: Array, *, upper: tuple[int, int] = (0, 0)) -> Array:
+    """Return ``matrix @ block``, (k, m), the image of a row (a column of ``block``) by itself.
+
+    It is a function of the row and the matrix alone: not of the row's place, of the rows beside
+    it, of how the block lies in memory or of the processor (``theory.md``, 1.5). A row that is not
+    finite has an image that is not.
+
+    Few coordinates are one multiplication and addition after the other. Of more, row and matrix
+    are cut into parts of b bits whose products BLAS adds up without a rounding: what is left out
+    is below ``q 2^-2b`` of the largest entry of its row.
+
+    Parameters
+    ----------
+    upper : (int, int)
+        (r, p): the first r rows are upper triangular and see p columns, those behind them but for
+        the last see none. A cell that is not finite reaches the first row, so its row's image is
+        not finite whichever it is.
+    """
+    k, q = matrix.shape
+    m = block.shape[1]
+    out = np.empty((k, m + ROW_PAD))[:, :m]
+    if k * q <= _ONE_BY_ONE:
+        for a in range(0, m, _BLOCK):  # units of many rows: caches hold a block
+            _one_by_one(matrix, block[:, a : a + _BLOCK], upper, out[:, a : a + _BLOCK])
+        return out
+    parts = _cut(matrix, (_EXACT - (q - 1).bit_length()) // 2)
+    for a in range(0, m, _WIDTH):
+        _exactly(parts, block[:, a : a + _WIDTH], out[:, a : a + _WIDTH])
+    return out
+
+
+def _one_by_one(matrix: Array, block: Array, upper: tuple[int, int], out: Array) -> None:
+    """Write the images of rows, one multiplication and addition after the other."""
+    (r, p), (k, q) = upper, matrix.shape
+    part = np.empty(block.shape[1])
+    for i, (row, image) in enumerate(zip(matrix, out, strict=True)):
+        a, b = (i, p) if i < r else (0, 0) if r and i < k - 1 else (0, q)
+        if a == b:
+            image[:] = 0.0
+            continue
+        np.multiply(block[a], row[a], out=image)
+        for factor, cells in zip(row[a + 1 : b], block[a + 1 : b], strict=True):
+            np.multiply(cells, factor, out=part)
+            image += part
+
+
+def _cut(matrix: Array, bits: int) -> tuple[Array, Array, Array, tuple[float, float]]:
+    """Return (upper parts, lower parts, powers of two of the columns (q,), what cuts a cell).
+
+    Parts of so many bits that q products of them are added up exactly.
+
+    What cuts a cell are two numbers so large that, added to it, what lies below a part is rounded
+    off. Parts are those of entries over powers of two, so that of each row and column the largest
+    is about 1; rows get theirs back, which rounds nothing.
+    """
+    row = np.frexp(np.abs(matrix).max(axis=1, keepdims=True))[1]
+    unit = np.ldexp(matrix, -row)
+    exponent = np.frexp(np.abs(unit).max(axis=0))[1]
+    unit = np.ldexp(unit, -exponent)
+    first, second = (1.5 * 2.0 ** (_EXACT - 1 - parts * bits) for parts in (1, 2))
+    upper = (unit + first) - first
+    lower = ((unit - upper) + second) - second
+    return np.ldexp(upper, row), np.ldexp(lower, row), np.ldexp(1.0, exponent), (first, second)
+
+
+def _exactly(
+    parts: tuple[Array, Array, Array, tuple[float, float]], block: Array, out: Array
+) -> None:
+    """Write the images of a few rows: products of BLAS, exact in any order."""
+    upper, lower, size, (first, second) = parts
+    low = block * size[:, None]
+    longest = np.maximum(low.max(axis=0), -low.min(axis=0))
+    exponent = longest.view(np.int64) & _EXPONENT
+    low *= (_REFLECTED - exponent).view(np.float64)  # a power of two: the largest entry is below 1
+    high = low + first
+    high -= first
+    low -= high
+    low += second
+    low -= second
+    some = np.flatnonzero(low.any(axis=1))  # dummies have no lower part, and add nothing by it
+    np.matmul(lower, high, out=out)
+    if len(some):
+        out += upper[:, some] @ low[some]
+    out += upper @ high
+    out *= (exponent + _ONE_MORE).view(np.float64)
+
+
+def looked_up(
+    images: Array, slopes: Array, numbers: Array, cells: npt.NDArray[np.intp]
+) -> Array:
+    """Return the images (k, m) of rows that are a cell and a few numbers, each by itself.
+
+    Parameters
+    ----------
+    images : (k, K) array
+        Of the cells, NaN where a row is void.
+    slopes : (k, d) array
+        What a unit of each number adds.
+    numbers : (d, m) array
+    cells : (m,) array
+    """
+    out, part = np.empty((len(images), len(cells) + ROW_PAD))[:, : len(cells)], np.empty(len(cells))
+    for row, own, image in zip(images, slopes.tolist(), out, strict=True):
+        np.take(row, cells, out=image, mode="clip")
+        for slope, x in zip(own, numbers, strict=True):
+            image += np.multiply(x, slope, out=part)
+    return out
+
+
+def sparsely(matrix: Array, block: Array) -> Array:
+    """Return the image of rows, each by itself, under a matrix with zeros: they cost nothing.
+
+    A missing cell does not reach an image through a zero: some row of ``matrix`` must see the cell
+    that marks an incomplete row.
+    """
+    m = block.shape[1]
+    out = np.empty((len(matrix), m + ROW_PAD))[:, :m]
+    part = np.empty(m)
+    for row, image in zip(matrix, out, strict=True):
+        first, *others = np.flatnonzero(row).tolist() or [0]
+        np.multiply(block[first], row[first], out=image)
+        for j in others:
+            np.multiply(block[j], row[j], out=part)
+            image += part
+    return out
+
+
+def weighted(z: Array, factors: Array) -> Array:
+    """Return ``z @ factors``, (k,): exact in any order, as :func:`cross_product`."""
+    return np.asarray(z @ factors)
+
+
+def squares(z: Array) -> Array:
+    """Return the squared lengths of rows (columns of z), each by itself, (m,)."""
+    total = z[0] * z[0]
+    for cells in z[1:]:
+        total += cells * cells
+    return np.asarray(total)
+
+
+def cross_product(z: Array) -> Array:
+    """Return ``z @ z.T``, (k, k).
+
+    Exact in any order if the entries are integers of at most 2^20 and there are at most 2^13 rows
+    (columns of z): every partial sum is then an integer of at most 2^53.
+
+    Blocks of few columns are multiplied as a stack of short products: numpy lets other threads
+    work during a product only where it returns many numbers.
+    """
+    k, m = z.shape
+    if not _FEW <= k <= _HALVES or m < _STACKED:
+        return np.asarray(z @ z.T)
+    width = _short(k)
+    whole = m - m % width
+    stack = z[:, :whole].reshape(k, -1, width).transpose(1, 0, 2)
+    other = stack.transpose(0, 2, 1)
+    if _small_kernels():
+        half = k // 2
+        parts = [np.matmul(part, other) for part in (stack[:, :half], stack[:, half:])]
+        out = np.concatenate([part.sum(axis=0) for part in parts])
+    else:
+        out = np.matmul(stack, other).sum(axis=0)
+    if whole < m:
+        out += z[:, whole:] @ z[:, whole:].T
+    return np.asarray(out)
+
+
+def _short(k: int) -> int:
+    """Return the largest width at which half a stack of products of a block is many numbers."""
+    width = 1024
+    while (k // 2) * k * (_BLOCK // width) < _MANY:
+        width //= 2
+    return width
+
+
+@functools.cache
+def _small_kernels() -> bool:
+    """Say whether this process multiplies small matrices by kernels of their own."""
+    from threadpoolctl import threadpool_info
+
+    found = {str(lib.get("architecture", "")).lower() for lib in threadpool_info()}
+    return bool(found & _SMALL_KERNELS)
+
+
+# -- The one end of every map: from floats to integers of rows, called last.
+#
+# Every map into a set of bounded rows is total: whatever the cells are, the image is in the set, in
+# exact integers. What multiplies a row is applied before; a length, a score or a weight that is not
+# finite, or so large or small that products of them might not be, has no image under a formula of
+# floats (``0 inf``, ``1/0``): such a row is the zero row (``theory.md``, 1.5).
+#
+# Integers are held by float64, so that BLAS may add up their products.
+
+
+Mask = npt.NDArray[np.bool_]
+
+#: Lattice steps per bound: |k| <= 2^20, so products are at most 2^40 and 2^13 of them are exact.
+STEPS = 2.0**20
+#: Factor on rows in balls: pays for the float rounding of length, factor and product.
+SHRINK = 1.0 - 2.0**-36
+TOP = STEPS * SHRINK
+#: Squared lengths of rows that can be scaled: below, squares of entries may have vanished, so that
+#: the length is not what was computed; above, they may not be finite.
+LEAST, MOST = 1e-280, 1.7e308
+#: A length below it is 0: a quotient by it could overflow.
+_SHORTEST = 1e-140
+#: Largest squared length, and largest score and weight, of a row that is multiplied by these.
+LONG, VAST = 1e280, 1e140
+
+
+def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | None]:
+    """Return (rows that are there, rows that have a length), (m,) each; None: all are.
+
+    Parameters
+    ----------
+    square : (m,) array
+        Squared lengths.
+    *factors : (m,) arrays or None
+        What rows are multiplied by: scores, weights.
+
+    Notes
+    -----
+    A row is there if nothing of it is missing, infinite or beyond ``VAST`` (1e280 for a squared
+    length); else it is void in *every* part. Its length is 0 if the square is below ``LEAST``. NaN
+    is neither above nor below.
+    """
+    given = [f for f in factors if f is not None]
+    there = None
+    if not (
+        square.max(initial=0.0) <= LONG
+        and all(-f.min(initial=0.0) <= VAST and f.max(initial=0.0) <= VAST for f in given)
+    ):
+        there = square <= LONG
+        for factor in given:
+            there &= np.abs(factor) <= VAST
+    return there, None if square.min(initial=1.0) >= LEAST else square >= LEAST
+
+
+def end(w: Array, length: Array | None = None) -> tuple[Array, Array]:
+    """Return rows in the ball of 2^20 lattice steps, towards zero, and the lengths they keep.
+
+    Parameters
+    ----------
+    w : (k, m) array
+        Rows (columns of w) in lattice steps; overwritten.
+    length : (m,) array, optional
+        Their lengths where they are known, to a few units in the last place; overwritten.
+
+    Returns
+    -------
+    ((k, m) array, (m,) array)
+        Integers of which the squares add up to at most 2^40 in each row, whatever w is; and the
+        lengths before rounding, 0 of a row that has none.
+
+    Notes
+    -----
+    A row is multiplied by ``min(1, TOP / length)``. One that is not finite, or whose squared
+    length overflows or is below ``LEAST``, is the zero row.
+    """
+    if length is None:
+        square = squares(w)
+        length = np.sqrt(square)
+        length[~(square <= MOST)] = np.inf
+        length[square < LEAST] = 0.0  # whose entries are far below one step
+    if not length.max(initial=0.0) <= TOP:
+        beyond = np.flatnonzero(~(length <= TOP))
+        long = length[beyond]
+        w[:, beyond] *= TOP / long
+        length[beyond] = TOP
+        gone = beyond[~(long <= MOST)]
+        w[:, gone] = 0.0
+        length[gone] = 0.0
+    return np.trunc(w, out=w), length
+
+
+def end_along(
+    w: Array, length: Array, radius: float, size: Array | None = None, sign: Array | None = None
+) -> Array:
+    """Return rows in the ball of ``radius`` as integers, in steps of radius / 2^20.
+
+    Parameters
+    ----------
+    w : (k, m) array
+        Rows, not overwritten ...
+    length : (m,) array
+        ... of this length, in units of ``radius``; the zero row where it is 0 or not finite.
+    size : (m,) array, optional
+        What length they get, at most ``radius``. None: their own, at most ``radius``.
+    sign : (m,) array, optional
+        Whose signs the sizes have.
+
+    Returns
+    -------
+    (k, m) array
+        Rounded towards zero: of squared length at most 2^40, and within ``sqrt(k)`` steps of a
+        multiple of w.
+    """
+    least = length.min(initial=1.0)
+    some = 1.0
+    if size is None:
+        factor = TOP / length
+        np.minimum(factor, TOP / radius, out=factor)
+    else:
+        factor = np.minimum(size, radius)
+        if sign is not None:
+            np.copysign(factor, sign, out=factor)
+        factor /= length
+        factor *= STEPS / radius * SHRINK
+        some = size.min(initial=1.0)  # NaN, where one is
+    gone = None
+    if not (least >= _SHORTEST and some > 0.0 and length.max(initial=0.0) <= MOST):
+        gone = ~((length >= _SHORTEST) & (length <= MOST))
+        if size is not None:
+            gone |= ~(size > 0.0)
+        factor[gone] = 0.0
+    out = w * factor
+    if gone is not None:
+        out[:, gone] = 0.0
+    return np.asarray(np.trunc(out, out=out))
+
+
+def ball_integers(g: Array, radius: float) -> Array:
+    """Return vectors g (k, m) in the ball of ``radius``, in lattice steps of radius / 2^20.
+
+    Rounded towards zero, so the integer norm is at most 2^20; zero where a length is not usable.
+    """
+    square = squares(g)
+    square[~((square >= LEAST) & (square <= MOST))] = 0.0
+    length = np.sqrt(square, out=square)
+    return end_along(g, length, radius)
+
+
+def inside(
+    w: Array, steps: float = STEPS, ball: int = 0, project: bool = False
+) -> Mask | None:
+    """Bring rows (columns of ``w``) into their set, in place; return which are there (None: all).
+
+    Parameters
+    ----------
+    ball : int
+        The first ``ball`` coordinates go into the ball of ``steps SHRINK``, by a factor on the
+        *whole* row or, with ``project``, on those alone; then each of the others is clipped to
+        ``[-steps, steps]``.
+
+    Notes
+    -----
+    A row with a NaN, or whose squared length overflows, is the zero row.
+    """
+    there = _into_ball(w, steps * SHRINK, ball, project) if ball else None
+    rest = w[ball:]
+    if len(rest):
+        clip_cells(rest, -steps, steps, out=rest)
+        # clipping leaves no infinities: a sum that is not finite means a missing cell
+        if not math.isfinite(float(rest.sum())):
+            whole: Mask = ~np.asarray(np.isnan(rest).any(axis=0))
+            there = whole if there is None else np.asarray(there & whole)
+    if there is not None:
+        w[:, ~there] = 0.0
+    return there
+
+
+def _into_ball(w: Array, top: float, ball: int, project: bool) -> Mask | None:
+    """Scale the rows whose squared length in the ball exceeds ``top^2``; return which have one."""
+    part = w[:ball]
+    square = squares(part)
+    if square.max(initial=0.0) <= top * top:  # nothing to scale, nothing missing
+        return None
+    # Mostly few rows: only those are read and written.
+    index: Any = np.flatnonzero(~(square <= top * top))
+    if 4 * len(index) > len(square):
+        index = slice(None)
+    factor = np.sqrt(square[index])
+    np.divide(top, factor, out=factor)
+    np.minimum(factor, 1.0, out=factor)
+    (part if project else w)[:, index] *= factor
+    if square.max() <= MOST:
+        return None
+    there: Mask = square <= MOST
+    return there
+
+
+def end_of_rows(w: Array, ball: int = 0, project: bool = False) -> tuple[Array, Mask | None]:
+    """Return rows as :func:`inside` leaves them, in integers; and which are there (None: all).
+
+    Parameters
+    ----------
+    w : (k, m) array
+        In lattice steps; overwritten.
+    """
+    there = inside(w, STEPS, ball, project)
+    return np.trunc(w, out=w), there
+
+
+def end_of_numbers(
+    t: Array, most: float = 1.0, steps: float = STEPS, *, low: float = -1.0
+) -> Array:
+    """Return numbers, each of a row, clipped to ``[low most, most]``, in steps of most / ``steps``.
+
+    Integers, rounded towards zero; 0 for a NaN.
+    """
+    out = np.clip(t, low * most, most)
+    out *= steps / most
+    np.trunc(out, out=out)
+    if not math.isfinite(float(out.sum())):
+        out[~np.isfinite(out)] = 0.0
+    return out
+
+
+def towards_zero(w: Array) -> Array:
+    """Return rows (last axis) that a factor keeps in their set, rounded towards zero; in place.
+
+    For sets whose bound is no length: traces, means, kernels. A row that is not finite is the
+    zero row.
+    """
+    np.trunc(w, out=w)
+    if not math.isfinite(float(w.sum())):
+        w[..., ~np.isfinite(w).reshape(-1, w.shape[-1]).all(axis=0)] = 0.0
+    return w
+
+
+def integers_of(sums: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return floats that hold integers as integers; what is not finite counts as 0.
+
+    No row map gives such a sum. If one did, every processor would make another integer of it.
+    """
+    there = np.isfinite(sums)
+    if there.all():
+        return np.asarray(sums).astype(np.int64)
+    return np.where(there, sums, 0.0).astype(np.int64)
+
+
+# -- Sums of exact integers: what maps rows to a lattice, and what adds up products of blocks.
+
+
+#: Rows up to which a sum of products of at most 2^40 fits 64 bits.
+SMALL = 1 << 22
+
+
+class LatticeMap(Protocol):
+    """What the accumulation needs of a row map: :class:`~dpmodels.sums.rowmap.RowMap`."""
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the k coordinates."""
+        ...
+
+    def integers(self, block: Any) -> Array:
+        """Return lattice coordinates (k, m), |k| <= 2^20; zero rows for missing ones."""
+        ...
+
+
+def joined(
+    high: npt.NDArray[np.int64], low: npt.NDArray[np.int64], *, small: bool = False
+) -> npt.NDArray[np.object_]:
+    """Return ``high * 2^32 + low`` as Python integers; ``small``: they are known to fit 64 bits."""
+    if small:
+        return ((high << 32) + low).astype(object)
+    whole: npt.NDArray[np.object_] = high.astype(object) * (1 << 32) + low.astype(object)
+    return whole
+
+
+@dataclass(frozen=True)
+class Gram:
+    """Exact integer Gram matrix of lattice rows. Confidential: it is not a release.
+
+    Attributes
+    ----------
+    high, low : (k, k) int64 arrays
+        The matrix is ``high * 2^32 + low``.
+    rows : int
+    fingerprint : str
+        Sums are defined only between equal fingerprints.
+    """
+
+    high: npt.NDArray[np.int64]
+    low: npt.NDArray[np.int64]
+    rows: int
+    fingerprint: str
+
+    def __add__(self, other: Gram) -> Gram:
+        if self.fingerprint != other.fingerprint:
+            raise ValueError("moments of different plans cannot be added")
+        return Gram(
+            self.high + other.high, self.low + other.low, self.rows + other.rows, self.fingerprint
+        )
+
+    def __repr__(self) -> str:
+        return f"<Gram {self.high.shape[0]} x {self.high.shape[0]}, confidential>"
+
+    def integers(self) -> npt.NDArray[np.object_]:
+        """Return the matrix as Python integers, shape (k, k)."""
+        return joined(self.high, self.low, small=0 < self.rows <= SMALL)
+
+    def real(self, units: Array) -> Array:
+        """Return the matrix in real units: entry (i, j) times ``units_i * units_j``."""
+        return np.asarray(self.integers(), dtype=float) * np.outer(units, units)
+
+
+def worded(matrix: npt.NDArray[np.object_], rows: int, fingerprint: str = "") -> Gram:
+    """Return the Gram matrix of Python integers, as sums of blocks come."""
+    high = (matrix >> 32).astype(np.int64)
+    low = (matrix & 0xFFFFFFFF).astype(np.int64)
+    return Gram(high, low, rows, fingerprint)
+
+
+class Words:
+    """A (k, k) sum of exact products of blocks, in two int64 words."""
+
+    def __init__(self, k: int) -> None:
+        self._high = np.zeros((k, k), dtype=np.int64)
+        self._low = np.zeros((k, k), dtype=np.int64)
+        self._part = np.zeros((k, k), dtype=np.int64)
+        self._waiting = 0
+        self._added = 0
+
+    def add(self, product: Array) -> None:
+        """Add the product of a block: integers of at most 2^53; what is not finite adds 0."""
+        self._part += integers_of(product)
+        self._waiting += 1
+        self._added += 1
+        if self._waiting == _MANY:  # at most 2^62
+            self._carry()
+
+    def _carry(self) -> None:
+        self._high += self._part >> 32
+        self._low += self._part & 0xFFFFFFFF
+        self._part[...] = 0
+        self._waiting = 0
+
+    def words(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return (high, low): the sum is ``high * 2^32 + low``."""
+        self._carry()
+        return self._high, self._low
+
+    def integers(self) -> npt.NDArray[np.object_]:
+        """Return the sum as Python integers."""
+        return joined(*self.words(), small=self._added < _MANY)

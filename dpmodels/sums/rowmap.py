@@ -1,0 +1,732 @@
+"""Row maps: public, row-by-row maps from a design row to bounded integers.
+
+A map is affine, then (optionally) scales the row into a ball, then clips single coordinates, then
+rounds towards zero to a lattice of 2^20 steps per bound. Everything in a map is public or was
+released before; so one person's row changes one row of integers, and the bound on that row holds
+exactly, in integers.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.proof.sets import Blocks, Mass
+from dpmodels.sources.windows import WINDOW
+from dpmodels.sums.products import (
+    SHRINK,
+    STEPS,
+    TOP,
+    Gram,
+    Mask,
+    Words,
+    cross_product,
+    end_of_numbers,
+    end_of_rows,
+    inside,
+    looked_up,
+    mapped,
+    squares,
+    towards_zero,
+)
+
+if TYPE_CHECKING:
+    from dpmodels.formula.cells import Grid
+    from dpmodels.formula.design import Design, TermInfo
+    from dpmodels.sources.people import BlockOfPeople
+    from dpmodels.sources.windows import Coins
+
+__all__ = [
+    "ROW_MOST",
+    "STEPS",
+    "TOP",
+    "CountsOfPeople",
+    "OfCells",
+    "OneFirst",
+    "People",
+    "PeopleGramOf",
+    "RowMap",
+    "UnitScale",
+    "WithOne",
+    "averages",
+    "averages_gram",
+    "factors",
+    "identity_scale",
+    "images_of",
+    "into_balls",
+    "lengths",
+    "people_gram",
+    "product",
+    "shares",
+    "sums",
+    "unit_rows",
+    "unit_scale",
+    "void",
+]
+
+
+@dataclass(frozen=True)
+class UnitScale:
+    """The affine map ``w = scale * z + shift`` that takes declared intervals to [-1, 1].
+
+    With an intercept, columns are centred: ``u = (2 v - lo - hi) / (hi - lo)``; without one, only
+    scaled: ``u = v / max(|lo|, |hi|)``. Dummies and the intercept stay as they are.
+
+    Attributes
+    ----------
+    scale, shift : (q,) arrays
+        Response last.
+    intercept : bool
+    one : (p,) array or None
+        Columns of a design without a constant of its own that add up to it, in the design's units
+        (to the root of the weight, where rows are multiplied by it). Only the response is shifted
+        then: what it is shifted by is a part of the fit that the design has.
+    """
+
+    scale: Array
+    shift: Array
+    intercept: bool
+    one: Array | None = None
+
+    def back(self) -> tuple[Array, Array]:
+        """Return (A, a) with ``beta = A theta + a``: coefficients in the design's own units.
+
+        From ``s_y y + h_y = sum_j theta_j (s_j x_j + h_j)``; the shifts go to the intercept.
+        """
+        sy, hy = self.scale[-1], self.shift[-1]
+        s, h = self.scale[:-1], self.shift[:-1]
+        A = np.diag(s / sy)
+        a = np.zeros(len(s))
+        if self.intercept:
+            A[0] = np.where(np.arange(len(s)) == 0, 1.0, h) / sy
+            a[0] = -hy / sy
+        elif self.one is not None:
+            a = -hy / sy * self.one
+        return A, a
+
+    def taken(self, matrix: Array, shift: Array) -> Array | None:
+        """Return a shift (k,) that is left of one after the map's columns have taken it in.
+
+        None: nothing is left, as a row's columns say how much of the constant it has.
+        """
+        if self.intercept:  # the intercept cell of a row is exactly 1
+            matrix[:, 0] += shift
+            return None
+        if self.one is not None:
+            matrix[:, : len(self.one)] += np.outer(shift, self.one)
+            return None
+        return shift if shift.any() else None
+
+
+def unit_scale(design: Design) -> UnitScale:
+    """Return the map of a design with known intervals to unit half-ranges."""
+    intervals = design.intervals()
+    lo, hi = intervals[:, 0], intervals[:, 1]
+    kinds = [c.kind for c in design.columns] + ["response"]
+    # A weighted row is sqrt(w) (1, x, y): its intercept cell is not constant, so that centring by
+    # a constant would not be affine in x. Such rows are only scaled.
+    centred = design.has_intercept and not design.scaled
+    scale, shift = np.ones(len(kinds)), np.zeros(len(kinds))
+    for j, kind in enumerate(kinds):
+        if kind in ("intercept", "dummy") and not design.scaled:
+            continue
+        if centred and hi[j] > lo[j]:
+            scale[j] = 2.0 / (hi[j] - lo[j])
+            shift[j] = -(lo[j] + hi[j]) / (hi[j] - lo[j])
+        else:
+            top = max(abs(lo[j]), abs(hi[j]))
+            scale[j] = 1.0 / top if top > 0 else 1.0
+    return UnitScale(scale, shift, centred)
+
+
+@dataclass(frozen=True)
+class RowMap:
+    """``w = matrix @ (scale * z + shift)``; then the ball; then the box; then the lattice.
+
+    Attributes
+    ----------
+    unit : UnitScale
+        First affine map, diagonal.
+    matrix : (k, q) array or None
+        Second, dense map (whitening); None: identity.
+    ball : int
+        The first ``ball`` coordinates are scaled into the ball of ``radius``; the factor
+        multiplies the *whole* row (weighted least squares), or, with ``project=True``, those
+        coordinates only. 0: no ball.
+    radius : float
+    box : (k,) array
+        Bounds of the single coordinates (of those in the ball: the radius).
+    project : bool
+    """
+
+    unit: UnitScale
+    box: Array
+    ball: int = 0
+    radius: float = 0.0
+    matrix: Array | None = None
+    project: bool = False
+
+    @property
+    def units(self) -> Array:
+        """Size of one lattice step of each coordinate, shape (k,)."""
+        return self.box / STEPS
+
+    def _affine(self, block: Array, steps: float) -> Array:
+        """Return ``steps * w / box`` before any bound; overwrites ``block`` without a matrix."""
+        M, shift = self._map
+        if self.matrix is None:
+            block *= M * steps
+            w = block
+        else:
+            w = mapped(M * steps, block)
+        if shift is not None:
+            w += shift * steps
+        return w
+
+    @functools.cached_property
+    def _map(self) -> tuple[Array, Array | None]:
+        """The affine map to ``w / box``: (k, q) matrix, or (q, 1) diagonal; and (k, 1) shift."""
+        if self.matrix is None:
+            M = (self.unit.scale / self.box)[:, None]
+            shift = self.unit.shift / self.box
+        else:
+            M = self.matrix * self.unit.scale / self.box[:, None]
+            left = self.unit.taken(M, self.matrix @ self.unit.shift / self.box)
+            return M, None if left is None else left[:, None]
+        return M, shift[:, None] if shift.any() else None
+
+    def image(self, block: Array) -> Array:
+        """Return ``2^20 w / box`` (k, m) before any bound; NaN in a row with a missing cell."""
+        return self._affine(block, STEPS)
+
+    def normalised(self, block: Array) -> Array:
+        """Return ``w / box`` (k, m), bounded; a row that is not finite is the zero row.
+
+        Every ball row has norm at most 1 and every other coordinate is at most 1 in absolute
+        value, float rounding included.
+        """
+        w = self._affine(block, SHRINK if self.ball else 1.0)
+        inside(w, 1.0, self.ball, self.project)
+        return w
+
+    def real(self, block: Array) -> Array:
+        """Return w (k, m) in its own units; zero rows for missing ones."""
+        with np.errstate(all="ignore"):
+            return self.normalised(block) * self.box[:, None]
+
+    def ended(self, block: Array) -> tuple[Array, Mask | None]:
+        """Return the lattice coordinates of a block, and which rows are there (None: all).
+
+        Coordinates (k, m) are float64 holding exact integers, rounded towards zero, so no bound
+        can be exceeded by it; a row that is not there is the zero row.
+        """
+        w = self._affine(block, TOP if self.ball else STEPS)
+        return end_of_rows(w, self.ball, self.project)
+
+    @property
+    def whitens(self) -> bool:
+        """Whether it is a dense map of all coordinates into the ball."""
+        return self.matrix is not None and self.ball == len(self.box)
+
+    def integers(self, block: Array) -> Array:
+        """Return the lattice coordinates of a block, (k, m), alone."""
+        return self.ended(block)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class OfCells:
+    """A row map into a ball that sees rows as a cell of a grid and a few numbers."""
+
+    rowmap: RowMap
+    grid: Grid
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the coordinates."""
+        return self.rowmap.box
+
+    @functools.cached_property
+    def _images(self) -> tuple[Array, Array]:
+        """Images of the cells, and what each number adds, in lattice steps."""
+        matrix, shift = self.rowmap._map
+        return images_of(matrix * TOP, None if shift is None else shift * TOP, self.grid)
+
+    def integers(self, block: tuple[Array, npt.NDArray[np.intp]]) -> Array:
+        """Return lattice coordinates of rows."""
+        rows = looked_up(*self._images, *block)
+        return end_of_rows(rows, self.rowmap.ball, self.rowmap.project)[0]
+
+
+def images_of(matrix: Array, shift: Array | None, grid: Grid) -> tuple[Array, Array]:
+    """Return the images of cells under a map, NaN in void ones, and the slopes of numbers."""
+    images = mapped(matrix, grid.table)
+    if shift is not None:
+        images += shift
+    images[:, grid.void] = np.nan
+    return images, matrix[:, list(grid.numbers)]
+
+
+@dataclass(frozen=True)
+class OneFirst:
+    """A row map that sees the constant 1 in front of every row: ``(1, z)``.
+
+    For designs without an intercept column whose moments of (1, z) are wanted. A missing cell
+    voids the constant as well.
+    """
+
+    rowmap: RowMap
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the coordinates."""
+        return self.rowmap.box
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball."""
+        return self.rowmap.radius
+
+    def integers(self, block: Array) -> Array:
+        """Return lattice coordinates of ``(1, row)``."""
+        return self.rowmap.integers(np.vstack([np.ones((1, block.shape[1])), block]))
+
+    def image(self, block: Array) -> Array:
+        """Return ``2^20 w / box`` of ``(1, row)`` before any bound."""
+        return self.rowmap.image(np.vstack([np.ones((1, block.shape[1])), block]))
+
+
+@dataclass(frozen=True)
+class WithOne:
+    """A row map with a constant appended: (w, 1), a zero row where w is void."""
+
+    rowmap: RowMap
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the coordinates."""
+        return np.append(self.rowmap.box, 1.0)
+
+    def integers(self, block: Array) -> Array:
+        """Return lattice coordinates (k + 1, m)."""
+        w, there = self.rowmap.ended(block)
+        one = np.full(w.shape[1], STEPS) if there is None else np.where(there, STEPS, 0.0)
+        return np.vstack([w, one[None]])
+
+
+# -- From declared ranges to unit rows: the public affine map, and the norm of its slopes
+
+
+#: Pays for the rounding of norms that the coding of a term guarantees in real arithmetic.
+_SLACK = 1.0 + 1e-9
+
+
+def identity_scale(q: int) -> UnitScale:
+    """Return the map that leaves q columns as they are."""
+    return UnitScale(np.ones(q), np.zeros(q), False)
+
+
+def unit_rows(design: Design, centred: bool | None = None) -> tuple[UnitScale, float]:
+    """Return (map to unit rows, bound on the squared norm of a row's slopes).
+
+    With an intercept (and no weights) numeric columns are centred at the middle of their range and
+    scaled to half of it; the L dummies of a factor are centred at 1/(L + 1), which brings
+    their squared norm from 1 to ``1 - 1/k - 1/k^2``, k = L + 1. Columns of one term whose joint
+    norm is known from its coding (a factor in an interaction, a spline basis) are only scaled.
+    Without an intercept, or with weights, nothing is centred (``centred=True``: rows that get a
+    constant of their own). The intercept's own cell is not
+    counted.
+
+    Notes
+    -----
+    **Privacy.** A function of formula and schema. The norm holds for every possible row: it
+    follows from the clipping of each cell and from the coding of the terms.
+    """
+    intervals = design.intervals()
+    lo, hi = intervals[:, 0], intervals[:, 1]
+    top = np.maximum(np.abs(lo), np.abs(hi))
+    q, p = design.q, design.p
+    if centred is None:
+        centred = design.has_intercept and not design.scaled
+    scale = np.where(top > 0, 1.0 / np.where(top > 0, top, 1.0), 1.0)
+    shift = np.zeros(q)
+
+    def centre(j: int) -> None:
+        if centred and hi[j] > lo[j]:
+            scale[j] = 2.0 / (hi[j] - lo[j])
+            shift[j] = -(lo[j] + hi[j]) / (hi[j] - lo[j])
+
+    square = 0.0
+    for term in design.terms:
+        columns = list(range(p))[term.columns]
+        kinds = {design.columns[j].kind for j in columns}
+        if kinds == {"intercept"}:
+            continue
+        if centred and kinds == {"dummy"} and term.norm == 1.0:
+            levels = len(columns) + 1.0
+            shift[columns] = -1.0 / levels
+            square += 1.0 - 1.0 / levels - 1.0 / levels**2
+            continue
+        joint = _joint_square(term, top, columns)
+        if len(columns) > 1 and joint < 0.5 * len(columns):
+            scale[columns] = 1.0 / float(top[columns].max())
+            square += joint
+            continue
+        for j in columns:
+            centre(j)
+        square += float(len(columns))
+    if design.response is not None:
+        centre(q - 1)
+    return UnitScale(scale, shift, centred), max(square, 1e-3) * _SLACK
+
+
+def _joint_square(term: TermInfo, top: npt.NDArray[np.float64], columns: list[int]) -> float:
+    """Squared norm of a term's cells over their largest bound, from its coding; inf if unknown."""
+    largest = float(top[columns].max())
+    if term.norm is None or not largest > 0:
+        return float("inf")
+    return (term.norm / largest) ** 2
+
+
+# -- Public maps of features to half-ranges, and the row bounds that follow from them.
+
+
+@dataclass(frozen=True)
+class FeatureScale:
+    """Public map of the features, and the row bounds that follow from it.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Rows of the block buffer that are features.
+    rowmap : RowMap
+    centre, half : (d,) arrays
+        ``x = centre + half * u``.
+    norm : float
+        Bound on ``|u|``.
+    squares : Mass or Blocks
+        Clip set of a row's squares.
+    """
+
+    columns: tuple[int, ...]
+    rowmap: RowMap
+    centre: Array
+    half: Array
+    norm: float
+    squares: Mass | Blocks
+
+
+def feature_scale(design: Design, radius: float | None) -> FeatureScale:
+    """Return the map of a design (with known intervals, unless ``radius`` is given)."""
+    columns = tuple(j for j, c in enumerate(design.columns) if c.kind != "intercept")
+    d = len(columns)
+    if radius is not None:
+        # x -> x / R in the unit ball: the squares add up to 1 at most
+        unit = UnitScale(np.full(d, 1.0 / radius), np.zeros(d), False)
+        rowmap = RowMap(unit, np.ones(d), ball=d, radius=1.0, project=True)
+        squares = Mass(d, complete=False)
+        return FeatureScale(columns, rowmap, np.zeros(d), np.full(d, radius), 1.0, squares)
+    kinds = [design.columns[j].kind for j in columns]
+    intervals = design.intervals()[list(columns)]
+    dummy = np.array([k == "dummy" for k in kinds], dtype=bool)
+    centre = np.where(dummy, 0.0, intervals.mean(axis=1))
+    half = np.where(dummy, 1.0, np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300))
+    numeric = int((~dummy).sum())
+    # the dummies of one factor: at most one of them is 1
+    terms: dict[str, list[int]] = {}
+    for place, j in enumerate(columns):
+        if design.columns[j].kind == "dummy":
+            terms.setdefault(design.columns[j].term, []).append(place)
+    factors = len(terms)
+    unit = UnitScale(1.0 / half, -centre / half, False)
+    return FeatureScale(
+        columns,
+        RowMap(unit, np.ones(d)),
+        centre,
+        half,
+        math.sqrt(numeric + factors),
+        Blocks(d, tuple(map(tuple, terms.values()))),
+    )
+
+
+# -- Sums of columns on the lattice, their sensitivity, and a scale learnt from them
+
+
+def column_sums(blocks: Iterable[Array], scale: Array, shift: Array) -> npt.NDArray[np.object_]:
+    """Return integers (count, sums of k, sums of trunc(k^2 / 2^20)), k = trunc(2^20 u), |u| <= 1.
+
+    Shape (1 + 2 d,). A void row adds nothing. Exact in any order.
+    """
+    d = len(scale)
+    total = np.zeros(1 + 2 * d, dtype=object)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            u = block[:-1] * scale[:, None] + shift[:, None]
+            void = ~np.isfinite(block[-1] + u.sum(0))
+            k = end_of_numbers(u)
+            k[:, void] = 0.0
+            squares = towards_zero(k * k / STEPS)
+            total[0] += int(STEPS) * int(k.shape[1] - void.sum())
+            total[1 : 1 + d] += [int(v) for v in k.sum(1)]
+            total[1 + d :] += [int(v) for v in squares.sum(1)]
+    return total
+
+
+def rescaling(sums: Array, noise_sd: float, intercept: bool, most: Array) -> tuple[Array, Array]:
+    """Return (scale, shift) that give the unit columns mean 0 and variance 1, from noisy sums.
+
+    Variances below twice the noise of a mean square are not visible and are floored there; a
+    column is never magnified more than ``most`` (d,): rare dummies would get long rows.
+    """
+    d = (len(sums) - 1) // 2
+    m = max(float(sums[0]), 4.0 * noise_sd, 1.0)
+    mean = np.clip(sums[1 : 1 + d] / m, -1.0, 1.0)
+    if not intercept:
+        mean = np.zeros(d)
+    floor = np.maximum(2.0 * noise_sd / m, 1.0 / most**2)
+    variance = np.clip(sums[1 + d :] / m - mean**2, np.minimum(floor, 1.0), 1.0)
+    scale = 1.0 / np.sqrt(variance)
+    return scale, -mean * scale
+
+
+# -- Sums by person: rows of whole people into a ball of their own, exact integers throughout.
+#
+# ``G_p = sum_t z_t z_t'`` of a person's rows, scaled so that its trace is at most R^2. Every step
+# is
+# one multiplication, addition, division or root after the other, each rounded by itself: what comes
+# of a person does not depend on who stands beside (``units.md``, 2).
+
+
+Index = npt.NDArray[np.intp]
+#: A row longer than this many radii is taken for one of that length, before people are summed.
+ROW_MOST = 16.0
+#: Squared lengths are counted in steps of this, rounded up: integers of at most 2^40 a row.
+_COARSE = 2.0**8
+#: From here on sums of integers round; they are enlarged by more than 2^33 rows could lose.
+_EXACT, _SAFE = 2.0**53, 1.0 + 2.0**-20
+
+
+class People(Protocol):
+    """Whatever yields passes of whole people."""
+
+    def people(self, design: Design, coins: Coins | None = None) -> Iterable[BlockOfPeople]:
+        """Yield one pass of blocks of whole people."""
+        ...
+
+
+def lengths(z: Array) -> Array:
+    """Return the lengths of rows (columns of z), each by itself."""
+    return np.asarray(np.sqrt(squares(z)))
+
+
+def sums(cells: Array, starts: Index) -> Array:
+    """Return the sums over people of integers, along the last axis."""
+    return np.asarray(np.add.reduceat(cells, starts, axis=-1))
+
+
+def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
+    """Scale people into balls of trace, and round their rows towards zero.
+
+    Parameters
+    ----------
+    z : (k, m) array
+        Rows, 0 where they are void; not overwritten.
+    length : (m,) array
+        Of the rows.
+    block : BlockOfPeople
+        Whose rows these are.
+    *radii : float
+        In units of z. The first is the one that cuts single rows.
+
+    Returns
+    -------
+    list of (k, m) arrays
+        For each radius: integers in steps of radius / 2^20, whose squares add up to at most 2^40
+        over the rows of one person.
+    """
+    out = []
+    for share in factors(length, block, *radii):
+        out.append(towards_zero(z * share))
+    return out
+
+
+def factors(length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
+    """Return for each radius the factors of rows (m,) that bring people into balls of trace.
+
+    Parameters
+    ----------
+    length, block, *radii
+        As in :func:`into_balls`, which rounds ``z * factor`` towards zero.
+    """
+    most = ROW_MOST * radii[0]
+    beyond = np.flatnonzero(length > most)
+    cut = np.minimum(length, most) if len(beyond) else length
+    part = cut * (STEPS / radii[0])
+    part *= part
+    part /= _COARSE
+    trace = sums(np.ceil(part, out=part), block.starts)
+    trace[trace >= _EXACT] *= _SAFE
+    root = np.sqrt(trace * _COARSE) * (radii[0] / STEPS)  # of a person, in units of z
+    out = []
+    for radius in radii:
+        factor = np.full_like(root, TOP / radius)
+        np.divide(TOP, root, out=factor, where=root > radius)
+        share = np.repeat(factor, block.counts)
+        share[beyond] *= most / length[beyond]
+        out.append(share)
+    return out
+
+
+def product(z: Array, words: Words) -> None:
+    """Add ``z z'`` to exact sums, at most 8192 columns at once."""
+    for a in range(0, z.shape[1], WINDOW):
+        words.add(cross_product(z[:, a : a + WINDOW]))
+
+
+def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap | OneFirst) -> Gram:
+    """Accumulate ``sum_p c_p G_p`` of the images of rows under a map into a ball.
+
+    Parameters
+    ----------
+    blocks : iterable of BlockOfPeople
+    rowmap : RowMap or OneFirst
+        Its affine part is used, row by row; its ball is that of a person's trace.
+
+    Privacy
+    -------
+    The return value is confidential. One person contributes one positive semidefinite integer
+    matrix of trace at most 2^40.
+    """
+    k = len(rowmap.box)
+    total = Words(k)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            z = np.ascontiguousarray(rowmap.image(block.rows))
+            length = void(z)
+            (lattice,) = into_balls(z, length, block, STEPS)
+            product(lattice, total)
+    return Gram(*total.words(), 0, "")
+
+
+@dataclass(frozen=True, eq=False)
+class PeopleGramOf:
+    """The pass of :func:`people_gram`, or of :func:`averages_gram`, for whoever adds up.
+
+    Attributes
+    ----------
+    rowmap : RowMap, or OneFirst
+    average : bool
+        People's means, not their sums.
+    """
+
+    rowmap: Any
+    average: bool = False
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Gram:
+        """Return the Gram matrix of blocks of whole people. Confidential."""
+        return (averages_gram if self.average else people_gram)(blocks, self.rowmap)
+
+
+def averages(block: BlockOfPeople, rowmap: RowMap) -> Array:
+    """Return one lattice row a person: the mean of its complete rows, and whether it has any.
+
+    Returns
+    -------
+    (k + 1, people) array
+        Integers, rounded towards zero: no entry is larger than the last, one whole unit or 0.
+    """
+    z, there = rowmap.ended(block.rows)
+    one = np.ones(z.shape[1]) if there is None else there.astype(float)
+    total = sums(np.vstack([z, one]), block.starts)
+    complete = total[-1]
+    out = total / np.maximum(complete, 1.0)
+    out[-1] = np.where(complete > 0, STEPS, 0.0)
+    return towards_zero(out)
+
+
+def averages_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap) -> Gram:
+    """Accumulate the Gram matrix of ``(mean of a person's complete rows, has any, 1)``.
+
+    Privacy
+    -------
+    The return value is confidential. One person contributes one row, in the convex hull of what
+    a complete row can be, or the zero row (``units.md``, 8).
+    """
+    k = len(rowmap.box) + 2
+    total = Words(k)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            own = averages(block, rowmap)
+            product(np.vstack([own, np.full((1, own.shape[1]), STEPS)]), total)
+    return Gram(*total.words(), 0, "")
+
+
+def void(z: Array) -> Array:
+    """Turn rows that are not finite into zero rows; return the lengths of all."""
+    length = lengths(z)
+    gone = ~np.isfinite(length)
+    if gone.any():
+        z[:, gone] = 0.0
+        length[gone] = 0.0
+    return length
+
+
+# -- Averages of people over cells: what a person has in each, by own number of rows, in intege
+
+
+Whole = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CountsOfPeople:
+    """Sums of shares, in steps of the unit, and how many people had them. **Private**."""
+
+    values: Whole
+    people: int
+
+    def __add__(self, other: CountsOfPeople) -> CountsOfPeople:
+        return CountsOfPeople(self.values + other.values, self.people + other.people)
+
+    def __repr__(self) -> str:
+        return f"<counts of people in {len(self.values)} cells, confidential>"
+
+
+def shares(person: Any, place: Any, mass: Any, counts: Any, cells: int) -> tuple[Any, Whole]:
+    """Return (cell, share) of every person in each of its cells: not negative, one unit together.
+
+    Parameters
+    ----------
+    person, place : (m,) integer arrays
+        Whose entry it is, and in which of ``cells`` cells.
+    mass : (m,) int64 array
+        Not negative; those of one person add up to one unit times its number of rows.
+    counts : (k,) array
+        Rows of each person, at least one.
+
+    Notes
+    -----
+    What a person has up to a cell is rounded to the nearest, so each share is off by less than a
+    step, and those of a person add up to the unit. A function of the person's own entries, in
+    whatever order.
+    """
+    key = np.asarray(person, dtype=np.int64) * cells + place
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    first = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
+    up_to = np.cumsum(mass[order])[np.r_[first[1:], len(key)] - 1]
+    who, where = key[first] // cells, key[first] % cells
+    ends = np.flatnonzero(np.r_[who[1:] != who[:-1], True])  # every person has an entry
+    before = np.r_[0, up_to[ends[:-1]]]
+    up_to -= np.repeat(before, np.diff(np.r_[-1, ends]))
+    rows = np.asarray(counts, dtype=np.int64)[who]
+    rounded = (2 * up_to + rows) // (2 * rows)
+    share = np.diff(rounded, prepend=0)
+    share[ends[:-1] + 1] = rounded[ends[:-1] + 1]
+    return where, share

@@ -1,0 +1,506 @@
+"""The unit of a call, as data: which column names a person, and what is public of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, shown
+
+__all__ = ["Person", "people_or_rows", "unit_of"]
+
+
+#: Units that are no column: a row, or one variable of a row.
+LEVELS = ("record", "attribute")
+#: Who can put rows in the order of people on disk (``sort=``).
+SORTERS = ("duckdb",)
+#: Rows of a person where nothing says how many: a guess too large costs a little noise in the
+#: start, one too small shortens people there.
+ROWS = 4.0
+#: Said where a table of rows is noised as a whole.
+NO_PEOPLE = (
+    "a noised table protects one row of it ('record') or one variable of a row ('attribute'), not "
+    "the person of unit={!r} with all rows. Make a table of one row a person first (a mean, a last "
+    "visit); or fit the data itself, as in dp_ols(..., unit=...)"
+)
+#: Names that say: this is an identifier.
+_IDENTIFIER = re.compile(
+    r"(?:^|[_ .])(?:id|ids|pid|uid|uuid|guid|ssn)$|[a-z](?:Id|ID)$"
+    r"|^(?:person|patient|subject|customer|user|household|respondent|participant|member)"
+    r"(?:_?(?:no|nr|num|number|key|code))?$",
+)
+_TEXT = "one person (column {})"
+
+
+@dataclass(frozen=True)
+class Person:
+    """The column that names the unit of privacy. Holds no id.
+
+    Attributes
+    ----------
+    column : str
+    count : int or None
+        Declared number of people (``units=``); None: counted, a public number.
+    rows : float
+        Public guess of the rows of a person (``rows_per_unit=``).
+    most : int
+        Rows of a person that are kept (``max_rows=``), where a method has a proof for rows only;
+        0: all.
+    sort : str
+        "duckdb": rows are put in the order of people on disk; empty: in memory.
+    """
+
+    column: str
+    count: int | None = None
+    rows: float = ROWS
+    most: int = 0
+    sort: str = ""
+
+    @property
+    def text(self) -> str:
+        """The unit as the guarantee states it."""
+        return unit_of(self.column)
+
+
+def unit_of(column: str) -> str:
+    """Return the unit of a guarantee for people: ``one person (column person_id)``."""
+    return _TEXT.format(column)
+
+
+def identifier_among(names: Iterable[str]) -> str:
+    """Return the first name that says it is an identifier; empty: none does."""
+    return next((name for name in names if _IDENTIFIER.search(name)), "")
+
+
+def column_of(unit: str) -> str | None:
+    """Return the column of a unit of people, or None for a row or an attribute."""
+    head, tail = _TEXT.split("{}")
+    if unit.startswith(head) and unit.endswith(tail):
+        return unit[len(head) : -len(tail)]
+    return None
+
+
+def named(unit: str) -> str:
+    """Return a unit as it is said: "one row", "one attribute", "one person (column person_id)".
+
+    "record" is the word of options and files for a row.
+    """
+    if column_of(unit) is not None:
+        return unit
+    return "one row" if unit == "record" else f"one {unit}"
+
+
+def people_or_rows(unit: str) -> str:
+    """Return what a unit is counted in: "people", or "rows"."""
+    return "rows" if column_of(unit) is None else "people"
+
+
+def person_of(
+    unit: Any,
+    units: Any = None,
+    rows_per_unit: Any = None,
+    max_rows: Any = None,
+    sort: Any = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    levelled: Iterable[str] = (),
+) -> Person | None:
+    """Return the unit that a call names, or None for rows.
+
+    Parameters
+    ----------
+    unit, units, rows_per_unit, max_rows, sort
+        As typed.
+    columns : mapping or None
+        Columns of the table with their public kinds; None: not known (a plan without data).
+    levelled : iterable of str
+        Variables that the schema declares with levels.
+    """
+    if unit is None:
+        given = (
+            ("units", units), ("rows_per_unit", rows_per_unit), ("max_rows", max_rows),
+            ("sort", sort),
+        )  # fmt: skip
+        for name, value in given:
+            if value is not None:
+                raise RequestError(
+                    f"{name}= belongs to unit=, the column that names the person: for example "
+                    f'unit="person_id", {name}={shown(value)}'
+                )
+        return None
+    if not isinstance(unit, str) or not unit:
+        raise RequestError(
+            "unit= takes the name of the column that says whose row it is, for example "
+            f'unit="person_id"; got {shown(unit)}'
+        )
+    if columns is not None:
+        _check_column(unit, columns)
+    if unit in levelled:
+        raise RequestError(
+            f"unit={unit!r}: the schema declares levels for it, but who is in the table is "
+            f"private. Leave {unit!r} out of the schema: ids are compared with each other and "
+            "never shown"
+        )
+    if units is not None and (isinstance(units, bool) or not isinstance(units, int) or units < 1):
+        raise RequestError(f"units= takes the number of people, got {shown(units)}")
+    most = 0 if max_rows is None else max_rows
+    if isinstance(most, bool) or not isinstance(most, int) or (max_rows is not None and most < 1):
+        raise RequestError(
+            "max_rows= takes the number of rows of a person that are kept, for example "
+            f"max_rows=5; got {shown(max_rows)}"
+        )
+    if sort is not None:
+        choice("sort", sort, SORTERS)
+    return Person(unit, units, _guess(rows_per_unit), most, sort or "")
+
+
+def _guess(value: Any) -> float:
+    if value is None:
+        return ROWS
+    bad = isinstance(value, bool) or not isinstance(value, (int, float))
+    if bad or not (value > 0 and math.isfinite(value)):
+        raise RequestError(
+            "rows_per_unit= takes a public guess of the rows of a person, for example "
+            f"rows_per_unit=5; got {shown(value)}"
+        )
+    return float(value)
+
+
+def _check_column(unit: str, columns: Mapping[str, str]) -> None:
+    if unit not in columns:
+        raise RequestError(
+            f"unit={shown(unit)}: the data has no column of this name."
+            + did_you_mean(unit, columns)
+            + " Columns: "
+            + ", ".join(list(map(str, columns))[:12])
+        )
+    if columns[unit] in ("bool", "datetime"):
+        raise RequestError(
+            f"unit={unit!r}: a column of type {columns[unit]} names no person. Ids are whole "
+            "numbers or text"
+        )
+
+
+# -- Ids to codes: equality only, one cell at a time, never printed.
+#
+# An id is an integer, a text, or a float that holds an integer below 2^53; every other cell is
+# missing. An integer and the text of its digits are different ids (``theory.md``, 1).
+
+
+Codes = npt.NDArray[np.int64]
+#: Floats at or above this do not tell neighbouring integers apart.
+_EXACT = 2.0**53
+#: Head of the keys of integers of 64 bits.
+_WHOLE = b"\1"
+#: Ids within so many times the number of rows are ranked by a table.
+_TABLE = 4
+
+
+def id_type(column: Any) -> str:
+    """Return what the type of a column says of its ids: a public fact.
+
+    A library that meets a missing or an odd cell types a part by it: integers become floats, which
+    hold no id from 2^53 on, or text, whose "12" is another id than 12.
+    """
+    kind = getattr(column, "type", None)
+    if kind is not None and type(column).__module__.startswith("pyarrow"):
+        text = str(kind)
+        letter = "i" if text.startswith(("int", "uint")) else "f" if "float" in text else "O"
+        letter = "f" if text in ("double", "halffloat") else letter
+    else:
+        dtype = getattr(column, "dtype", None)
+        polars = type(column).__module__.split(".")[0] == "polars"
+        if polars and dtype is not None:
+            letter = "i" if dtype.is_integer() else "f" if dtype.is_float() else "O"
+        else:
+            letter = getattr(dtype, "kind", "O")
+    return {"i": "integers", "u": "integers", "f": "floats"}.get(letter, "text")
+
+
+class OneType:
+    """Refuses a part whose ids have another type than those of the first: see :func:`id_type`."""
+
+    def __init__(self, first: str = "") -> None:
+        self._type = first
+
+    def check(self, column: Any) -> None:
+        """Compare the type of a part; cells are not looked at, a part without any says nothing."""
+        if not len(column):
+            return
+        found = id_type(column)
+        self._type = self._type or found
+        if found != self._type:
+            raise SourceError(other_ids(self._type, found))
+
+
+def other_ids(first: str, found: str) -> str:
+    """Say that a part has ids of another type."""
+    return (
+        f"the column of ids holds {first} in one part of the table and {found} in another, and one "
+        "person would be two: give all parts the same type, for example by dtype={...} where they "
+        'are read ("Int64" for integers of which some are missing)'
+    )
+
+
+class Ids:
+    """A column of ids, collected part by part: private.
+
+    Parameters
+    ----------
+    n : int or None
+        Rows to come, where that is known: integers then go straight to their place.
+    one : OneType or None
+        The type of the ids; None: that of the first part.
+    """
+
+    def __init__(self, n: int | None = None, one: OneType | None = None) -> None:
+        self._parts: list[tuple[Any, npt.NDArray[np.bool_] | None]] = []
+        self._place, self._rows = np.empty(n or 0, dtype=np.int64), 0
+        self._one = one or OneType()
+
+    def add(self, column: Any) -> None:
+        """Add the cells of a part, of the type of the first."""
+        self._one.check(column)
+        cells, present = _canonical(column)
+        a, self._rows = self._rows, self._rows + len(cells)
+        if cells.dtype == np.int64 and present is None and self._rows <= len(self._place):
+            self._place[a : self._rows] = cells
+            cells = self._place[a : self._rows]
+        self._parts.append((cells, present))
+
+    def _all(self) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
+        """Return (integers of all parts, which are there; None: all)."""
+        if all(cells.base is self._place for cells, _ in self._parts):
+            return self._place[: self._rows], None
+        cells = np.concatenate([cells for cells, _ in self._parts])
+        if all(ok is None for _, ok in self._parts):
+            return cells, None
+        there = [np.ones(len(c), dtype=bool) if ok is None else ok for c, ok in self._parts]
+        return cells, np.concatenate(there)
+
+    def count(self) -> int:
+        """Return the number of different ids."""
+        if not self._parts or any(cells.dtype != np.int64 for cells, _ in self._parts):
+            return self.codes()[1]
+        cells, there = self._all()
+        return _different(cells if there is None else cells[there])
+
+    def codes(self) -> tuple[Codes, int]:
+        """Return (code of each row, -1 where the id is missing; number of different ids).
+
+        Codes follow the order of the ids, numbers before text: they do not depend on the order of
+        the rows.
+        """
+        if not self._parts:
+            return np.empty(0, dtype=np.int64), 0
+        if all(cells.dtype == np.int64 for cells, _ in self._parts):
+            cells, present = self._all()
+            if present is None or bool(present.all()):
+                return _ranks(cells)
+            out = np.full(len(cells), -1, dtype=np.int64)
+            out[present], found = _ranks(cells[present])
+            return out, found
+        known: dict[Any, int] = {}
+        parts = []
+        for cells, ok in self._parts:
+            keys = cells.tolist()
+            present = np.ones(len(keys), dtype=bool) if ok is None else ok
+            parts.append(
+                np.fromiter(
+                    (
+                        known.setdefault(key, len(known)) if there and key is not None else -1
+                        for key, there in zip(keys, present.tolist(), strict=True)
+                    ),
+                    dtype=np.int64,
+                    count=len(keys),
+                )
+            )
+        ranked = sorted(known, key=lambda key: (isinstance(key, str), key))
+        rank = np.empty(len(known) + 1, dtype=np.int64)
+        rank[[known[key] for key in ranked]] = np.arange(len(known))
+        rank[-1] = -1
+        return rank[np.concatenate(parts)], len(known)
+
+
+def _different(cells: Codes) -> int:
+    """Return how many different integers there are: as :func:`_ranks` finds them."""
+    if not len(cells):
+        return 0
+    if bool((cells[1:] >= cells[:-1]).all()):
+        return int(np.count_nonzero(cells[1:] != cells[:-1])) + 1
+    low, high = int(cells.min()), int(cells.max())
+    if high - low <= _TABLE * len(cells):
+        there = np.zeros(high - low + 1, dtype=bool)
+        there[cells - low] = True
+        return int(np.count_nonzero(there))
+    import pandas as pd
+
+    return len(pd.unique(cells))
+
+
+def _ranks(cells: Codes) -> tuple[Codes, int]:
+    """Return the rank of each integer among the different ones, and how many those are."""
+    if not len(cells):
+        return cells, 0
+    if bool((cells[1:] >= cells[:-1]).all()):  # in order already
+        out = np.zeros(len(cells), dtype=np.int64)
+        np.cumsum(cells[1:] != cells[:-1], out=out[1:])
+        return out, int(out[-1]) + 1
+    low, high = int(cells.min()), int(cells.max())
+    if high - low <= _TABLE * len(cells):  # a table of who is there is faster than a sort
+        there = np.zeros(high - low + 1, dtype=bool)
+        place = cells - low
+        there[place] = True
+        rank = np.cumsum(there) - 1
+        return rank[place], int(rank[-1]) + 1
+    import pandas as pd
+
+    out, values = pd.factorize(cells, sort=True)
+    return out.astype(np.int64), len(values)
+
+
+def sort_keys(column: Any) -> tuple[Any, Codes, npt.NDArray[np.intp] | None]:
+    """Return what the ids of a part are sorted and compared by, on disk as in memory.
+
+    Returns
+    -------
+    head : bytes or list of bytes
+        Of each row with an id; one for all where they are integers of 64 bits.
+    number : (m,) int64 array
+    rows : array or None
+        Those that have an id; None: all.
+
+    Notes
+    -----
+    Sorted by (head, number), people stand in the order of :meth:`Ids.codes`: numbers before text,
+    text by its code points. Two ids are equal where head and number are.
+    """
+    cells, ok = _canonical(column)
+    if cells.dtype == np.int64:
+        if ok is None or bool(ok.all()):
+            return _WHOLE, cells, None
+        rows = np.flatnonzero(ok)
+        return _WHOLE, cells[rows], rows
+    rows = np.flatnonzero([key is not None for key in cells.tolist()])
+    pairs = [_pair(key) for key in cells[rows].tolist()]
+    number = np.array([n for _, n in pairs], dtype=np.int64)
+    return [head for head, _ in pairs], number, rows
+
+
+def _pair(key: int | str) -> tuple[bytes, int]:
+    if isinstance(key, str):
+        return b"\3" + key.encode("utf-8", "surrogatepass"), 0
+    if -(2**63) <= key < 2**63:
+        return _WHOLE, key
+    size = (abs(key).bit_length() + 7) // 8
+    if key > 0:
+        return b"\2" + size.to_bytes(8, "big") + key.to_bytes(size, "big"), 0
+    # the longer a negative number, the earlier: lengths and digits are taken from their largest
+    shorter = (2**64 - 1 - size).to_bytes(8, "big")
+    return b"\0" + shorter + (256**size + key).to_bytes(size, "big"), 0
+
+
+def _canonical(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    """Return (int64 cells, present) of numbers; (object cells of int, str or None, None) else."""
+    module = type(column).__module__.split(".")[0]
+    if module == "pandas":
+        return _of_pandas(column)
+    if module == "polars":
+        return _of_arrow(column.to_arrow())
+    if module == "pyarrow":
+        return _of_arrow(column)
+    if isinstance(column, np.ma.MaskedArray):
+        masked: Any = column.astype(object)
+        return _of_array(masked.filled(None))
+    if not isinstance(column, np.ndarray):
+        cells = np.empty(len(column), dtype=object)
+        for i, cell in enumerate(column):
+            cells[i] = cell
+        column = cells
+    return _of_array(column.reshape(-1))
+
+
+def _of_pandas(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    import pandas as pd
+
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        cat = column.cat if hasattr(column, "cat") else column
+        values = _objects(*_of_array(np.asarray(cat.categories, dtype=object)))
+        cells = np.empty(len(values) + 1, dtype=object)  # the last for code -1: missing
+        cells[:-1] = values
+        return cells[np.asarray(cat.codes)], None
+    if isinstance(dtype, np.dtype):
+        return _of_array(column.to_numpy())
+    if type(dtype).__name__ == "ArrowDtype":  # pandas has no name for every type of Arrow's
+        return _of_arrow(getattr(column, "array", column).__arrow_array__())
+    if pd.api.types.is_integer_dtype(dtype) and not pd.api.types.is_unsigned_integer_dtype(dtype):
+        present = ~column.isna().to_numpy(dtype=bool)
+        return column.to_numpy(dtype=np.int64, na_value=0), present
+    return _of_array(column.to_numpy(dtype=object))
+
+
+def _of_arrow(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_signed_integer(kind):
+        present = (
+            ~np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+            if isinstance(column, pa.Array)
+            else ~np.asarray(column.is_null(), dtype=bool)
+        )
+        cells = np.asarray(column.fill_null(0)).astype(np.int64)
+        return cells, None if present.all() else present
+    if pa.types.is_floating(kind):
+        return _of_array(np.asarray(column, dtype=float))
+    out = np.empty(len(column), dtype=object)
+    out[:] = column.to_pylist()
+    return _of_array(out)
+
+
+def _of_array(cells: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    kind = cells.dtype.kind
+    if kind == "i" or (kind == "u" and cells.dtype.itemsize < 8):
+        return np.array(cells, dtype=np.int64), None
+    if kind == "f":
+        return _of_floats(cells.astype(float))
+    if kind not in "OUu":  # truth values, dates, bytes: no ids
+        return np.full(len(cells), None, dtype=object), None
+    out = np.empty(len(cells), dtype=object)
+    out[:] = [_key(cell) for cell in cells.tolist()]
+    return out, None
+
+
+def _of_floats(cells: Array) -> tuple[Codes, npt.NDArray[np.bool_]]:
+    with np.errstate(all="ignore"):
+        present = (np.abs(cells) < _EXACT) & (np.floor(cells) == cells)
+    return np.where(present, cells, 0.0).astype(np.int64), present
+
+
+def _objects(cells: Any, present: npt.NDArray[np.bool_] | None) -> Any:
+    out = cells.astype(object)
+    if present is not None:
+        out[~present] = None
+    return out
+
+
+def _key(cell: Any) -> int | str | None:
+    """Return what a cell is compared by; None: it is no id."""
+    kind = type(cell)
+    if kind is str:
+        return str(cell)
+    if kind is int:
+        return int(cell)
+    if isinstance(cell, np.generic):
+        return None if isinstance(cell, np.bool_) else _key(cell.item())
+    if kind is float and abs(cell) < _EXACT and cell == int(cell):
+        return int(cell)
+    return None
