@@ -15,12 +15,12 @@ GROUPS = (
     (
         "The prover",
         "How far one unit moves a query: the only numbers that noise is made of.",
-        "proof/prove.py proof/prove.py proof/statistics.py proof/sets.py",
+        "proof/prove.py proof/statistics.py proof/sets.py",
     ),
     (
         "The door",
         "Charges first, hands rows to a stage once, draws the noise, lets nothing else out.",
-        "private.py _guard.py quiet.py sums/ask.py sums/ask.py",
+        "door.py quiet.py sums/ask.py",
     ),
     (
         "Charges, curves and noise",
@@ -30,45 +30,42 @@ GROUPS = (
     (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
-        "exact/ formula/program.py formula/cells.py formula/cells.py formula/coerce.py "
-        " formula/words.py formula/build.py formula/words.py survey.py",
+        "sums/ formula/program.py formula/cells.py formula/coerce.py "
+        "formula/words.py formula/build.py survey.py",
     ),
     (
         "Whose rows these are",
         "A row is read once a pass, by public places or secret coins; a person's rows together.",
         "sources/rows.py sources/people.py sources/sorted.py sources/features.py "
-        "sources/people.py sources/windows.py "
-        "sources/summed.py sources/summed.py sources/tables.py",
+        "sources/windows.py "
+        "sources/summed.py sources/tables.py",
     ),
     (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
         "scoring/passes.py scoring/cells.py scoring/clusters.py "
-        "scoring/clusters.py models/weights.py models/table/weighted.py "
-        "scoring/cells.py scoring/starts.py "
-        "scoring/unit_passes.py scoring/unit_passes.py scoring/unit_starts.py scoring/unit_run.py "
+        "models/weights.py models/table/weighted.py "
+        "scoring/starts.py "
+        "scoring/unit_passes.py scoring/unit_starts.py scoring/unit_run.py "
         "models/survival/hazard.py models/choice.py models/panel.py "
-        "models/panel.py "
-        "scoring/passes.py scoring/run.py models/bayes.py models/components.py "
+        "scoring/run.py models/bayes.py models/components.py "
         "models/objpert.py models/holdout.py "
         "models/kernel.py models/kernel_regression.py models/linear/compared.py "
-        "models/linear/inference.py models/survival/table.py models/survival/table.py "
+        "models/linear/inference.py models/survival/table.py "
         "models/survival/cox.py "
-        "models/table/quantiles.py models/table/quantiles.py "
+        "models/table/quantiles.py "
         "models/table/layout.py models/table/testing.py models/table/nulls.py ranges.py "
-        "models/weights.py models/weights.py models/table/weighted.py "
-        "models/table/weighted_quantiles.py models/table/weighted_quantiles.py",
+        "models/table/weighted_quantiles.py",
     ),
     (
         "Proofs of their own",
-        "Releases that are no query (own_proofs.py), and the bounds that they rest on.",
-        "models/bayes.py models/bayes.py models/custom.py "
-        "models/custom.py models/selection.py models/newton.py "
-        "models/newton.py models/newton.py models/glm.py "
-        "models/kernel_regression.py models/linear/eptr.py models/linear/posterior.py "
-        "models/linear/posterior.py models/linear/compared.py models/linear/compared.py "
-        "models/linear/posterior.py models/mean.py "
-        "models/noised/table.py models/votes.py models/votes.py",
+        "Releases that are no query (proof/prove.py has their list), and bounds that they rest on.",
+        "models/custom.py "
+        "models/selection.py models/newton.py "
+        "models/glm.py "
+        "models/linear/eptr.py models/linear/posterior.py "
+        "models/mean.py "
+        "models/noised/table.py models/votes.py",
     ),
 )
 

@@ -59,6 +59,7 @@ _EXPORTS = {
     "register_method": "dpmodels.registry",
     "Method": "dpmodels.registry",
     "Option": "dpmodels.registry",
+    "Backend": "dpmodels.registry",
     "Schema": "dpmodels.schema",
     "Real": "dpmodels.variables",
     "Levels": "dpmodels.variables",

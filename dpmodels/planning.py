@@ -83,7 +83,7 @@ class Plan(Shown, Generic[D]):
         before anything is charged. Never a function of cells.
     people : int or None
         Number of people, where a person's rows are capped and n counts those kept.
-    backend : str
+    backend : Backend
         Module that goes on from here, where the method has several endings.
     """
 
@@ -101,7 +101,7 @@ class Plan(Shown, Generic[D]):
     advice: tuple[str, ...] = ()
     forecast: str = ""
     passes: int = 1
-    backend: str = field(default="", repr=False)
+    backend: Any = field(default=None, repr=False)
     people: int | None = None
 
     @classmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import (
     RequestError,
@@ -21,7 +21,6 @@ from dpmodels.errors import (
 )
 from dpmodels.quiet import lock
 from dpmodels.ranges import RANGES_SHARE
-from dpmodels.verbs import function_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,24 +31,31 @@ if TYPE_CHECKING:
     from dpmodels.sums.ask import Ask
 
 
-class Backend(Protocol):
-    """The three functions a method supplies. Module-level functions will do."""
+@dataclass(frozen=True)
+class Backend:
+    """The three functions a method supplies: public plan, private release, public estimate.
 
-    def plan(self, request: Request, design: Design, n: int | None) -> Plan[Any]:
-        """Decide everything public: steps, scales, shares. Reads no row.
+    Attributes
+    ----------
+    plan : callable
+        ``(request, design, n) -> Plan``: decides everything public (steps, scales, shares) and
+        reads no row. n is None where it is private, under add-remove: a method without that
+        relation in its entry always gets a number.
+    release : callable
+        ``(plan, ask) -> Release``: asks for released numbers, alone in speaking to the rows.
+    estimate : callable
+        ``(plan, release) -> Estimate``: post-processes released and public numbers; sees no row.
+    people : bool
+        Whether there is a proof for persons with several rows (``units.md``).
+    title : str
+        What ran, as printed, where that is not the title of the method.
+    """
 
-        n is None where it is private, under add-remove: a method without that relation in its
-        entry always gets a number.
-        """
-        ...
-
-    def release(self, plan: Plan[Any], ask: Ask) -> Release:
-        """Ask for released numbers: alone in speaking to the door of the rows."""
-        ...
-
-    def estimate(self, plan: Plan[Any], release: Release) -> Estimate:
-        """Post-process released and public numbers. Sees no row."""
-        ...
+    plan: Callable[[Request, Design, Any], Plan[Any]]
+    release: Callable[[Plan[Any], Ask], Release]
+    estimate: Callable[[Plan[Any], Release], Estimate]
+    people: bool = False
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,22 +139,18 @@ class Ending:
 
     Attributes
     ----------
-    backend : str
-        ``"package.module"`` with functions ``plan, release, estimate``.
-    why_not : str
-        ``"package.module:function"``: request -> why the call does not end so, in words; empty
-        where it does. A function of the request alone.
+    backend : Backend
+    why_not : callable
+        Request -> why the call does not end so, in words; empty where it does. A function of the
+        request alone.
     otherwise : str
         What the plan calls the call then, before the words: "moments only". Empty: nothing is said
         (an ending that only some arguments ask for).
-    title : str
-        What ran where the call ends so, as printed; empty: the title of the method.
     """
 
-    backend: str
-    why_not: str
-    otherwise: str
-    title: str = ""
+    backend: Backend
+    why_not: Callable[[Request], str]
+    otherwise: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,8 +163,9 @@ class Method:
         ``("eptr", "dp_ols")``.
     title : str
         As printed in the summary ("ePTR least squares").
-    backend : str
-        ``"package.module"`` with functions ``plan, release, estimate``; imported on first use.
+    backend : Backend
+    proof : str
+        The theory note that proves its sensitivities.
     needs : tuple of str
         Words such as "delta > 0", "two passes", "public", "ranges", "one pass".
     relations : tuple of str
@@ -184,13 +187,14 @@ class Method:
     name: str
     verb: str
     title: str
-    backend: str
+    backend: Backend
     needs: tuple[str, ...] = ()
     relations: tuple[str, ...] = ("replace",)
     options: tuple[Option, ...] = ()
     inference: str = "yes"
     privacy_se: str = "released"
     reference: str = ""
+    proof: str = ""
     comparison_only: bool = False
     accepts: tuple[str, ...] = field(default=())
     #: The plan prints expected privacy errors where ranges are declared.
@@ -202,30 +206,29 @@ class Method:
     endings: tuple[Ending, ...] = ()
     #: A pass reads rows themselves, not sums of them: not for tables that stay elsewhere.
     by_rows: bool = False
-    #: Backends (of the method or of an ending) with a proof for people (``units.md``).
-    people: tuple[str, ...] = ()
     #: Whether ``max_rows=`` asks for something else than ``unit=`` alone: rows are then counted.
     kept: bool = False
 
-    def load(self, backend: str = "") -> Backend:
-        """Import the backend, or the one of an ending."""
-        module: Any = importlib.import_module(backend or self.backend)
-        return module
+    @property
+    def people(self) -> bool:
+        """Whether the method or one of its endings has a proof for persons (``units.md``)."""
+        return self.backend.people or any(e.backend.people for e in self.endings)
 
-    def title_of(self, backend: str) -> str:
+    def title_of(self, backend: Backend | None) -> str:
         """Return what ran, in words: the title of the ending that served, else of the method."""
-        return next((e.title for e in self.endings if e.title and e.backend == backend), self.title)
+        return (backend.title if backend else "") or self.title
 
     @property
     def titles(self) -> str:
         """What may run, in words: the endings first, as they are asked first."""
-        return "; or ".join([*(e.title for e in self.endings if e.title), self.title])
+        endings = (e.backend.title for e in self.endings)
+        return "; or ".join([*filter(None, endings), self.title])
 
-    def chosen(self, request: Request) -> tuple[str, tuple[str, ...]]:
+    def chosen(self, request: Request) -> tuple[Backend, tuple[str, ...]]:
         """Return the backend that serves a request, and why no other does. Public, made once."""
         reasons = []
         for ending in self.endings:
-            why = function_of(ending.why_not)(request)
+            why = ending.why_not(request)
             if not why:
                 return ending.backend, ()
             if ending.otherwise:
@@ -271,16 +274,11 @@ _MEANT = {
 _OF_ALL = ("bounds", "schema", "weights", "subset", "public", "unit", "units", "level", "split")
 
 
-def backend_of(plan: Plan[Any]) -> Backend:
-    """Import what a plan was made by: its release and its estimate belong together."""
-    return plan.request.method.load(plan.backend)
-
-
 def _owners(verb: str, option: str) -> str:
     """Say which other methods of a verb have an option."""
     names = [
         m.name
-        for (v, _), m in _entries().items()
+        for (v, _), m in _entries(verb).items()
         if v == verb and any(o.name == option for o in m.options)
     ]
     return f" {option}= belongs to method={' or '.join(map(repr, names))}." if names else ""
@@ -288,25 +286,23 @@ def _owners(verb: str, option: str) -> str:
 
 #: (verb, name) -> Method, in the order of preference within a verb.
 _REGISTRY: dict[tuple[str, str], Method] = {}
-#: Modules that register methods when imported; data, so that a room can be added in one line.
-_ROOMS: tuple[str, ...] = (
-    "dpmodels.models.linear.methods",
-    "dpmodels.models.glm",
-    "dpmodels.models.residual",
-    "dpmodels.models.residual",
-    "dpmodels.models.noised.fit",
-    "dpmodels.models.mean",
-    "dpmodels.models.bayes",
-    "dpmodels.models.kernel_regression",
-    "dpmodels.models.moments",
-    "dpmodels.models.components",
-    "dpmodels.models.table.methods",
-    "dpmodels.models.survival.cox",
-    "dpmodels.models.choice",
-    "dpmodels.models.panel",
-    "dpmodels.models.custom",
-)
-_loaded = False
+#: Verb -> modules of its methods, which register them when imported: on the first call of the verb.
+_MODULES: dict[str, tuple[str, ...]] = {
+    "dp_ols": ("linear.methods", "noised.fit"),
+    "dp_glm": ("glm", "noised.fit"),
+    "dp_quantreg": ("residual", "noised.fit"),
+    "dp_mest": ("residual", "noised.fit"),
+    "dp_mean": ("mean",),
+    "dp_bayes": ("bayes",),
+    "dp_npreg": ("kernel_regression",),
+    "dp_moments": ("moments",),
+    "dp_pca": ("components",),
+    **dict.fromkeys(("dp_table", "dp_quantile", "dp_test"), ("table.methods",)),
+    **dict.fromkeys(("dp_survfit", "dp_survdiff", "dp_coxph"), ("survival.cox",)),
+    **dict.fromkeys(("dp_polr", "dp_multinom"), ("choice",)),
+    **dict.fromkeys(("dp_feols", "dp_fepois"), ("panel",)),
+    **dict.fromkeys(("dp_eptr", "dp_gptr"), ("custom",)),
+}
 _LOADING = lock()
 
 
@@ -322,28 +318,44 @@ def register_method(method: Method) -> Method:
     Reads no data. A registered method carries its own proof: the audit kit
     (``dpmodels.audit``) runs on it by name.
     """
+    for field_name in ("title", "reference", "proof"):
+        if not getattr(method, field_name):
+            raise RequestError(
+                f"the entry of {method.verb}(method={method.name!r}) has no {field_name}: say "
+                f"Method(..., {field_name}=...)"
+            )
     _REGISTRY[(method.verb, method.name)] = method
     return method
 
 
-def _entries() -> dict[tuple[str, str], Method]:
-    global _loaded
+def _entries(verb: str = "", name: str = "") -> dict[tuple[str, str], Method]:
+    """Return the registry with a method in it, or all of a verb, or all there are."""
     with _LOADING:  # another thread must not see half of it
-        if not _loaded:
-            _loaded = True
-            for room in _ROOMS:
-                importlib.import_module(room)
+        for v in (verb,) if verb else _MODULES:
+            for module in _MODULES.get(v, ()):
+                if (v, name) not in _REGISTRY:
+                    importlib.import_module(f"dpmodels.models.{module}")
     return _REGISTRY
 
 
+def default_method(verb: str) -> str:
+    """Return the name of the first method of a verb; of its modules only the first is imported."""
+    for module in _MODULES.get(verb, ())[:1]:
+        importlib.import_module(f"dpmodels.models.{module}")
+    return next(
+        m.name for m in _REGISTRY.values() if m.verb == verb and "release" not in m.accepts
+    )
+
+
 def method_names(verb: str) -> list[str]:
-    """Return the names of the methods of a verb, default first."""
-    return [name for (v, name) in _entries() if v == verb]
+    """Return the names of the methods of a verb: the default first, those of a release last."""
+    found = [m for m in _entries(verb).values() if m.verb == verb]
+    return [m.name for m in sorted(found, key=lambda m: "release" in m.accepts)]
 
 
 def resolve(verb: str, name: str) -> Method:
     """Look a method up; raise ``UnknownMethodError`` with a suggestion."""
-    entry = _entries().get((verb, name)) if isinstance(name, str) else None
+    entry = _entries(verb, name).get((verb, name)) if isinstance(name, str) else None
     if entry is None:
         names = method_names(verb)
         raise UnknownMethodError(
@@ -374,7 +386,11 @@ def methods(name: str | None = None) -> pd.DataFrame:
     from dpmodels.methods_table import MethodTable, OptionTable
     from dpmodels.privacy.run import own_proof_of
 
-    entries: Callable[[], dict[tuple[str, str], Method]] = _entries
+    place = {verb: k for k, verb in enumerate(_MODULES)}
+    entries = sorted(
+        _entries().values(),
+        key=lambda m: (place.get(m.verb, len(place)), "release" in m.accepts),
+    )
     if name is None:
         rows = [
             {
@@ -388,14 +404,14 @@ def methods(name: str | None = None) -> pd.DataFrame:
                 "comparison_only": m.comparison_only,
                 "reference": m.reference,
             }
-            for m in entries().values()
+            for m in entries
         ]
         return MethodTable(rows)
-    chosen = [m for m in entries().values() if m.name == name]
+    chosen = [m for m in entries if m.name == name]
     if not chosen:
-        known = sorted({m.name for m in entries().values()})
+        known = sorted({m.name for m in entries})
         verb = name if str(name).startswith("dp_") else f"dp_{name}"
-        if any(m.verb == verb for m in entries().values()):
+        if any(m.verb == verb for m in entries):
             name = verb
             raise UnknownMethodError(
                 f"{name!r} is a verb, not a method. Its methods: {', '.join(method_names(name))}"
@@ -494,7 +510,9 @@ PMT_PAPER = "Enhancing Differentially Private Linear Regression via Public Secon
 WORKING_RADIUS = positive("radius", "bound on the norm of a working row")
 
 
-def scoring_method(verb: str, backend: str, reference: str, *options: Option) -> Method:
+def scoring_method(
+    verb: str, backend: Backend, reference: str, proof: str, *options: Option
+) -> Method:
     """Return the entry of a verb's private Fisher scoring.
 
     Parameters
@@ -507,7 +525,7 @@ def scoring_method(verb: str, backend: str, reference: str, *options: Option) ->
         verb=verb,
         title="Private Fisher scoring",
         backend=backend,
-        people=(backend,),
+        proof=proof,
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
         reference=f"theory note scoring/theory.md; {reference}",

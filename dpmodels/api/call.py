@@ -22,13 +22,13 @@ from dpmodels.errors import (
 )
 from dpmodels.planning import capped_plan, check_size
 from dpmodels.quiet import one_thread, tell
-from dpmodels.registry import backend_of
 from dpmodels.sources.tasks import as_source
 
 if TYPE_CHECKING:
     from dpmodels.api.requests import Designed
     from dpmodels.planning import Plan
     from dpmodels.records import Estimate, Release, Request
+    from dpmodels.registry import Backend
     from dpmodels.results import Fit
     from dpmodels.sources.tables import Source
 
@@ -58,9 +58,9 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
         raise RequestError("the table has no rows")
     large = check_size(request, call.design, n)
     backend, reasons = request.method.chosen(request)
-    _serves_people(request, backend or request.method.backend, reasons)
+    _serves_people(request, backend, reasons)
     request = replace(request, reasons=(*request.reasons, *reasons))
-    planned = request.method.load(backend).plan
+    planned: Any = backend.plan
     if request.unit is not None and request.unit.most:
         planned = functools.partial(capped_plan, planned)
     with one_thread():
@@ -107,9 +107,9 @@ def _extreme(request: Request) -> bool:
     return not 1e-9 < request.eps < 1e4 or 0.0 < request.delta < 1e-60 or request.delta > 0.999
 
 
-def _serves_people(request: Request, backend: str, reasons: tuple[str, ...]) -> None:
+def _serves_people(request: Request, backend: Backend, reasons: tuple[str, ...]) -> None:
     """Refuse a call for people whose backend has a proof for rows only."""
-    able = backend in request.method.people
+    able = backend.people
     if request.unit is None or (able and not request.unit.most):
         return
     if able and not request.method.kept:
@@ -157,7 +157,7 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan[Any], Rel
             "ranges are bought from pairs of rows themselves, which are not here: declare "
             f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
         )
-    backend = backend_of(plan)
+    backend = plan.backend
     rows = functools.partial(
         rows_of, source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
         kinds=plan.design.kinds, seed=request.seed,

@@ -505,12 +505,13 @@ def made(
     from dpmodels.models.moments_regression import OnMoments, estimate
     from dpmodels.planning import Plan
     from dpmodels.records import Release, Request
-    from dpmodels.registry import Method
+    from dpmodels.registry import resolve
     from dpmodels.results import Fit
 
     promise = m.privacy
-    entry = Method(
-        m.method, verb, title, "dpmodels.models.moments_regression", privacy_se="released"
+    entry = replace(
+        resolve(m._record.call.verb, m.method), verb=verb, title=title,
+        privacy_se="released", options=(),
     )
     request = Request(
         verb, formula, entry, promise.eps, promise.delta, design.schema,

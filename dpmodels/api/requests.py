@@ -13,7 +13,7 @@ import numpy as np
 
 from dpmodels.errors import FormulaError, RequestError, SchemaError, choice, did_you_mean, shown
 from dpmodels.records import Request, check_eps_delta, check_n, check_seed
-from dpmodels.registry import Method, method_names, resolve
+from dpmodels.registry import Method, default_method, method_names, resolve
 from dpmodels.scoring.cluster_plan import SampleDesign
 from dpmodels.survey import Frame, Survey
 from dpmodels.units import LEVELS, Person, identifier_among, person_of
@@ -235,9 +235,8 @@ def choose_method(
     """
     if method is not None:
         return Choice(method)
-    record, names = verb_of(verb), method_names(verb)
-    first = names[0]
-    if public is not None and record.with_public in names:
+    record, first = verb_of(verb), default_method(verb)
+    if public is not None and record.with_public:
         return Choice(
             record.with_public,
             (f"method chosen: {record.with_public}, because public data were given",),

@@ -194,7 +194,6 @@ def survdiff_of(fit: Any) -> Fit:
     from dpmodels.models.survival.show import curves_from
     from dpmodels.planning import Plan
     from dpmodels.records import Release
-    from dpmodels.registry import Method
     from dpmodels.results import Fit
 
     record = fit._record
@@ -211,9 +210,10 @@ def survdiff_of(fit: Any) -> Fit:
         schema=None, bounds=None, public=None, inference=True, seed=None, progress=None,
         options={k: v for k, v in options.items() if v is not None},
     )  # fmt: skip
-    method = Method(
-        "curve", "dp_survdiff", "Log-rank test of a released curve", "", privacy_se="public"
-    )
+    method = replace(
+        call.request.method, name="curve", title="Log-rank test of a released curve",
+        privacy_se="public",
+    )  # fmt: skip
     request = replace(call.request, method=method, level=fit.level)
     plan: Plan[None] = Plan(request, record.design, fit.nobs, fit.privacy.steps, fit.privacy)
     release = Release({}, fit.privacy, record.design)

@@ -39,7 +39,6 @@ def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
     from dpmodels.models.table.table import Moments, table_of
     from dpmodels.planning import Plan
     from dpmodels.records import Release
-    from dpmodels.registry import Method
     from dpmodels.results import Fit
 
     if asked:
@@ -60,9 +59,10 @@ def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
         kinds=dict.fromkeys(record.design.schema, "numeric"), attached=record.design.schema,
         schema=None, bounds=None, public=None, inference=True, seed=None, progress=None, options={},
     )  # fmt: skip
-    method = Method(
-        "moments", "dp_table", "From released moments", "", privacy_se="released", options=()
-    )
+    method = replace(
+        call.request.method, name="moments", title="From released moments", privacy_se="released",
+        options=(),
+    )  # fmt: skip
     request = replace(call.request, method=method, level=fit.level)
     moments = Moments(
         record.design, record.estimate.arrays["moments"], record.estimate.vcov_privacy, fit.nobs

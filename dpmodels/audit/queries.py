@@ -603,10 +603,8 @@ def statistics(asked: list[Asked]) -> list[tuple[Any, str]]:
 
 def recorded(plan: Plan[Any], data: Mapping[str, Any], seed: int = 0) -> Recorder:
     """Run the private stage of a plan on columns; return the door with what it was asked."""
-    from dpmodels.registry import backend_of
-
     run = Run(plan.steps, SeededNoise(seed))
     door = Recorder(rows_for(plan, data, seed=seed), run, plan.guarantee.relation)
     with quiet(), np.errstate(all="ignore"):
-        backend_of(plan).release(plan, door)
+        plan.backend.release(plan, door)
     return door

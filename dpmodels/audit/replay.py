@@ -290,13 +290,12 @@ def replay_stage(
 
     Under add-remove the columns may have any length.
     """
-    from dpmodels.registry import backend_of
     from dpmodels.sums.ask import Ask
 
     run = ReplayRun(plan.steps, seed, first)
     rows = rows_for(plan, data, seed=seed)
     with quiet(), np.errstate(all="ignore"):
-        backend_of(plan).release(plan, Ask(rows, run, plan.guarantee.relation))
+        plan.backend.release(plan, Ask(rows, run, plan.guarantee.relation))
     return run.drawn
 
 

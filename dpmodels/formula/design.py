@@ -378,7 +378,7 @@ class Design:
 
     # -- identity --------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
-        """Return what :func:`~dpmodels.formula.survival.design_from` compiles the same design from."""
+        """Return what ``formula.survival.design_from`` compiles the same design from."""
         return {
             "formula": self.formula,
             "schema": self.schema.to_dict(),

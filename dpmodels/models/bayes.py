@@ -667,8 +667,9 @@ register_method(
     Method(
         name="sums",
         verb="dp_bayes",
+        proof="models/bayes.md",
         title="Noisy class sums",
-        backend="dpmodels.models.bayes:SUMS",
+        backend=SUMS,
         needs=("delta > 0", "declared classes", "one pass"),
         inference="privacy part only",
         reference="Gaussian mechanism on class sums and counts",
@@ -680,8 +681,9 @@ register_method(
     Method(
         name="eptr",
         verb="dp_bayes",
+        proof="models/bayes.md",
         title="ePTR Bayes classifier",
-        backend="dpmodels.models.bayes:SUMS",
+        backend=SUMS,
         needs=("delta > 0", "declared classes", "one pass"),
         inference="privacy part only",
         reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 3",
@@ -705,8 +707,9 @@ for _name, _title, _reference in (
         Method(
             name=_name,
             verb="dp_bayes",
+            proof="models/bayes.md",
             title=_title,
-            backend="dpmodels.models.bayes:EPTR",
+            backend=EPTR,
             needs=("declared classes", "one pass", "delta > 0"),
             inference="no",
             privacy_se="unavailable",

@@ -505,7 +505,7 @@ def _few(chain: UnitChain, N: int) -> npt.NDArray[np.bool_]:
     return np.asarray(p * N < SEEN * first.noise.score / first.clip)
 
 
-BACKEND = Backend(plan, release, estimate)
+BACKEND = Backend(plan, release, estimate, people=True)
 
 
 # -- What models of categories predict: probabilities of the classes at public rows, or the class.
@@ -620,15 +620,14 @@ def _with_errors(
 # -- Methods of models of categories, as data.
 
 
-_FIT = "dpmodels.models.choice:BACKEND"
 
 register_method(
     Method(
         name="scoring",
         verb="dp_polr",
+        proof="models/choice.md",
         title="proportional odds by private Fisher scoring",
-        backend=_FIT,
-        people=(_FIT,),
+        backend=BACKEND,
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
         inference="yes",
@@ -645,9 +644,9 @@ register_method(
     Method(
         name="scoring",
         verb="dp_multinom",
+        proof="models/choice.md",
         title="multinomial logit by private Fisher scoring",
-        backend=_FIT,
-        people=(_FIT,),
+        backend=BACKEND,
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
         inference="yes",

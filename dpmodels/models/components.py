@@ -246,8 +246,9 @@ register_method(
     Method(
         name="gptr",
         verb="dp_pca",
+        proof="models/components.md",
         title="Projector with a tested eigengap",
-        backend="dpmodels.models.components:BACKEND",
+        backend=BACKEND,
         needs=("delta > 0", "two passes", "ranges"),
         relations=("replace", "add-remove"),
         inference="no",

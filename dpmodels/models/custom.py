@@ -442,8 +442,9 @@ register_method(
     Method(
         name="coin",
         verb="dp_eptr",
+        proof="models/custom.md",
         title="Efficient Propose-Test-Release",
-        backend="dpmodels.models.custom:EPTR",
+        backend=EPTR,
         by_rows=True,
         needs=("delta > 0", "a proof of the user"),
         inference="privacy part only",
@@ -463,8 +464,9 @@ register_method(
     Method(
         name="ptr",
         verb="dp_eptr",
+        proof="models/custom.md",
         title="Propose-Test-Release with a distance",
-        backend="dpmodels.models.custom:EPTR",
+        backend=EPTR,
         by_rows=True,
         needs=("delta > 0", "a proof of the user"),
         inference="privacy part only",
@@ -478,8 +480,9 @@ register_method(
     Method(
         name="bound",
         verb="dp_eptr",
+        proof="models/custom.md",
         title="Release of a lower bound, then of the estimate",
-        backend="dpmodels.models.custom:EPTR",
+        backend=EPTR,
         by_rows=True,
         needs=("delta > 0", "a proof of the user"),
         inference="privacy part only",
@@ -507,9 +510,10 @@ for _name, _more in (
         Method(
             name=_name,
             verb="dp_gptr",
+            proof="models/custom.md",
             title="Generalized Propose-Test-Release"
             + (" (bound for every parameter)" if _more else ""),
-            backend="dpmodels.models.custom:GPTR",
+            backend=GPTR,
         by_rows=True,
             needs=("delta > 0", "one pass", "ranges", "a proof"),
             relations=("replace", "add-remove"),

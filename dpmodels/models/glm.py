@@ -15,6 +15,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.families import FAMILIES, LINKS, family_of
+from dpmodels.models import objpert
 from dpmodels.models.newton import (
     LogisticLoss,
     WorkingRows,
@@ -153,7 +154,7 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
     return estimate_fit(plan, release, stats)
 
 
-SCORED = Backend(plan_scored, release_scored, estimate_scored)
+SCORED = Backend(plan_scored, release_scored, estimate_scored, people=True)
 
 
 # -- Backend of ``dp_glm(method="gptr")``: noise after a private test of the curvature.
@@ -411,8 +412,9 @@ _LINK = one_of("link", "link function; fixed by the family", "logit", "log", def
 register_method(
     scoring_method(
         "dp_glm",
-        "dpmodels.models.glm:SCORED",
+        SCORED,
         "McCullagh and Nelder (1989)",
+        "models/glm.md",
         Option("family", "response family", "binomial", str, choices=tuple(FAMILIES)),
         Option("link", "link function; None: the family's", None, str, choices=tuple(LINKS)),
         positive("alpha", "dispersion of the negative binomial; None: by moments"),
@@ -429,8 +431,9 @@ register_method(
     Method(
         name="objpert",
         verb="dp_glm",
+        proof="models/glm.md",
         title="Objective perturbation",
-        backend="dpmodels.models.objpert:BACKEND",
+        backend=objpert.BACKEND,
         by_rows=True,
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
@@ -463,8 +466,9 @@ register_method(
     Method(
         name="gptr",
         verb="dp_glm",
+        proof="models/glm.md",
         title="Output noise with a tested curvature",
-        backend="dpmodels.models.glm:TESTED",
+        backend=TESTED,
         by_rows=True,
         needs=("delta > 0", "several passes", "ranges"),
         relations=("replace", "add-remove"),

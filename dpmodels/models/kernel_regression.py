@@ -534,8 +534,9 @@ register_method(
     Method(
         name="functional",
         verb="dp_npreg",
+        proof="models/kernel.md",
         title="Functional release",
-        backend="dpmodels.models.kernel_regression:REGRESSION",
+        backend=REGRESSION,
         needs=("delta > 0", "one pass"),
         inference="privacy band",
         reference="Hall, Rinaldo, Wasserman (2013), Differential privacy for functions",
@@ -547,8 +548,9 @@ register_method(
     Method(
         name="eptr",
         verb="dp_npreg",
+        proof="models/kernel.md",
         title="ePTR kernel regression",
-        backend="dpmodels.models.kernel_regression:REGRESSION",
+        backend=REGRESSION,
         needs=("delta > 0", "one pass"),
         inference="privacy band",
         reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 5",
@@ -568,8 +570,9 @@ register_method(
     Method(
         name="wavelet",
         verb="dp_npreg",
+        proof="models/kernel.md",
         title="Haar wavelets with Gaussian noise",
-        backend="dpmodels.models.kernel_regression:WAVELET",
+        backend=WAVELET,
         needs=("delta > 0", "one pass", "one variable"),
         inference="privacy band",
         reference="Cai, Chakraborty, Vuursteen (2024)",

@@ -17,6 +17,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.models import weights
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step, agm
 from dpmodels.privacy.noise import laplace_test_probability
@@ -198,7 +199,7 @@ def estimate_clipped(plan: Plan[MeanDetail], release: Release) -> Estimate:
     )
 
 
-CLIPPED = Backend(plan_clipped, release_clipped, estimate_clipped)
+CLIPPED = Backend(plan_clipped, release_clipped, estimate_clipped, people=True)
 
 
 # -- Backend of ``dp_mean(method="ptr")``: the classic Propose-Test-Release mean, for teaching.
@@ -334,18 +335,13 @@ register_method(
     Method(
         name="clipped",
         verb="dp_mean",
+        proof="models/mean.md",
         foretells=True,
         title="Mean of clipped values",
-        backend="dpmodels.models.mean:CLIPPED",
-        endings=(
-            Ending(
-                "dpmodels.models.weights:BACKEND", "dpmodels.models.weights:why_not", "",
-                "Weighted mean of clipped values",
-            ),
-        ),
+        backend=CLIPPED,
+        endings=(Ending(weights.BACKEND, weights.unweighted),),
         aside=True,
         accepts=("weights", "design"),
-        people=("dpmodels.models.mean:CLIPPED",),
         needs=("delta > 0", "one pass"),
         privacy_se="released",
         reference="Gaussian mechanism on sums and the count; ranges by stability histograms",
@@ -359,9 +355,10 @@ register_method(
     Method(
         name="ptr",
         verb="dp_mean",
+        proof="models/mean.md",
         foretells=True,
         title="Propose-Test-Release mean",
-        backend="dpmodels.models.mean:PTR",
+        backend=PTR,
         by_rows=True,
         needs=("delta > 0", "width"),
         inference="no (privacy part only)",

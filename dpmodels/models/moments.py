@@ -263,7 +263,7 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     )
 
 
-PMT = Backend(plan_pmt, release, estimate_pmt)
+PMT = Backend(plan_pmt, release, estimate_pmt, people=True)
 
 
 # -- Backend of ``dp_moments``: the noisy second-moment matrix of (1, x) as a release of its own.
@@ -373,7 +373,7 @@ def estimate_joint(plan: Plan[SecondDetail], release: Release) -> Estimate:
     )
 
 
-JOINT = Backend(plan_joint, release_joint, estimate_joint)
+JOINT = Backend(plan_joint, release_joint, estimate_joint, people=True)
 
 
 # -- Backend of ``dp_moments(method="ssp")``: second moments from ranges, the second release
@@ -455,7 +455,7 @@ def with_constant(design: Design) -> tuple[UnitScale, float]:
 
 
 def radius_of(square: float, mechanism: Gaussian | Pure, q: int, n: int, relation: str) -> float:
-    """Return the radius of the first ball, as in ``models/linear/moments.py``: public numbers only."""
+    """Return the radius of the first ball, as in ``linear/moments.py``: public numbers only."""
     size = gram_sensitivity(q, relation) * math.sqrt(2.0 * q)
     quiet = BALL_NOISE * mu_like(mechanism, q) * n / size
     return math.sqrt(min(max(1.0 + BALL_PART * square, quiet), 1.0 + square))
@@ -525,7 +525,7 @@ def estimate_whitened(plan: Plan[WhitenedDetail], release: Release) -> Estimate:
     )
 
 
-WHITENED = Backend(plan_whitened, release_whitened, estimate_whitened)
+WHITENED = Backend(plan_whitened, release_whitened, estimate_whitened, people=True)
 
 
 # -- Backend of ``dp_moments(method="pmt_paper")``: the published Algorithm 2, constants and all.
@@ -617,9 +617,9 @@ register_method(
     Method(
         name="ssp",
         verb="dp_moments",
+        proof="models/moments.md",
         title="second moments, whitened by a first release",
-        backend="dpmodels.models.moments:WHITENED",
-        people=("dpmodels.models.moments:WHITENED",),
+        backend=WHITENED,
         needs=("ranges", "two passes"),
         relations=("replace", "add-remove"),
         inference="privacy part only",
@@ -634,9 +634,9 @@ register_method(
     Method(
         name="joint",
         verb="dp_moments",
+        proof="models/moments.md",
         title="noisy second moments",
-        backend="dpmodels.models.moments:JOINT",
-        people=("dpmodels.models.moments:JOINT",),
+        backend=JOINT,
         needs=("ranges",),
         relations=("replace", "add-remove"),
         inference="privacy part only",
@@ -651,9 +651,9 @@ register_method(
     Method(
         name="pmt",
         verb="dp_moments",
+        proof="models/moments.md",
         title="second moments of rows whitened by public ones",
-        backend="dpmodels.models.moments:PMT",
-        people=("dpmodels.models.moments:PMT",),
+        backend=PMT,
         needs=("public data", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("public",),
@@ -672,8 +672,9 @@ register_method(
     Method(
         name="pmt_paper",
         verb="dp_moments",
+        proof="models/moments.md",
         title="PMT second moments as published (Algorithm 2)",
-        backend="dpmodels.models.moments:PAPER",
+        backend=PAPER,
         needs=("delta > 0", "public data"),
         accepts=("public",),
         inference="privacy part only",

@@ -707,13 +707,12 @@ def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
     )
 
 
-BACKEND = Backend(plan, release, estimate)
+BACKEND = Backend(plan, release, estimate, people=True)
 
 
 # -- Methods of panels, as data.
 
 
-_FIT = "dpmodels.models.panel:BACKEND"
 _RANDOM = (
     Option("re", "random intercepts of the unit in place of its effects: its column", None, str),
     Option("mundlak", "with re=: means of a person's own rows are predictors too", True, bool),
@@ -727,9 +726,9 @@ for _verb, _title, _source in (
         Method(
             name="scoring",
             verb=_verb,
+            proof="models/panel.md",
             title=_title,
-            backend=_FIT,
-            people=(_FIT,),
+            backend=BACKEND,
             needs=("delta > 0", "several passes", "unit="),
             relations=("replace", "add-remove"),
             inference="yes",

@@ -82,7 +82,7 @@ def estimate_quantile(plan: Plan[Any], release: Release) -> Estimate:
     return estimate_fit(plan, release, stats)
 
 
-QUANTILE = Backend(plan_quantile, release, estimate_quantile)
+QUANTILE = Backend(plan_quantile, release, estimate_quantile, people=True)
 
 
 # -- A user's loss of the residual as a table: the user's functions never see a private row.
@@ -255,7 +255,7 @@ def estimate_mest(plan: Plan[Any], release: Release) -> Estimate:
     return estimate_fit(plan, release, stats)
 
 
-MEST = Backend(plan_mest, release, estimate_mest)
+MEST = Backend(plan_mest, release, estimate_mest, people=True)
 
 
 # -- Methods of quantile regression on data, as data (on a noised table: ``models/noised``).
@@ -264,8 +264,9 @@ MEST = Backend(plan_mest, release, estimate_mest)
 register_method(
     scoring_method(
         "dp_quantreg",
-        "dpmodels.models.residual:QUANTILE",
+        QUANTILE,
         "Koenker and Bassett (1978)",
+        "models/quantile.md",
         Option("tau", "quantile, or a list of quantiles", 0.5, object),
     )
 )
@@ -277,8 +278,9 @@ register_method(
 register_method(
     scoring_method(
         "dp_mest",
-        "dpmodels.models.residual:MEST",
+        MEST,
         "Huber (1964); Newey and Powell (1987)",
+        "models/robust.md",
         Option("loss", "name, or dp.IndexLoss(of_residual=True)", None, object),
         positive("k", "corner of the Huber loss, in units of the scale; None: 1.345"),
         positive("scale", "scale of the Huber loss, in units of the response; None: released"),

@@ -309,9 +309,10 @@ VARIANCE_SHARE = 0.2
 MOVED, ALLOWED = 1.5, 0.75
 
 
-def why_not(request: Request) -> str:
-    """Return why a call does not end here, in words; empty if it does."""
-    return "" if request.weights is not None or request.sample is not None else "no weights"
+def unweighted(request: Request) -> str:
+    """Return why a call has no weighted answer, in words; empty if it has one."""
+    given = request.weights is not None or request.sample is not None
+    return "" if given else "no weights and no design"
 
 
 @dataclass(frozen=True)
@@ -593,4 +594,4 @@ def _by_design(
     ]
 
 
-BACKEND = Backend(plan, release, estimate)
+BACKEND = Backend(plan, release, estimate, title="Weighted mean of clipped values")

@@ -86,7 +86,7 @@ def interval_mass(lo: Array, hi: Array) -> Array:
 
 
 def deltas_gdp(eps: npt.ArrayLike, mu: float) -> Array:
-    """Return :func:`dpmodels.privacy.mechanisms.delta_gdp` at each eps: the same sums, many at a time."""
+    """Return ``delta_gdp`` at each eps: the same sums, many at a time."""
     e = np.asarray(eps, dtype=float)
     if mu == 0.0 or math.isinf(mu):
         return np.array([delta_gdp(x, mu) for x in e.ravel().tolist()]).reshape(e.shape)

@@ -327,7 +327,8 @@ class Witness:
 # is resolved once, so a change of the working directory changes nothing.
 #
 # Three things hold a file to what was committed. A file beside it lists the charges
-# (:mod:`~dpmodels.privacy.ledger_file`), so that an older copy, a stale journal or an emptied file is
+# (:mod:`~dpmodels.privacy.ledger_file`), so that an older copy, a stale journal or an emptied file
+# is
 # noticed by whoever opens it next. A name that is not the file's only one is refused. Each row
 # bears
 # a hash of itself and of the row before, and the totals one of all: a changed bit lowers no

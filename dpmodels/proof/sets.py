@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
-from dpmodels.sums.products import STEPS
 
+#: Lattice steps per bound: |k| <= 2^20, so products are at most 2^40 and 2^13 of them are exact.
+STEPS = 2.0**20
 Integers = npt.NDArray[np.object_]
 Rng = np.random.Generator
 _ONE = int(STEPS)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.proof.sets import (
+    STEPS,
     Ball,
     Blocks,
     Box,
@@ -35,7 +36,6 @@ from dpmodels.proof.sets import (
     Trace,
     above_diagonal,
 )
-from dpmodels.sums.products import STEPS
 
 Norm: TypeAlias = Literal["l2", "l1"]
 Integers = npt.NDArray[np.object_]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dpmodels.privacy.budget import Ledger
     from dpmodels.privacy.composition import Guarantee
     from dpmodels.records import Release, Request
+    from dpmodels.registry import Backend
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Call:
     labels: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, request: Request, backend: str = "") -> Call:
+    def of(cls, request: Request, backend: Backend | None = None) -> Call:
         """Copy the public words of a request, and say which ending of its method ran."""
         return cls(
             verb=request.verb,

@@ -29,9 +29,9 @@ from dpmodels.scoring.notes import (
     those,
 )
 from dpmodels.scoring.plan import ScoredDetail
+from dpmodels.scoring.rules import LOUD
 from dpmodels.scoring.scores import State, roots
 from dpmodels.scoring.starts import most_root, unweighted
-from dpmodels.scoring.unit_starts import LOUD
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # -- How the passes of a model treat rows: one record a kind of model, chosen by public numbers
 
 
+#: Forecast of the released noise of the information up to which intervals are narrow; beyond the
+#: second number coefficients are not determined.
+FINE, LOUD = 0.35, 0.4
 #: From this many columns on least squares has many; the same for the shares of its passes, where
 #: the noise (:func:`columns_noise`) is above the second number too.
 COLUMNS, WIDE = 6, 0.008

@@ -25,6 +25,8 @@ from dpmodels.scoring.intervals import FLOOR_NOISE, FLOOR_SHRUNK, Step, infer_un
 from dpmodels.scoring.notes import expected_intervals
 from dpmodels.scoring.passes import Released, ask_pass, by_name
 from dpmodels.scoring.rules import (
+    FINE,
+    LOUD,
     STATISTICS_SHARE,
     STATISTICS_STEP,
     Guide,
@@ -47,9 +49,7 @@ from dpmodels.scoring.scores import (
 from dpmodels.scoring.starts import Coordinates, public_coordinates
 from dpmodels.scoring.unit_passes import Expansion, Regression, UnitsJob
 from dpmodels.scoring.unit_starts import (
-    FINE,
     LINEAR_UNITS,
-    LOUD,
     NONLINEAR_UNITS,
     PLACES,
     SCALES,

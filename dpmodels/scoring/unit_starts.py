@@ -20,7 +20,7 @@ from dpmodels.proof.sets import Ball, Hull, Mark, Trace
 from dpmodels.proof.statistics import Gram, Stack, Sum
 from dpmodels.scoring.intervals import tail_curve
 from dpmodels.scoring.passes import softened
-from dpmodels.scoring.rules import Manner, Noise, PassPlan
+from dpmodels.scoring.rules import FINE, Manner, Noise, PassPlan
 from dpmodels.scoring.starts import Coordinates, narrowed, numbers_of, shares_of_tree
 from dpmodels.scoring.unit_passes import (
     CELLS,
@@ -60,9 +60,6 @@ INFORMATION = (3.0, 0.22, 0.7)
 MEAT = (3.0, 0.8)
 #: Radius^2 of the ordinary information over the trace.
 ORDINARY = 2.0
-#: Forecast of the released noise of the information up to which intervals are narrow; beyond the
-#: second number coefficients are not determined.
-FINE, LOUD = 0.35, 0.4
 #: The information is shrunk towards the identity of the coordinates it is looked at in.
 UNITS = Manner(shrinks=True)
 #: Largest squared score of a row that counts in the scale, over p.

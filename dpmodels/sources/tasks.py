@@ -272,7 +272,8 @@ _FIRST = "the first table of the iterable"
 class FramesSource:
     """A list of tables, a function that returns an iterator of tables, or a plain iterator.
 
-    The types of the first part are those of the table (:class:`~dpmodels.sources.tables.TypedPart`):
+    The types of the first part are those of the table
+    (:class:`~dpmodels.sources.tables.TypedPart`):
     a part that a library has typed by its own cells is not read in another way for it.
 
     Notes

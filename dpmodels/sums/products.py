@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.formula.coerce import clip_cells
+from dpmodels.proof.sets import STEPS
 from dpmodels.sources.windows import ROW_PAD
 
 #: Rows of a symmetric product are worked off so many at a time.
@@ -242,8 +243,6 @@ def _small_kernels() -> bool:
 
 Mask = npt.NDArray[np.bool_]
 
-#: Lattice steps per bound: |k| <= 2^20, so products are at most 2^40 and 2^13 of them are exact.
-STEPS = 2.0**20
 #: Factor on rows in balls: pays for the float rounding of length, factor and product.
 SHRINK = 1.0 - 2.0**-36
 TOP = STEPS * SHRINK

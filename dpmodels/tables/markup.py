@@ -178,7 +178,9 @@ def _widths(
     return widths
 
 
-def _line_text(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int], gap: int) -> str:
+def _line_text(
+    columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int], gap: int
+) -> str:
     parts = zip(columns, cells, widths, strict=True)
     return (" " * gap).join(t.ljust(w) if c.left else t.rjust(w) for c, t, w in parts)
 
@@ -240,7 +242,8 @@ def render_markdown(table: Table) -> str:
     parts += [f"*{escape_markdown(text)}*" for text in table.legend]
     parts.append(f"*{escape_markdown(table.statement)}*" if table.statement else "")
     if table.title:
-        parts.append("\n".join(f"{k}. {escape_markdown(note)}" for k, note in enumerate(notes_of(table), 1)))
+        notes = [escape_markdown(note) for note in notes_of(table)]
+        parts.append("\n".join(f"{k}. {note}" for k, note in enumerate(notes, 1)))
     else:
         parts += [f"*{escape_markdown(note)}*" for note in notes_of(table)]
     return "\n\n".join(filter(None, parts))
@@ -332,7 +335,9 @@ def _page_html(page: Page) -> list[str]:
     return [f"<p>{escape(page.text)}</p>", "<ul>", *bullets, "</ul>"]
 
 
-def _grid_html(columns: Sequence[Column], rows: Sequence[Row], caption: str, bare: bool) -> list[str]:
+def _grid_html(
+    columns: Sequence[Column], rows: Sequence[Row], caption: str, bare: bool
+) -> list[str]:
     head = _head(columns, bare)
     return [
         f'<table class="dpmodels" style="{_BARE if bare else _TABLE}">',
@@ -417,18 +422,21 @@ def escape_latex(text: str) -> str:
 
 def number(text: str) -> str:
     """Return a cell: a leading minus becomes a minus sign."""
-    return "$-$" + escape_latex(text[1:]) if text[:1] == "-" and text[1:2].isdigit() else escape_latex(text)
+    negative = text[:1] == "-" and text[1:2].isdigit()
+    return "$-$" + escape_latex(text[1:]) if negative else escape_latex(text)
 
 
 def render_latex(table: Table) -> str:
     """Return the table with its facts and notes, in a float where it has a title."""
-    grids = [line for grid in grids_of(table) for line in _grid_latex(*grid, bare=not table.title)][:-1]
+    bare = not table.title
+    grids = [line for grid in grids_of(table) for line in _grid_latex(*grid, bare=bare)][:-1]
     notes = [rf"\item {text}" for text in _notes_latex(table, bool(grids))]
     if notes:
         notes = [r"\begin{tablenotes}\footnotesize", *notes, r"\end{tablenotes}"]
     lines = [r"\begin{threeparttable}"]
     if table.title:
-        lines = [r"\begin{table}", r"\centering", *lines, rf"\caption{{{escape_latex(table.title)}}}"]
+        caption = rf"\caption{{{escape_latex(table.title)}}}"
+        lines = [r"\begin{table}", r"\centering", *lines, caption]
     lines += (grids or _facts_latex(table)) + notes + [r"\end{threeparttable}"]
     lines += [r"\end{table}"] * bool(table.title)
     return "\n".join(["% needs \\usepackage{booktabs,threeparttable}", *lines])
@@ -446,7 +454,7 @@ def _notes_latex(table: Table, has_grid: bool) -> list[str]:
 
 
 def _facts_latex(table: Table) -> list[str]:
-    rows = [rf"{escape_latex(label)} & {escape_latex(value)} \\" for label, value in facts_of(table)]
+    rows = [" & ".join(map(escape_latex, fact)) + r" \\" for fact in facts_of(table)]
     start = [r"\begin{tabular}{lp{0.6\textwidth}}", r"\toprule"]
     return [*start, *rows, r"\bottomrule", r"\end{tabular}"] if rows else []
 

@@ -32,14 +32,14 @@ from dpmodels.errors import (
     whole,
 )
 
-#: Names of the formats -> module of the renderer.
+#: Names of the formats -> function of ``markup`` that renders.
 FORMATS = {
-    "text": "text",
-    "md": "markdown",
-    "markdown": "markdown",
-    "html": "html",
-    "tex": "latex",
-    "latex": "latex",
+    "text": "render_text",
+    "md": "render_markdown",
+    "markdown": "render_markdown",
+    "html": "render_html",
+    "tex": "render_latex",
+    "latex": "render_latex",
 }
 
 
@@ -240,17 +240,17 @@ class Shown(Written):
         return self
 
     def _file(self, fmt: str, path: Any) -> None:
-        _of("files", "write_as")(self, fmt, path)
+        write_as(self, fmt, path)
 
     def as_text(self, width: int | None = None) -> str:
         """Return text; tables that follow the terminal do so, or ``width``, below 88 columns."""
-        return str(_of("text", "render")(self.table(), width))
+        return str(_of("markup", "render_text")(self.table(), width))
 
     as_html, as_latex, as_markdown = also("to_html"), also("to_latex"), also("to_markdown")
 
     def render(self, fmt: str) -> str:
         """Return one of the formats text, md, html, tex."""
-        return str(_of(FORMATS[check_format(fmt)], "render")(self.table()))
+        return str(_of("markup", FORMATS[check_format(fmt)])(self.table()))
 
     def __str__(self) -> str:
         return self.as_text()
@@ -286,7 +286,7 @@ class Result(Shown):
         -------
         The file holds public and released numbers only.
         """
-        _of("files", "save")(self, path)
+        save(self, path)
 
     to_frame, summary_frame = also("tidy"), also("tidy")
 
@@ -413,9 +413,7 @@ def write_as(shown_: Shown, fmt: str, path: Any) -> None:
         raise RequestError(f"a table is written to a path such as 'table.html', got {shown(path)}")
     path = Path(path)
     if fmt == "docx":
-        from dpmodels.tables.markup import write
-
-        write(shown_.table(), path)
+        _of("markup", "write")(shown_.table(), path)
         return
     text = shown_.render(fmt)
     if fmt == "html":

@@ -95,7 +95,7 @@ NUMBERS = (
     Mutant(f"{_M}table/nulls.py", "D = np.clip(P - 2.0 * m * T + m * m * N, 0.0", "D = np.clip(P - m * T + m * m * N, 0.0", ("tests/unit/models/table/test_nulls.py",)),
     Mutant("dpmodels/models/panel.py", "M * M * (1 + rho * rho), K, c2)", "M * M * (1 - rho * rho), K, c2)", ("tests/unit/models/test_random_intercepts.py", "-k", "by_hand")),
     Mutant("dpmodels/scoring/cells.py", "moves[0] -= 2.0 * (at", "moves[0] += 2.0 * (at", _NUMBERS),
-    Mutant("dpmodels/scoring/estimate.py", "self.T @ self.inference.inverse * math.sqrt(self.before.phi)", "self.T @ self.inference.inverse / math.sqrt(self.before.phi)", _NUMBERS),
+    Mutant("dpmodels/scoring/estimate.py", "return np.asarray(self.T @ self.inference.inverse * math.sqrt(self.before.phi))", "return np.asarray(self.T @ self.inference.inverse / math.sqrt(self.before.phi))", _NUMBERS),
     Mutant("dpmodels/scoring/cluster_plan.py", "m = max(n / max(clusters, 1.0), 1.0)\n    tau", "m = max(n / max(clusters, 1.0), 0.0)\n    tau", _NUMBERS),
 )  # fmt: skip
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
@@ -242,7 +242,7 @@ PRINTED = (
     Mutant("dpmodels/scoring/cells.py", 'out["aic"] = deviance + 2.0 * p', 'out["aic"] = deviance + p', STATS),
     Mutant("dpmodels/scoring/cells.py", "null = 2.0 * (convex - whole", "null = 1.9 * (convex - whole", STATS),
     Mutant("dpmodels/models/glm.py", '"dispersion": over * before.phi / part.unit**2', '"dispersion": over * before.phi / part.unit', STATS),
-    Mutant("dpmodels/models/residual.py", "math.sqrt(part.before.phi) / part.unit", "math.sqrt(part.before.phi)", STATS),
+    Mutant("dpmodels/models/residual.py", '"sparsity": math.sqrt(part.before.phi) / part.unit', '"sparsity": math.sqrt(part.before.phi)', STATS),
     Mutant("dpmodels/models/residual.py", '"scale": math.sqrt(part.before.phi) / part.unit', '"scale": math.sqrt(part.before.phi)', STATS),
     Mutant("dpmodels/models/moments_regression.py", 'stats["noise_margin"] = fit.trust', 'stats["noise_margin"] = 0.0', STATS),
     Mutant("dpmodels/after/inference.py", "first.append((found.statistic / found.df, found.df, found.pvalue))", "first.append((found.statistic, found.df, found.pvalue))", STATS),
@@ -798,7 +798,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/linear/compared.py",
-        "raw.gaussian_real(_STEP, theta, D)",
+        "raw.gaussian_real(_STEP_outpert, theta, D)",
         "raw.gaussian_real(_STEP, theta, D / 2)",
         replayed("outpert"),
     ),

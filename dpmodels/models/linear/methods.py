@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from dpmodels.models.linear import compared, eptr, moments, pmt, posterior, scored
 from dpmodels.registry import (
     BOUNDS_SHARE,
     GUESS,
@@ -80,24 +81,15 @@ _VCOV = Option(
     },
 )  # fmt: skip
 
-_WHY_NOT = "dpmodels.models.linear.scored:why_not"
-
 register_method(
     Method(
         name="ssp",
         verb="dp_ols",
+        proof="models/linear/theory.md",
         foretells=True,
         title="least squares from noisy moments",
-        backend="dpmodels.models.linear.moments:BACKEND",
-        endings=(
-            Ending(
-                "dpmodels.models.linear.scored:BACKEND",
-                _WHY_NOT,
-                "moments only",
-                "least squares by private Fisher scoring",
-            ),
-        ),
-        people=("dpmodels.models.linear.scored:BACKEND",),
+        backend=moments.BACKEND,
+        endings=(Ending(scored.BACKEND, scored.why_not, "moments only"),),
         needs=("ranges", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("weights", "design"),
@@ -152,17 +144,10 @@ register_method(
     Method(
         name="pmt",
         verb="dp_ols",
+        proof="models/linear/theory.md",
         title="least squares whitened by public moments",
-        backend="dpmodels.models.linear.pmt:PMT",
-        endings=(
-            Ending(
-                "dpmodels.models.linear.pmt:PMT_SCORED",
-                _WHY_NOT,
-                "moments only",
-                "least squares by private Fisher scoring from public moments",
-            ),
-        ),
-        people=("dpmodels.models.linear.pmt:PMT_SCORED",),
+        backend=pmt.PMT,
+        endings=(Ending(pmt.PMT_SCORED, scored.why_not, "moments only"),),
         needs=("public data", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("weights", "public", "design"),
@@ -180,8 +165,9 @@ register_method(
     Method(
         name="adassp",
         verb="dp_ols",
+        proof="models/linear/theory.md",
         title="AdaSSP with exact Gaussian accounting",
-        backend="dpmodels.models.linear.compared:ADASSP",
+        backend=compared.ADASSP,
         needs=("delta > 0", "ranges"),
         relations=("replace", "add-remove"),
         accepts=("weights",),
@@ -196,8 +182,9 @@ _COMPARED = (
     Method(
         name="pmt_paper",
         verb="dp_ols",
+        proof="models/linear/theory.md",
         title="PMT as published (Algorithm 3)",
-        backend="dpmodels.models.linear.compared:PAPER",
+        backend=compared.PAPER,
         needs=("delta > 0", "public data"),
         accepts=("weights", "public"),
         reference=PMT_PAPER,
@@ -206,8 +193,9 @@ _COMPARED = (
     Method(
         name="jl",
         verb="dp_ols",
+        proof="models/linear/theory.md",
         title="Gaussian sketch",
-        backend="dpmodels.models.linear.compared:JL",
+        backend=compared.JL,
         by_rows=True,
         needs=("delta > 0", "declared ranges"),
         accepts=("weights",),
@@ -217,8 +205,9 @@ _COMPARED = (
     Method(
         name="dpgd",
         verb="dp_ols",
+        proof="models/linear/theory.md",
         title="noisy gradient descent",
-        backend="dpmodels.models.linear.compared:DPGD",
+        backend=compared.DPGD,
         needs=("delta > 0", "ranges", "several passes"),
         relations=("replace", "add-remove"),
         accepts=("weights",),
@@ -233,8 +222,9 @@ _COMPARED = (
     Method(
         name="functional",
         verb="dp_ols",
+        proof="models/linear/theory.md",
         title="functional mechanism",
-        backend="dpmodels.models.linear.compared:FUNCTIONAL",
+        backend=compared.FUNCTIONAL,
         needs=("declared ranges",),
         accepts=("weights",),
         reference="Zhang, Zhang, Xiao, Yang and Winslett 2012, Functional mechanism",
@@ -242,8 +232,9 @@ _COMPARED = (
     Method(
         name="outpert",
         verb="dp_ols",
+        proof="models/linear/theory.md",
         title="output perturbation",
-        backend="dpmodels.models.linear.compared:OUTPERT",
+        backend=compared.OUTPERT,
         needs=("delta > 0", "ranges"),
         accepts=("weights",),
         reference="after Chaudhuri, Monteleoni and Sarwate 2011",
@@ -259,9 +250,10 @@ register_method(
     Method(
         name="eptr",
         verb="dp_ols",
+        proof="models/linear/eptr.md",
         foretells=True,
         title="ePTR least squares",
-        backend="dpmodels.models.linear.eptr:BACKEND",
+        backend=eptr.BACKEND,
         needs=("delta > 0", "several passes"),
         relations=("replace",),
         inference="yes (auto form)",
@@ -311,8 +303,9 @@ register_method(
     Method(
         name="gptr",
         verb="dp_ols",
+        proof="models/linear/posterior.md",
         title="Posterior sampling with tested bounds",
-        backend="dpmodels.models.linear.posterior:GPTR",
+        backend=posterior.GPTR,
         needs=("delta > 0", "one pass"),
         relations=("replace", "add-remove"),
         inference="no (bound of the noise)",
@@ -352,8 +345,9 @@ register_method(
     Method(
         name="ops",
         verb="dp_ols",
+        proof="models/linear/posterior.md",
         title="OPS-Balanced, exact calibration",
-        backend="dpmodels.models.linear.posterior:OPS",
+        backend=posterior.OPS,
         needs=("delta > 0", "one pass", "ranges"),
         inference="no (bound of the noise)",
         privacy_se="unavailable",
@@ -367,8 +361,9 @@ register_method(
     Method(
         name="adaops",
         verb="dp_ols",
+        proof="models/linear/posterior.md",
         title="AdaOPS, exact calibration",
-        backend="dpmodels.models.linear.posterior:GPTR",
+        backend=posterior.GPTR,
         needs=("delta > 0", "one pass"),
         relations=("replace", "add-remove"),
         inference="no (bound of the noise)",

@@ -395,4 +395,7 @@ def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
     return with_public(found, public, plan.request)
 
 
-PMT_SCORED = Backend(plan_pmt_scored, release_of_scored, estimate_pmt_scored)
+PMT_SCORED = Backend(
+    plan_pmt_scored, release_of_scored, estimate_pmt_scored, people=True,
+    title="least squares by private Fisher scoring from public moments",
+)  # fmt: skip

@@ -527,8 +527,9 @@ def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
             Method(
                 name=name,
                 verb=verb,
+                proof="models/noised/theory.md",
                 title=title,
-                backend="dpmodels.models.noised.fit:BACKEND",
+                backend=BACKEND,
                 by_rows=True,
                 needs=("one pass",),
                 relations=("replace",),

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.survival.curve import Curve, curves
+from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves
 from dpmodels.models.survival.hazard import Hazard, Timeline, q_terms
 from dpmodels.models.survival.table import (
     CellNoise,
@@ -518,14 +518,12 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-BACKEND = Backend(plan, release, estimate)
+BACKEND = Backend(plan, release, estimate, people=True)
 
 
 # -- Methods of survival curves and tests, as data.
 
 
-_CURVE = "dpmodels.models.survival.curve:SURVFIT"
-_TEST = "dpmodels.models.survival.curve:SURVDIFF"
 _BREAKS = (
     Option("times", "public times at which survival is wanted: [6, 12, 24]", None, object),
     Option("breaks", "equal intervals of the declared range, or a list of times; None: 16", None,
@@ -538,9 +536,9 @@ register_method(
     Method(
         name="table",
         verb="dp_survfit",
+        proof="models/survival/theory.md",
         title="Kaplan-Meier of a table of follow-up",
-        backend=_CURVE,
-        people=(_CURVE,),
+        backend=SURVFIT,
         needs=("delta > 0", "one pass"),
         inference="yes",
         privacy_se="public",
@@ -558,9 +556,9 @@ register_method(
     Method(
         name="logrank",
         verb="dp_survdiff",
+        proof="models/survival/theory.md",
         title="Log-rank test of a table of follow-up",
-        backend=_TEST,
-        people=(_TEST,),
+        backend=SURVDIFF,
         needs=("delta > 0", "one pass"),
         inference="yes",
         privacy_se="public",
@@ -568,14 +566,13 @@ register_method(
         options=_BREAKS,
     )
 )
-_COX = "dpmodels.models.survival.cox:BACKEND"
 register_method(
     Method(
         name="scoring",
         verb="dp_coxph",
+        proof="models/survival/theory.md",
         title="proportional hazards by private Fisher scoring",
-        backend=_COX,
-        people=(_COX,),
+        backend=BACKEND,
         needs=("delta > 0", "several passes"),
         inference="yes",
         privacy_se="released",

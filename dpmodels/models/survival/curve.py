@@ -481,7 +481,7 @@ def _covariances(found: tuple[Curve, ...]) -> tuple[Any, Any]:
     return sampling * scale, privacy * scale
 
 
-SURVFIT = Backend(plan, release, estimate_survfit)
+SURVFIT = Backend(plan, release, estimate_survfit, people=True)
 
 
 # -- The log-rank test on a table of cells, for any number of groups and strata (``theory.md``, 5).
@@ -599,4 +599,4 @@ def estimate_of(layout: Layout, test: LogRank) -> Estimate:
     )
 
 
-SURVDIFF = Backend(plan, release, estimate_survdiff)
+SURVDIFF = Backend(plan, release, estimate_survdiff, people=True)

@@ -1,21 +1,25 @@
 """Methods of tables, quantiles and tests, as data."""
 
+from dpmodels.models.table import (
+    nulls,
+    quantiles,
+    table,
+    testing,
+    weighted,
+    weighted_quantiles,
+)
+from dpmodels.models.weights import unweighted
 from dpmodels.registry import BOUNDS_SHARE, Ending, Method, Option, register_method
 
 register_method(
     Method(
         name="joint",
         verb="dp_table",
+        proof="models/table/theory.md",
         title="Exact counts and sums, one joint release",
-        backend="dpmodels.models.table.table:BACKEND",
-        endings=(
-            Ending(
-                "dpmodels.models.table.weighted:BACKEND", "dpmodels.models.table.weighted:why_not", "",
-                "Weighted counts and sums, two joint releases",
-            ),
-        ),
+        backend=table.BACKEND,
+        endings=(Ending(weighted.BACKEND, unweighted),),
         accepts=("weights", "design"),
-        people=("dpmodels.models.table.table:BACKEND",),
         kept=True,
         needs=("one pass",),
         inference="yes",
@@ -50,9 +54,9 @@ register_method(
     Method(
         name="em",
         verb="dp_quantile",
+        proof="models/table/theory.md",
         title="Exponential mechanism on a grid",
-        backend="dpmodels.models.table.quantiles:EM",
-        people=("dpmodels.models.table.quantiles:EM",),
+        backend=quantiles.EM,
         kept=True,
         needs=("one pass",),
         inference="intervals by two more draws",
@@ -65,17 +69,11 @@ register_method(
     Method(
         name="tree",
         verb="dp_quantile",
+        proof="models/table/theory.md",
         title="Noisy 4-way tree of counts",
-        backend="dpmodels.models.table.quantiles:TREE",
-        endings=(
-            Ending(
-                "dpmodels.models.table.weighted_quantiles:WEIGHTED",
-                "dpmodels.models.table.weighted_quantiles:why_not", "",
-                "Noisy 4-way tree of weights",
-            ),
-        ),
+        backend=quantiles.TREE,
+        endings=(Ending(weighted_quantiles.WEIGHTED, unweighted),),
         accepts=("weights", "design"),
-        people=("dpmodels.models.table.quantiles:TREE",),
         kept=True,
         needs=("delta > 0", "one pass"),
         inference="yes",
@@ -97,16 +95,11 @@ register_method(
     Method(
         name="score",
         verb="dp_test",
+        proof="models/table/theory.md",
         title="Test of noisy sums",
-        backend="dpmodels.models.table.testing:BACKEND",
-        endings=(
-            Ending(
-                "dpmodels.models.table.weighted_quantiles:RAO_SCOTT", "dpmodels.models.table.weighted_quantiles:why_not", "",
-                "Rao-Scott test of weighted sums",
-            ),
-        ),
+        backend=testing.BACKEND,
+        endings=(Ending(weighted_quantiles.RAO_SCOTT, unweighted),),
         accepts=("weights", "design"),
-        people=("dpmodels.models.table.testing:BACKEND",),
         kept=True,
         needs=("delta > 0", "one pass"),
         inference="yes",
@@ -128,8 +121,9 @@ register_method(
     Method(
         name="subsample",
         verb="dp_test",
+        proof="models/table/theory.md",
         title="Test of tests",
-        backend="dpmodels.models.table.nulls:BACKEND",
+        backend=nulls.BACKEND,
         by_rows=True,
         needs=("one pass", "rows in memory"),
         inference="yes",

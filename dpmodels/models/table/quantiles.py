@@ -599,7 +599,7 @@ def estimate_of(
     )  # fmt: skip
 
 
-EM = Backend(plan_em, release_em, estimate_em)
+EM = Backend(plan_em, release_em, estimate_em, people=True)
 
 
 # -- A 4-way tree of noisy counts, made consistent (``theory.md``, 2.2).
@@ -859,4 +859,4 @@ def read_off(
     return np.column_stack([grid[at], *cells.ends(low, high), tau])
 
 
-TREE = Backend(plan_tree, release_tree, estimate_tree)
+TREE = Backend(plan_tree, release_tree, estimate_tree, people=True)

@@ -680,4 +680,4 @@ _SOLVERS: dict[str, Callable[[Facts, Any, Array, int], Solved]] = {
 }
 
 
-BACKEND = Backend(plan, release, estimate)
+BACKEND = Backend(plan, release, estimate, people=True)

@@ -477,12 +477,6 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
 SQUARES = 0.15
 
 
-def why_not(request: Request) -> str:
-    """Return why a call does not end here, in words; empty if it does."""
-    given = request.weights is not None or request.sample is not None
-    return "" if given else "no weights and no design"
-
-
 @dataclass(frozen=True)
 class WeightedTable:
     """The layout of a call, the noise of its masses and squares, and the public population.
@@ -768,4 +762,6 @@ def _notes(c: Context, kish: float) -> tuple[str, ...]:
     )
 
 
-BACKEND = Backend(plan, release, estimate)
+BACKEND = Backend(
+    plan, release, estimate, title="Weighted counts and sums, two joint releases"
+)

@@ -78,12 +78,6 @@ if TYPE_CHECKING:
 ALLOWED = 0.75
 
 
-def why_not(request: Request) -> str:
-    """Return why a call does not end here, in words; empty if it does."""
-    given = request.weights is not None or request.sample is not None
-    return "" if given else "no weights and no design"
-
-
 @dataclass(frozen=True)
 class WeightedTree(TreeDetail):
     """The same, with the public size of the population, and what PSUs ask for."""
@@ -343,7 +337,9 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
     return estimate_of(detail, names, point, low, high, tuple(notes), rank_noise=rank)
 
 
-WEIGHTED = Backend(plan_weighted, release_weighted, estimate_weighted)
+WEIGHTED = Backend(
+    plan_weighted, release_weighted, estimate_weighted, title="Noisy 4-way tree of weights"
+)
 
 
 # -- Backend of ``dp_test("~ a * b", design=)``: independence in a survey (Rao and Scott, 1984).
@@ -555,4 +551,6 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-RAO_SCOTT = Backend(plan_rao_scott, release_rao_scott, estimate_rao_scott)
+RAO_SCOTT = Backend(
+    plan_rao_scott, release_rao_scott, estimate_rao_scott, title="Rao-Scott test of weighted sums"
+)
